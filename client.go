@@ -1,0 +1,212 @@
+package rlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+)
+
+// Client makes locks on one Redis and keeps them alive. A process needs one for each Redis it locks on. All locks of a
+// client share one goroutine that renews them and, while somebody waits, one subscription connection. It is safe for
+// concurrent use; it ports RedissonClient, as far as locks go.
+type Client struct {
+	rdb redis.UniversalClient
+	id  string
+	settings
+
+	// cluster is the client again where it is one of a cluster, else nil.
+	cluster *redis.ClusterClient
+	// bounded tells that rdb itself ends a command within the command timeout.
+	bounded bool
+	// acquiring has a place for each connection but one, so that acquisitions leave one to renewals. nil: no limit.
+	acquiring chan struct{}
+
+	numbers  atomic.Int64
+	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns
+
+	workers  *workers
+	watchdog *watchdog
+	pubsub   *pubsub
+
+	closing sync.Once
+	done    chan struct{} // closed by Close
+
+	// mu guards what follows and the state of every gate, possession and entry. It is never held during I/O.
+	mu          sync.Mutex
+	closed      bool
+	active      int           // verbs, commands and releases under way that Close waits for
+	quiet       chan struct{} // closed when closed and active is 0
+	gates       map[nameKey]*gate
+	possessions map[possessionKey]*possession
+}
+
+// nameKey tells what excludes each other: one name in Redis, as one family of locks. It is also the key under which a
+// context carries a hold.
+type nameKey struct {
+	client *Client
+	name   string
+	family family
+}
+
+type possessionKey struct {
+	nameKey
+	owner *owner
+}
+
+// New returns a client that locks through rdb: a [redis.Client], also one of Sentinel's, or a [redis.ClusterClient].
+// It sends nothing. The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, and for a
+// [redis.Ring], which moves a name to another server when one fails and so would let two owners hold it.
+//
+// rdb stays the caller's: it is not closed by [Client.Close]. Renewals need a connection of its pool, so a pool that
+// blocking commands of the application may exhaust is better not shared.
+func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
+	if v := reflect.ValueOf(rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, fmt.Errorf("%w: the redis client is nil", ErrInvalidOption)
+	}
+	s, err := newSettings(opts)
+	if err != nil {
+		return nil, err
+	}
+	id, err := uuid.NewRandom()
+	if err != nil {
+		return nil, fmt.Errorf("rlock: make a client id: %w", err)
+	}
+	c := &Client{
+		rdb:         rdb,
+		id:          id.String(),
+		settings:    *s,
+		done:        make(chan struct{}),
+		quiet:       make(chan struct{}),
+		gates:       make(map[nameKey]*gate),
+		possessions: make(map[possessionKey]*possession),
+	}
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		c.fit(rdb.Options().PoolSize, rdb.Options().ReadTimeout)
+	case *redis.ClusterClient:
+		c.cluster = rdb
+		c.fit(rdb.Options().PoolSize, rdb.Options().ReadTimeout)
+	case *redis.Ring:
+		return nil, fmt.Errorf("%w: a redis.Ring cannot keep a lock on one server", ErrInvalidOption)
+	}
+	c.workers = newWorkers()
+	c.watchdog = newWatchdog(c)
+	c.pubsub = newPubSub(c)
+	return c, nil
+}
+
+// fit takes the limits of the redis client into account.
+func (c *Client) fit(poolSize int, readTimeout time.Duration) {
+	c.acquiring = make(chan struct{}, max(poolSize-1, 1))
+	c.bounded = readTimeout > 0 && readTimeout <= c.commandTimeout
+}
+
+// ID returns the random UUID that begins the holder field of every lock this client holds.
+func (c *Client) ID() string { return c.id }
+
+// Close stops the client: waiting verbs return [ErrClosed], renewals stop, and every [Hold.Context] ends with cause
+// ErrClosed. It waits, at most for the command timeout, for commands in flight and for releases that clean up behind
+// them. It releases no lock, for the sections that hold them may still run: they can unlock, and what they leave
+// locked is free when its lease ends. The redis client stays open. Calling it again does nothing; it returns nil.
+func (c *Client) Close() error {
+	if c == nil || c.done == nil {
+		return nil
+	}
+	c.closing.Do(c.close)
+	return nil
+}
+
+func (c *Client) close() {
+	c.mu.Lock()
+	c.closed = true
+	close(c.done)
+	var ends endings
+	for _, p := range c.possessions {
+		for _, e := range p.entries {
+			ends.add(e, ErrClosed)
+		}
+	}
+	c.watchdog.retire()
+	c.settleActive()
+	c.mu.Unlock()
+	ends.tell()
+
+	timeout := time.NewTimer(c.commandTimeout)
+	defer timeout.Stop()
+	quiet := false
+	select {
+	case <-c.quiet:
+		quiet = true
+	case <-timeout.C:
+	}
+	c.watchdog.stop()
+	c.pubsub.stop()
+	c.workers.stop(quiet)
+}
+
+// begin notes that something is under way that Close waits for. After Close it refuses.
+func (c *Client) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
+	c.active++
+	return nil
+}
+
+func (c *Client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active--
+	c.settleActive()
+}
+
+// settleActive requires c.mu.
+func (c *Client) settleActive() {
+	if c.closed && c.active == 0 {
+		select {
+		case <-c.quiet:
+		default:
+			close(c.quiet)
+		}
+	}
+}
+
+// sawError renews the picture of the cluster after an error that may come from an old one. go-redis by itself keeps
+// the old one for a minute.
+func (c *Client) sawError(err error) {
+	if c.cluster == nil || !fromNetwork(err) {
+		return
+	}
+	const pause = 200 * time.Millisecond
+	now, last := time.Now().UnixNano(), c.reloaded.Load()
+	if now-last >= int64(pause) && c.reloaded.CompareAndSwap(last, now) {
+		c.cluster.ReloadState(context.Background())
+	}
+}
+
+// isClosed tells whether Close was called.
+func (c *Client) isClosed() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// warn logs what is the concern of no single call. No mutex may be held: a handler is code of the user's.
+func (c *Client) warn(message string, err error, attrs ...slog.Attr) {
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	c.logger().LogAttrs(context.Background(), slog.LevelWarn, "rlock: "+message, attrs...)
+}

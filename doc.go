@@ -1,0 +1,2 @@
+// Package rlock TODO
+package rlock

@@ -1,0 +1,7 @@
+-- Tells whether the lock is held, for how long yet, and whether by one holder.
+--
+-- KEYS[1] lock    hash: holder -> count
+-- ARGV[1] holder
+-- returns {PTTL of the lock, 1 when that holder holds it or else 0}
+
+return {redis.call('PTTL', KEYS[1]), redis.call('HEXISTS', KEYS[1], ARGV[1])}

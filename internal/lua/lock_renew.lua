@@ -1,0 +1,23 @@
+-- Renews a batch of locks, each for exactly the holder given with it.
+--
+-- KEYS[i]   lock    hash: holder -> count
+-- ARGV[1]   lease   ms; a longer one is left as it is
+-- ARGV[i+1] holder  of KEYS[i]
+-- returns, in the order of KEYS, 1 when renewed, 0 when that holder is gone
+
+local renewed = {}
+for i, key in ipairs(KEYS) do
+  local held = redis.pcall('HEXISTS', key, ARGV[i + 1])
+  if type(held) == 'table' then
+    -- A key that became something else is a lost lock; the rest of the batch must not suffer for it.
+    if not string.find(held.err, 'WRONGTYPE', 1, true) then
+      return held
+    end
+    held = 0
+  end
+  if held == 1 then
+    extend(key, ARGV[1])
+  end
+  renewed[i] = held
+end
+return renewed

@@ -1,0 +1,347 @@
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Command is a command on its way to Redis, name first, the name in lower case.
+type Command []string
+
+// Proxy stands between clients and one server, and does to chosen commands what a network may do.
+type Proxy struct {
+	Addr string
+
+	target   string
+	listener net.Listener
+	wg       sync.WaitGroup
+
+	mu     sync.Mutex
+	conns  map[*pipe]struct{}
+	faults []*Fault
+	passed []Command // every command that reached the server
+	frozen chan struct{}
+	opened int
+	closed bool
+}
+
+// Fault is what the proxy does to the commands that it matches.
+type Fault struct {
+	proxy   *Proxy
+	match   func(Command) bool
+	times   int // left; <0: any number
+	action  action
+	met     chan struct{} // one token for each command met
+	release chan struct{}
+}
+
+type action int
+
+const (
+	dropReply action = iota
+	swallowReply
+	holdRequest
+	holdReply
+)
+
+// pipe is one connection through the proxy.
+type pipe struct {
+	client, server net.Conn
+
+	mu    sync.Mutex
+	reply *Fault // to be done to the next reply
+}
+
+// NewProxy starts a proxy before a server. It ends with the test.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, conns: make(map[*pipe]struct{})}
+	p.wg.Go(p.accept)
+	tb.Cleanup(p.close)
+	return p
+}
+
+func (p *Proxy) close() {
+	_ = p.listener.Close()
+	p.mu.Lock()
+	p.closed = true
+	for _, f := range p.faults {
+		f.free()
+	}
+	p.mu.Unlock()
+	p.Thaw()
+	p.CloseAll()
+	p.wg.Wait()
+}
+
+// DropReply lets a command reach the server and then breaks the connection instead of passing its reply on.
+func (p *Proxy) DropReply(times int, match func(Command) bool) *Fault {
+	return p.add(dropReply, times, match)
+}
+
+// SwallowReply lets a command reach the server and passes nothing back on its connection any more, which stays open.
+func (p *Proxy) SwallowReply(times int, match func(Command) bool) *Fault {
+	return p.add(swallowReply, times, match)
+}
+
+// HoldRequest keeps a command, and what follows on its connection, until Release; then it reaches the server even if
+// the client is gone.
+func (p *Proxy) HoldRequest(times int, match func(Command) bool) *Fault {
+	return p.add(holdRequest, times, match)
+}
+
+// HoldReply lets a command reach the server and keeps its reply until Release.
+func (p *Proxy) HoldReply(times int, match func(Command) bool) *Fault {
+	return p.add(holdReply, times, match)
+}
+
+func (p *Proxy) add(a action, times int, match func(Command) bool) *Fault {
+	f := &Fault{
+		proxy: p, match: match, times: times, action: a,
+		met: make(chan struct{}, 10000), release: make(chan struct{}),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, f)
+	return f
+}
+
+// Met has a token for each command that the fault was done to.
+func (f *Fault) Met() <-chan struct{} { return f.met }
+
+// Release lets go of what the fault holds, and ends the fault.
+func (f *Fault) Release() {
+	f.proxy.mu.Lock()
+	defer f.proxy.mu.Unlock()
+	f.times = 0
+	f.free()
+}
+
+// free requires the proxy's mu.
+func (f *Fault) free() {
+	select {
+	case <-f.release:
+	default:
+		close(f.release)
+	}
+}
+
+// CloseAll breaks every connection.
+func (p *Proxy) CloseAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.close()
+	}
+}
+
+// Freeze makes the network a black hole: connections stay open, and nothing passes in either direction until Thaw.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = make(chan struct{})
+	}
+}
+
+// Thaw ends Freeze; what was kept passes now.
+func (p *Proxy) Thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+// Count returns how many commands that reached the server match.
+func (p *Proxy) Count(match func(Command) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, c := range p.passed {
+		if match(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// Opened returns how many connections were opened through the proxy so far.
+func (p *Proxy) Opened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
+}
+
+// Named matches commands by name.
+func Named(name string) func(Command) bool {
+	return func(c Command) bool { return c[0] == name }
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		c := &pipe{client: client, server: server}
+		p.mu.Lock()
+		p.opened++
+		if p.closed {
+			c.close()
+		}
+		p.conns[c] = struct{}{}
+		p.mu.Unlock()
+		p.wg.Go(func() { p.forward(c) })
+		p.wg.Go(func() { p.backward(c) })
+	}
+}
+
+func (c *pipe) close() {
+	_ = c.client.Close()
+	_ = c.server.Close()
+}
+
+func (p *Proxy) thawed() {
+	p.mu.Lock()
+	frozen := p.frozen
+	p.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
+// forward passes commands to the server.
+func (p *Proxy) forward(c *pipe) {
+	defer func() {
+		c.close()
+		p.mu.Lock()
+		delete(p.conns, c)
+		p.mu.Unlock()
+	}()
+	in := bufio.NewReader(c.client)
+	for {
+		cmd, raw, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		p.thawed()
+		if f := p.fault(cmd); f != nil {
+			if f.action == holdRequest {
+				f.met <- struct{}{}
+				<-f.release
+			} else {
+				c.mu.Lock()
+				c.reply = f
+				c.mu.Unlock()
+			}
+		}
+		if _, err := c.server.Write(raw); err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.passed = append(p.passed, cmd)
+		p.mu.Unlock()
+	}
+}
+
+// backward passes what the server says to the client. Commands are not pipelined where a fault is of use, so what comes
+// after a command is its reply.
+func (p *Proxy) backward(c *pipe) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.server.Read(buf)
+		if err != nil {
+			_ = c.client.Close()
+			return
+		}
+		p.thawed()
+		c.mu.Lock()
+		f := c.reply
+		c.mu.Unlock()
+		if f != nil {
+			f.met <- struct{}{}
+			switch f.action {
+			case dropReply:
+				c.close()
+				return
+			case swallowReply:
+				continue // and everything after it
+			case holdReply:
+				<-f.release
+				c.mu.Lock()
+				c.reply = nil
+				c.mu.Unlock()
+			case holdRequest: // done on the way there
+			}
+		}
+		if _, err := c.client.Write(buf[:n]); err != nil {
+			return // the client is gone; what it sent still passes
+		}
+	}
+}
+
+func (p *Proxy) fault(cmd Command) *Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.faults, func(f *Fault) bool { return f.times != 0 && f.match(cmd) })
+	if i < 0 {
+		return nil
+	}
+	p.faults[i].times--
+	return p.faults[i]
+}
+
+// readCommand reads one command as clients send it: an array of bulk strings.
+func readCommand(in *bufio.Reader) (Command, []byte, error) {
+	var raw []byte
+	line := func(mark byte) (int, error) {
+		s, err := in.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		raw = append(raw, s...)
+		if s[0] != mark {
+			return 0, fmt.Errorf("%q for a %q", s, mark)
+		}
+		return strconv.Atoi(strings.TrimSpace(s[1:]))
+	}
+	n, err := line('*')
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := make(Command, n)
+	for i := range cmd {
+		size, err := line('$')
+		if err != nil {
+			return nil, nil, err
+		}
+		arg := make([]byte, size+2)
+		if _, err := io.ReadFull(in, arg); err != nil {
+			return nil, nil, err
+		}
+		raw = append(raw, arg...)
+		cmd[i] = string(arg[:size])
+	}
+	if n > 0 {
+		cmd[0] = strings.ToLower(cmd[0])
+	}
+	return cmd, raw, nil
+}

@@ -1,0 +1,146 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server process.
+type Server struct {
+	Addr string
+	Port int
+
+	tb   testing.TB
+	dir  string
+	args []string
+
+	mu  sync.Mutex
+	cmd *exec.Cmd // nil: not running
+}
+
+// Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	s := newServer(tb, freePort(tb), args...)
+	tb.Cleanup(s.Kill)
+	s.Run()
+	return s
+}
+
+func newServer(tb testing.TB, port int, args ...string) *Server {
+	tb.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if requireRedis() {
+			tb.Fatalf("RLOCK_REQUIRE_REDIS=1, but: %v", err)
+		}
+		tb.Skip("needs a redis-server (Debian: apt-get install redis-server)")
+	}
+	dir, err := os.MkdirTemp("", "rlock-redis-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: dir, args: args}
+}
+
+// freePort returns a port that nobody listens on, with its cluster bus port ten thousand above it.
+func freePort(tb testing.TB) int {
+	tb.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		bus := port - 10000 // the ports that the system gives out are high: take one that leaves room for the bus
+		_ = l.Close()
+		if bus < 10000 {
+			continue
+		}
+		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", bus))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		return bus
+	}
+	tb.Fatal("no free port")
+	return 0
+}
+
+// Run starts the server again after Kill, with what its settings make it keep: by default nothing.
+func (s *Server) Run() {
+	s.tb.Helper()
+	s.exec("redis-server", append([]string{
+		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes",
+	}, s.args...)...)
+}
+
+func (s *Server) exec(name string, args ...string) {
+	s.tb.Helper()
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// Out of the terminal's group, so that an interrupt reaches the tests first.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		s.tb.Fatalf("start %s: %v", name, err)
+	}
+	s.mu.Lock()
+	s.cmd = cmd
+	s.mu.Unlock()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = rdb.Close() }()
+	EventuallyWithin(s.tb, 20*time.Second, name+" answers", func() bool { return ping(rdb) })
+}
+
+// Kill ends the server at once.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	cmd := s.cmd
+	s.cmd = nil
+	s.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// Pause stops the process, which keeps its connections and answers nothing until Resume.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		s.tb.Fatal("the server does not run")
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.tb.Fatal(err)
+	}
+}
+
+// Client opens a client of the server, closed with the test.
+func (s *Server) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	return Open(tb, &redis.Options{Addr: s.Addr})
+}

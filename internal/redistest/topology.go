@@ -1,0 +1,161 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Cluster is a Redis Cluster of three masters with a replica each.
+type Cluster struct {
+	Nodes []*Server
+}
+
+// StartCluster starts a cluster of six nodes. It ends with the test.
+func StartCluster(tb testing.TB) *Cluster {
+	tb.Helper()
+	ctx := context.Background()
+	c := &Cluster{}
+	for range 6 {
+		c.Nodes = append(c.Nodes, Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+	}
+	for i, node := range c.Nodes {
+		rdb := node.Client(tb)
+		must(tb, rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		if i > 0 {
+			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(c.Nodes[0].Port)).Err())
+		}
+		if i < 3 {
+			must(tb, rdb.ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err())
+		}
+	}
+	for i, node := range c.Nodes[3:] {
+		id := c.Nodes[i].Client(tb).ClusterMyID(ctx).Val()
+		rdb := node.Client(tb)
+		EventuallyWithin(tb, 30*time.Second, "the replica knows its master", func() bool {
+			return rdb.Do(ctx, "cluster", "replicate", id).Err() == nil
+		})
+	}
+	for _, node := range c.Nodes {
+		rdb := node.Client(tb)
+		EventuallyWithin(tb, 30*time.Second, "every node sees the whole cluster", func() bool {
+			info := rdb.ClusterInfo(ctx).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_known_nodes:6") &&
+				strings.Count(rdb.ClusterNodes(ctx).Val(), "slave") == 3
+		})
+	}
+	for _, node := range c.Nodes[3:] {
+		inSync(tb, node)
+	}
+	return c
+}
+
+// Options returns the options of a client of the cluster.
+func (c *Cluster) Options() *redis.ClusterOptions {
+	opt := &redis.ClusterOptions{}
+	for _, node := range c.Nodes {
+		opt.Addrs = append(opt.Addrs, node.Addr)
+	}
+	return opt
+}
+
+// Client opens a client of the cluster, closed with the test.
+func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
+	tb.Helper()
+	rdb := redis.NewClusterClient(c.Options())
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// MasterOf returns the node that has a key.
+func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
+	tb.Helper()
+	master, err := c.Client(tb).MasterForKey(context.Background(), key)
+	must(tb, err)
+	for _, node := range c.Nodes {
+		if node.Addr == master.Options().Addr {
+			return node
+		}
+	}
+	tb.Fatalf("no node at %s", master.Options().Addr)
+	return nil
+}
+
+// Sentinel is a master with two replicas, watched by three sentinels.
+type Sentinel struct {
+	Master    *Server
+	Replicas  []*Server
+	Sentinels []*Server
+}
+
+const masterName = "rlock"
+
+// StartSentinel starts all six processes. They end with the test.
+func StartSentinel(tb testing.TB) *Sentinel {
+	tb.Helper()
+	s := &Sentinel{Master: Start(tb)}
+	for range 2 {
+		s.Replicas = append(s.Replicas, Start(tb, "--replicaof", "127.0.0.1", fmt.Sprint(s.Master.Port)))
+	}
+	for _, replica := range s.Replicas {
+		inSync(tb, replica)
+	}
+	for range 3 {
+		sentinel := newServer(tb, freePort(tb))
+		config := filepath.Join(sentinel.dir, "sentinel.conf")
+		must(tb, os.WriteFile(config, fmt.Appendf(nil, `port %d
+bind 127.0.0.1
+dir %s
+sentinel monitor %s 127.0.0.1 %d 2
+sentinel down-after-milliseconds %s 1000
+sentinel failover-timeout %s 5000
+`, sentinel.Port, sentinel.dir, masterName, s.Master.Port, masterName, masterName), 0o600))
+		tb.Cleanup(sentinel.Kill)
+		sentinel.exec("redis-server", config, "--sentinel")
+		s.Sentinels = append(s.Sentinels, sentinel)
+	}
+	for _, sentinel := range s.Sentinels {
+		rdb := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
+		EventuallyWithin(tb, 30*time.Second, "the sentinels know each other and the replicas", func() bool {
+			ctx := context.Background()
+			others, err := rdb.Sentinels(ctx, masterName).Result()
+			replicas, err2 := rdb.Replicas(ctx, masterName).Result()
+			return err == nil && err2 == nil && len(others) == 2 && len(replicas) == 2
+		})
+		must(tb, rdb.Close())
+	}
+	return s
+}
+
+// Client opens a client that follows the master, closed with the test.
+func (s *Sentinel) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	opt := &redis.FailoverOptions{MasterName: masterName}
+	for _, sentinel := range s.Sentinels {
+		opt.SentinelAddrs = append(opt.SentinelAddrs, sentinel.Addr)
+	}
+	rdb := redis.NewFailoverClient(opt)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func inSync(tb testing.TB, replica *Server) {
+	tb.Helper()
+	rdb := replica.Client(tb)
+	EventuallyWithin(tb, 30*time.Second, "the replica is in sync", func() bool {
+		return strings.Contains(rdb.Info(context.Background(), "replication").Val(), "master_link_status:up")
+	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}

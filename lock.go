@@ -1,0 +1,450 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Locker has the verbs that all kinds of lock share. It cannot be implemented outside this package.
+type Locker interface {
+	Lock(ctx context.Context, opts ...AcquireOption) error
+	TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
+	Unlock(ctx context.Context) error
+	Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error
+	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
+	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
+
+	sealed()
+}
+
+var _ Locker = (*Lock)(nil)
+
+// kind is everything in which one sort of lock differs from another. A sort of lock is one literal of it.
+type kind struct {
+	family family
+
+	acquire, count, release, renew, force, inspect *script
+
+	fieldSuffix   string // what follows <client id>:<number> in a holder field
+	channelPrefix string // of the channel on which a release is announced
+}
+
+// family tells which kinds exclude each other on one name. Locks of different families must not share a name.
+type family uint8
+
+const plainFamily family = iota
+
+var lockKind = &kind{
+	family:        plainFamily,
+	acquire:       lockAcquire,
+	count:         lockCount,
+	release:       lockRelease,
+	renew:         lockRenew,
+	force:         lockForce,
+	inspect:       lockInspect,
+	channelPrefix: "redisson_lock__channel",
+}
+
+// Lock is a handle on a lock in Redis, made by [Client.NewLock]. It is cheap, holds nothing by itself, and is safe for
+// concurrent use: goroutines that share it exclude each other. The handles of one name are one lock.
+//
+// Which owner holds the lock is decided by the context that is given to a verb, see [WithOwner] and [Hold.Context]. A
+// context without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex].
+type Lock struct {
+	client  *Client
+	kind    *kind
+	name    string // the user's
+	nameKey nameKey
+	id      any // nameKey again: the key of a hold in a context
+	keys    []string
+	channel string
+	err     error // what is wrong with the name
+
+	// Guarded by client.mu.
+	open []*entry // made by Lock and TryLock through this handle, and not known to be over
+	lost []*entry // of those, the latest that were lost and that nobody has unlocked yet
+}
+
+// maxLost is how many lost holds a handle remembers for the unlocks that have yet to hear of them.
+const maxLost = 64
+
+// NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail: a
+// name that cannot be one is reported by the first verb, with [ErrInvalidName].
+func (c *Client) NewLock(name string) *Lock { return c.newLock(lockKind, name) }
+
+func (c *Client) newLock(k *kind, name string) *Lock {
+	if c == nil || c.rdb == nil {
+		return nil
+	}
+	key := c.mapName(name)
+	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
+	l.id = l.nameKey
+	l.channel = derived(k.channelPrefix, key)
+	l.keys = []string{key, l.channel, derived("redisson_unlock_latch", key) + ":" + c.id}
+	l.err = checkName(key, c.cluster != nil)
+	return l
+}
+
+func (l *Lock) sealed() {}
+
+// Name returns the name the handle was made with, before any prefix or mapper. It ports getName.
+func (l *Lock) Name() string {
+	if l == nil {
+		return ""
+	}
+	return l.name
+}
+
+// check returns what is wrong with the handle itself.
+func (l *Lock) check(op string) error {
+	if l == nil || l.client == nil {
+		return fmt.Errorf("%w: %s of a nil or zero Lock", ErrInvalidOption, op)
+	}
+	if l.err != nil {
+		return fmt.Errorf("%w (%s)", l.err, op)
+	}
+	return nil
+}
+
+// wrap says of an error to which operation on which lock it came.
+func (l *Lock) wrap(err error, op string) error {
+	switch {
+	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed), errors.Is(err, ErrInvalidOption):
+		return fmt.Errorf("%w: %s %s", err, op, quote(l.name))
+	case wrongType(err):
+		return fmt.Errorf("rlock: %s %s: the key %s holds something else than a lock: %w",
+			op, quote(l.name), quote(l.nameKey.name), err)
+	}
+	return fmt.Errorf("rlock: %s %s: %w", op, quote(l.name), err)
+}
+
+// Lock waits until the context's owner holds the lock; an owner that holds it already re-enters. It ports lock and
+// lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says. Errors:
+// [ErrNotAcquired] when ctx ended, joined with its error and cause, or when [Wait] was over; [ErrLost] when this owner
+// lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error of Redis
+// that waiting does not mend. After an error nothing is held, and what a command in flight may still take is released.
+func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
+	return l.mustAcquire(ctx, "lock", opts)
+}
+
+func (l *Lock) mustAcquire(ctx context.Context, op string, opts []AcquireOption) error {
+	_, err := l.acquire(ctx, acquisition{op: op}, opts)
+	return err
+}
+
+// TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil when
+// another owner holds the lock, and an error, never that, when Redis could not say.
+func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
+	_, err := l.acquire(ctx, acquisition{op: "try lock", try: true}, opts)
+	if errors.Is(err, errRefused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Acquire is [Lock.Lock], and returns the acquisition as a value, which tells when the lock is lost and which alone
+// unlocks it.
+func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return l.acquireHold(ctx, acquisition{op: "acquire", byHold: true}, opts)
+}
+
+// TryAcquire is [Lock.Acquire] with a [Wait] of 0 unless another is given. When another owner holds the lock the error
+// is [ErrNotAcquired].
+func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return l.acquireHold(ctx, acquisition{op: "try acquire", byHold: true, try: true}, opts)
+}
+
+func (l *Lock) acquireHold(ctx context.Context, a acquisition, opts []AcquireOption) (*Hold, error) {
+	e, err := l.acquire(ctx, a, opts)
+	if err != nil {
+		return nil, err
+	}
+	hold := newHold(ctx, e)
+	hold.watchLeak()
+	return hold, nil
+}
+
+// Do runs fn while it holds the lock, and unlocks, also when fn panics. It waits as [Lock.Lock] does; with Wait(0) fn
+// runs unless another owner holds the lock: then the error is [ErrNotAcquired]. The context that fn gets is
+// [Hold.Context]: it ends when the lock is lost, and locking this lock with it re-enters.
+//
+// Do returns fn's error as it is, joined with [ErrLost] when the lock was lost while fn ran. A release that fails
+// otherwise is logged, and tried again until the lease is over.
+func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) (err error) {
+	if fn == nil {
+		return fmt.Errorf("%w: the function given to Do is nil", ErrInvalidOption)
+	}
+	e, err := l.acquire(ctx, acquisition{op: "do", byHold: true}, opts)
+	if err != nil {
+		return err
+	}
+	hold := newHold(ctx, e)
+	defer func() {
+		lost := hold.Err()
+		failed := hold.Unlock(ctx)
+		if errors.Is(failed, ErrLost) {
+			lost = failed
+		}
+		switch {
+		case errors.Is(lost, ErrLost) && err == nil:
+			err = lost
+		case errors.Is(lost, ErrLost):
+			err = errors.Join(err, lost)
+		case failed != nil:
+			l.warn(cannotRelease, failed)
+		}
+	}()
+	return fn(hold.Context())
+}
+
+// warn logs what happened to this lock, like [Client.warn].
+func (l *Lock) warn(message string, err error) {
+	l.client.warn(message, err, slog.String("lock", quote(l.name)))
+}
+
+// Unlock settles one Lock or TryLock; the last one of an owner releases the lock. It ports unlock. What Acquire or Do
+// took is released by its [Hold] and by Do alone.
+//
+// With an owner in ctx, or a hold of this lock, it settles the latest acquisition made with it, through whichever
+// handle. Without, it settles one made through this handle: those made without an owner first, and of them the one
+// whose lease ends first. So goroutines that share a handle need no owner to unlock, and one that is late is told
+// [ErrLost] and does not free the lock of the next.
+//
+// It returns as [Hold.Unlock] does, and like that it works when ctx has ended and after [Client.Close].
+func (l *Lock) Unlock(ctx context.Context) error {
+	if err := l.check("unlock"); err != nil {
+		return err
+	}
+	c := l.client
+	o := l.ownerIn(ctx)
+	c.mu.Lock()
+	e := l.latest(o)
+	if o == nil {
+		e = l.soonest()
+	}
+	if e == nil {
+		c.mu.Unlock()
+		return l.wrap(ErrNotHeld, "unlock")
+	}
+	e.closed = true
+	return c.unlock(ctx, e)
+}
+
+// latest returns the entry that an unlock by this owner settles, or nil. It requires client.mu.
+func (l *Lock) latest(o *owner) *entry {
+	if o == nil {
+		return nil
+	}
+	p := l.client.possessions[possessionKey{l.nameKey, o}]
+	if p == nil {
+		p = o.lostOf(l.nameKey)
+	}
+	if p == nil {
+		return nil
+	}
+	for i := len(p.entries) - 1; i >= 0; i-- {
+		if e := p.entries[i]; !e.byHold && !e.closed {
+			return e
+		}
+	}
+	return nil
+}
+
+// soonest returns the entry that an unlock without owner settles, or nil: one made without owner before any other, of
+// them a lost one before a live one, and of them the one whose lease ends first. It requires client.mu.
+func (l *Lock) soonest() *entry {
+	var best *entry
+	pick := func(entries []*entry, plain bool) {
+		for _, e := range entries {
+			if !e.closed && e.plain == plain &&
+				(best == nil || e.possession.deadline.Before(best.possession.deadline)) {
+				best = e
+			}
+		}
+	}
+	for _, plain := range []bool{true, false} {
+		for _, entries := range [][]*entry{l.lost, l.open} {
+			if best == nil {
+				pick(entries, plain)
+			}
+		}
+	}
+	return best
+}
+
+// remember keeps a lost entry for the unlock that has yet to hear of it. It requires client.mu.
+func (l *Lock) remember(e *entry) {
+	if e.byHold {
+		return
+	}
+	if len(l.lost) == maxLost {
+		l.lost = append(l.lost[:0], l.lost[1:]...)
+	}
+	l.lost = append(l.lost, e)
+}
+
+// forget drops an entry from the handle. It requires client.mu.
+func (l *Lock) forget(e *entry) {
+	l.open = without(l.open, e)
+	l.lost = without(l.lost, e)
+}
+
+// ForceUnlock frees the lock whoever holds it, and tells whether anybody did. It ports forceUnlock. Holds of this
+// client are lost at once, those of others when they next renew.
+func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
+	const op = "force unlock"
+	var before []*possession
+	var freed int64
+	err := l.query(ctx, op, func(ctx context.Context) (err error) {
+		// Only what was held before can have been freed: a hold acquired meanwhile may have come after.
+		before = l.client.holding(l.nameKey)
+		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	var ends endings
+	l.client.mu.Lock()
+	for _, p := range before {
+		if p.stage == held || p.stage == expired {
+			p.lose(&ends, "it was unlocked by force", false)
+		}
+	}
+	l.client.mu.Unlock()
+	ends.tell()
+	return freed == 1, nil
+}
+
+// holding returns the possessions of a name that are held here.
+func (c *Client) holding(id nameKey) []*possession {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*possession
+	for key, p := range c.possessions {
+		if key.nameKey == id && p.stage == held {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// IsLocked tells whether anybody holds the lock. It ports isLocked, and asks the master.
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+	ttl, _, err := l.inspect(ctx, "is locked", "")
+	return ttl != ttlAbsent, err
+}
+
+// TTL returns how long the lock's present lease still runs: 0 when nobody holds it, and a negative duration for a lock
+// without a lease, which neither rlock nor Redisson makes. It ports remainTimeToLive, and asks the master.
+func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
+	ttl, _, err := l.inspect(ctx, "ttl", "")
+	if err != nil || ttl == ttlAbsent {
+		return 0, err
+	}
+	return time.Duration(ttl) * time.Millisecond, nil
+}
+
+// IsHeld tells whether the context's owner holds the lock, in Redis too. It ports isHeldByCurrentThread. Without an
+// owner in the context it speaks of the acquisition that [Lock.Unlock] would settle.
+func (l *Lock) IsHeld(ctx context.Context) (bool, error) {
+	n, err := l.holdCount(ctx, "is held")
+	return n > 0, err
+}
+
+// HoldCount returns how many acquisitions the context's owner has yet to unlock; 0 when it does not hold the lock, here
+// or in Redis. It ports getHoldCount. Without an owner in the context it speaks of the acquisition that [Lock.Unlock]
+// would settle.
+func (l *Lock) HoldCount(ctx context.Context) (int, error) {
+	return l.holdCount(ctx, "hold count")
+}
+
+func (l *Lock) holdCount(ctx context.Context, op string) (int, error) {
+	if err := l.check(op); err != nil {
+		return 0, err
+	}
+	p := l.possessionIn(ctx)
+	field := ""
+	if p != nil {
+		field = p.field
+	}
+	_, found, err := l.inspect(ctx, op, field)
+	if err != nil || p == nil || found == 0 {
+		return 0, err
+	}
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	if p.stage != held || p.past(time.Now()) {
+		return 0, nil
+	}
+	return len(p.entries), nil
+}
+
+// possessionIn returns the possession that a question with ctx is about, or nil if none is held.
+func (l *Lock) possessionIn(ctx context.Context) *possession {
+	o := l.ownerIn(ctx)
+	c := l.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var p *possession
+	if o != nil {
+		p = c.possessions[possessionKey{l.nameKey, o}]
+	} else if e := l.soonest(); e != nil {
+		p = e.possession
+	}
+	if p == nil || p.stage != held {
+		return nil
+	}
+	return p
+}
+
+// ttlAbsent is the PTTL of a key that is not there.
+const ttlAbsent = -2
+
+// inspect returns the PTTL of the lock and whether a field holds it.
+func (l *Lock) inspect(ctx context.Context, op, field string) (ttl, found int64, err error) {
+	err = l.query(ctx, op, func(ctx context.Context) error {
+		cmd, err := l.client.run(ctx, l.kind.inspect, l.keys, field)
+		if err != nil {
+			return err
+		}
+		got, err := numbers(cmd, 2)
+		if err != nil {
+			return err
+		}
+		ttl, found = got[0], got[1]
+		return nil
+	})
+	if err != nil {
+		return ttlAbsent, 0, err
+	}
+	return ttl, found, nil
+}
+
+// query runs a command that takes and releases nothing for anybody.
+func (l *Lock) query(ctx context.Context, op string, command func(context.Context) error) error {
+	if err := l.check(op); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return l.wrap(endOf(ctx), op)
+	}
+	if err := l.client.begin(); err != nil {
+		return l.wrap(err, op)
+	}
+	defer l.client.end()
+	var failed error
+	if err := l.client.exec(ctx, func(ctx context.Context) { failed = command(ctx) }, func() {}); err != nil {
+		if ctx.Err() != nil {
+			err = endOf(ctx)
+		}
+		return l.wrap(err, op)
+	}
+	if failed != nil {
+		return l.wrap(failed, op)
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package rlock
+
+import (
+	"context"
+	"sync"
+)
+
+// owner stands for the thread that Redisson's locks belong to. It is known by its address.
+type owner struct {
+	mu sync.Mutex
+	// lost has the possessions that this owner lost and has not unlocked yet. They live as long as whoever holds the
+	// owner's context, and need no place in the client.
+	lost map[nameKey]*possession // guarded by mu
+}
+
+type ownerKey struct{}
+
+// WithOwner returns a context that owns locks: whoever locks with it, or with a context derived from it, is one and
+// the same holder of every lock, as one thread is in Java. Each call mints a new owner, also within another one.
+//
+// Goroutines that share an owner do not exclude each other, so call it where a goroutine or a request begins, not
+// where a function locks. Without an owner, each acquisition is an owner of its own.
+func WithOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, new(owner))
+}
+
+// ownerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this very
+// lock counts unless an owner was minted within it.
+func (l *Lock) ownerIn(ctx context.Context) *owner {
+	minted := mintedIn(ctx)
+	if hold, _ := ctx.Value(l.id).(*Hold); hold != nil && hold.minted == minted {
+		return hold.entry.possession.owner
+	}
+	return minted
+}
+
+func mintedIn(ctx context.Context) *owner {
+	minted, _ := ctx.Value(ownerKey{}).(*owner)
+	return minted
+}
+
+// lose remembers a lost possession until its entries have been unlocked.
+func (o *owner) lose(p *possession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost == nil {
+		o.lost = make(map[nameKey]*possession)
+	}
+	o.lost[p.id] = p
+}
+
+// settle forgets a lost possession: all of its entries know.
+func (o *owner) settle(p *possession) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost[p.id] == p {
+		delete(o.lost, p.id)
+	}
+}
+
+// lostOf returns the possession of a lock that this owner lost and has not unlocked yet, or nil.
+func (o *owner) lostOf(id nameKey) *possession {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost[id]
+}

@@ -1,0 +1,318 @@
+package rlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// possession is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired
+// once, counts its open entries, and is released when the last one is unlocked.
+//
+// It knows no Hold and no context of a user but by the functions that end them, so that a Hold nobody can reach any
+// more is noticed (see watchLeak).
+type possession struct {
+	client *Client
+	lock   *Lock // the handle it was acquired through: keys, kind and name
+	id     nameKey
+	owner  *owner
+	self   owner // its owner when nobody else is
+	number int64
+	field  string
+
+	// Guarded by client.mu from here on.
+
+	stage   stage
+	entries []*entry // open, in the order they were made
+
+	// busy is set while an operation of the owner is under way; idle is closed when it is over. Operations of one
+	// possession take turns, so that the count in Redis follows the count here.
+	busy bool
+	idle chan struct{}
+	// refused is set once Redis has answered, while the possession is pending, that another owner holds the lock.
+	refused bool
+	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
+	unanswered bool
+	// orphan is set when Redis granted the lock after the verb had left.
+	orphan bool
+
+	lease    time.Duration // of the acquisition
+	deadline time.Time     // when the lock can no longer be guaranteed; monotonic, only ever moved later
+	margin   time.Duration // from the deadline to the moment Redis may have freed the lock
+	maxHold  time.Time     // when WithMaxHold ends it; zero: never
+
+	// The watchdog's.
+	due      time.Time // when it must look again
+	index    int       // in its heap; -1: not in it
+	renewAt  time.Time
+	picked   bool      // for the batches that are being gathered
+	failures int       // renewals or releases that failed since
+	until    time.Time // when a detached release gives up
+}
+
+// stage is how far a possession has come. It only ever grows.
+type stage uint8
+
+const (
+	pending   stage = iota // the acquire may be under way
+	held                   // confirmed, and inside its deadline as far as anyone has looked
+	expired                // past its deadline: over for its users, though Redis may still have it
+	releasing              // its last unlock is under way
+	detached               // over here; a release that nobody waits for is under way
+	over
+)
+
+// entry is one successful acquisition: what one unlock settles.
+type entry struct {
+	possession *possession
+	lock       *Lock // the handle it was made through
+	byHold     bool  // made by Acquire or Do: only its Hold unlocks it
+	plain      bool  // made without an owner in the context
+
+	// Guarded by client.mu.
+	renewed bool // made without a lease, and not leaked: the watchdog keeps the possession for it
+	closed  bool // unlocked, or being unlocked
+	err     error
+	done    chan struct{}           // made when it is asked for, closed when err is set
+	cancel  context.CancelCauseFunc // ends the hold's context, if that was asked for
+}
+
+// margin is by how much a lease is trusted less here than in Redis: for the drift between two clocks and the
+// granularity of Redis's.
+func margin(lease time.Duration) time.Duration {
+	return min(lease/100+2*time.Millisecond, lease/4)
+}
+
+func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
+	p := &possession{client: l.client, lock: l, id: l.nameKey, owner: o, lease: lease, index: -1}
+	if o == nil {
+		p.owner = &p.self
+	}
+	p.number = p.client.numbers.Add(1)
+	p.field = p.client.id + ":" + strconv.FormatInt(p.number, 10) + l.kind.fieldSuffix
+	return p
+}
+
+// ended returns why the hold is over, or nil. It requires client.mu.
+func (e *entry) ended(now time.Time) error {
+	if e.err == nil && e.possession.past(now) {
+		return e.lock.wrap(ErrLost, "hold")
+	}
+	return e.err
+}
+
+// endings collects, under client.mu, what tells the users of a hold that it is over. Canceling a context and logging
+// run code of others, and wait until client.mu is free.
+type endings []ending
+
+type ending struct {
+	err    error
+	done   chan struct{}
+	cancel context.CancelCauseFunc
+	warn   *Lock // lost, while nobody watched
+}
+
+// add ends an entry for a reason, unless it has ended before. It requires client.mu.
+func (ends *endings) add(e *entry, reason error) {
+	if e.err == nil {
+		e.err = reason
+		*ends = append(*ends, ending{err: reason, done: e.done, cancel: e.cancel})
+	}
+}
+
+func (ends endings) tell() {
+	for _, end := range ends {
+		if end.done != nil {
+			close(end.done)
+		}
+		if end.cancel != nil {
+			end.cancel(end.err)
+		}
+		if end.warn != nil {
+			end.warn.warn("a lock was lost while it was held; Do and Hold.Context tell the holder", end.err)
+		}
+	}
+}
+
+// turn waits until no other operation of the possession is under way, and starts one. It requires client.mu, which it
+// gives up while it waits. It returns an error when ctx ends first, and never for a context that cannot end.
+func (p *possession) turn(ctx context.Context) error {
+	for p.busy {
+		if err := p.awaitIdle(ctx.Done()); err != nil {
+			return err
+		}
+	}
+	p.busy = true
+	return nil
+}
+
+// awaitIdle requires client.mu, which it gives up while it waits.
+func (p *possession) awaitIdle(done <-chan struct{}) error {
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	idle := p.idle
+	p.client.mu.Unlock()
+	defer p.client.mu.Lock()
+	select {
+	case <-idle:
+		return nil
+	case <-done:
+		return errNotSent
+	}
+}
+
+// notify lets those who wait for the possession look at it again. It requires client.mu.
+func (p *possession) notify() {
+	if p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+}
+
+// rest ends an operation that turn began. It requires client.mu.
+func (p *possession) rest() {
+	p.busy = false
+	p.notify()
+}
+
+// past tells whether the lock can no longer be guaranteed. It requires client.mu.
+func (p *possession) past(now time.Time) bool { return !now.Before(p.deadline) }
+
+// confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent. It
+// requires client.mu.
+func (p *possession) confirm(sent time.Time, lease time.Duration) {
+	if deadline := sent.Add(lease - margin(lease)); deadline.After(p.deadline) {
+		p.deadline, p.margin = deadline, margin(lease)
+	}
+	p.failures = 0
+	p.renewAt = p.deadline.Add(p.margin - p.client.watchdogTimeout*2/3)
+	p.client.watchdog.plan(p)
+}
+
+// renewing tells whether the watchdog keeps the possession. It requires client.mu.
+func (p *possession) renewing() bool {
+	return slices.ContainsFunc(p.entries, func(e *entry) bool { return e.renewed })
+}
+
+// expire ends the possession for its users at its local deadline. Redis may have the holder a little longer, so that
+// an unlock may still find it. It requires client.mu.
+func (p *possession) expire(ends *endings) {
+	p.endAll(ends, "its lease ended")
+	p.stage = expired
+	p.client.watchdog.plan(p)
+}
+
+// lose ends the possession for its users and here. If Redis may still have it, a detached release follows. It requires
+// client.mu.
+func (p *possession) lose(ends *endings, why string, release bool) {
+	p.endAll(ends, why)
+	open := false
+	for _, e := range p.entries {
+		e.lock.forget(e)
+		if !e.closed {
+			open = true
+			e.lock.remember(e)
+		}
+	}
+	p.unregister()
+	if open {
+		p.owner.lose(p)
+	}
+	if release {
+		p.detach()
+	} else {
+		p.finish()
+	}
+}
+
+// endAll requires client.mu.
+func (p *possession) endAll(ends *endings, why string) {
+	watched, told := false, len(*ends)
+	for _, e := range p.entries {
+		watched = watched || e.done != nil || e.cancel != nil
+		ends.add(e, fmt.Errorf("%w: %s: %s", ErrLost, quote(e.lock.name), why))
+	}
+	// The end of a lease is what Lease asked for; any other loss somebody should hear of before the unlock.
+	if len(*ends) > told && !watched && p.renewing() {
+		(*ends)[told].warn = p.lock
+	}
+}
+
+// giveUp ends a possession that its verb leaves pending. If a command of it may have taken the lock, or may yet, a
+// detached release follows. It requires client.mu.
+func (p *possession) giveUp() {
+	p.unregister()
+	if p.unanswered || p.orphan {
+		p.detach()
+	} else {
+		p.finish()
+	}
+	p.rest()
+}
+
+// late takes the answer of an acquire that its verb did not wait for.
+func (p *possession) late(reply int64, err error) {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	switch {
+	case err == nil && granted(reply):
+		p.orphan = true
+	case unanswered(err):
+		p.unanswered = true
+	default:
+		return
+	}
+	if p.stage == over {
+		p.detach()
+	}
+}
+
+// memory is for how long Redis must refuse the number of a possession that is released or given up: not at all if
+// every command that could create its holder was answered. It requires client.mu.
+func (p *possession) memory() time.Duration {
+	if !p.unanswered {
+		return 0
+	}
+	return max(p.lease, 2*time.Minute)
+}
+
+// detach hands the release to the watchdog, which tries it until it is answered or can no longer matter. It requires
+// client.mu.
+func (p *possession) detach() {
+	c := p.client
+	if c.retired() {
+		p.finish()
+		return
+	}
+	now := time.Now()
+	p.stage = detached
+	p.failures = 0
+	p.until = now.Add(max(p.memory(), p.deadline.Sub(now), c.commandTimeout))
+	p.due = now
+	c.active++
+	c.watchdog.plan(p)
+	p.notify()
+}
+
+// finish requires client.mu.
+func (p *possession) finish() {
+	p.stage = over
+	p.client.watchdog.drop(p)
+	p.notify()
+}
+
+// register requires client.mu.
+func (p *possession) register() {
+	p.client.possessions[possessionKey{p.id, p.owner}] = p
+}
+
+// unregister requires client.mu.
+func (p *possession) unregister() {
+	key := possessionKey{p.id, p.owner}
+	if p.client.possessions[key] == p {
+		delete(p.client.possessions, key)
+	}
+}

@@ -1,0 +1,190 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	lostInRedis   = "its holder is gone from Redis"
+	cannotRelease = "a lock could not be released; it is free when its lease ends"
+)
+
+// unlock settles an entry that was marked closed. It requires c.mu, and gives it up.
+func (c *Client) unlock(ctx context.Context, e *entry) error {
+	ctx = context.WithoutCancel(ctx)
+	p, l := e.possession, e.lock
+	var ends endings
+	ends.add(e, ErrNotHeld)
+	_ = p.turn(ctx) // it cannot end
+	p.entries = without(p.entries, e)
+	l.forget(e)
+
+	var err error
+	switch {
+	case p.stage == detached || p.stage == over:
+		err = p.lostBefore(e)
+		p.rest()
+		c.mu.Unlock()
+		ends.tell()
+	case len(p.entries) > 0:
+		c.watchdog.plan(p)
+		c.mu.Unlock()
+		ends.tell()
+		err = p.releasePart(ctx)
+	default:
+		p.stage = releasing
+		c.watchdog.drop(p)
+		c.mu.Unlock()
+		ends.tell()
+		err = p.releaseAll(ctx)
+	}
+	if err == nil || errors.Is(err, ErrLost) && err == e.err { //nolint:errorlint // the very error, already complete
+		return err
+	}
+	return l.wrap(err, "unlock")
+}
+
+// lostBefore tells an entry that its possession was lost before the unlock. It requires client.mu.
+func (p *possession) lostBefore(e *entry) error {
+	if len(p.entries) == 0 {
+		p.owner.settle(p)
+	}
+	if errors.Is(e.err, ErrLost) {
+		return e.err
+	}
+	return ErrLost
+}
+
+// releasePart shows the count that is left after one entry. The count that matters is ours, so a failure to show it is
+// none of the unlock.
+func (p *possession) releasePart(ctx context.Context) error {
+	c := p.client
+	c.mu.Lock()
+	count := len(p.entries)
+	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
+	c.mu.Unlock()
+	var reply int64
+	var failed error
+	err := c.exec(ctx, func(ctx context.Context) {
+		reply, failed = c.runNumber(ctx, p.lock.kind.count, p.lock.keys, p.field, millis(remaining), p.number, count)
+	}, func() {})
+	var ends endings
+	defer func() { ends.tell() }()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer p.rest()
+	if err != nil || failed != nil || reply == 1 {
+		return nil //nolint:nilerr // see above
+	}
+	if p.stage == held || p.stage == expired {
+		p.lose(&ends, lostInRedis, false)
+	}
+	return ErrLost
+}
+
+// releaseAll frees the lock, and tries until the command timeout. After that the possession is over all the same, and
+// the watchdog goes on trying.
+func (p *possession) releaseAll(ctx context.Context) error {
+	c := p.client
+	start := time.Now()
+	c.mu.Lock()
+	inside := !p.past(start)
+	c.mu.Unlock()
+	doubt := false // an earlier release may have been carried out
+	for retries := 1; ; retries++ {
+		freed, err := p.release(ctx)
+		pause := backoff(retries, time.Second)
+		switch {
+		case err == nil:
+			p.done(false)
+			if freed || doubt && inside {
+				return nil
+			}
+			return fmt.Errorf("%w: %s", ErrLost, lostInRedis)
+		case wrongType(err):
+			p.done(false)
+			return fmt.Errorf("%w: %w", ErrLost, err)
+		case !transient(err), time.Since(start)+pause >= c.commandTimeout:
+			p.done(true)
+			return err
+		}
+		doubt = doubt || unanswered(err)
+		timer := time.NewTimer(pause)
+		<-timer.C
+	}
+}
+
+// release sends the release once, and tells whether it freed the lock.
+func (p *possession) release(ctx context.Context) (bool, error) {
+	c := p.client
+	c.mu.Lock()
+	memory := p.memory()
+	c.mu.Unlock()
+	var reply int64
+	var failed error
+	err := c.exec(ctx, func(ctx context.Context) {
+		reply, failed = c.runNumber(ctx, p.lock.kind.release, p.lock.keys, p.field, millis(memory), p.number)
+	}, func() {})
+	switch {
+	case err != nil:
+		return false, err
+	case failed != nil:
+		return false, failed
+	}
+	return reply == 1, nil
+}
+
+// done ends the possession after its release, which is retried without the caller if it must be.
+func (p *possession) done(retry bool) {
+	c := p.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.unregister()
+	if retry {
+		p.detach()
+	} else {
+		p.finish()
+	}
+	p.rest()
+}
+
+// releaseDetached makes one attempt at the release of a possession that nobody waits for any more.
+func (p *possession) releaseDetached() {
+	c := p.client
+	ctx := context.Background()
+	free, err := c.place(ctx)
+	if err == nil || errors.Is(err, ErrClosed) {
+		_, err = p.release(ctx)
+	}
+	if free != nil {
+		free()
+	}
+	gone := err == nil || wrongType(err)
+	late := time.Now().After(p.until)
+	if !gone && late {
+		p.lock.warn(cannotRelease, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if gone || late {
+		p.finish()
+		c.active--
+		c.settleActive()
+		return
+	}
+	p.failures++
+	p.due = time.Now().Add(backoff(p.failures, time.Second))
+	c.watchdog.plan(p)
+}
+
+// without removes an element from a slice, and leaves nothing of it behind.
+func without[T comparable](s []T, gone T) []T {
+	if i := slices.Index(s, gone); i >= 0 {
+		return slices.Delete(s, i, i+1)
+	}
+	return s
+}
