@@ -156,10 +156,8 @@ func (r *request) await(p *possession, w *waiter) (*entry, error) {
 	warning := time.AfterFunc(r.client.watchdogTimeout, func() { r.warnOwn(p) })
 	defer warning.Stop()
 
-	ctx := r.ctx // the first attempt is made to its end, whatever the wait
 	var wake *listener
 	if w.head != nil {
-		ctx = r.waiting
 		select {
 		case <-w.head:
 		case <-r.waiting.Done():
@@ -175,8 +173,12 @@ func (r *request) await(p *possession, w *waiter) (*entry, error) {
 			return nil, r.giveUpOn(p, r.ended())
 		}
 	}
-	for {
-		e, pause, err := r.attempt(ctx, p)
+	for first := w.head == nil; ; first = false {
+		limit := r.waiting
+		if first {
+			limit = r.ctx // the first attempt is made to its end, whatever the wait
+		}
+		e, pause, err := r.attempt(limit, p)
 		switch {
 		case e != nil:
 			return e, nil
@@ -186,7 +188,6 @@ func (r *request) await(p *possession, w *waiter) (*entry, error) {
 			return nil, r.giveUpOn(p, err)
 		}
 		r.client.report(w, r.trouble)
-		ctx = r.waiting
 		if wake == nil {
 			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
 			wake = r.client.pubsub.listen(r.lock.channel)
@@ -330,7 +331,7 @@ func (r *request) reenter(p *possession) (*entry, error) {
 		err = failed
 	}
 	var ends endings
-	defer func() { ends.tell() }()
+	defer ends.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer p.rest()
@@ -341,6 +342,7 @@ func (r *request) reenter(p *possession) (*entry, error) {
 		return nil, l.wrap(ErrClosed, r.op)
 	case reply == 0 && p.stage == held:
 		p.lose(&ends, lostInRedis, false)
+		ends.known()
 	case p.stage == held && !p.past(time.Now()):
 		e := r.enter(p)
 		p.confirm(sent, lease)

@@ -45,7 +45,7 @@ type lostError struct{}
 func (lostError) Error() string { return "rlock: lock lost" }
 
 // Is makes a lost lock a lock that is not held.
-func (lostError) Is(target error) bool { return target == ErrNotHeld } //nolint:errorlint // Is compares identities
+func (lostError) Is(target error) bool { return target == ErrNotHeld }
 
 var (
 	// errNoAnswer is the error of a command whose answer did not come within the command timeout.

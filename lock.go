@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -245,8 +246,8 @@ func (l *Lock) latest(o *owner) *entry {
 	if p == nil {
 		return nil
 	}
-	for i := len(p.entries) - 1; i >= 0; i-- {
-		if e := p.entries[i]; !e.byHold && !e.closed {
+	for _, e := range slices.Backward(p.entries) {
+		if !e.byHold && !e.closed {
 			return e
 		}
 	}

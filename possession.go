@@ -122,8 +122,15 @@ func (ends *endings) add(e *entry, reason error) {
 	}
 }
 
-func (ends endings) tell() {
-	for _, end := range ends {
+// known drops the warnings: the owner is being told of the loss.
+func (ends *endings) known() {
+	for i := range *ends {
+		(*ends)[i].warn = nil
+	}
+}
+
+func (ends *endings) tell() {
+	for _, end := range *ends {
 		if end.done != nil {
 			close(end.done)
 		}

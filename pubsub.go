@@ -25,8 +25,8 @@ type pubsub struct {
 	stopped  bool
 	refused  bool // whether a refused SUBSCRIBE has been logged
 
-	kick    chan struct{} // tells the keeper that there is something to do
-	ctx     context.Context
+	kick    chan struct{}   // tells the keeper that there is something to do
+	ctx     context.Context //nolint:containedctx // of the connections: it is nobody's call
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }

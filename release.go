@@ -73,15 +73,16 @@ func (p *possession) releasePart(ctx context.Context) error {
 		reply, failed = c.runNumber(ctx, p.lock.kind.count, p.lock.keys, p.field, millis(remaining), p.number, count)
 	}, func() {})
 	var ends endings
-	defer func() { ends.tell() }()
+	defer ends.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer p.rest()
 	if err != nil || failed != nil || reply == 1 {
-		return nil //nolint:nilerr // see above
+		return nil
 	}
 	if p.stage == held || p.stage == expired {
 		p.lose(&ends, lostInRedis, false)
+		ends.known()
 	}
 	return ErrLost
 }

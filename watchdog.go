@@ -3,6 +3,7 @@ package rlock
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,13 +87,14 @@ func (w *watchdog) drop(p *possession) {
 // client.closed set.
 func (w *watchdog) retire() {
 	now := time.Now()
-	for _, p := range append(dueHeap(nil), w.heap...) {
+	for _, p := range slices.Clone(w.heap) {
 		switch p.stage {
 		case held:
 			w.drop(p)
 		case detached:
 			p.due = now
 			w.plan(p)
+		default: // an expired one has its release before it
 		}
 	}
 }
@@ -191,7 +193,7 @@ func (w *watchdog) batches(now time.Time) []batch {
 	soon := now.Add(w.client.watchdogTimeout / 6)
 	open := make(map[group]int) // where the group's unfilled batch is
 	var all []batch
-	for _, p := range append(dueHeap(nil), w.heap...) {
+	for _, p := range slices.Clone(w.heap) {
 		switch {
 		case p.picked:
 			p.picked = false
@@ -325,17 +327,18 @@ func (w *watchdog) renewed(b batch, sent time.Time, cmd once) {
 // dueHeap has the possession that is due first at its head.
 type dueHeap []*possession
 
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h *dueHeap) Len() int           { return len(*h) }
+func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due.Before((*h)[j].due) }
 
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+func (h *dueHeap) Swap(i, j int) {
+	s := *h
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
 }
 
 // Push is called by heap.
 func (h *dueHeap) Push(x any) {
-	p := x.(*possession) //nolint:errcheck,forcetypeassert // nothing else is pushed
+	p := x.(*possession)
 	p.index = len(*h)
 	*h = append(*h, p)
 }

@@ -45,12 +45,7 @@ func newServer(tb testing.TB, port int, args ...string) *Server {
 		}
 		tb.Skip("needs a redis-server (Debian: apt-get install redis-server)")
 	}
-	dir, err := os.MkdirTemp("", "rlock-redis-")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: dir, args: args}
+	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: tb.TempDir(), args: args}
 }
 
 // freePort returns a port that nobody listens on, with its cluster bus port ten thousand above it.

@@ -1,0 +1,46 @@
+# Everything but `run` and `test` is for those who change rlock. `make` alone lists it all.
+
+GO ?= go
+TIMEOUT ?= 15m
+LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+.PHONY: run
+run: ## run the quickstart, on an embedded Redis or on REDIS_URL
+	$(GO) run ./examples/quickstart
+
+.PHONY: test
+test: ## run the tests; those that need a redis-server skip where there is none
+	$(GO) test -timeout $(TIMEOUT) ./...
+
+.PHONY: race
+race: ## run the tests with the race detector
+	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) ./...
+
+.PHONY: lint
+lint: ## run golangci-lint, with .golangci.yml
+	$(GO) run $(LINT) run ./...
+
+.PHONY: fmt
+fmt: ## format the code as lint wants it
+	$(GO) run $(LINT) fmt ./...
+
+.PHONY: cover
+cover: ## measure the coverage of the package, into coverage.html
+	$(GO) test -timeout $(TIMEOUT) -coverprofile=coverage.out . ./internal/...
+	$(GO) tool cover -func=coverage.out | tail -n 1
+	$(GO) tool cover -html=coverage.out -o coverage.html
+
+.PHONY: tidy-check
+tidy-check: ## fail if go.mod or go.sum is not tidy
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: figures
+figures: ## measure the figures that the documents quote; needs a redis-server
+	RLOCK_FIGURES=1 $(GO) test -count=1 -v -run 'TestFigure' .

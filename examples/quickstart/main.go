@@ -1,0 +1,167 @@
+// Quickstart sells twenty tickets to more buyers than there are tickets, from five workers that share nothing but Redis:
+// once without a lock, and once with one.
+//
+//	go run ./examples/quickstart                                    # on a Redis embedded in the program
+//	REDIS_URL=redis://localhost:6379/0 go run ./examples/quickstart # on yours
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
+)
+
+const (
+	workers = 5
+	tickets = 20
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	rdb, where, shutdown, err := connect()
+	if err != nil {
+		return err
+	}
+	defer shutdown()
+	fmt.Printf("%d workers sell %d tickets, kept in %s.\n\n", workers, tickets, where)
+
+	fmt.Println("Without a lock, each reads the stock, serves a buyer, and writes the stock back:")
+	sold, err := sell(ctx, rdb, func(ctx context.Context, _ int, serve func(context.Context) error) error {
+		return serve(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  sold %d of %d: %d buyers hold a ticket that does not exist.\n\n", sold, tickets, sold-tickets)
+
+	locks := make([]*rlock.Client, workers) // one for each worker, as if each were a process
+	for i := range locks {
+		if locks[i], err = rlock.New(rdb); err != nil {
+			return err
+		}
+		defer func() { _ = locks[i].Close() }()
+	}
+	name := "quickstart:" + uuid.NewString()
+	fmt.Println("With a lock around the same three steps:")
+	sold, err = sell(ctx, rdb, func(ctx context.Context, worker int, serve func(context.Context) error) error {
+		start := time.Now()
+		return locks[worker].NewLock(name).Do(ctx, func(ctx context.Context) error {
+			waited, got := time.Since(start), time.Now()
+			defer func() {
+				fmt.Printf("  worker %d waited %7s, held the lock for %7s\n",
+					worker+1, round(waited), round(time.Since(got)))
+			}()
+			return serve(ctx)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("  sold %d of %d: ", sold, tickets)
+	if sold != tickets {
+		fmt.Println("oversold!")
+		return fmt.Errorf("the lock failed: sold %d of %d", sold, tickets)
+	}
+	fmt.Println("nothing was oversold.")
+	return nil
+}
+
+// sell lets the workers serve buyers until the stock is gone, each time within guard, and counts what they sold.
+func sell(
+	ctx context.Context, rdb *redis.Client,
+	guard func(ctx context.Context, worker int, serve func(context.Context) error) error,
+) (int, error) {
+	stock := "quickstart:stock:" + uuid.NewString()
+	if err := rdb.Set(ctx, stock, tickets, time.Minute).Err(); err != nil {
+		return 0, err
+	}
+	defer rdb.Del(context.WithoutCancel(ctx), stock)
+
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		sold  int
+		first error
+	)
+	for worker := range workers {
+		wg.Go(func() {
+			for left := 1; left > 0; {
+				err := guard(ctx, worker, func(ctx context.Context) error {
+					var err error
+					if left, err = rdb.Get(ctx, stock).Int(); err != nil || left == 0 {
+						return err
+					}
+					time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // payment, print
+					mu.Lock()
+					sold++
+					mu.Unlock()
+					return rdb.Set(ctx, stock, left-1, redis.KeepTTL).Err()
+				})
+				if err != nil {
+					mu.Lock()
+					first = err
+					mu.Unlock()
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return sold, first
+}
+
+// connect opens the Redis at REDIS_URL, or else one within this program.
+func connect() (rdb *redis.Client, where string, shutdown func(), err error) {
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		opt, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		rdb = redis.NewClient(opt)
+		return rdb, "the Redis at " + opt.Addr, func() { _ = rdb.Close() }, nil
+	}
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	// Its keys expire when it is told that time has passed.
+	tick, done := time.NewTicker(10*time.Millisecond), make(chan struct{})
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case now := <-tick.C:
+				server.FastForward(now.Sub(last))
+				last = now
+			case <-done:
+				return
+			}
+		}
+	}()
+	rdb = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	return rdb, "a Redis embedded in this program (set REDIS_URL to use yours)", func() {
+		tick.Stop()
+		close(done)
+		_ = rdb.Close()
+		server.Close()
+	}, nil
+}
+
+func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

@@ -1,0 +1,507 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// faulty is a lock whose commands pass a proxy, and what is on its other side.
+type faulty struct {
+	*testing.T
+	server *redistest.Server
+	proxy  *redistest.Proxy
+	direct *redis.Client // past the proxy
+	client *rlock.Client
+	lock   *rlock.Lock
+	other  *rlock.Lock // of another client, past the proxy
+	log    *recorder
+}
+
+// newFaulty has Redis know the scripts, so that a fault meets the command it is meant for.
+func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
+	t.Helper()
+	f := &faulty{T: t, server: redistest.Start(t)}
+	f.proxy = redistest.NewProxy(t, f.server.Addr)
+	f.direct = f.server.Client(t)
+	for _, source := range rlock.Scripts {
+		require.NoError(t, f.direct.ScriptLoad(t.Context(), source).Err())
+	}
+	if opt == nil {
+		opt = &redis.Options{}
+	}
+	opt.Addr = f.proxy.Addr
+	logger, log := recording()
+	f.log = log
+	f.client = newClient(t, redistest.Open(t, opt), append([]rlock.Option{logger}, opts...)...)
+	name := newName()
+	f.lock = f.client.NewLock(name)
+	f.other = newClient(t, f.direct).NewLock(name)
+	return f
+}
+
+// free checks that nothing of the lock is left but, where a command was lost, the memory of its number.
+func (f *faulty) free(msg string) {
+	f.Helper()
+	require.Empty(f, holders(f, f.direct, f.lock.Name()), msg)
+}
+
+func (f *faulty) count() string {
+	f.Helper()
+	fields := holders(f, f.direct, f.lock.Name())
+	require.LessOrEqual(f, len(fields), 1)
+	for _, count := range fields {
+		return count
+	}
+	return "0"
+}
+
+// lossy lists the ways a reply gets lost: the connection breaks, or it stays open and silent.
+var lossy = map[string]func(*redistest.Proxy, int, func(redistest.Command) bool) *redistest.Fault{
+	"broken": (*redistest.Proxy).DropReply,
+	"silent": (*redistest.Proxy).SwallowReply,
+}
+
+// quick makes go-redis give up on a silent connection soon. It would send its commands again: MaxRetries is 3.
+func quick() *redis.Options { return &redis.Options{ReadTimeout: 150 * time.Millisecond} }
+
+func TestAnAcquireWhoseReplyIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		for _, times := range []int{1, 2} {
+			t.Run(how, func(t *testing.T) {
+				f := newFaulty(t, quick())
+				fault := lose(f.proxy, times, rlock.Runs("acquire"))
+				require.NoError(t, f.lock.Lock(t.Context()))
+				require.Equal(t, "1", f.count())
+				require.Len(t, fault.Met(), times)
+				require.Equal(t, times+1, f.proxy.Count(rlock.Runs("acquire")), "go-redis must not send a command again")
+				require.NoError(t, f.lock.Unlock(t.Context()))
+				f.free("one unlock releases it")
+				require.Equal(t, 1, f.proxy.Count(rlock.Runs("release")))
+			})
+		}
+	}
+}
+
+func TestATryLockWhoseReplyIsLostFailsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			f := newFaulty(t, quick())
+			lose(f.proxy, 1, rlock.Runs("acquire"))
+			ok, err := f.lock.TryLock(t.Context())
+			require.False(t, ok)
+			require.Error(t, err, "nobody knows")
+			require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
+			require.ErrorIs(t, f.lock.Unlock(t.Context()), rlock.ErrNotHeld)
+			require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no orphan stays for a lease")
+			require.NoError(t, f.other.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestAReleaseWhoseReplyIsLostIsNoLoss(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			f := newFaulty(t, quick())
+			for range 5 {
+				require.NoError(t, f.lock.Lock(t.Context()))
+				lose(f.proxy, 2, rlock.Runs("release"))
+				require.NoError(t, f.lock.Unlock(t.Context()))
+				f.free("released")
+			}
+		})
+	}
+}
+
+func TestAReentryWhoseReplyIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			f := newFaulty(t, quick())
+			ctx := rlock.WithOwner(t.Context())
+			require.NoError(t, f.lock.Lock(ctx))
+			lose(f.proxy, 2, rlock.Runs("count"))
+			require.NoError(t, f.lock.Lock(ctx))
+			require.Equal(t, "2", f.count())
+
+			lose(f.proxy, 1, rlock.Runs("count"))
+			_, err := f.lock.TryLock(ctx)
+			require.Error(t, err, "a single attempt")
+			n, err := f.lock.HoldCount(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 2, n)
+
+			lose(f.proxy, 1, rlock.Runs("count"))
+			require.NoError(t, f.lock.Unlock(ctx), "a partial release is ours to count")
+			require.NoError(t, f.lock.Unlock(ctx))
+			f.free("two locks, two unlocks")
+		})
+	}
+}
+
+func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(2*time.Second))
+			hold, err := f.lock.Acquire(t.Context())
+			require.NoError(t, err)
+			fault := lose(f.proxy, 3, rlock.Runs("renew"))
+			for range 3 {
+				within(t, "a renewal's reply is lost", fault.Met())
+			}
+			before := hold.Deadline()
+			eventually(t, "a later renewal counts", func() bool { return hold.Deadline().After(before) })
+			require.NoError(t, hold.Err())
+			require.Equal(t, "1", f.count())
+			require.NoError(t, hold.Unlock(t.Context()))
+			f.free("released")
+		})
+	}
+}
+
+func TestAnAcquireThatComesAfterItsReleaseCreatesNoHolder(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
+	require.NoError(t, f.lock.Lock(t.Context()), "the retry gets the lock")
+	require.NoError(t, f.lock.Unlock(t.Context()))
+	f.free("released")
+	n := f.proxy.Count(rlock.Runs("acquire"))
+	held.Release()
+	eventually(t, "the delayed acquire arrives", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == n+1 })
+	require.NoError(t, f.direct.Ping(t.Context()).Err())
+	stays(t, "no holder comes back", func() bool { return f.count() == "0" })
+}
+
+func TestAnAcquireThatComesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
+	t.Parallel()
+	for what, patience := range map[string]time.Duration{
+		"while go-redis waits for the answer": 5 * time.Second,
+		"when go-redis has given it up":       100 * time.Millisecond,
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFaulty(t, &redis.Options{ReadTimeout: patience})
+			held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
+			ctx, cancel := context.WithCancel(t.Context())
+			locking := async(func() error { return f.lock.Lock(ctx) })
+			within(t, "the acquire is on its way", held.Met())
+			cancel()
+			require.ErrorIs(t, within(t, "the call returns", locking), context.Canceled)
+			if patience < time.Second {
+				eventually(t, "the compensation is sent", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
+			}
+			held.Release()
+			eventually(t, "the delayed acquire arrives", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 1 })
+			eventually(t, "nothing is left of it", func() bool {
+				return f.proxy.Count(rlock.Runs("release")) > 0 && f.count() == "0"
+			})
+			require.Equal(t, 1, f.proxy.Count(rlock.Runs("acquire")))
+		})
+	}
+}
+
+func TestAReleaseThatComesLateDoesNotFreeTheNextHold(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	ctx := rlock.WithOwner(t.Context())
+	held := f.proxy.HoldRequest(1, rlock.Runs("release"))
+	require.NoError(t, f.lock.Lock(ctx))
+	require.Error(t, f.lock.Unlock(ctx), "the release goes unanswered")
+	require.ErrorIs(t, f.lock.Unlock(ctx), rlock.ErrNotHeld, "but the hold is over")
+	require.NoError(t, f.lock.Lock(ctx), "the detached retry frees it")
+	n := f.proxy.Count(rlock.Runs("release"))
+	held.Release()
+	eventually(t, "the delayed release arrives", func() bool { return f.proxy.Count(rlock.Runs("release")) == n+1 })
+	stays(t, "the next hold stays", func() bool { return f.count() == "1" })
+	require.NoError(t, f.lock.Unlock(ctx))
+}
+
+func TestACallReturnsWhenItsContextEndsThoughRedisHangs(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil)
+	f.server.Pause()
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			_, err := f.lock.TryLock(ctx)
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("returned after %v", took)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rlock.ErrNotAcquired) {
+				t.Errorf("unexpected error: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	f.server.Resume()
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no orphan stays for a lease")
+	require.NoError(t, f.other.Unlock(t.Context()))
+}
+
+func TestAHoldSurvivesAnOutageShorterThanItsLease(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(3*time.Second))
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	f.proxy.Freeze()
+	renewed := hold.Deadline()
+	eventually(t, "half of the lease is over", func() bool { return time.Until(renewed) < 1500*time.Millisecond })
+	f.proxy.Thaw()
+	eventually(t, "it is renewed", func() bool { return hold.Deadline().After(renewed) })
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+func TestAHoldEndsAtItsDeadlineInALongOutage(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(time.Second), rlock.WithCommandTimeout(300*time.Millisecond))
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	f.proxy.Freeze()
+	deadline := hold.Deadline()
+	within(t, "the hold is over", hold.Done())
+	require.False(t, time.Now().Before(deadline))
+	require.WithinDuration(t, deadline, time.Now(), time.Second)
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.Error(t, hold.Unlock(t.Context()))
+	f.proxy.Thaw()
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)))
+	require.NoError(t, f.other.Unlock(t.Context()))
+}
+
+func TestALossNobodyWatchesIsLogged(t *testing.T) {
+	t.Parallel()
+	logger, log := recording()
+	rdb := redistest.Embedded(t)
+	lock := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
+	eventually(t, "the loss is logged", func() bool { return log.Contains("lost while it was held") })
+	require.Contains(t, log.String(), lock.Name())
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
+}
+
+func TestServerStatesAreNotContention(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	ctx := t.Context()
+	lock := newClient(t, rdb).NewLock(newName())
+	set := func(name, value string) { require.NoError(t, rdb.ConfigSet(ctx, name, value).Err()) }
+
+	t.Run("a waiting verb waits for a state to pass", func(t *testing.T) {
+		set("min-replicas-to-write", "1")
+		_, err := lock.TryLock(ctx)
+		require.True(t, redis.HasErrorPrefix(errors.Unwrap(err), "NOREPLICAS"), "%v", err)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		_, err = lock.TryLock(ctx, rlock.Wait(100*time.Millisecond))
+		require.ErrorContains(t, err, "NOREPLICAS", "it is not reported as contention when the wait is over either")
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		waiting := async(func() error { return lock.Lock(ctx) })
+		eventually(t, "it waits", func() bool { return lock.Waiting() == 1 })
+		set("min-replicas-to-write", "0")
+		require.NoError(t, within(t, "it gets the lock", waiting))
+		require.NoError(t, lock.Unlock(ctx))
+	})
+	t.Run("out of memory, what is held can be released", func(t *testing.T) {
+		owner := rlock.WithOwner(ctx)
+		require.NoError(t, lock.Lock(owner))
+		require.NoError(t, lock.Lock(owner))
+		set("maxmemory", "1")
+		defer set("maxmemory", "0")
+		_, err := newClient(t, rdb).NewLock(newName()).TryLock(ctx)
+		require.ErrorContains(t, err, "OOM")
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		require.NoError(t, lock.Unlock(owner))
+		require.Equal(t, map[string]string{}, without1(holders(t, rdb, lock.Name())), "the count is shown all the same")
+		require.NoError(t, lock.Unlock(owner))
+		require.Empty(t, holders(t, rdb, lock.Name()))
+	})
+	t.Run("a script cache that is flushed", func(t *testing.T) {
+		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName()).Acquire(ctx)
+		require.NoError(t, err)
+		for range 10 {
+			require.NoError(t, rdb.ScriptFlush(ctx).Err())
+			require.NoError(t, lock.Lock(ctx))
+			require.NoError(t, rdb.ScriptFlush(ctx).Err())
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		before := hold.Deadline()
+		require.NoError(t, rdb.ScriptFlush(ctx).Err())
+		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		require.NoError(t, hold.Unlock(ctx))
+	})
+}
+
+// without1 drops the fields that show a count of one.
+func without1(fields map[string]string) map[string]string {
+	for field, count := range fields {
+		if count == "1" {
+			delete(fields, field)
+		}
+	}
+	return fields
+}
+
+func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			rdb := start(t)
+			ctx := t.Context()
+			lock := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
+			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+			for op, err := range map[string]error{
+				"lock":         lock.Lock(ctx),
+				"force unlock": second(lock.ForceUnlock(ctx)),
+				"hold count":   second(lock.HoldCount(ctx)),
+				"is locked":    second(lock.IsLocked(ctx)),
+			} {
+				require.ErrorContains(t, err, "WRONGTYPE", op)
+				require.ErrorContains(t, err, "holds something else than a lock", op)
+				require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+			}
+			require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+			require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
+
+			// A lock that becomes something else is lost, and is left as it is.
+			require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+			hold, err := lock.Acquire(ctx)
+			require.NoError(t, err)
+			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+			within(t, "the renewal finds it", hold.Done())
+			require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+			hold, err = lock.TryAcquire(ctx)
+			require.Error(t, err)
+			require.Nil(t, hold)
+			require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+			require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Minute)))
+			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+			require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrLost)
+			require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestALockWithoutLeaseFreesItself(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			rdb := start(t)
+			ctx := t.Context()
+			client := newClient(t, rdb)
+			for what, fields := range map[string][]any{
+				"a lock":            {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 1},
+				"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
+			} {
+				lock := client.NewLock(newName())
+				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
+				ok, err := lock.TryLock(ctx)
+				require.NoError(t, err)
+				require.False(t, ok)
+				require.Greater(t, rdb.PTTL(ctx, lock.Name()).Val(), time.Second, what)
+			}
+			lock := client.NewLock(newName())
+			require.NoError(t, rdb.HSet(ctx, lock.Name(), "name", "Ada").Err())
+			ok, err := lock.TryLock(ctx)
+			require.NoError(t, err)
+			require.False(t, ok)
+			require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "somebody's data is not ours to expire")
+			left, err := lock.TTL(ctx)
+			require.NoError(t, err)
+			require.Negative(t, left)
+		})
+	}
+}
+
+func TestDeniedCommands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	user := func(t *testing.T, rules string) *redis.Client {
+		name := "u" + strings.ReplaceAll(newName(), ":", "")
+		args := []any{"acl", "setuser", name, "on", ">secret"}
+		for rule := range strings.FieldsSeq(rules) {
+			args = append(args, rule)
+		}
+		require.NoError(t, admin.Do(t.Context(), args...).Err())
+		return redistest.Open(t, &redis.Options{Addr: server.Addr, Username: name, Password: "secret"})
+	}
+	t.Run("without PEXPIRE no lock without a lease is made", func(t *testing.T) {
+		lock := newClient(t, user(t, "~* &* +@all -pexpire")).NewLock(newName())
+		require.ErrorContains(t, lock.Lock(t.Context()), "can't run this command")
+		require.Empty(t, holders(t, admin, lock.Name()))
+	})
+	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {
+		lock := newClient(t, user(t, "~* &* +@all -publish")).NewLock(newName())
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.Empty(t, holders(t, admin, lock.Name()))
+	})
+	t.Run("without channels waiters poll", func(t *testing.T) {
+		logger, log := recording()
+		holder := newClient(t, admin).NewLock(newName())
+		lock := newClient(t, user(t, "~* resetchannels +@all"), logger, rlock.WithPollInterval(50*time.Millisecond)).
+			NewLock(holder.Name())
+		require.NoError(t, holder.Lock(t.Context()))
+		waiting := async(func() error { return lock.Lock(t.Context()) })
+		eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, within(t, "it gets the lock", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), "it is said once")
+	})
+}
+
+func TestWithoutAServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, DialerRetries: 1})
+	logger, _ := recording()
+	client := newClient(t, rdb, logger, rlock.WithCommandTimeout(500*time.Millisecond))
+	lock := client.NewLock(newName())
+	require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Second)))
+	server.Kill()
+	_, err := lock.TryLock(t.Context())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = lock.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis being away is not contention")
+	require.Error(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
+
+	waiting := async(func() error { return lock.Lock(t.Context()) })
+	server.Run()
+	require.NoError(t, within(t, "a waiting Lock gets it when Redis is back", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+// stays checks for a while that what must not happen does not.
+func stays(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(300 * time.Millisecond); time.Now().Before(deadline); {
+		require.True(tb, condition(), what)
+		<-time.After(10 * time.Millisecond)
+	}
+}
