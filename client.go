@@ -109,7 +109,12 @@ func (c *Client) fit(poolSize int, readTimeout time.Duration) {
 }
 
 // ID returns the random UUID that begins the holder field of every lock this client holds.
-func (c *Client) ID() string { return c.id }
+func (c *Client) ID() string {
+	if c == nil {
+		return ""
+	}
+	return c.id
+}
 
 // Close stops the client: waiting verbs return [ErrClosed], renewals stop, and every [Hold.Context] ends with cause
 // ErrClosed. It waits, at most for the command timeout, for commands in flight and for releases that clean up behind

@@ -3,7 +3,7 @@
 -- KEYS[i]   lock    hash: holder -> count
 -- ARGV[1]   lease   ms; a longer one is left as it is
 -- ARGV[i+1] holder  of KEYS[i]
--- returns, in the order of KEYS, 1 when renewed, 0 when that holder is gone
+-- returns for each of KEYS 1 when renewed, 0 when that holder is gone
 
 local renewed = {}
 for i, key in ipairs(KEYS) do

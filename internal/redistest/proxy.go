@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Command is a command on its way to Redis, name first, the name in lower case.
@@ -30,6 +31,7 @@ type Proxy struct {
 	frozen chan struct{}
 	opened int
 	closed bool
+	split  time.Duration
 }
 
 // Fault is what the proxy does to the commands that it matches.
@@ -165,6 +167,13 @@ func (p *Proxy) Thaw() {
 	}
 }
 
+// Split makes everything that the server says arrive in two parts, so far apart.
+func (p *Proxy) Split(apart time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.split = apart
+}
+
 // Count returns how many commands that reached the server match.
 func (p *Proxy) Count(match func(Command) bool) int {
 	p.mu.Lock()
@@ -292,7 +301,18 @@ func (p *Proxy) backward(c *pipe) {
 			case holdRequest: // done on the way there
 			}
 		}
-		if _, err := c.client.Write(buf[:n]); err != nil {
+		p.mu.Lock()
+		split := p.split
+		p.mu.Unlock()
+		out := buf[:n]
+		if split > 0 && n > 1 {
+			if _, err := c.client.Write(out[:n/2]); err != nil {
+				return
+			}
+			time.Sleep(split)
+			out = out[n/2:]
+		}
+		if _, err := c.client.Write(out); err != nil {
 			return // the client is gone; what it sent still passes
 		}
 	}

@@ -1,0 +1,175 @@
+package rlock_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens: New must not care
+	defer rdb.Close()
+	var typedNil *redis.Client
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer ring.Close()
+	for what, err := range map[string]error{
+		"nil":                           second(rlock.New(nil)),
+		"a typed nil":                   second(rlock.New(typedNil)),
+		"a ring":                        second(rlock.New(ring)),
+		"a nil option":                  second(rlock.New(rdb, nil)),
+		"a watchdog timeout of 0":       second(rlock.New(rdb, rlock.WithWatchdogTimeout(0))),
+		"a watchdog timeout of 99 ms":   second(rlock.New(rdb, rlock.WithWatchdogTimeout(99*time.Millisecond))),
+		"an endless watchdog timeout":   second(rlock.New(rdb, rlock.WithWatchdogTimeout(math.MaxInt64))),
+		"a negative command timeout":    second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
+		"a command timeout of 0":        second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
+		"a negative poll interval":      second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
+		"a negative max hold":           second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
+		"a batch of none":               second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
+		"a batch of too many":           second(rlock.New(rdb, rlock.WithRenewalBatchSize(1001))),
+		"a nil name mapper":             second(rlock.New(rdb, rlock.WithNameMapper(nil))),
+		"a prefix that opens a brace":   second(rlock.New(rdb, rlock.WithKeyPrefix("{a"))),
+		"a prefix with a hash tag":      second(rlock.New(rdb, rlock.WithKeyPrefix("{a}:"))),
+		"a nil logger":                  second(rlock.New(rdb, rlock.WithLogger(nil))),
+		"one good option and one wrong": second(rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithKeyPrefix("}"))),
+	} {
+		require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
+	}
+	one, err := rlock.New(rdb)
+	require.NoError(t, err)
+	two, err := rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithRenewalBatchSize(1))
+	require.NoError(t, err)
+	require.NotEqual(t, one.ID(), two.ID())
+	id, err := uuid.Parse(one.ID())
+	require.NoError(t, err)
+	require.EqualValues(t, 4, id.Version())
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+}
+
+func TestBadArgumentsSendNothing(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}))
+	lock := client.NewLock(newName())
+	ctx := t.Context()
+	before := server.CommandCount()
+	for what, opt := range map[string]rlock.AcquireOption{
+		"a lease of 0":            rlock.Lease(0),
+		"a negative lease":        rlock.Lease(-time.Second),
+		"a lease below 1 ms":      rlock.Lease(time.Millisecond - 1),
+		"a lease that never ends": rlock.Lease(math.MaxInt64),
+		"a negative wait":         rlock.Wait(-1),
+		"a zero option":           {},
+	} {
+		require.ErrorIs(t, lock.Lock(ctx, opt), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }, opt), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, second(lock.TryLock(ctx, opt)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, second(lock.Acquire(ctx, opt)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, second(lock.TryAcquire(ctx, opt)), rlock.ErrInvalidOption, what)
+	}
+	require.ErrorIs(t, lock.Do(ctx, nil), rlock.ErrInvalidOption)
+
+	for what, name := range map[string]string{"empty": "", "too long": strings.Repeat("x", 64<<10+1)} {
+		bad := client.NewLock(name)
+		require.ErrorIs(t, bad.Lock(ctx), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, bad.Unlock(ctx), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, second(bad.TryLock(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, second(bad.ForceUnlock(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, second(bad.IsHeld(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, second(bad.IsLocked(ctx)), rlock.ErrInvalidName, what)
+		require.Less(t, len(bad.Lock(ctx).Error()), 500, "a long name is cut")
+	}
+	require.ErrorIs(t, newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:")).
+		NewLock("").Lock(ctx), rlock.ErrInvalidName)
+
+	require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
+	require.Equal(t, before, server.CommandCount(), "nothing may be sent")
+}
+
+func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, lock := range []*rlock.Lock{nil, {}, (*rlock.Client)(nil).NewLock("x"), new(rlock.Client).NewLock("x")} {
+		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.TryLock(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrInvalidOption)
+		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.Acquire(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.TryAcquire(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.ForceUnlock(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.IsLocked(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.IsHeld(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.HoldCount(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, second(lock.TTL(ctx)), rlock.ErrInvalidOption)
+		require.Empty(t, lock.Name())
+	}
+	for _, hold := range []*rlock.Hold{nil, {}} {
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrNotHeld)
+		require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
+		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrNotHeld)
+		require.Zero(t, hold.Deadline())
+		require.Zero(t, hold.Token())
+		within(t, "it is over", hold.Done())
+	}
+	for _, client := range []*rlock.Client{nil, {}} {
+		require.NoError(t, client.Close())
+		require.Empty(t, client.ID())
+	}
+}
+
+func TestExtremeButGoodArguments(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			ctx := t.Context()
+			client := newClient(t, start(t))
+			for _, name := range []string{
+				"a b", "a:b", "ключ", "a\r\nb", "\xff\xfe\x00", "a{b", "}{", "{}", "a{}b", "{a}b{c}", strings.Repeat("x", 64<<10),
+			} {
+				lock := client.NewLock(name)
+				require.NoError(t, lock.Lock(ctx, rlock.Wait(math.MaxInt64)))
+				require.NoError(t, lock.Unlock(ctx))
+			}
+			lock := client.NewLock(newName())
+			require.NoError(t, lock.Lock(ctx, rlock.Lease(100*365*24*time.Hour)))
+			left, err := lock.TTL(ctx)
+			require.NoError(t, err)
+			require.Greater(t, left, 99*365*24*time.Hour)
+			require.NoError(t, lock.Unlock(ctx))
+			hold, err := lock.Acquire(ctx, rlock.Lease(1500*time.Microsecond))
+			if err == nil { // a slow machine takes longer than that to say so
+				within(t, "the lease ends", hold.Done())
+			}
+		})
+	}
+}
+
+func TestTheLatestOptionWins(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	ctx := t.Context()
+	lock := newClient(t, rdb, rlock.WithKeyPrefix("a:"), rlock.WithNameMapper(strings.ToUpper)).NewLock("b")
+	require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Second), rlock.Lease(time.Hour)))
+	require.Equal(t, []string{"B"}, rdb.Keys(ctx, "*").Val())
+	require.Equal(t, "b", lock.Name())
+	left, err := lock.TTL(ctx)
+	require.NoError(t, err)
+	require.Greater(t, left, time.Minute)
+	require.NoError(t, lock.Unlock(ctx))
+
+	lock = newClient(t, rdb, rlock.WithKeyPrefix("app:")).NewLock("b")
+	require.NoError(t, lock.Lock(ctx))
+	require.Equal(t, []string{"app:b"}, rdb.Keys(ctx, "*").Val())
+	require.NoError(t, lock.Unlock(ctx))
+}

@@ -1,0 +1,182 @@
+package rlock_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// never makes polling of no help: a test that passes with it was woken.
+const never = time.Hour
+
+func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	held := f.proxy.HoldRequest(1, redistest.Named("subscribe"))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	within(t, "it subscribes", held.Met())
+	require.NoError(t, f.other.Unlock(t.Context()))
+	held.Release()
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+func TestAReleaseWhileTheSubscriptionIsBrokenIsNotMissed(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	for range 20 {
+		require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+		waiting := async(func() error { return f.lock.Lock(t.Context()) })
+		f.awaitSubscriber()
+		f.proxy.CloseAll()
+		require.NoError(t, f.other.Unlock(t.Context()))
+		require.NoError(t, within(t, "the waiter gets the lock", waiting))
+		require.NoError(t, f.lock.Unlock(t.Context()))
+	}
+}
+
+func TestASilentSubscriptionIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	silent := f.proxy.SwallowReply(1, redistest.Named("ping"))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	within(t, "the idle subscription is pinged", silent.Met())
+	start := time.Now()
+	require.NoError(t, f.other.Unlock(t.Context()), "the message goes into the black hole")
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+func TestAMessageInPartsIsUnderstood(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	f.awaitSubscriber()
+	opened := f.proxy.Opened()
+	f.proxy.Split(1500 * time.Millisecond)
+	require.NoError(t, f.other.Unlock(t.Context()))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.Equal(t, opened, f.proxy.Opened(), "the connection is the same")
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+// awaitSubscriber waits until Redis has the lock's channel subscribed.
+func (f *faulty) awaitSubscriber() {
+	f.Helper()
+	channel := f.lock.Keys()[1]
+	eventually(f, "it is subscribed", func() bool {
+		return f.direct.PubSubNumSub(f.Context(), channel).Val()[channel] == 1
+	})
+}
+
+func TestAllWaitersShareOneConnection(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, &redis.Options{PoolSize: 4})
+	const n = 300
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range n {
+		lock := f.client.NewLock(newName())
+		require.NoError(t, newClient(t, f.direct).NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(never)))
+		wg.Go(func() { _ = lock.Lock(ctx) })
+	}
+	eventually(t, "all are subscribed", func() bool {
+		return len(f.direct.PubSubChannels(t.Context(), "redisson_lock__channel:*").Val()) == n
+	})
+	clients := f.direct.ClientList(t.Context()).Val()
+	require.Equal(t, 1, strings.Count(clients, " sub=300 "), clients)
+	cancel()
+	wg.Wait()
+	eventually(t, "no channel is left", func() bool {
+		return len(f.direct.PubSubChannels(t.Context(), "*").Val()) == 0 && f.client.Remains() == 0
+	})
+}
+
+func TestABusyLockStaysSubscribed(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if err := f.lock.Lock(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := f.lock.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, f.proxy.Count(redistest.Named("subscribe")))
+}
+
+func TestOneWaiterOfAProcessContends(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	var wg sync.WaitGroup
+	const n = 50
+	for range n {
+		wg.Go(func() {
+			if err := f.lock.Lock(t.Context()); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := f.lock.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return f.lock.Waiting() == n })
+	f.awaitSubscriber()
+	eventually(t, "the head has tried twice", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
+	stays(t, "nobody else asks Redis", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
+	require.NoError(t, f.other.Unlock(t.Context()))
+	wg.Wait()
+	require.Less(t, f.proxy.Count(rlock.Runs("acquire")), 3*n)
+}
+
+func TestAnUnannouncedReleaseIsFoundByPolling(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(100*time.Millisecond))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	f.awaitSubscriber()
+	require.NoError(t, f.direct.Del(t.Context(), f.lock.Name()).Err())
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, f.lock.Unlock(t.Context()))
+	require.ErrorIs(t, f.other.Unlock(t.Context()), rlock.ErrLost)
+}
+
+func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	f.awaitSubscriber()
+	opened := f.proxy.Count(redistest.Named("subscribe"))
+	for range 10 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		require.ErrorIs(t, f.client.NewLock(f.lock.Name()).Lock(ctx), context.DeadlineExceeded)
+		cancel()
+	}
+	require.Equal(t, opened, f.proxy.Count(redistest.Named("subscribe")))
+	require.NoError(t, f.other.Unlock(t.Context()))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}

@@ -1,0 +1,224 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestScriptHeaders holds the header of each script and its use of KEYS and ARGV together.
+func TestScriptHeaders(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("internal/lua/*.lua")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 1)
+	argument := regexp.MustCompile(`(?:KEYS|ARGV)\[[^\]]+\]`)
+	for _, file := range files {
+		if filepath.Base(file) == "prelude.lua" {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			header, body, ok := strings.Cut(string(source), "\n\n")
+			require.True(t, ok)
+			var said []string
+			for i, line := range strings.Split(header, "\n") {
+				require.True(t, strings.HasPrefix(line, "--"), "the header is a comment")
+				if found := argument.FindAllString(line, 1); found != nil && strings.HasPrefix(line, "-- "+found[0]) {
+					said = append(said, found[0])
+				}
+				require.False(t, i == 0 && !strings.Contains(line, " "), "it opens with a sentence")
+			}
+			require.Contains(t, header, "\n-- returns ")
+			body = strings.NewReplacer("ipairs(KEYS)", "KEYS[i]", "[i + 1]", "[i+1]").Replace(body)
+			code := regexp.MustCompile(`(?m)--.*$`).ReplaceAllString(body, "")
+			used := argument.FindAllString(code, -1)
+			slices.Sort(used)
+			used = slices.Compact(used)
+			require.ElementsMatch(t, used, said)
+			require.NotRegexp(t, `redis\.p?call\([^'"]`, code, "commands are literal")
+		})
+	}
+}
+
+// wire is the state of one lock in Redis, and the scripts that change it.
+type wire struct {
+	*testing.T
+	rdb  redis.UniversalClient
+	keys []string // lock, channel, abandoned
+}
+
+const (
+	me    = "0f0e0d0c-0b0a-4908-8706-050403020100:1"
+	other = "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87" // say, a Java thread
+)
+
+func (w *wire) run(script string, args ...any) any {
+	w.Helper()
+	reply, err := w.rdb.Eval(context.Background(), rlock.Scripts[script], w.keys, args...).Result()
+	require.NoError(w, err)
+	return reply
+}
+
+func (w *wire) acquire(lease int, number int) any {
+	w.Helper()
+	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number)
+}
+
+func (w *wire) release(number, memory int) any {
+	w.Helper()
+	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number)
+}
+
+func (w *wire) lock() map[string]string {
+	w.Helper()
+	return holders(w, w.rdb, w.keys[0])
+}
+
+func (w *wire) pttl() time.Duration {
+	w.Helper()
+	return w.rdb.PTTL(context.Background(), w.keys[0]).Val()
+}
+
+// TestScripts drives the scripts alone: the state before, the call, the reply, the state after.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			rdb := start(t)
+			ctx := t.Context()
+			for _, c := range []struct {
+				claim string
+				test  func(*wire)
+			}{
+				{"a lock looks like Redisson's", func(w *wire) {
+					require.EqualValues(w, 0, w.acquire(30000, 1))
+					require.Equal(w, map[string]string{me: "1"}, w.lock())
+					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second))
+				}},
+				{"a lock of Redisson's is respected", func(w *wire) {
+					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 2).Err())
+					require.NoError(w, rdb.PExpire(ctx, w.keys[0], 10*time.Second).Err())
+					hint := w.acquire(30000, 1).(int64)
+					require.InDelta(w, 10000, -1-hint, 1000, "the lease that is left")
+					require.EqualValues(w, 0, w.release(1, 0))
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, 2))
+					require.Equal(w, []any{int64(0)}, w.renewal(me))
+					require.Equal(w, map[string]string{other: "2"}, w.lock())
+					require.LessOrEqual(w, w.pttl(), 10*time.Second)
+				}},
+				{"a repeated acquire counts nothing and only lengthens the lease", func(w *wire) {
+					require.EqualValues(w, 0, w.acquire(30000, 1))
+					require.EqualValues(w, 0, w.acquire(60000, 1))
+					require.EqualValues(w, 0, w.acquire(1000, 1))
+					require.Equal(w, map[string]string{me: "1"}, w.lock())
+					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second))
+				}},
+				{"an abandoned number never becomes a holder", func(w *wire) {
+					require.EqualValues(w, 0, w.release(1, 120000))
+					require.Negative(w, w.acquire(30000, 1))
+					require.Empty(w, w.lock())
+					require.EqualValues(w, 0, w.acquire(30000, 2), "the next number does")
+					require.InDelta(w, 2*time.Minute, rdb.PTTL(ctx, w.keys[2]).Val(), float64(5*time.Second))
+					require.EqualValues(w, 1, w.release(2, 0))
+					require.Equal(w, map[string]string{"1": "1"}, holders(w, rdb, w.keys[2]), "a normal release writes nothing there")
+				}},
+				{"the memory of abandoned numbers only grows longer", func(w *wire) {
+					w.release(1, 300000)
+					w.release(2, 120000)
+					require.InDelta(w, 5*time.Minute, rdb.PTTL(ctx, w.keys[2]).Val(), float64(5*time.Second))
+				}},
+				{"a count is shown, not computed", func(w *wire) {
+					w.acquire(30000, 1)
+					for range 2 {
+						require.EqualValues(w, 1, w.run("count", me, 60000, 1, 2))
+						require.Equal(w, map[string]string{me: "2"}, w.lock())
+					}
+					require.EqualValues(w, 1, w.run("count", me, 1, 1, 1))
+					require.Equal(w, map[string]string{me: "1"}, w.lock())
+					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second), "the lease is never shortened")
+				}},
+				{"a count resurrects nothing", func(w *wire) {
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, 2))
+					require.Empty(w, w.lock())
+				}},
+				{"a release frees whatever the count, once, and publishes once", func(w *wire) {
+					sub := rdb.Subscribe(ctx, w.keys[1])
+					defer sub.Close()
+					_, err := sub.Receive(ctx)
+					require.NoError(w, err)
+					w.acquire(30000, 1)
+					w.run("count", me, 30000, 1, 5)
+					require.EqualValues(w, 1, w.release(1, 0))
+					require.EqualValues(w, 0, w.release(1, 0))
+					require.Empty(w, w.lock())
+					require.Equal(w, "0", within(w, "the release is announced", sub.Channel()).Payload)
+					require.NoError(w, rdb.Publish(ctx, w.keys[1], "end").Err())
+					require.Equal(w, "end", within(w, "and then nothing", sub.Channel()).Payload)
+				}},
+				{"a renewal is by exact holder, and only lengthens", func(w *wire) {
+					w.acquire(1000, 1)
+					require.Equal(w, []any{int64(1)}, w.renewal(me))
+					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second))
+					require.NoError(w, rdb.PExpire(ctx, w.keys[0], time.Hour).Err())
+					require.Equal(w, []any{int64(1)}, w.renewal(me))
+					require.Greater(w, w.pttl(), 59*time.Minute)
+					require.Equal(w, []any{int64(0)}, w.renewal(other))
+					require.NoError(w, rdb.Persist(ctx, w.keys[0]).Err())
+					require.Equal(w, []any{int64(1)}, w.renewal(me))
+					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a lease that was taken away is given back")
+				}},
+				{"a forced release frees anybody's lock and publishes", func(w *wire) {
+					require.EqualValues(w, 0, w.run("force"))
+					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 1).Err())
+					require.EqualValues(w, 1, w.run("force"))
+					require.Empty(w, w.lock())
+				}},
+				{"questions", func(w *wire) {
+					require.Equal(w, []any{int64(-2), int64(0)}, w.run("inspect", me))
+					w.acquire(30000, 1)
+					require.Equal(w, int64(1), w.run("inspect", me).([]any)[1])
+					require.Equal(w, int64(0), w.run("inspect", other).([]any)[1])
+				}},
+			} {
+				t.Run(c.claim, func(t *testing.T) {
+					name := newName()
+					c.test(&wire{T: t, rdb: rdb, keys: []string{name, "channel:{" + name + "}", "abandoned:{" + name + "}"}})
+				})
+			}
+		})
+	}
+}
+
+func (w *wire) renewal(field string) any {
+	w.Helper()
+	reply, err := w.rdb.Eval(context.Background(), rlock.Scripts["renew"], w.keys[:1], 30000, field).Result()
+	require.NoError(w, err)
+	return reply
+}
+
+func TestKeysAreRedissons(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, redistest.Embedded(t))
+	for name, want := range map[string][]string{
+		"order:7": {"order:7", "redisson_lock__channel:{order:7}", "redisson_unlock_latch:{order:7}:" + client.ID()},
+		"a{b}c":   {"a{b}c", "redisson_lock__channel:a{b}c", "redisson_unlock_latch:a{b}c:" + client.ID()},
+		"a{b":     {"a{b", "redisson_lock__channel:a{b", "redisson_unlock_latch:a{b:" + client.ID()},
+		"a}b":     {"a}b", "redisson_lock__channel:{a}b}", "redisson_unlock_latch:{a}b}:" + client.ID()},
+	} {
+		require.Equal(t, want, client.NewLock(name).Keys())
+	}
+}

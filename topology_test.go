@@ -1,0 +1,163 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	rdb := cluster.Client(t)
+
+	t.Run("conformance", func(t *testing.T) {
+		for kind, newLock := range kinds {
+			for _, c := range conformance {
+				t.Run(kind+"/"+c.claim, func(t *testing.T) {
+					c.test(&fixture{T: t, rdb: rdb, newLock: newLock, name: newName()})
+				})
+			}
+		}
+	})
+	t.Run("slots are the server's", func(t *testing.T) {
+		for _, key := range []string{"", "a", "a{b}c", "{a}b{c}", "a{b", "a{}b", "}{", "redisson_lock__channel:{order:7}", "ключ"} {
+			want, err := rdb.ClusterKeySlot(t.Context(), key).Result()
+			require.NoError(t, err)
+			require.EqualValues(t, want, rlock.Slot(key), key)
+		}
+	})
+	t.Run("names whose keys would part are refused", func(t *testing.T) {
+		client := newClient(t, rdb)
+		for _, name := range []string{"a{b", "a}b", "a{}b", "}{", "{}", "{}x", "}a"} {
+			require.ErrorIs(t, client.NewLock(name).Lock(t.Context()), rlock.ErrInvalidName, name)
+		}
+		for _, name := range []string{"plain", "{a}b", "x{a}y", "a{b}c{d}"} {
+			lock := client.NewLock(name)
+			require.NoError(t, lock.Lock(t.Context()), name)
+			require.NoError(t, lock.Unlock(t.Context()), name)
+		}
+	})
+	t.Run("holds of all slots are renewed", func(t *testing.T) {
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second))
+		var holds []*rlock.Hold
+		for i := range 60 {
+			hold, err := client.NewLock(fmt.Sprintf("%s{%d}", newName(), i%30)).Acquire(t.Context())
+			require.NoError(t, err)
+			holds = append(holds, hold)
+		}
+		for range 2 {
+			before := make([]time.Time, len(holds))
+			for i, hold := range holds {
+				before[i] = hold.Deadline()
+			}
+			for i, hold := range holds {
+				eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
+			}
+		}
+		for _, hold := range holds {
+			require.NoError(t, hold.Unlock(t.Context()))
+		}
+	})
+	t.Run("a command is sent once", func(t *testing.T) {
+		name := newName()
+		master := cluster.MasterOf(t, name)
+		proxy := redistest.NewProxy(t, master.Addr)
+		opt := cluster.Options()
+		opt.ReadTimeout = 150 * time.Millisecond
+		opt.Dialer = dialThrough(proxy, master.Addr)
+		proxied := redis.NewClusterClient(opt)
+		defer proxied.Close()
+		lock := newClient(t, proxied).NewLock(name)
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		for how, lose := range lossy {
+			before := proxy.Count(rlock.Runs("acquire"))
+			lose(proxy, 1, rlock.Runs("acquire"))
+			_, err := lock.TryLock(t.Context())
+			require.Error(t, err, how)
+			require.Equal(t, before+1, proxy.Count(rlock.Runs("acquire")), how)
+			require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+	})
+	t.Run("a master that dies", func(t *testing.T) {
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))
+		lock := client.NewLock(newName())
+		hold, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		waiter := newClient(t, cluster.Client(t)).NewLock(lock.Name())
+		waiting := async(func() error { return waiter.Lock(t.Context()) })
+		eventually(t, "it waits", func() bool { return waiter.Waiting() == 1 })
+		require.EqualValues(t, 1, replicated(t, cluster, lock.Name()))
+		cluster.MasterOf(t, lock.Name()).Kill()
+		start := time.Now()
+		before := hold.Deadline()
+		redistest.EventuallyWithin(t, time.Minute, "the hold is renewed by the new master", func() bool {
+			return hold.Deadline().After(before)
+		})
+		t.Logf("renewed again %v after the death of the master", time.Since(start))
+		require.NoError(t, hold.Err())
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, within(t, "the waiter gets the lock", waiting))
+		require.NoError(t, waiter.Unlock(t.Context()))
+	})
+}
+
+// dialThrough sends the connections to one address through a proxy.
+func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, to string) (net.Conn, error) {
+		if to == addr {
+			to = proxy.Addr
+		}
+		return new(net.Dialer).DialContext(ctx, network, to)
+	}
+}
+
+// replicated returns how many replicas have what was written to the master of a key.
+func replicated(t *testing.T, cluster *redistest.Cluster, key string) int64 {
+	t.Helper()
+	return cluster.MasterOf(t, key).Client(t).Wait(t.Context(), 1, 5*time.Second).Val()
+}
+
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	rdb := sentinel.Client(t)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))
+	lock := client.NewLock(newName())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := lock.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+
+	hold, err := lock.Acquire(t.Context())
+	require.NoError(t, err)
+	waiter := newClient(t, sentinel.Client(t)).NewLock(lock.Name())
+	waiting := async(func() error { return waiter.Lock(t.Context()) })
+	eventually(t, "it waits", func() bool { return waiter.Waiting() == 1 })
+	require.EqualValues(t, 2, sentinel.Master.Client(t).Wait(t.Context(), 2, 5*time.Second).Val())
+	sentinel.Master.Kill()
+	start, before := time.Now(), hold.Deadline()
+	redistest.EventuallyWithin(t, time.Minute, "the hold is renewed by the new master", func() bool {
+		return hold.Deadline().After(before)
+	})
+	t.Logf("renewed again %v after the death of the master", time.Since(start))
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, waiter.Unlock(t.Context()))
+}

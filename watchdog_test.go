@@ -1,0 +1,268 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+func TestHoldsAreRenewedTogether(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(6*time.Second), rlock.WithRenewalBatchSize(10))
+	holds := make([]*rlock.Hold, 25)
+	for i := range holds {
+		var err error
+		holds[i], err = f.client.NewLock(newName()).Acquire(t.Context())
+		require.NoError(t, err)
+	}
+	before := make([]time.Time, len(holds))
+	for i, hold := range holds {
+		before[i] = hold.Deadline()
+	}
+	for i, hold := range holds {
+		eventually(t, "each is renewed", func() bool { return hold.Deadline().After(before[i]) })
+	}
+	require.Equal(t, 3, f.proxy.Count(rlock.Runs("renew")), "ten to a batch")
+	for _, hold := range holds {
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+}
+
+func TestOneSickLockOfABatchHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			rdb := start(t)
+			client := newClient(t, rdb, rlock.WithWatchdogTimeout(500*time.Millisecond))
+			var holds []*rlock.Hold
+			var names []string
+			for range 3 {
+				names = append(names, newName())
+				hold, err := client.NewLock(names[len(names)-1]).Acquire(t.Context())
+				require.NoError(t, err)
+				_ = hold.Done() // watched
+				holds = append(holds, hold)
+			}
+			require.NoError(t, rdb.Del(t.Context(), names[0]).Err())
+			require.NoError(t, rdb.Set(t.Context(), names[1], "precious", 0).Err())
+			for _, hold := range holds[:2] {
+				within(t, "the loss is told", hold.Done())
+				require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+				require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+			}
+			before := holds[2].Deadline()
+			eventually(t, "the other is renewed", func() bool { return holds[2].Deadline().After(before) })
+			require.NoError(t, holds[2].Unlock(t.Context()))
+		})
+	}
+}
+
+func TestNothingIsRenewedThatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	ctx := rlock.WithOwner(t.Context())
+	require.NoError(t, f.lock.Lock(ctx))
+	require.NoError(t, f.lock.Lock(ctx))
+	for range 2 {
+		require.NoError(t, f.lock.Unlock(ctx))
+	}
+	hold, err := f.lock.Acquire(ctx, rlock.Lease(time.Second))
+	require.NoError(t, err)
+	within(t, "the lease ends", hold.Done())
+	require.Zero(t, f.proxy.Count(rlock.Runs("renew")))
+	eventually(t, "nothing is planned", func() bool { return f.client.Remains() == 0 })
+}
+
+func TestAReleaseOvertakesItsRenewal(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(600*time.Millisecond))
+	held := f.proxy.HoldRequest(-1, rlock.Runs("renew"))
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	within(t, "a renewal is on its way", held.Met())
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(time.Second)))
+	held.Release()
+	eventually(t, "the renewal arrives", func() bool { return f.proxy.Count(rlock.Runs("renew")) > 0 })
+	within(t, "the hold is over", hold.Done())
+	require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
+	require.NotErrorIs(t, hold.Err(), rlock.ErrLost, "the late answer says nothing about a hold that is over")
+	ttl, err := f.other.TTL(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, ttl, time.Second, "and lengthens nobody else's lease")
+	require.NoError(t, f.other.Unlock(t.Context()))
+}
+
+func TestARenewalThatOvertakesItsAcquireIsNotSent(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(900*time.Millisecond))
+	held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
+	acquiring := make(chan *rlock.Hold, 1)
+	go func() {
+		hold, err := f.lock.Acquire(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		acquiring <- hold
+	}()
+	within(t, "Redis has granted it", held.Met())
+	stays(t, "what is pending is not renewed", func() bool { return f.proxy.Count(rlock.Runs("renew")) == 0 })
+	held.Release()
+	hold := within(t, "it is acquired", acquiring)
+	require.NoError(t, hold.Err())
+	require.Less(t, time.Until(hold.Deadline()), 600*time.Millisecond, "its lease counts from before it was sent")
+	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil)
+	for what, lock := range map[string]func(...rlock.AcquireOption) error{
+		"Lock":    func(opts ...rlock.AcquireOption) error { return f.lock.Lock(t.Context(), opts...) },
+		"TryLock": func(opts ...rlock.AcquireOption) error { return second(f.lock.TryLock(t.Context(), opts...)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
+			locking := async(func() error { return lock(rlock.Lease(200 * time.Millisecond)) })
+			within(t, "Redis has granted it", held.Met())
+			eventually(t, "the lease is over", func() bool { return f.count() == "0" })
+			held.Release()
+			err := within(t, "the call returns", locking)
+			if what == "TryLock" {
+				require.ErrorIs(t, err, rlock.ErrLost, "there is no second attempt")
+				require.NotErrorIs(t, err, rlock.ErrNotAcquired, "nor contention")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "1", f.count(), "what it got is valid")
+			require.NoError(t, f.lock.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestRenewalsDoNotWaitBehindAcquisitions(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, &redis.Options{PoolSize: 2, ReadTimeout: time.Minute}, rlock.WithWatchdogTimeout(time.Second))
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	held := f.proxy.HoldReply(-1, rlock.Runs("acquire"))
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 100 {
+		wg.Go(func() { _, _ = f.client.NewLock(newName()).TryLock(ctx, rlock.Lease(time.Second)) })
+	}
+	within(t, "an acquire hangs", held.Met())
+	for range 3 {
+		before := hold.Deadline()
+		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
+	}
+	require.NoError(t, hold.Err())
+	cancel()
+	wg.Wait()
+	held.Release()
+	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+func TestMaxHoldEndsAHold(t *testing.T) {
+	t.Parallel()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			rdb := start(t)
+			lock := newClient(t, rdb, rlock.WithMaxHold(300*time.Millisecond)).NewLock(newName())
+			hold, err := lock.Acquire(t.Context())
+			require.NoError(t, err)
+			other := newClient(t, rdb).NewLock(lock.Name())
+			start := time.Now()
+			within(t, "the hold is over", hold.Done())
+			require.NoError(t, other.Lock(t.Context()))
+			require.Less(t, time.Since(start), 5*time.Second, "the lock was released, long before its lease")
+			require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+			require.ErrorContains(t, context.Cause(hold.Context()), "WithMaxHold")
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+			require.NoError(t, other.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
+	t.Parallel()
+	logger, log := recording()
+	rdb := redistest.Embedded(t)
+	client := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(500*time.Millisecond))
+	lock := client.NewLock(newName())
+	func() {
+		outer, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		inner, err := lock.Acquire(outer.Context())
+		require.NoError(t, err)
+		require.NoError(t, inner.Context().Err())
+	}()
+	kept, err := client.NewLock(newName()).Acquire(t.Context())
+	require.NoError(t, err)
+	ctx := kept.Context() // keeps its hold reachable
+	eventually(t, "the lock becomes free", func() bool {
+		runtime.GC()
+		return len(holders(t, rdb, lock.Name())) == 0
+	})
+	require.True(t, log.Contains("dropped without Unlock"))
+	require.NoError(t, ctx.Err())
+	require.NoError(t, kept.Unlock(ctx))
+}
+
+func TestLocksKeepTheirHoldsThoughNobodyCanReachThem(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(200*time.Millisecond))
+	name := newName()
+	ctx := rlock.WithOwner(t.Context())
+	require.NoError(t, client.NewLock(name).Lock(ctx))
+	stays(t, "it is held", func() bool {
+		runtime.GC()
+		return len(holders(t, rdb, name)) == 1
+	})
+	require.NoError(t, client.NewLock(name).Unlock(ctx))
+}
+
+func TestWaitingForOneselfIsExplained(t *testing.T) {
+	t.Parallel()
+	logger, log := recording()
+	lock := newClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(100*time.Millisecond)).NewLock(newName())
+	require.NoError(t, lock.Lock(t.Context()))
+	waiting := async(func() error { return lock.Lock(t.Context()) })
+	eventually(t, "it is logged", func() bool { return log.Contains("WithOwner") })
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.NoError(t, within(t, "it gets the lock", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestAHandleRemembersItsLatestLosses(t *testing.T) {
+	t.Parallel()
+	logger, _ := recording()
+	lock := newClient(t, redistest.Embedded(t), logger).NewLock(newName())
+	const n = 100
+	for range n {
+		ok, err := lock.TryLock(t.Context())
+		require.NoError(t, err)
+		require.True(t, ok)
+		_, err = lock.ForceUnlock(t.Context())
+		require.NoError(t, err)
+	}
+	lost := 0
+	for range n {
+		err := lock.Unlock(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotHeld)
+		if errors.Is(err, rlock.ErrLost) {
+			lost++
+		}
+	}
+	require.Equal(t, 64, lost)
+}
