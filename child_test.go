@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,42 +18,99 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// childEnv makes the test binary a process that takes a lock and holds it until it is killed: "<address> <name>".
+// childEnv makes the test binary a process of its own: "<address> <name>". It takes the lock when it reads a line, says
+// when it got it, and gives it back at the next line.
 const childEnv = "RLOCK_TEST_CHILD"
 
 func childMain() {
-	var addr, name string
-	_, err := fmt.Sscan(os.Getenv(childEnv), &addr, &name)
-	if err == nil {
-		var locks *rlock.Client
-		locks, err = rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
-		if err == nil {
-			err = locks.NewLock(name).Lock(context.Background())
-		}
+	if err := childRun(); err != nil {
+		fmt.Println("child:", err)
+		os.Exit(1)
 	}
-	fmt.Println("child:", err)
-	select {}
+}
+
+func childRun() error {
+	var addr, name string
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &name); err != nil {
+		return err
+	}
+	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
+	if err != nil {
+		return err
+	}
+	lock := locks.NewLock(name)
+	ctx := context.Background()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if err := lock.Lock(ctx); err != nil {
+			return err
+		}
+		fmt.Println(time.Now().UnixNano())
+		if !in.Scan() {
+			select {} // until it is killed
+		}
+		if err := lock.Unlock(ctx); err != nil {
+			return err
+		}
+		fmt.Println("unlocked")
+	}
+	return nil
+}
+
+// child is such a process.
+type child struct {
+	testing.TB
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startChild(tb testing.TB, addr, name string) *child {
+	tb.Helper()
+	c := &child{TB: tb, cmd: exec.Command(os.Args[0])}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+name)
+	in, err := c.cmd.StdinPipe()
+	require.NoError(tb, err)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(tb, err)
+	c.in, c.out = in, bufio.NewScanner(out)
+	require.NoError(tb, c.cmd.Start())
+	tb.Cleanup(c.kill)
+	return c
+}
+
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// next tells the child to lock, or to unlock.
+func (c *child) next() {
+	c.Helper()
+	_, err := io.WriteString(c.in, "\n")
+	require.NoError(c, err)
+}
+
+// answer reads what the child says next.
+func (c *child) answer() string {
+	c.Helper()
+	require.True(c, c.out.Scan(), "the child has ended")
+	return c.out.Text()
 }
 
 func TestTheLockOfAKilledProcessIsFreeAfterItsLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := newName()
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childEnv+"="+server.Addr+" "+name)
-	out, err := child.StdoutPipe()
+	holder := startChild(t, server.Addr, name)
+	holder.next()
+	_, err := strconv.ParseInt(holder.answer(), 10, 64)
 	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "child: <nil>\n", line)
 
 	lock := newClient(t, server.Client(t)).NewLock(name)
 	ok, err := lock.TryLock(t.Context(), rlock.Wait(2*time.Second))
 	require.NoError(t, err)
 	require.False(t, ok, "while it lives it is renewed")
-	require.NoError(t, child.Process.Kill())
-	_ = child.Wait()
+	holder.kill()
 	start := time.Now()
 	require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))
 	require.Less(t, time.Since(start), 3*time.Second)

@@ -1,2 +1,45 @@
-// Package rlock TODO
+// Package rlock gives Go services the distributed locks of Redisson: on the same keys and channels of Redis, so that Go
+// and Java processes exclude and wake each other on one lock.
+//
+//	locks, err := rlock.New(rdb) // any redis.Client or redis.ClusterClient of go-redis
+//	defer locks.Close()
+//
+//	lock := locks.NewLock("invoice:42")
+//	if err := lock.Lock(ctx); err != nil {
+//		return err
+//	}
+//	defer lock.Unlock(ctx)
+//
+// Four things are good to know.
+//
+// # A lock is a lease
+//
+// Redis frees a lock whose holder has died, when its lease ends. While the holder lives, the watchdog of its [Client]
+// renews the lease, so a lock is held for as long as the work takes; [Lease] asks for a fixed time instead. A holder
+// that cannot reach Redis for a whole lease has lost the lock, and so has one whose machine was suspended for longer.
+//
+// # A lock can be lost
+//
+// [Lock.Do] runs a function under a context that ends when the lock is lost. [Lock.Acquire] returns a [Hold], which has
+// that context, a channel and an error. A bare [Lock.Lock] hears of a loss from its Unlock alone: [ErrLost]. No lock
+// service can do better than tell: work that must not be done twice belongs under the context.
+//
+// # The context is the thread
+//
+// Whether a lock is held by the caller is decided by the context. A plain context re-enters nothing: locking twice waits
+// for oneself, as with a [sync.Mutex]. The context of a hold re-enters that hold's lock. A context made by [WithOwner]
+// re-enters every lock taken with it, as a thread does in Java.
+//
+// # Refused is not failed
+//
+// TryLock returns false and no error when another owner holds the lock. When Redis could not say, the error is Redis's
+// or the network's, and never [ErrNotAcquired].
+//
+// # Inside
+//
+// A client runs these goroutines, and none for a lock that is held:
+//
+//   - the watchdog, from the first acquisition to Close: renewals, deadlines and detached releases;
+//   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer;
+//   - workers, which run the commands whose callers may walk away; each ends after an idle second.
 package rlock

@@ -97,12 +97,15 @@ var conformance = []struct {
 	{"a hold ends once", holdEndsOnce},
 	{"a hold's context is a child of the caller's", holdContextIsChild},
 	{"close stops everything and releases nothing", closeStops},
+	{"what a closed client held is free after its lease", closedClientsLeaseEnds},
+	{"a wait that is cancelled leaves nothing to renew", cancelledNotRenewed},
+	{"thousands of turns leave no channel", thousandsOfTurns},
 	{"nothing is left behind", nothingLeft},
 }
 
 func excludesGoroutines(f *fixture) {
 	lock := f.lock()
-	hammer(f, 16, 20, func(int) *rlock.Lock { return lock })
+	hammer(f, 16, 25, func(int) *rlock.Lock { return lock })
 }
 
 func excludesClients(f *fixture) {
@@ -110,7 +113,7 @@ func excludesClients(f *fixture) {
 	for i := range locks {
 		locks[i] = f.lock()
 	}
-	hammer(f, 8, 10, func(i int) *rlock.Lock { return locks[i%len(locks)] })
+	hammer(f, 16, 10, func(i int) *rlock.Lock { return locks[i%len(locks)] })
 }
 
 // hammer checks exclusion with a counter in Redis that nothing else protects.
@@ -753,6 +756,57 @@ func closeStops(f *fixture) {
 	require.NoError(f, hold.Unlock(f.Context()))
 	require.False(f, isLocked(f, f.lock()))
 	require.NoError(f, f.rdb.Ping(f.Context()).Err(), "the redis client stays open")
+}
+
+func closedClientsLeaseEnds(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(500 * time.Millisecond))
+	lock := f.newLock(client, f.name)
+	require.NoError(f, lock.Lock(f.Context()))
+	require.NoError(f, client.Close())
+	other := f.lock()
+	require.NoError(f, other.Lock(f.Context(), rlock.Wait(5*time.Second)))
+	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrLost)
+	require.NoError(f, other.Unlock(f.Context()))
+}
+
+func cancelledNotRenewed(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(200 * time.Millisecond))
+	lock := f.newLock(client, f.name)
+	for range 20 {
+		ctx, cancel := context.WithCancel(f.Context())
+		trying := async(func() error { return second(lock.TryLock(ctx, rlock.Wait(time.Minute))) })
+		cancel()
+		if within(f, "the call returns", trying) == nil {
+			require.NoError(f, lock.Unlock(ctx))
+		} else {
+			require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
+		}
+	}
+	eventually(f, "nothing is planned", func() bool { return client.Remains() == 0 && !isLocked(f, lock) })
+	stays(f, "and nothing comes back", func() bool { return !isLocked(f, lock) })
+}
+
+func thousandsOfTurns(f *fixture) {
+	client := f.client()
+	locks := make([]*rlock.Lock, 5)
+	for i := range locks {
+		locks[i] = f.newLock(client, fmt.Sprintf("%s:%d", f.name, i))
+	}
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			for n := range 40 {
+				lock := locks[(i+n)%len(locks)]
+				if !noError(f, lock.Lock(f.Context())) || !noError(f, lock.Unlock(f.Context())) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(f, "no channel is left", func() bool {
+		return len(f.rdb.PubSubChannels(f.Context(), "*"+f.name+"*").Val()) == 0 && client.Remains() == 0
+	})
 }
 
 func nothingLeft(f *fixture) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -24,8 +25,9 @@ type Server struct {
 	dir  string
 	args []string
 
-	mu  sync.Mutex
-	cmd *exec.Cmd // nil: not running
+	mu      sync.Mutex
+	process *os.Process   // nil: not running
+	ended   chan struct{} // closed when it has
 }
 
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
@@ -91,13 +93,23 @@ func (s *Server) exec(name string, args ...string) {
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Out of the terminal's group, so that an interrupt reaches the tests first.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = processAttr()
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the kernel ends the server with the thread that started it
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		s.tb.Fatalf("start %s: %v", name, err)
 	}
 	s.mu.Lock()
-	s.cmd = cmd
+	s.process, s.ended = cmd.Process, ended
 	s.mu.Unlock()
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
@@ -107,12 +119,12 @@ func (s *Server) exec(name string, args ...string) {
 // Kill ends the server at once.
 func (s *Server) Kill() {
 	s.mu.Lock()
-	cmd := s.cmd
-	s.cmd = nil
+	process, ended := s.process, s.ended
+	s.process = nil
 	s.mu.Unlock()
-	if cmd != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+	if process != nil {
+		_ = process.Kill()
+		<-ended
 	}
 }
 
@@ -126,10 +138,10 @@ func (s *Server) signal(sig syscall.Signal) {
 	s.tb.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd == nil {
+	if s.process == nil {
 		s.tb.Fatal("the server does not run")
 	}
-	if err := s.cmd.Process.Signal(sig); err != nil {
+	if err := s.process.Signal(sig); err != nil {
 		s.tb.Fatal(err)
 	}
 }

@@ -1,0 +1,254 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// The economy tests count, and so always run. The figures measure time, and run by `make figures` alone.
+
+// stats reads how often Redis was sent each command. Commands that scripts call are counted too.
+func stats(tb testing.TB, rdb *redis.Client) map[string]int {
+	tb.Helper()
+	info, err := rdb.Info(context.Background(), "commandstats").Result()
+	require.NoError(tb, err)
+	calls := make(map[string]int)
+	for _, m := range regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		calls[m[1]], err = strconv.Atoi(m[2])
+		require.NoError(tb, err)
+	}
+	return calls
+}
+
+func TestAnUncontendedPairIsTwoCommands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	lock := newClient(t, rdb).NewLock(newName())
+	pair := func() {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	pair()
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	const n = 100
+	for range n {
+		pair()
+	}
+	calls := stats(t, admin)
+	require.Equal(t, 2*n, calls["evalsha"])
+	// What the scripts call: two look for the holder and one for the key, then HSET and PEXPIRE; HDEL and PUBLISH.
+	require.Equal(t, map[string]int{
+		"evalsha": 2 * n, "hexists": 2 * n, "exists": n, "hset": n, "pexpire": n, "hdel": n, "publish": n, "config|resetstat": 1,
+	}, without2(calls, "info"))
+}
+
+func without2(calls map[string]int, names ...string) map[string]int {
+	for _, name := range names {
+		delete(calls, name)
+	}
+	return calls
+}
+
+func TestThirtyTwoWaitersAreCheapAndServedEvenly(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	client := newClient(t, rdb)
+	lock := client.NewLock(newName())
+	const workers, rounds = 32, 10
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	connected := connections(t, admin)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	served := make([]int, workers)
+	most, total := 0, 0
+	for i := range workers {
+		wg.Go(func() {
+			for {
+				if err := lock.Lock(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				served[i]++
+				total++
+				most = max(most, served[i])
+				done := total >= workers*rounds
+				mu.Unlock()
+				<-time.After(2 * time.Millisecond)
+				if err := lock.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if done {
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return lock.Waiting() == workers })
+	require.NoError(t, lock.Unlock(t.Context()))
+	wg.Wait()
+	calls := stats(t, admin)
+	commands := 0
+	for name, n := range calls {
+		if regexp.MustCompile(`^(eval|evalsha|.?subscribe|.?unsubscribe|ping)$`).MatchString(name) {
+			commands += n
+		}
+	}
+	opened := connections(t, admin) - connected
+	t.Logf("%.2f script calls and pub/sub commands, %.3f new connections per acquisition; served %d to %d times",
+		float64(commands)/float64(total), float64(opened)/float64(total), slices.Min(served), most)
+	require.LessOrEqual(t, commands, 8*total)
+	require.LessOrEqual(t, opened, 2+runtime.GOMAXPROCS(0)*10, "what the pool and one subscription need, however many acquisitions")
+	require.LessOrEqual(t, most, 2*slices.Min(served))
+}
+
+// connections returns how many connections the server has received.
+func connections(tb testing.TB, rdb *redis.Client) int {
+	tb.Helper()
+	info := rdb.Info(context.Background(), "stats").Val()
+	n, err := strconv.Atoi(regexp.MustCompile(`total_connections_received:(\d+)`).FindStringSubmatch(info)[1])
+	require.NoError(tb, err)
+	return n
+}
+
+func TestTenThousandHoldsAreRenewedByOneGoroutine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(15*time.Second))
+	const n = 10000
+	goroutines := runtime.NumGoroutine()
+	holds := make([]*rlock.Hold, n)
+	for i := range holds {
+		var err error
+		holds[i], err = client.NewLock(fmt.Sprintf("held:%d", i)).Acquire(t.Context())
+		require.NoError(t, err)
+	}
+	t.Logf("%d goroutines more than without the holds (other tests run beside)", runtime.NumGoroutine()-goroutines)
+	renewedAll := func() {
+		before := make([]time.Time, n)
+		for i, hold := range holds {
+			before[i] = hold.Deadline()
+		}
+		for i, hold := range holds {
+			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
+		}
+	}
+	renewedAll() // by now they are renewed together, though they were not acquired so
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	renewedAll()
+	calls := stats(t, admin)
+	t.Logf("%d script calls for a round of renewals", calls["evalsha"]+calls["eval"])
+	require.LessOrEqual(t, calls["evalsha"]+calls["eval"], 110)
+	for _, hold := range holds {
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+}
+
+func figure(t *testing.T) {
+	t.Helper()
+	if os.Getenv("RLOCK_FIGURES") == "" {
+		t.Skip("measures time: make figures")
+	}
+}
+
+// TestFigureUncontendedPair compares Lock and Unlock with the least that a lock on Redis can do: two EVALSHA.
+func TestFigureUncontendedPair(t *testing.T) {
+	figure(t)
+	ctx := context.Background()
+	rdb := redistest.Start(t).Client(t)
+	lock := newClient(t, rdb).NewLock("figure:lock")
+	take := rdb.ScriptLoad(ctx, `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`).Val()
+	give := rdb.ScriptLoad(ctx, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`).Val()
+	raw := func() {
+		if err := rdb.EvalSha(ctx, take, []string{"figure:raw"}, "token", 30000).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.EvalSha(ctx, give, []string{"figure:raw"}, "token").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair := func(ctx context.Context) func() {
+		return func() {
+			if err := lock.Lock(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Unlock(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	cancellable, cancel := context.WithCancel(ctx)
+	defer cancel()
+	runs := map[string]func(){"raw": raw, "plain context": pair(ctx), "cancellable context": pair(cancellable)}
+	ratios := make(map[string][]float64)
+	for range 9 {
+		took := make(map[string]time.Duration)
+		for name, run := range runs {
+			run()
+			start := time.Now()
+			for range 3000 {
+				run()
+			}
+			took[name] = time.Since(start) / 3000
+		}
+		for name := range runs {
+			ratios[name] = append(ratios[name], float64(took[name])/float64(took["raw"]))
+		}
+		t.Logf("raw %v, plain context %v, cancellable context %v", took["raw"], took["plain context"], took["cancellable context"])
+	}
+	for name, r := range ratios {
+		slices.Sort(r)
+		t.Logf("%s: median of %d rounds %.2f of two raw EVALSHA", name, len(r), r[len(r)/2])
+	}
+	t.Logf("allocations: raw %.0f, plain context %.0f, cancellable context %.0f", testing.AllocsPerRun(1000, raw),
+		testing.AllocsPerRun(1000, runs["plain context"]), testing.AllocsPerRun(1000, runs["cancellable context"]))
+}
+
+// TestFigureWakeUp measures from the call of Unlock to the acquisition by a waiter in another process.
+func TestFigureWakeUp(t *testing.T) {
+	figure(t)
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	lock := newClient(t, rdb).NewLock("figure:wake")
+	waiter := startChild(t, server.Addr, lock.Name())
+	channel := lock.Keys()[1]
+	var took []time.Duration
+	for range 300 {
+		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Minute)))
+		tried := stats(t, rdb)["evalsha"]
+		waiter.next()
+		eventually(t, "the waiter has tried and waits", func() bool {
+			return stats(t, rdb)["evalsha"] >= tried+1 && rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+		})
+		<-time.After(2 * time.Millisecond)
+		start := time.Now()
+		require.NoError(t, lock.Unlock(t.Context()))
+		got, err := strconv.ParseInt(strings.TrimSpace(waiter.answer()), 10, 64)
+		require.NoError(t, err)
+		took = append(took, time.Unix(0, got).Sub(start))
+		waiter.next()
+		require.Equal(t, "unlocked", waiter.answer())
+	}
+	slices.Sort(took)
+	t.Logf("unlock to acquisition in another process: p50 %v, p90 %v, p99 %v",
+		took[len(took)/2], took[len(took)*9/10], took[len(took)*99/100])
+}
