@@ -23,10 +23,13 @@ type Client struct {
 
 	// cluster is the client again where it is one of a cluster, else nil.
 	cluster *redis.ClusterClient
+	// bySlot tells that a script may touch the keys of one slot only.
+	bySlot atomic.Bool
 	// bounded tells that rdb itself ends a command within the command timeout.
 	bounded bool
-	// acquiring has a place for each connection but one, so that acquisitions leave one to renewals. nil: no limit.
-	acquiring chan struct{}
+	// places is how many connections to a node acquisitions may take: all but one, which is for renewals. 0: no limit.
+	places int
+	taken  sync.Map // node address -> chan struct{}, the places taken there
 
 	numbers  atomic.Int64
 	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns
@@ -43,6 +46,7 @@ type Client struct {
 	closed      bool
 	active      int           // verbs, commands and releases under way that Close waits for
 	quiet       chan struct{} // closed when closed and active is 0
+	forces      uint64        // unlocks by force so far
 	gates       map[nameKey]*gate
 	possessions map[possessionKey]*possession
 }
@@ -61,8 +65,9 @@ type possessionKey struct {
 }
 
 // New returns a client that locks through rdb: a [redis.Client], also one of Sentinel's, or a [redis.ClusterClient].
-// It sends nothing. The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, and for a
-// [redis.Ring], which moves a name to another server when one fails and so would let two owners hold it.
+// It sends nothing. The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, for a cluster client
+// without a ReadTimeout, and for a [redis.Ring], which moves a name to another server when one fails and so would let
+// two owners hold it.
 //
 // rdb stays the caller's: it is not closed by [Client.Close]. Renewals need a connection of its pool, so a pool that
 // blocking commands of the application may exhaust is better not shared.
@@ -87,14 +92,8 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 		gates:       make(map[nameKey]*gate),
 		possessions: make(map[possessionKey]*possession),
 	}
-	switch rdb := rdb.(type) {
-	case *redis.Client:
-		c.fit(rdb.Options().PoolSize, rdb.Options().ReadTimeout)
-	case *redis.ClusterClient:
-		c.cluster = rdb
-		c.fit(rdb.Options().PoolSize, rdb.Options().ReadTimeout)
-	case *redis.Ring:
-		return nil, fmt.Errorf("%w: a redis.Ring cannot keep a lock on one server", ErrInvalidOption)
+	if err := c.fit(); err != nil {
+		return nil, err
 	}
 	c.workers = newWorkers()
 	c.watchdog = newWatchdog(c)
@@ -102,10 +101,38 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// fit takes the limits of the redis client into account.
-func (c *Client) fit(poolSize int, readTimeout time.Duration) {
-	c.acquiring = make(chan struct{}, max(poolSize-1, 1))
+// fit takes the kind and the limits of the redis client into account.
+func (c *Client) fit() error {
+	var poolSize, maxConns int
+	var readTimeout time.Duration
+	switch rdb := c.rdb.(type) {
+	case *redis.Client:
+		opt := rdb.Options()
+		poolSize, maxConns, readTimeout = opt.PoolSize, opt.MaxActiveConns, opt.ReadTimeout
+		if readTimeout <= 0 || readTimeout > c.commandTimeout {
+			// Nothing else ends a command whose reply is lost, and gives its connection back.
+			c.rdb, readTimeout = rdb.WithTimeout(c.commandTimeout), c.commandTimeout
+		}
+	case *redis.ClusterClient:
+		opt := rdb.Options()
+		c.cluster = rdb
+		c.bySlot.Store(true)
+		poolSize, maxConns, readTimeout = opt.PoolSize, opt.MaxActiveConns, opt.ReadTimeout
+		if readTimeout <= 0 {
+			return fmt.Errorf("%w: the cluster client has no ReadTimeout, so a lost reply would hold its connection for ever",
+				ErrInvalidOption)
+		}
+	case *redis.Ring:
+		return fmt.Errorf("%w: a redis.Ring cannot keep a lock on one server", ErrInvalidOption)
+	default:
+		return nil
+	}
+	if maxConns > 0 {
+		poolSize = min(poolSize, maxConns)
+	}
+	c.places = max(poolSize-1, 1)
 	c.bounded = readTimeout > 0 && readTimeout <= c.commandTimeout
+	return nil
 }
 
 // ID returns the random UUID that begins the holder field of every lock this client holds.
@@ -143,17 +170,15 @@ func (c *Client) close() {
 	c.mu.Unlock()
 	ends.tell()
 
-	timeout := time.NewTimer(c.commandTimeout)
-	defer timeout.Stop()
-	quiet := false
+	ctx, cancel := context.WithTimeout(context.Background(), c.commandTimeout)
+	defer cancel()
 	select {
 	case <-c.quiet:
-		quiet = true
-	case <-timeout.C:
+	case <-ctx.Done():
 	}
-	c.watchdog.stop()
-	c.pubsub.stop()
-	c.workers.stop(quiet)
+	c.watchdog.stop(ctx)
+	c.pubsub.stop(ctx)
+	c.workers.stop(ctx)
 }
 
 // begin notes that something is under way that Close waits for. After Close it refuses.
@@ -188,6 +213,9 @@ func (c *Client) settleActive() {
 // sawError renews the picture of the cluster after an error that may come from an old one. go-redis by itself keeps
 // the old one for a minute.
 func (c *Client) sawError(err error) {
+	if redis.HasErrorPrefix(err, "CROSSSLOT") {
+		c.bySlot.Store(true) // a cluster behind what looks like a single server
+	}
 	if c.cluster == nil || !fromNetwork(err) {
 		return
 	}

@@ -48,11 +48,13 @@ func (lostError) Error() string { return "rlock: lock lost" }
 func (lostError) Is(target error) bool { return target == ErrNotHeld }
 
 var (
-	// errNoAnswer is the error of a command whose answer did not come within the command timeout.
-	errNoAnswer = errors.New("no answer from Redis within the command timeout")
+	// errNoAnswer is the error of a command whose answer did not come within the command timeout, or before the wait
+	// was over.
+	errNoAnswer = errors.New("no answer from Redis in time")
 
-	// errLate is the error of an acquisition that Redis granted, but whose answer came when its lease was over.
-	errLate = fmt.Errorf("%w: the answer of Redis came after the lease had ended", ErrLost)
+	// errLate is the error of an acquisition that Redis granted, but whose answer came when its lease was over, or when
+	// the lock had been unlocked by force meanwhile.
+	errLate = errors.New("the answer of Redis came too late to rely on")
 )
 
 // quote makes a name fit for an error or a log line: quoted, at most 64 runes of it.
@@ -75,7 +77,7 @@ func endOf(ctx context.Context) error {
 // transientPrefixes begin the errors by which Redis says "not now": it ran nothing of the script, and may run it soon.
 var transientPrefixes = []string{
 	"LOADING", "BUSY ", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF", "NOSCRIPT", "MASTERDOWN",
-	"MOVED ", "ASK ", "max number of clients reached",
+	"max number of clients reached",
 }
 
 // replied tells whether err is an answer of the server: the command was received, and is settled.
@@ -85,9 +87,12 @@ func replied(err error) bool {
 }
 
 // transient tells whether the same command may succeed when it is sent again.
-func transient(err error) bool {
+func (c *Client) transient(err error) bool {
 	if !replied(err) {
 		return !errors.Is(err, redis.ErrClosed) && !errors.Is(err, errReply)
+	}
+	if c.cluster != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
+		return true // the client was told not to follow; its picture of the cluster is being renewed
 	}
 	for _, prefix := range transientPrefixes {
 		if redis.HasErrorPrefix(err, prefix) {

@@ -42,8 +42,11 @@ func (l *Lock) Waiting() int {
 	return 0
 }
 
-// Keys returns the names in Redis of the lock, its channel and its abandoned numbers.
+// Keys returns the names in Redis of the lock and its abandoned numbers.
 func (l *Lock) Keys() []string { return l.keys }
+
+// Channel returns the channel on which a release is announced.
+func (l *Lock) Channel() string { return l.channel }
 
 // Slot is the slot that a key is taken to be in.
 func Slot(key string) uint16 { return slot(key) }

@@ -230,7 +230,7 @@ func TestFigureWakeUp(t *testing.T) {
 	rdb := server.Client(t)
 	lock := newClient(t, rdb).NewLock("figure:wake")
 	waiter := startChild(t, server.Addr, lock.Name())
-	channel := lock.Keys()[1]
+	channel := lock.Channel()
 	var took []time.Duration
 	for range 300 {
 		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Minute)))

@@ -7,8 +7,7 @@ import "slices"
 // granted, and the next one, who tries at once, takes over whatever wake-up the last one was given.
 type gate struct {
 	queue []*waiter
-	// trouble is why the last attempt of a head went unanswered, or nil: what a waiter reports who never got to try.
-	trouble error
+	last  outcome // of the latest attempt of a head: what a waiter reports who never got to try
 }
 
 type waiter struct {
@@ -33,8 +32,8 @@ func (c *Client) enter(id nameKey) *waiter {
 	return w
 }
 
-// leave makes way for the next waiter. It returns the trouble of the head when w leaves unserved behind it.
-func (c *Client) leave(w *waiter) error {
+// leave makes way for the next waiter. It returns how the latest attempt of a head went.
+func (c *Client) leave(w *waiter) outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[w.id]
@@ -46,15 +45,12 @@ func (c *Client) leave(w *waiter) error {
 	case i == 0:
 		close(g.queue[0].head)
 	}
-	if i > 0 {
-		return g.trouble
-	}
-	return nil
+	return g.last
 }
 
-// report notes how an attempt of the head went.
-func (c *Client) report(w *waiter, trouble error) {
+// report notes how an attempt of the head went. One that was granted refuses whoever comes next.
+func (c *Client) report(w *waiter, last outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gates[w.id].trouble = trouble
+	c.gates[w.id].last = last
 }

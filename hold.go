@@ -12,8 +12,8 @@ import (
 // bare [Lock.Lock] learns from its unlock alone. A Hold is safe for concurrent use. The zero value is a hold that is
 // over.
 //
-// A Hold that nobody can reach any more, nor its context, is logged and no longer renewed, so that its lock becomes
-// free.
+// A Hold that nobody can reach any more, nor its context, nor a context derived from that and not canceled, is logged
+// and no longer renewed, so that its lock becomes free.
 type Hold struct {
 	entry  *entry
 	minted *owner          // the owner in the context that acquired, to tell whether another was minted within the hold
@@ -34,23 +34,28 @@ func (h *Hold) watchLeak() {
 	h.leak = runtime.AddCleanup(h, (*entry).leaked, h.entry)
 }
 
+// leaked ends an entry that nobody can unlock any more. Its lock becomes free when its lease ends, unless other entries
+// of its owner keep it.
 func (e *entry) leaked() {
-	c := e.possession.client
+	p := e.possession
+	c := p.client
 	c.mu.Lock()
-	over, cancel := e.closed || e.err != nil, e.cancel
-	if !over {
-		e.renewed, e.cancel = false, nil
-		c.watchdog.plan(e.possession)
+	leaked, live, cancel := !e.closed, !e.closed && e.err == nil, e.cancel
+	if leaked {
+		e.closed, e.cancel = true, nil
+		p.entries = without(p.entries, e)
+		p.leaked = append(p.leaked, e) // somebody may have kept its Done
+		p.settleLost()
+		c.watchdog.plan(p)
 	}
 	c.mu.Unlock()
-	if over {
-		return
-	}
-	if cancel != nil {
-		// Nobody has the context any more, but through it this entry keeps alive an outer hold, dropped with this one.
+	if leaked && cancel != nil {
+		// Nobody has the context any more, but it may keep alive an outer hold that was dropped with this one.
 		cancel(ErrNotHeld)
 	}
-	e.lock.warn("a Hold was dropped without Unlock; its lock is no longer renewed", nil)
+	if live {
+		e.lock.warn("a Hold was dropped without Unlock; its lock is no longer renewed", nil)
+	}
 }
 
 var closedChan = func() chan struct{} {

@@ -59,8 +59,8 @@ type Lock struct {
 	kind    *kind
 	name    string // the user's
 	nameKey nameKey
-	id      any // nameKey again: the key of a hold in a context
-	keys    []string
+	id      any      // nameKey again: the key of a hold in a context
+	keys    []string // the lock, the numbers abandoned on it
 	channel string
 	err     error // what is wrong with the name
 
@@ -84,7 +84,7 @@ func (c *Client) newLock(k *kind, name string) *Lock {
 	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
 	l.id = l.nameKey
 	l.channel = derived(k.channelPrefix, key)
-	l.keys = []string{key, l.channel, derived("redisson_unlock_latch", key) + ":" + c.id}
+	l.keys = []string{key, derived("redisson_unlock_latch", key) + ":" + c.id}
 	l.err = checkName(key, c.cluster != nil)
 	return l
 }
@@ -296,41 +296,34 @@ func (l *Lock) forget(e *entry) {
 // ForceUnlock frees the lock whoever holds it, and tells whether anybody did. It ports forceUnlock. Holds of this
 // client are lost at once, those of others when they next renew.
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
-	const op = "force unlock"
-	var before []*possession
 	var freed int64
-	err := l.query(ctx, op, func(ctx context.Context) (err error) {
-		// Only what was held before can have been freed: a hold acquired meanwhile may have come after.
-		before = l.client.holding(l.nameKey)
-		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys)
+	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
+		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys[:1], "", 0, 0, l.channel)
+		if err == nil {
+			l.client.forced(l.nameKey) // here, because the caller may have left
+		}
 		return err
 	})
 	if err != nil {
 		return false, err
 	}
-	var ends endings
-	l.client.mu.Lock()
-	for _, p := range before {
-		if p.stage == held || p.stage == expired {
-			p.lose(&ends, "it was unlocked by force", false)
-		}
-	}
-	l.client.mu.Unlock()
-	ends.tell()
 	return freed == 1, nil
 }
 
-// holding returns the possessions of a name that are held here.
-func (c *Client) holding(id nameKey) []*possession {
+// forced ends what this client holds of a name after an unlock by force. An acquisition whose answer is still on its
+// way is not relied on, because Redis may have granted it before; so the name does not matter there. One that was
+// granted between that unlock and this moment is ended with the others, and released.
+func (c *Client) forced(id nameKey) {
+	var ends endings
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []*possession
+	c.forces++
 	for key, p := range c.possessions {
-		if key.nameKey == id && p.stage == held {
-			all = append(all, p)
+		if key.nameKey == id && (p.stage == held || p.stage == expired) {
+			p.lose(&ends, "it was unlocked by force", true)
 		}
 	}
-	return all
+	c.mu.Unlock()
+	ends.tell()
 }
 
 // IsLocked tells whether anybody holds the lock. It ports isLocked, and asks the master.
@@ -407,22 +400,18 @@ const ttlAbsent = -2
 
 // inspect returns the PTTL of the lock and whether a field holds it.
 func (l *Lock) inspect(ctx context.Context, op, field string) (ttl, found int64, err error) {
+	var got []int64 // the command may outlive this call, and must not write its results
 	err = l.query(ctx, op, func(ctx context.Context) error {
-		cmd, err := l.client.run(ctx, l.kind.inspect, l.keys, field)
-		if err != nil {
-			return err
+		cmd, err := l.client.run(ctx, l.kind.inspect, l.keys[:1], field)
+		if err == nil {
+			got, err = numbers(cmd, 2)
 		}
-		got, err := numbers(cmd, 2)
-		if err != nil {
-			return err
-		}
-		ttl, found = got[0], got[1]
-		return nil
+		return err
 	})
 	if err != nil {
 		return ttlAbsent, 0, err
 	}
-	return ttl, found, nil
+	return got[0], got[1], nil
 }
 
 // query runs a command that takes and releases nothing for anybody.
@@ -438,7 +427,14 @@ func (l *Lock) query(ctx context.Context, op string, command func(context.Contex
 	}
 	defer l.client.end()
 	var failed error
-	if err := l.client.exec(ctx, func(ctx context.Context) { failed = command(ctx) }, func() {}); err != nil {
+	err := l.client.exec(ctx, func(background context.Context) {
+		var free func()
+		if free, failed = l.client.place(ctx, l.keys[0]); failed == nil {
+			defer free()
+			failed = command(background)
+		}
+	}, func() {})
+	if err != nil {
 		if ctx.Err() != nil {
 			err = endOf(ctx)
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
-// All scripts share one calling convention, so that one algorithm can run any of them. KEYS are the lock, its channel
-// and the numbers abandoned on it, then what else the kind needs. ARGV begin with the holder's field, a time in ms and
-// the number of the holder. Renewals differ: they speak of many locks.
+// All scripts share one calling convention, so that one algorithm can run any of them. KEYS are the lock and the numbers
+// abandoned on it, then what else the kind needs; a script that touches the lock alone gets it alone, because a cluster
+// refuses a script with several keys while it moves their slot. ARGV begin with the holder's field, a time in ms, the
+// number of the holder and the channel. Renewals differ: they speak of many locks.
 //
 // Every script may run more than once, late, and after any other: it changes nothing that is not its holder's, and
 // creates a holder only for a number that nobody gave up.

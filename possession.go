@@ -26,13 +26,17 @@ type possession struct {
 
 	stage   stage
 	entries []*entry // open, in the order they were made
+	leaked  []*entry // open, but nobody can unlock them
 
 	// busy is set while an operation of the owner is under way; idle is closed when it is over. Operations of one
 	// possession take turns, so that the count in Redis follows the count here.
 	busy bool
 	idle chan struct{}
-	// refused is set once Redis has answered, while the possession is pending, that another owner holds the lock.
-	refused bool
+	// unlocking counts the unlocks that wait for their turn. They come before acquisitions.
+	unlocking int
+	// last is how the latest attempt of a pending possession went, for the owner's other goroutines, who may not want
+	// to wait themselves.
+	last outcome
 	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
 	unanswered bool
 	// orphan is set when Redis granted the lock after the verb had left.
@@ -42,12 +46,14 @@ type possession struct {
 	deadline time.Time     // when the lock can no longer be guaranteed; monotonic, only ever moved later
 	margin   time.Duration // from the deadline to the moment Redis may have freed the lock
 	maxHold  time.Time     // when WithMaxHold ends it; zero: never
+	mayLast  time.Time     // until when Redis may keep the holder, by any command that was sent, answered or not
 
 	// The watchdog's.
 	due      time.Time // when it must look again
 	index    int       // in its heap; -1: not in it
 	renewAt  time.Time
 	picked   bool      // for the batches that are being gathered
+	alone    bool      // to be renewed by a script call of its own
 	failures int       // renewals or releases that failed since
 	until    time.Time // when a detached release gives up
 }
@@ -72,8 +78,8 @@ type entry struct {
 	plain      bool  // made without an owner in the context
 
 	// Guarded by client.mu.
-	renewed bool // made without a lease, and not leaked: the watchdog keeps the possession for it
-	closed  bool // unlocked, or being unlocked
+	renewed bool // made without a lease: the watchdog keeps the possession for it
+	closed  bool // unlocked, or being unlocked, or leaked
 	err     error
 	done    chan struct{}           // made when it is asked for, closed when err is set
 	cancel  context.CancelCauseFunc // ends the hold's context, if that was asked for
@@ -129,6 +135,7 @@ func (ends *endings) known() {
 	}
 }
 
+// tell ends the contexts, and leaves the logging to a worker: a handler takes as long as it likes.
 func (ends *endings) tell() {
 	for _, end := range *ends {
 		if end.done != nil {
@@ -138,25 +145,27 @@ func (ends *endings) tell() {
 			end.cancel(end.err)
 		}
 		if end.warn != nil {
-			end.warn.warn("a lock was lost while it was held; Do and Hold.Context tell the holder", end.err)
+			end.warn.client.workers.run(func() {
+				end.warn.warn("a lock was lost while it was held; Do and Hold.Context tell the holder", end.err)
+			})
 		}
 	}
 }
 
-// turn waits until no other operation of the possession is under way, and starts one. It requires client.mu, which it
-// gives up while it waits. It returns an error when ctx ends first, and never for a context that cannot end.
-func (p *possession) turn(ctx context.Context) error {
+// turn waits until no other operation of the possession is under way, and starts an unlock. It requires client.mu,
+// which it gives up while it waits.
+func (p *possession) turn() {
+	p.unlocking++
 	for p.busy {
-		if err := p.awaitIdle(ctx.Done()); err != nil {
-			return err
-		}
+		_ = p.awaitIdle(context.Background())
 	}
+	p.unlocking--
 	p.busy = true
-	return nil
 }
 
-// awaitIdle requires client.mu, which it gives up while it waits.
-func (p *possession) awaitIdle(done <-chan struct{}) error {
+// awaitIdle waits until the possession is worth another look. It requires client.mu, which it gives up while it waits.
+// It returns an error when ctx ends first.
+func (p *possession) awaitIdle(ctx context.Context) error {
 	if p.idle == nil {
 		p.idle = make(chan struct{})
 	}
@@ -166,8 +175,8 @@ func (p *possession) awaitIdle(done <-chan struct{}) error {
 	select {
 	case <-idle:
 		return nil
-	case <-done:
-		return errNotSent
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -185,6 +194,16 @@ func (p *possession) rest() {
 	p.notify()
 }
 
+// sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder. It returns
+// the present moment. It requires client.mu.
+func (p *possession) sending(lease time.Duration) time.Time {
+	sent := time.Now()
+	if until := sent.Add(p.client.commandTimeout + lease); until.After(p.mayLast) {
+		p.mayLast = until
+	}
+	return sent
+}
+
 // past tells whether the lock can no longer be guaranteed. It requires client.mu.
 func (p *possession) past(now time.Time) bool { return !now.Before(p.deadline) }
 
@@ -194,7 +213,7 @@ func (p *possession) confirm(sent time.Time, lease time.Duration) {
 	if deadline := sent.Add(lease - margin(lease)); deadline.After(p.deadline) {
 		p.deadline, p.margin = deadline, margin(lease)
 	}
-	p.failures = 0
+	p.failures, p.alone = 0, false
 	p.renewAt = p.deadline.Add(p.margin - p.client.watchdogTimeout*2/3)
 	p.client.watchdog.plan(p)
 }
@@ -228,7 +247,13 @@ func (p *possession) lose(ends *endings, why string, release bool) {
 	if open {
 		p.owner.lose(p)
 	}
-	if release {
+	p.dispose(release)
+}
+
+// dispose ends the possession here, with a detached release if Redis may still have the holder, or may yet get it. It
+// requires client.mu.
+func (p *possession) dispose(release bool) {
+	if release || p.unanswered || p.orphan {
 		p.detach()
 	} else {
 		p.finish()
@@ -238,7 +263,7 @@ func (p *possession) lose(ends *endings, why string, release bool) {
 // endAll requires client.mu.
 func (p *possession) endAll(ends *endings, why string) {
 	watched, told := false, len(*ends)
-	for _, e := range p.entries {
+	for _, e := range slices.Concat(p.entries, p.leaked) {
 		watched = watched || e.done != nil || e.cancel != nil
 		ends.add(e, fmt.Errorf("%w: %s: %s", ErrLost, quote(e.lock.name), why))
 	}
@@ -252,11 +277,7 @@ func (p *possession) endAll(ends *endings, why string) {
 // detached release follows. It requires client.mu.
 func (p *possession) giveUp() {
 	p.unregister()
-	if p.unanswered || p.orphan {
-		p.detach()
-	} else {
-		p.finish()
-	}
+	p.dispose(false)
 	p.rest()
 }
 
@@ -297,7 +318,7 @@ func (p *possession) detach() {
 	now := time.Now()
 	p.stage = detached
 	p.failures = 0
-	p.until = now.Add(max(p.memory(), p.deadline.Sub(now), c.commandTimeout))
+	p.until = now.Add(max(p.memory(), p.mayLast.Sub(now), c.commandTimeout))
 	p.due = now
 	c.active++
 	c.watchdog.plan(p)

@@ -23,7 +23,7 @@ type pubsub struct {
 	line     *line                    // the present connection; nil: none
 	keeping  bool                     // whether the keeper runs
 	stopped  bool
-	refused  bool // whether a refused SUBSCRIBE has been logged
+	refused  time.Time // when a SUBSCRIBE was refused and all was asked for anew; zero: never
 
 	kick    chan struct{}   // tells the keeper that there is something to do
 	ctx     context.Context //nolint:containedctx // of the connections: it is nobody's call
@@ -127,13 +127,14 @@ func (ps *pubsub) poke() {
 	}
 }
 
-// stop ends both goroutines and the connection.
-func (ps *pubsub) stop() {
+// stop ends both goroutines and the connection, and waits for that until ctx ends: go-redis cannot be hurried when it
+// dials.
+func (ps *pubsub) stop(ctx context.Context) {
 	ps.mu.Lock()
 	ps.stopped = true
 	ps.mu.Unlock()
 	ps.cancel()
-	ps.running.Wait()
+	await(ctx, &ps.running)
 }
 
 // keep is the keeper. It ends when nobody has listened for a while.
@@ -187,7 +188,7 @@ func (ps *pubsub) order(subscribe, unsubscribe []string) {
 	if ps.line == nil && len(subscribe) > 0 {
 		ps.connect()
 	}
-	l := ps.line
+	l, alone := ps.line, !ps.refused.IsZero()
 	ps.mu.Unlock()
 	if l == nil {
 		return
@@ -200,15 +201,28 @@ func (ps *pubsub) order(subscribe, unsubscribe []string) {
 	if len(subscribe) == 0 {
 		return
 	}
-	if err := l.conn.Subscribe(ctx, subscribe...); err != nil {
-		ps.client.sawError(err)
-		ps.mu.Lock()
+	var err error
+	if alone {
+		_ = l.conn.Unsubscribe(ctx, subscribe...) // or go-redis asks for them together when it connects anew
+		for _, channel := range subscribe {
+			err = errors.Join(err, l.conn.Subscribe(ctx, channel))
+		}
+	} else {
+		err = l.conn.Subscribe(ctx, subscribe...)
+	}
+	ps.mu.Lock()
+	if err == nil {
+		l.heard, l.spoke = time.Now(), true // to the handshake
+	} else {
 		for _, channel := range subscribe {
 			if s := ps.channels[channel]; s != nil && !s.confirmed {
 				s.sent = time.Time{} // at the next tick
 			}
 		}
-		ps.mu.Unlock()
+	}
+	ps.mu.Unlock()
+	if err != nil {
+		ps.client.sawError(err)
 	}
 }
 
@@ -302,19 +316,20 @@ func (ps *pubsub) read(ctx context.Context, l *line) {
 		case err == nil:
 			failures = 0
 			ps.heard(l, message)
-		case replied(err):
+			continue
+		case redis.HasErrorPrefix(err, "NOPERM"), redis.HasErrorPrefix(err, "unknown command"):
 			ps.heard(l, nil)
-			ps.warnRefused(err)
-		default:
-			failures++
+			ps.wasRefused(err)
+		default: // also what a server says to a new connection that it does not want
 			ps.broken(l, err)
-			pause := time.NewTimer(backoff(failures, time.Second))
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				pause.Stop()
-				return
-			}
+		}
+		failures++
+		pause := time.NewTimer(backoff(failures, time.Second))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
 		}
 	}
 }
@@ -350,11 +365,21 @@ func (ps *pubsub) broken(l *line, err error) {
 	}
 }
 
-// warnRefused says once that waiters have to poll.
-func (ps *pubsub) warnRefused(err error) {
+// wasRefused takes in that Redis refused a SUBSCRIBE, and says once that waiters have to poll. It refuses a command
+// whole, for the sake of one channel, and does not say which; so from now on each is asked for by itself.
+func (ps *pubsub) wasRefused(err error) {
+	now := time.Now()
 	ps.mu.Lock()
-	first := !ps.refused
-	ps.refused = true
+	first := ps.refused.IsZero()
+	if now.Sub(ps.refused) >= channelLinger {
+		ps.refused = now
+		for _, s := range ps.channels {
+			if !s.confirmed {
+				s.sent = time.Time{}
+			}
+		}
+		ps.poke()
+	}
 	ps.mu.Unlock()
 	if first {
 		ps.client.warn("Redis refuses to subscribe; waiters try again every poll interval instead of being woken", err)

@@ -75,7 +75,7 @@ func TestAMessageInPartsIsUnderstood(t *testing.T) {
 // awaitSubscriber waits until Redis has the lock's channel subscribed.
 func (f *faulty) awaitSubscriber() {
 	f.Helper()
-	channel := f.lock.Keys()[1]
+	channel := f.lock.Channel()
 	eventually(f, "it is subscribed", func() bool {
 		return f.direct.PubSubNumSub(f.Context(), channel).Val()[channel] == 1
 	})

@@ -19,14 +19,18 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 	p, l := e.possession, e.lock
 	var ends endings
 	ends.add(e, ErrNotHeld)
-	_ = p.turn(ctx) // it cannot end
+	p.turn()
 	p.entries = without(p.entries, e)
 	l.forget(e)
 
 	var err error
 	switch {
 	case p.stage == detached || p.stage == over:
-		err = p.lostBefore(e)
+		p.settleLost()
+		err = ErrLost
+		if errors.Is(e.err, ErrLost) {
+			err = e.err
+		}
 		p.rest()
 		c.mu.Unlock()
 		ends.tell()
@@ -48,21 +52,17 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 	return l.wrap(err, "unlock")
 }
 
-// lostBefore tells an entry that its possession was lost before the unlock. It requires client.mu.
-func (p *possession) lostBefore(e *entry) error {
-	if len(p.entries) == 0 {
+// settleLost forgets a lost possession once all of its entries are closed. It requires client.mu.
+func (p *possession) settleLost() {
+	if !slices.ContainsFunc(p.entries, func(e *entry) bool { return !e.closed }) {
 		p.owner.settle(p)
 	}
-	if errors.Is(e.err, ErrLost) {
-		return e.err
-	}
-	return ErrLost
 }
 
 // releasePart shows the count that is left after one entry. The count that matters is ours, so a failure to show it is
-// none of the unlock.
+// none of the unlock, unless the lease has ended and Redis alone knows.
 func (p *possession) releasePart(ctx context.Context) error {
-	c := p.client
+	c, l := p.client, p.lock
 	c.mu.Lock()
 	count := len(p.entries)
 	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
@@ -70,19 +70,22 @@ func (p *possession) releasePart(ctx context.Context) error {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, p.lock.kind.count, p.lock.keys, p.field, millis(remaining), p.number, count)
+		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(remaining), p.number, l.channel, count)
 	}, func() {})
 	var ends endings
 	defer ends.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer p.rest()
-	if err != nil || failed != nil || reply == 1 {
-		return nil
-	}
-	if p.stage == held || p.stage == expired {
+	answered := err == nil && failed == nil
+	switch {
+	case answered && reply == 0 && (p.stage == held || p.stage == expired):
 		p.lose(&ends, lostInRedis, false)
 		ends.known()
+	case answered && reply == 1:
+		return nil
+	case !answered && p.stage == held && !p.past(time.Now()):
+		return nil
 	}
 	return ErrLost
 }
@@ -109,7 +112,7 @@ func (p *possession) releaseAll(ctx context.Context) error {
 		case wrongType(err):
 			p.done(false)
 			return fmt.Errorf("%w: %w", ErrLost, err)
-		case !transient(err), time.Since(start)+pause >= c.commandTimeout:
+		case !c.transient(err), time.Since(start)+pause >= c.commandTimeout:
 			p.done(true)
 			return err
 		}
@@ -121,14 +124,18 @@ func (p *possession) releaseAll(ctx context.Context) error {
 
 // release sends the release once, and tells whether it freed the lock.
 func (p *possession) release(ctx context.Context) (bool, error) {
-	c := p.client
+	c, l := p.client, p.lock
 	c.mu.Lock()
 	memory := p.memory()
 	c.mu.Unlock()
+	keys := l.keys
+	if memory == 0 {
+		keys = keys[:1]
+	}
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, p.lock.kind.release, p.lock.keys, p.field, millis(memory), p.number)
+		reply, failed = c.runNumber(ctx, l.kind.release, keys, p.field, millis(memory), p.number, l.channel)
 	}, func() {})
 	switch {
 	case err != nil:
@@ -145,6 +152,7 @@ func (p *possession) done(retry bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p.unregister()
+	p.orphan = false
 	if retry {
 		p.detach()
 	} else {
@@ -157,7 +165,9 @@ func (p *possession) done(retry bool) {
 func (p *possession) releaseDetached() {
 	c := p.client
 	ctx := context.Background()
-	free, err := c.place(ctx)
+	limit, cancel := context.WithTimeout(ctx, c.commandTimeout)
+	free, err := c.place(limit, p.lock.keys[0])
+	cancel()
 	if err == nil || errors.Is(err, ErrClosed) {
 		_, err = p.release(ctx)
 	}

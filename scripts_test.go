@@ -57,8 +57,9 @@ func TestScriptHeaders(t *testing.T) {
 // wire is the state of one lock in Redis, and the scripts that change it.
 type wire struct {
 	*testing.T
-	rdb  redis.UniversalClient
-	keys []string // lock, channel, abandoned
+	rdb     redis.UniversalClient
+	keys    []string // lock, abandoned
+	channel string
 }
 
 const (
@@ -75,12 +76,12 @@ func (w *wire) run(script string, args ...any) any {
 
 func (w *wire) acquire(lease int, number int) any {
 	w.Helper()
-	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number)
+	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number, w.channel)
 }
 
 func (w *wire) release(number, memory int) any {
 	w.Helper()
-	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number)
+	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number, w.channel)
 }
 
 func (w *wire) lock() map[string]string {
@@ -115,7 +116,7 @@ func TestScripts(t *testing.T) {
 					hint := w.acquire(30000, 1).(int64)
 					require.InDelta(w, 10000, -1-hint, 1000, "the lease that is left")
 					require.EqualValues(w, 0, w.release(1, 0))
-					require.EqualValues(w, 0, w.run("count", me, 30000, 1, 2))
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, 2))
 					require.Equal(w, []any{int64(0)}, w.renewal(me))
 					require.Equal(w, map[string]string{other: "2"}, w.lock())
 					require.LessOrEqual(w, w.pttl(), 10*time.Second)
@@ -132,41 +133,41 @@ func TestScripts(t *testing.T) {
 					require.Negative(w, w.acquire(30000, 1))
 					require.Empty(w, w.lock())
 					require.EqualValues(w, 0, w.acquire(30000, 2), "the next number does")
-					require.InDelta(w, 2*time.Minute, rdb.PTTL(ctx, w.keys[2]).Val(), float64(5*time.Second))
+					require.InDelta(w, 2*time.Minute, rdb.PTTL(ctx, w.keys[1]).Val(), float64(5*time.Second))
 					require.EqualValues(w, 1, w.release(2, 0))
-					require.Equal(w, map[string]string{"1": "1"}, holders(w, rdb, w.keys[2]), "a normal release writes nothing there")
+					require.Equal(w, map[string]string{"1": "1"}, holders(w, rdb, w.keys[1]), "a normal release writes nothing there")
 				}},
 				{"the memory of abandoned numbers only grows longer", func(w *wire) {
 					w.release(1, 300000)
 					w.release(2, 120000)
-					require.InDelta(w, 5*time.Minute, rdb.PTTL(ctx, w.keys[2]).Val(), float64(5*time.Second))
+					require.InDelta(w, 5*time.Minute, rdb.PTTL(ctx, w.keys[1]).Val(), float64(5*time.Second))
 				}},
 				{"a count is shown, not computed", func(w *wire) {
 					w.acquire(30000, 1)
 					for range 2 {
-						require.EqualValues(w, 1, w.run("count", me, 60000, 1, 2))
+						require.EqualValues(w, 1, w.run("count", me, 60000, 1, w.channel, 2))
 						require.Equal(w, map[string]string{me: "2"}, w.lock())
 					}
-					require.EqualValues(w, 1, w.run("count", me, 1, 1, 1))
+					require.EqualValues(w, 1, w.run("count", me, 1, 1, w.channel, 1))
 					require.Equal(w, map[string]string{me: "1"}, w.lock())
 					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second), "the lease is never shortened")
 				}},
 				{"a count resurrects nothing", func(w *wire) {
-					require.EqualValues(w, 0, w.run("count", me, 30000, 1, 2))
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, 2))
 					require.Empty(w, w.lock())
 				}},
 				{"a release frees whatever the count, once, and publishes once", func(w *wire) {
-					sub := rdb.Subscribe(ctx, w.keys[1])
+					sub := rdb.Subscribe(ctx, w.channel)
 					defer sub.Close()
 					_, err := sub.Receive(ctx)
 					require.NoError(w, err)
 					w.acquire(30000, 1)
-					w.run("count", me, 30000, 1, 5)
+					w.run("count", me, 30000, 1, w.channel, 5)
 					require.EqualValues(w, 1, w.release(1, 0))
 					require.EqualValues(w, 0, w.release(1, 0))
 					require.Empty(w, w.lock())
 					require.Equal(w, "0", within(w, "the release is announced", sub.Channel()).Payload)
-					require.NoError(w, rdb.Publish(ctx, w.keys[1], "end").Err())
+					require.NoError(w, rdb.Publish(ctx, w.channel, "end").Err())
 					require.Equal(w, "end", within(w, "and then nothing", sub.Channel()).Payload)
 				}},
 				{"a renewal is by exact holder, and only lengthens", func(w *wire) {
@@ -182,9 +183,9 @@ func TestScripts(t *testing.T) {
 					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a lease that was taken away is given back")
 				}},
 				{"a forced release frees anybody's lock and publishes", func(w *wire) {
-					require.EqualValues(w, 0, w.run("force"))
+					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel))
 					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 1).Err())
-					require.EqualValues(w, 1, w.run("force"))
+					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel))
 					require.Empty(w, w.lock())
 				}},
 				{"questions", func(w *wire) {
@@ -196,7 +197,7 @@ func TestScripts(t *testing.T) {
 			} {
 				t.Run(c.claim, func(t *testing.T) {
 					name := newName()
-					c.test(&wire{T: t, rdb: rdb, keys: []string{name, "channel:{" + name + "}", "abandoned:{" + name + "}"}})
+					c.test(&wire{T: t, rdb: rdb, keys: []string{name, "abandoned:{" + name + "}"}, channel: "channel:" + name})
 				})
 			}
 		})
@@ -214,11 +215,12 @@ func TestKeysAreRedissons(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	for name, want := range map[string][]string{
-		"order:7": {"order:7", "redisson_lock__channel:{order:7}", "redisson_unlock_latch:{order:7}:" + client.ID()},
-		"a{b}c":   {"a{b}c", "redisson_lock__channel:a{b}c", "redisson_unlock_latch:a{b}c:" + client.ID()},
-		"a{b":     {"a{b", "redisson_lock__channel:a{b", "redisson_unlock_latch:a{b:" + client.ID()},
-		"a}b":     {"a}b", "redisson_lock__channel:{a}b}", "redisson_unlock_latch:{a}b}:" + client.ID()},
+		"order:7": {"order:7", "redisson_unlock_latch:{order:7}:" + client.ID(), "redisson_lock__channel:{order:7}"},
+		"a{b}c":   {"a{b}c", "redisson_unlock_latch:a{b}c:" + client.ID(), "redisson_lock__channel:a{b}c"},
+		"a{b":     {"a{b", "redisson_unlock_latch:a{b:" + client.ID(), "redisson_lock__channel:a{b"},
+		"a}b":     {"a}b", "redisson_unlock_latch:{a}b}:" + client.ID(), "redisson_lock__channel:{a}b}"},
 	} {
-		require.Equal(t, want, client.NewLock(name).Keys())
+		lock := client.NewLock(name)
+		require.Equal(t, want, append(lock.Keys(), lock.Channel()))
 	}
 }

@@ -109,12 +109,12 @@ func (c *Client) retired() bool {
 	}
 }
 
-// stop requires that client.mu is free.
-func (w *watchdog) stop() {
+// stop ends the watchdog, and waits for that until ctx ends. It requires that client.mu is free.
+func (w *watchdog) stop(ctx context.Context) {
 	w.client.mu.Lock()
 	close(w.stopping)
 	w.client.mu.Unlock()
-	w.running.Wait()
+	await(ctx, &w.running)
 }
 
 func (w *watchdog) run() {
@@ -153,6 +153,7 @@ func (w *watchdog) look() {
 			w.plan(p)
 		default:
 			renew = true
+			p.sending(c.watchdogTimeout)
 			p.renewAt = now.Add(w.retryPause()) // if no answer comes
 			w.plan(p)
 			p.picked = true
@@ -165,10 +166,10 @@ func (w *watchdog) look() {
 	w.arm()
 	c.active += min(len(batches), 1)
 	c.mu.Unlock()
-	ends.tell()
 	if len(batches) > 0 {
 		c.workers.run(func() { w.send(batches) })
 	}
+	ends.tell()
 }
 
 // retryPause is how long a renewal may go unanswered before it is sent again.
@@ -191,6 +192,7 @@ func (w *watchdog) batches(now time.Time) []batch {
 		slot   uint16
 	}
 	soon := now.Add(w.client.watchdogTimeout / 6)
+	bySlot := w.client.bySlot.Load()
 	open := make(map[group]int) // where the group's unfilled batch is
 	var all []batch
 	for _, p := range slices.Clone(w.heap) {
@@ -198,17 +200,18 @@ func (w *watchdog) batches(now time.Time) []batch {
 		case p.picked:
 			p.picked = false
 		case p.stage == held && p.renewing() && p.failures == 0 && p.renewAt.Before(soon):
+			p.sending(w.client.watchdogTimeout)
 			p.renewAt = now.Add(w.retryPause())
 			w.plan(p)
 		default:
 			continue
 		}
 		g := group{script: p.lock.kind.renew}
-		if w.client.cluster != nil {
+		if bySlot {
 			g.slot = slot(p.id.name)
 		}
 		i, ok := open[g]
-		if !ok || len(all[i].possessions) == w.client.batchSize {
+		if !ok || p.alone || len(all[i].possessions) == w.client.batchSize {
 			i = len(all)
 			open[g] = i
 			all = append(all, batch{script: g.script, slot: g.slot})
@@ -312,6 +315,7 @@ func (w *watchdog) renewed(b batch, sent time.Time, cmd once) {
 		case p.stage != held || p.past(time.Now()):
 		case err != nil:
 			p.failures++
+			p.alone = redis.HasErrorPrefix(err, "TRYAGAIN") // a slot on the move, with the batch on both sides
 			p.renewAt = time.Now().Add(backoff(p.failures, w.retryPause()))
 			w.plan(p)
 		case answers[i] == 1:

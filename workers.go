@@ -2,7 +2,7 @@ package rlock
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,11 +46,22 @@ func (w *workers) work(job func()) {
 	}
 }
 
-// stop ends the workers. It waits for them if they have nothing left to do; one that hangs in a command ends with it.
-func (w *workers) stop(idle bool) {
+// stop ends the workers, and waits for them until ctx ends; one that hangs in a command ends with that.
+func (w *workers) stop(ctx context.Context) {
 	close(w.stopped)
-	if idle {
-		w.running.Wait()
+	await(ctx, &w.running)
+}
+
+// await waits for goroutines until ctx ends.
+func await(ctx context.Context, running *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 	}
 }
 
@@ -61,17 +72,17 @@ const (
 )
 
 // exec runs a command and returns nil when it has come back. When ctx ends first it returns the context's error, and
-// errNoAnswer after the command timeout; the command then goes on, and late is called when it does come back, or with
-// no command at all if it was not sent. A command that nobody can walk away from runs in place.
+// errNoAnswer after the command timeout; the command then goes on, and late is called when it does come back. A command
+// that nobody can walk away from runs in place.
 func (c *Client) exec(ctx context.Context, command func(context.Context), late func()) error {
 	background, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.commandTimeout, errNoAnswer)
-	if c.bounded && ctx.Done() == nil {
-		defer cancel()
-		command(background)
-		return nil
+	c.mu.Lock()
+	inPlace := c.bounded && ctx.Done() == nil || c.retired() // an unlock after Close has its caller's goroutine alone
+	if !inPlace {
+		c.active++
 	}
-	if err := c.begin(); err != nil {
-		// Closed: only unlocks come here, and they run in the goroutine of their caller.
+	c.mu.Unlock()
+	if inPlace {
 		defer cancel()
 		command(background)
 		return nil
@@ -95,6 +106,7 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 		err = ctx.Err()
 	case <-background.Done():
 		err = errNoAnswer
+		c.sawError(err)
 	}
 	if state.CompareAndSwap(callRunning, callAbandoned) {
 		return err
@@ -103,23 +115,36 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 	return nil
 }
 
-// place takes one of the places for acquisitions, and returns the function that gives it back.
-func (c *Client) place(ctx context.Context) (func(), error) {
-	if c.acquiring == nil {
+// place takes one of the places for what must leave connections to renewals, at the node that has a key, and returns
+// the function that gives it back. It returns errNotSent when ctx ends first, or the client is closed.
+func (c *Client) place(ctx context.Context, key string) (func(), error) {
+	if c.places == 0 {
 		return func() {}, nil
 	}
-	free := func() { <-c.acquiring }
+	addr := ""
+	if c.cluster != nil {
+		node, err := c.cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		addr = node.Options().Addr
+	}
+	v, ok := c.taken.Load(addr)
+	if !ok {
+		v, _ = c.taken.LoadOrStore(addr, make(chan struct{}, c.places))
+	}
+	taken := v.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
 	select {
-	case c.acquiring <- struct{}{}:
-		return free, nil
+	case taken <- struct{}{}:
+		return func() { <-taken }, nil
 	default:
 	}
 	select {
-	case c.acquiring <- struct{}{}:
-		return free, nil
+	case taken <- struct{}{}:
+		return func() { <-taken }, nil
 	case <-ctx.Done():
-		return nil, errors.Join(errNotSent, ctx.Err())
+		return nil, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
 	case <-c.done:
-		return nil, errors.Join(errNotSent, ErrClosed)
+		return nil, fmt.Errorf("%w: %w", errNotSent, ErrClosed)
 	}
 }

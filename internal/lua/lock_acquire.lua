@@ -1,14 +1,14 @@
 -- Takes the lock if nobody holds it; asked again by the field that holds it, it answers the same and counts nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[3] abandoned  hash: number -> 1
+-- KEYS[2] abandoned  hash: number -> 1
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
 
 -- Whoever gave this number up is gone: a command of it that comes late must not create a holder that nobody releases.
-if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
   return -1
 end
 

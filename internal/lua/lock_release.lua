@@ -1,20 +1,20 @@
 -- Frees the lock, whatever count it shows, and announces it.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] channel
--- KEYS[3] abandoned  hash: number -> 1
+-- KEYS[2] abandoned  hash: number -> 1; only if there is something to remember
 -- ARGV[1] holder
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
+-- ARGV[4] channel
 -- returns 1 when freed, 0 when not held
 
-local freed = redis.call('HDEL', KEYS[1], ARGV[1])
+local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 if tonumber(ARGV[2]) > 0 then
-  redis.call('HSET', KEYS[3], ARGV[3], 1)
-  extend(KEYS[3], ARGV[2])
+  redis.call('HSET', KEYS[2], ARGV[3], 1)
+  extend(KEYS[2], ARGV[2])
 end
 if freed == 1 then
   -- A user who may not publish has freed the lock all the same; waiters then find out by polling.
-  redis.pcall('PUBLISH', KEYS[2], '0')
+  redis.pcall('PUBLISH', ARGV[4], '0')
 end
 return freed

@@ -262,12 +262,12 @@ func (p *Proxy) forward(c *pipe) {
 				c.mu.Unlock()
 			}
 		}
+		p.mu.Lock()
+		p.passed = append(p.passed, cmd) // first, so that whoever has the reply finds it counted
+		p.mu.Unlock()
 		if _, err := c.server.Write(raw); err != nil {
 			return
 		}
-		p.mu.Lock()
-		p.passed = append(p.passed, cmd)
-		p.mu.Unlock()
 	}
 }
 

@@ -1,0 +1,230 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// contend acquires a pending possession, or gives it up. All kinds of lock wait here.
+func (r *request) contend(p *possession) (*entry, error) {
+	c := r.client
+	var e *entry
+	var err error
+	if r.single() {
+		if e, _, err = r.attempt(p); e == nil && err == nil {
+			err = errEnded
+		}
+	} else {
+		w := c.enter(r.lock.nameKey)
+		p, e, err = r.await(p, w)
+		if last := c.leave(w); !r.last.known() {
+			r.last = last
+		}
+	}
+	if err == nil {
+		return e, nil
+	}
+	if errors.Is(err, errEnded) {
+		err = r.ended()
+	}
+	c.mu.Lock()
+	p.giveUp()
+	c.mu.Unlock()
+	return nil, err
+}
+
+// await waits for the lock: its turn in this process, then a release. Being woken, for whichever reason, is only a hint
+// to try again; whether the lock is free is for the script to say. It returns the possession too, because one that was
+// granted too late to rely on is replaced.
+func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
+	c, l := r.client, r.lock
+	warning := time.AfterFunc(c.watchdogTimeout, func() { r.warnOwn(p) })
+	defer warning.Stop()
+
+	var wake *listener
+	if w.head != nil {
+		r.note(p, outcome{refused: true}) // somebody comes first
+		r.last, r.tried = outcome{}, true
+		select {
+		case <-w.head:
+		case <-r.waiting.Done():
+			return p, nil, errEnded
+		case <-c.done:
+			return p, nil, errEnded
+		}
+		// Others waited here, so there is probably a subscription, and an attempt that is refused need not be made
+		// again after subscribing.
+		wake = c.pubsub.listen(l.channel)
+		defer wake.close()
+		select {
+		case <-wake.wake:
+		default:
+		}
+	}
+	for {
+		e, pause, err := r.attempt(p)
+		if errors.Is(err, errLate) {
+			p, err = r.replace(p), nil
+		}
+		if e != nil || err != nil {
+			if e != nil {
+				c.report(w, outcome{refused: true}) // to whoever comes next
+			}
+			return p, e, err
+		}
+		c.report(w, r.last)
+		if wake == nil {
+			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
+			wake = c.pubsub.listen(l.channel)
+			defer wake.close()
+		}
+		if !r.sleep(pause, wake.wake) {
+			return p, nil, errEnded
+		}
+	}
+}
+
+// attempt asks Redis for the lock once. Without entry and error it was refused, or Redis is in trouble that may pass:
+// then it tells how long to pause at most.
+func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
+	c, l, lease := r.client, r.lock, r.leaseTime()
+	limit := r.limit()
+	c.mu.Lock()
+	sent, forces := p.sending(lease), c.forces
+	c.mu.Unlock()
+	var reply int64
+	var failed error
+	err := c.exec(limit, func(ctx context.Context) {
+		var free func()
+		if free, failed = c.place(r.waiting, l.keys[0]); failed != nil {
+			return
+		}
+		defer free()
+		reply, failed = c.runNumber(ctx, l.kind.acquire, l.keys, p.field, millis(lease), p.number, l.channel)
+	}, func() { p.late(reply, failed) })
+	switch {
+	case err != nil && limit.Err() != nil:
+		return nil, 0, errEnded
+	case err != nil: // the command goes on, and failed is not ours to look at
+		return nil, r.backoff(), r.failed(p, err)
+	case errors.Is(failed, errNotSent) && (r.waiting.Err() != nil || c.isClosed()):
+		return nil, 0, errEnded
+	case failed != nil:
+		return nil, r.backoff(), r.failed(p, failed)
+	}
+	r.retries = 0
+	if !granted(reply) {
+		r.note(p, outcome{refused: true})
+		return nil, min(time.Duration(-1-reply)*time.Millisecond, c.pollInterval), nil
+	}
+	e, err := r.grant(p, sent, forces)
+	return e, 0, err
+}
+
+// granted tells whether an acquire was, by its reply.
+func granted(reply int64) bool { return reply >= 0 }
+
+// failed takes in that an attempt went unanswered, or was answered with an error. It returns the error if waiting does
+// not mend it.
+func (r *request) failed(p *possession, err error) error {
+	if unanswered(err) {
+		r.client.mu.Lock()
+		p.unanswered = true
+		r.client.mu.Unlock()
+	}
+	r.note(p, outcome{trouble: err})
+	if r.single() || !r.client.transient(err) {
+		return r.lock.wrap(err, r.op)
+	}
+	return nil
+}
+
+// note keeps how an attempt went, and tells other goroutines of the owner.
+func (r *request) note(p *possession, last outcome) {
+	r.last = last
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	p.last = last
+	p.notify()
+}
+
+// grant makes the possession held, and its first entry.
+func (r *request) grant(p *possession, sent time.Time, forces uint64) (*entry, error) {
+	c, lease := r.client, r.leaseTime()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.orphan = true // unless it is held below
+	switch {
+	case c.closed:
+		return nil, errEnded
+	case time.Since(sent) >= lease-margin(lease), c.forces != forces:
+		r.last = outcome{trouble: errLate}
+		return nil, r.lock.wrap(errLate, r.op)
+	}
+	p.orphan = false
+	p.stage = held
+	if c.maxHold > 0 {
+		p.maxHold = sent.Add(c.maxHold)
+	}
+	p.register()
+	e := r.enter(p)
+	p.confirm(sent, lease)
+	p.rest()
+	return e, nil
+}
+
+// replace gives up a possession that was granted too late to rely on, and returns a new one.
+func (r *request) replace(p *possession) *possession {
+	c := r.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.giveUp()
+	next := r.lock.newPossession(nil, r.leaseTime())
+	next.busy = true
+	if p.owner != &p.self {
+		next.owner = p.owner
+		next.register()
+	}
+	return next
+}
+
+// backoff returns the pause before the next attempt after one that went unanswered.
+func (r *request) backoff() time.Duration {
+	r.retries++
+	return backoff(r.retries, time.Second)
+}
+
+// backoff returns a pause that doubles from 10 ms to most, less up to half of it by chance.
+func backoff(retries int, most time.Duration) time.Duration {
+	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), most)
+	return d - rand.N(d/2+1)
+}
+
+// sleep pauses until it is woken, or for d and a little more by chance, so that processes whose lease hint is the same
+// do not all come at once. It returns false when there is nothing left to wait for.
+func (r *request) sleep(d time.Duration, wake <-chan struct{}) bool {
+	d = max(d, time.Millisecond)
+	timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
+	defer timer.Stop()
+	select {
+	case <-wake:
+	case <-timer.C:
+	case <-r.waiting.Done():
+	case <-r.client.done:
+	}
+	return r.waiting.Err() == nil && !r.client.isClosed()
+}
+
+// warnOwn says what to do when a caller without owner seems to wait for itself.
+func (r *request) warnOwn(p *possession) {
+	c := r.client
+	c.mu.Lock()
+	own := p.owner == &p.self && len(r.lock.open) > 0
+	c.mu.Unlock()
+	if own {
+		r.lock.warn("waiting for a hold of the same handle for longer than a lease; if it is the caller's own, lock with "+
+			"the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
+	}
+}
