@@ -79,6 +79,7 @@ func TestAnAcquireWhoseReplyIsLostIsCountedOnce(t *testing.T) {
 	for how, lose := range lossy {
 		for _, times := range []int{1, 2} {
 			t.Run(how, func(t *testing.T) {
+				t.Parallel()
 				f := newFaulty(t, quick())
 				fault := lose(f.proxy, times, rlock.Runs("acquire"))
 				require.NoError(t, f.lock.Lock(t.Context()))
@@ -97,6 +98,7 @@ func TestATryLockWhoseReplyIsLostFailsAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFaulty(t, quick())
 			lose(f.proxy, 1, rlock.Runs("acquire"))
 			ok, err := f.lock.TryLock(t.Context())
@@ -114,6 +116,7 @@ func TestAReleaseWhoseReplyIsLostIsNoLoss(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFaulty(t, quick())
 			for range 5 {
 				require.NoError(t, f.lock.Lock(t.Context()))
@@ -129,6 +132,7 @@ func TestAReentryWhoseReplyIsLostIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFaulty(t, quick())
 			ctx := rlock.WithOwner(t.Context())
 			require.NoError(t, f.lock.Lock(ctx))
@@ -155,6 +159,7 @@ func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(2*time.Second))
 			hold, err := f.lock.Acquire(t.Context())
 			require.NoError(t, err)
@@ -193,6 +198,7 @@ func TestAnAcquireThatComesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
 		"when go-redis has given it up":       100 * time.Millisecond,
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			f := newFaulty(t, &redis.Options{ReadTimeout: patience})
 			held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
 			ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +303,7 @@ func TestALossNobodyWatchesIsLogged(t *testing.T) {
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
 }
 
-func TestServerStatesAreNotContention(t *testing.T) {
+func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
@@ -363,6 +369,7 @@ func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			rdb := start(t)
 			ctx := t.Context()
 			lock := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
@@ -405,6 +412,7 @@ func TestALockWithoutLeaseFreesItself(t *testing.T) {
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			rdb := start(t)
 			ctx := t.Context()
 			client := newClient(t, rdb)
@@ -432,11 +440,12 @@ func TestALockWithoutLeaseFreesItself(t *testing.T) {
 	}
 }
 
-func TestDeniedCommands(t *testing.T) {
+func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	user := func(t *testing.T, rules string) *redis.Client {
+		t.Helper()
 		name := "u" + strings.ReplaceAll(newName(), ":", "")
 		args := []any{"acl", "setuser", name, "on", ">secret"}
 		for rule := range strings.FieldsSeq(rules) {

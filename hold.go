@@ -12,8 +12,8 @@ import (
 // bare [Lock.Lock] learns from its unlock alone. A Hold is safe for concurrent use. The zero value is a hold that is
 // over.
 //
-// A Hold that nobody can reach any more, nor its context, nor a context derived from that and not canceled, is logged
-// and no longer renewed, so that its lock becomes free.
+// A Hold that nobody can reach any more, nor its context, nor a context derived from that and not canceled, is no
+// longer renewed, so that its lock becomes free; that is logged, unless it was taken with [Lease].
 type Hold struct {
 	entry  *entry
 	minted *owner          // the owner in the context that acquired, to tell whether another was minted within the hold
@@ -40,7 +40,8 @@ func (e *entry) leaked() {
 	p := e.possession
 	c := p.client
 	c.mu.Lock()
-	leaked, live, cancel := !e.closed, !e.closed && e.err == nil, e.cancel
+	leaked, cancel := !e.closed, e.cancel
+	warn := leaked && e.err == nil && e.renewed // one that was taken for a time may run out
 	if leaked {
 		e.closed, e.cancel = true, nil
 		p.entries = without(p.entries, e)
@@ -53,7 +54,7 @@ func (e *entry) leaked() {
 		// Nobody has the context any more, but it may keep alive an outer hold that was dropped with this one.
 		cancel(ErrNotHeld)
 	}
-	if live {
+	if warn {
 		e.lock.warn("a Hold was dropped without Unlock; its lock is no longer renewed", nil)
 	}
 }

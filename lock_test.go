@@ -23,8 +23,14 @@ var kinds = map[string]func(*rlock.Client, string) *rlock.Lock{
 
 // servers has every kind of Redis that the suite runs on.
 var servers = map[string]func(testing.TB) redis.UniversalClient{
-	"embedded": func(tb testing.TB) redis.UniversalClient { return redistest.Embedded(tb) },
-	"single":   func(tb testing.TB) redis.UniversalClient { return redistest.Start(tb).Client(tb) },
+	"embedded": func(tb testing.TB) redis.UniversalClient {
+		tb.Helper()
+		return redistest.Embedded(tb)
+	},
+	"single": func(tb testing.TB) redis.UniversalClient {
+		tb.Helper()
+		return redistest.Start(tb).Client(tb)
+	},
 }
 
 // fixture is what a conformance test gets.
@@ -43,6 +49,7 @@ func (f *fixture) lock(opts ...rlock.Option) *rlock.Lock { return f.newLock(f.cl
 
 // TestConformance runs every claim for every kind of lock on every kind of server.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()

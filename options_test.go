@@ -132,6 +132,7 @@ func TestExtremeButGoodArguments(t *testing.T) {
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			ctx := t.Context()
 			client := newClient(t, start(t))
 			for _, name := range []string{

@@ -30,6 +30,7 @@ func TestScriptHeaders(t *testing.T) {
 			continue
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
 			source, err := os.ReadFile(file)
 			require.NoError(t, err)
 			header, body, ok := strings.Cut(string(source), "\n\n")
@@ -95,7 +96,7 @@ func (w *wire) pttl() time.Duration {
 }
 
 // TestScripts drives the scripts alone: the state before, the call, the reply, the state after.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func TestCluster(t *testing.T) {
+func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
@@ -89,6 +89,69 @@ func TestCluster(t *testing.T) {
 			require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
+	})
+	t.Run("a node that hangs harms no other", func(t *testing.T) {
+		opt := cluster.Options()
+		opt.PoolSize = 4
+		small := redis.NewClusterClient(opt)
+		defer small.Close()
+		client := newClient(t, small, rlock.WithCommandTimeout(2*time.Second))
+		var hung, healthy string
+		for hung == "" || healthy == "" {
+			name := newName()
+			if cluster.MasterOf(t, name) == cluster.Nodes[0] {
+				hung = name
+			} else {
+				healthy = name
+			}
+		}
+		lock := client.NewLock(healthy)
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		cluster.Nodes[0].Pause()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() { _ = client.NewLock(fmt.Sprintf("%d{%s}", i, hung)).Lock(ctx) })
+		}
+		for range 50 {
+			require.NoError(t, lock.Lock(ctx))
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		wg.Wait()
+		cluster.Nodes[0].Resume() // before the others call it dead
+	})
+	t.Run("a lock whose slot moves can be renewed and unlocked", func(t *testing.T) {
+		logger, _ := recording()
+		client := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(2*time.Second))
+		tag := newName()
+		hold, err := client.NewLock("1{" + tag + "}").Acquire(t.Context())
+		require.NoError(t, err)
+		moved, err := client.NewLock("2{" + tag + "}").Acquire(t.Context())
+		require.NoError(t, err)
+		from := cluster.MasterOf(t, tag)
+		to := cluster.Nodes[0]
+		if to == from {
+			to = cluster.Nodes[1]
+		}
+		setslot := func(node *redistest.Server, args ...any) {
+			require.NoError(t, node.Client(t).Do(t.Context(), append([]any{"cluster", "setslot", rlock.Slot(tag)}, args...)...).Err())
+		}
+		fromID, toID := from.Client(t).ClusterMyID(t.Context()).Val(), to.Client(t).ClusterMyID(t.Context()).Val()
+		setslot(to, "importing", fromID)
+		setslot(from, "migrating", toID)
+		require.NoError(t, from.Client(t).Migrate(t.Context(), "127.0.0.1", fmt.Sprint(to.Port), "2{"+tag+"}", 0, time.Second).Err())
+		for _, h := range []*rlock.Hold{hold, moved} {
+			before := h.Deadline()
+			eventually(t, "it is renewed, wherever its key is", func() bool { return h.Deadline().After(before) })
+			require.NoError(t, h.Unlock(t.Context()))
+		}
+		waiting := async(func() error { return client.NewLock("3{" + tag + "}").Lock(t.Context()) })
+		for _, node := range cluster.Nodes[:3] {
+			setslot(node, "node", toID)
+		}
+		require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
 	})
 	t.Run("a master that dies", func(t *testing.T) {
 		client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))

@@ -41,6 +41,7 @@ func TestOneSickLockOfABatchHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			rdb := start(t)
 			client := newClient(t, rdb, rlock.WithWatchdogTimeout(500*time.Millisecond))
 			var holds []*rlock.Hold
@@ -123,7 +124,7 @@ func TestARenewalThatOvertakesItsAcquireIsNotSent(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) {
+func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	f := newFaulty(t, nil)
 	for what, lock := range map[string]func(...rlock.AcquireOption) error{
@@ -177,6 +178,7 @@ func TestMaxHoldEndsAHold(t *testing.T) {
 	t.Parallel()
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
+			t.Parallel()
 			rdb := start(t)
 			lock := newClient(t, rdb, rlock.WithMaxHold(300*time.Millisecond)).NewLock(newName())
 			hold, err := lock.Acquire(t.Context())
