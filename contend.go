@@ -40,11 +40,9 @@ func (r *request) contend(p *possession) (*entry, error) {
 // granted too late to rely on is replaced.
 func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 	c, l := r.client, r.lock
-	warning := time.AfterFunc(c.watchdogTimeout, func() { r.warnOwn(p) })
-	defer warning.Stop()
-
 	var wake *listener
 	if w.head != nil {
+		defer r.warnLater(p)()
 		r.note(p, outcome{refused: true}) // somebody comes first
 		r.last, r.tried = outcome{}, true
 		select {
@@ -77,6 +75,7 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 		c.report(w, r.last)
 		if wake == nil {
 			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
+			defer r.warnLater(p)()
 			wake = c.pubsub.listen(l.channel)
 			defer wake.close()
 		}
@@ -217,14 +216,19 @@ func (r *request) sleep(d time.Duration, wake <-chan struct{}) bool {
 	return r.waiting.Err() == nil && !r.client.isClosed()
 }
 
-// warnOwn says what to do when a caller without owner seems to wait for itself.
-func (r *request) warnOwn(p *possession) {
-	c := r.client
-	c.mu.Lock()
-	own := p.owner == &p.self && len(r.lock.open) > 0
-	c.mu.Unlock()
-	if own {
-		r.lock.warn("waiting for a hold of the same handle for longer than a lease; if it is the caller's own, lock with "+
-			"the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
+// warnLater says, when a caller without owner has waited for a lease, what to do if it waits for itself. It returns the
+// function that calls that off.
+func (r *request) warnLater(p *possession) (cancel func() bool) {
+	if p.owner != &p.self {
+		return func() bool { return true }
 	}
+	return time.AfterFunc(r.client.watchdogTimeout, func() {
+		r.client.mu.Lock()
+		own := len(r.lock.open) > 0
+		r.client.mu.Unlock()
+		if own {
+			r.lock.warn("waiting for a hold of the same handle for longer than a lease; if it is the caller's own, lock "+
+				"with the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
+		}
+	}).Stop
 }

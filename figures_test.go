@@ -252,3 +252,32 @@ func TestFigureWakeUp(t *testing.T) {
 	t.Logf("unlock to acquisition in another process: p50 %v, p90 %v, p99 %v",
 		took[len(took)/2], took[len(took)*9/10], took[len(took)*99/100])
 }
+
+// TestFigureLateReturn measures how long after the end of its context a call returns while Redis hangs.
+func TestFigureLateReturn(t *testing.T) {
+	figure(t)
+	server := redistest.Start(t)
+	lock := newClient(t, server.Client(t)).NewLock("figure:late")
+	require.NoError(t, second(lock.TryLock(t.Context(), rlock.Lease(time.Second))))
+	server.Pause()
+	var mu sync.Mutex
+	var late []time.Duration
+	var wg sync.WaitGroup
+	for i := range 300 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(100+i)*time.Millisecond)
+			defer cancel()
+			_ = lock.Lock(ctx)
+			end, _ := ctx.Deadline()
+			mu.Lock()
+			late = append(late, time.Since(end))
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	server.Resume()
+	slices.Sort(late)
+	t.Logf("return after the context's end, Redis hanging: p50 %v, p99 %v, most %v",
+		late[len(late)/2], late[len(late)*99/100], late[len(late)-1])
+	_ = lock.Unlock(t.Context())
+}

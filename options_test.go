@@ -174,3 +174,16 @@ func TestTheLatestOptionWins(t *testing.T) {
 	require.Equal(t, []string{"app:b"}, rdb.Keys(ctx, "*").Val())
 	require.NoError(t, lock.Unlock(ctx))
 }
+
+func TestALeaseIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil)
+	for lease, millis := range map[time.Duration]string{
+		time.Millisecond: "1", time.Millisecond + 1: "2", 1999 * time.Microsecond: "2", time.Second: "1000",
+	} {
+		_ = f.client.NewLock(newName()).Lock(t.Context(), rlock.Lease(lease), rlock.Wait(0)) // may come too late
+		require.Positive(t, f.proxy.Count(func(c redistest.Command) bool {
+			return rlock.Runs("acquire")(c) && c[6] == millis
+		}), lease)
+	}
+}

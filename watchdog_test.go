@@ -83,6 +83,21 @@ func TestNothingIsRenewedThatNobodyHolds(t *testing.T) {
 	eventually(t, "nothing is planned", func() bool { return f.client.Remains() == 0 })
 }
 
+func TestNothingIsRenewedWhileItsReleaseIsOnItsWay(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	require.NoError(t, f.lock.Lock(t.Context()))
+	held := f.proxy.HoldRequest(1, rlock.Runs("release"))
+	unlocking := async(func() error { return f.lock.Unlock(t.Context()) })
+	within(t, "the release is on its way", held.Met())
+	renewals := f.proxy.Count(rlock.Runs("renew"))
+	stays(t, "no renewal overtakes it", func() bool { return f.proxy.Count(rlock.Runs("renew")) == renewals })
+	held.Release()
+	if err := within(t, "the unlock returns", unlocking); err != nil {
+		require.ErrorIs(t, err, rlock.ErrLost, "its lease has ended meanwhile")
+	}
+}
+
 func TestAReleaseOvertakesItsRenewal(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(600*time.Millisecond))
@@ -268,4 +283,34 @@ func TestAHandleRemembersItsLatestLosses(t *testing.T) {
 		}
 	}
 	require.Equal(t, 64, lost)
+}
+
+func TestErrLooksAtTheClock(t *testing.T) {
+	t.Parallel()
+	lock := newClient(t, redistest.Embedded(t)).NewLock(newName())
+	for range 30 {
+		hold, err := lock.Acquire(t.Context(), rlock.Lease(20*time.Millisecond))
+		require.NoError(t, err)
+		for time.Now().Before(hold.Deadline()) {
+			runtime.Gosched()
+		}
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost, "from the very moment, whether or not a timer has fired")
+		_ = hold.Unlock(t.Context())
+	}
+}
+
+func TestAnUnlockJustAfterTheDeadlineAsksRedis(t *testing.T) {
+	t.Parallel()
+	lock := newClient(t, redistest.Embedded(t)).NewLock(newName())
+	asked := 0
+	for range 20 { // here the lease is trusted for 4 ms less than in Redis, which is not long
+		hold, err := lock.Acquire(t.Context(), rlock.Lease(200*time.Millisecond))
+		require.NoError(t, err)
+		within(t, "the lease ends", hold.Done())
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+		if hold.Unlock(t.Context()) == nil {
+			asked++ // nobody else can have had it
+		}
+	}
+	require.Positive(t, asked)
 }
