@@ -72,7 +72,7 @@ func (s *script) command(ctx context.Context, full bool, keys []string, args ...
 func (c *Client) run(ctx context.Context, s *script, keys []string, args ...any) (*redis.Cmd, error) {
 	cmd := s.command(ctx, false, keys, args...)
 	err := c.rdb.Process(ctx, cmd)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = s.command(ctx, true, keys, args...)
 		err = c.rdb.Process(ctx, cmd)
 	}

@@ -586,7 +586,7 @@ func forceUnlock(f *fixture) {
 }
 
 func forceUnlockTellsHolder(f *fixture) {
-	client := f.client()
+	client := f.client(rlock.WithWatchdogTimeout(time.Hour)) // no renewal finds out
 	lock := f.newLock(client, f.name)
 	ctx := rlock.WithOwner(f.Context())
 	hold, err := lock.Acquire(ctx)

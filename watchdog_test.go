@@ -314,3 +314,31 @@ func TestAnUnlockJustAfterTheDeadlineAsksRedis(t *testing.T) {
 	}
 	require.Positive(t, asked)
 }
+
+func TestALateRenewalRevivesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(time.Second))
+	held := f.proxy.HoldReply(-1, rlock.Runs("renew"))
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	within(t, "Redis has renewed it, but nobody knows", held.Met())
+	within(t, "the hold is over", hold.Done())
+	deadline := hold.Deadline()
+	held.Release()
+	stays(t, "it stays over", func() bool {
+		return hold.Deadline().Equal(deadline) && errors.Is(hold.Err(), rlock.ErrLost)
+	})
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+}
+
+func TestAHoldThatEndedHereIsReleasedInRedis(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(time.Second))
+	f.proxy.DropReply(-1, rlock.Runs("renew")) // Redis renews it, and nobody knows
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	within(t, "the hold is over", hold.Done())
+	eventually(t, "it is released without an unlock", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+	f.free("released")
+}
