@@ -140,17 +140,33 @@ func (r *request) claim(o *owner) (p *possession, fresh bool, err error) {
 		case !p.busy && p.unlocking == 0:
 			p.busy = true
 			return p, false, nil
-		case p.stage == pending && p.last.known() && r.single():
-			r.last = p.last
-			return nil, false, r.ended()
 		}
-		if p.awaitIdle(r.waiting) != nil {
+		ctx, cancel := r.waiting, context.CancelFunc(func() {})
+		if p.stage == pending && r.single() {
+			if r.last = c.outcomeFor(p); r.last.known() {
+				return nil, false, r.ended()
+			}
+			// The first attempt is under way. If it is that of another owner, nobody tells this one how it went.
+			ctx, cancel = context.WithTimeout(ctx, 5*time.Millisecond)
+		}
+		_ = p.awaitIdle(ctx)
+		cancel()
+		if r.waiting.Err() != nil {
 			if p.stage == pending {
-				r.last = p.last
+				r.last = c.outcomeFor(p)
 			}
 			return nil, false, r.ended()
 		}
 	}
+}
+
+// outcomeFor returns how the latest attempt for a pending possession went, its own or that of the one it queues behind.
+// It requires c.mu.
+func (c *Client) outcomeFor(p *possession) outcome {
+	if g := c.gates[p.id]; p.queued && g != nil {
+		return g.last
+	}
+	return p.last
 }
 
 // reenter adds an entry to a possession that the owner has. It returns again when Redis did not answer and the wait is
@@ -184,11 +200,13 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 	switch {
 	case c.closed:
 		return nil, false, l.wrap(ErrClosed, r.op)
-	case err != nil && (r.waiting.Err() != nil || !r.single() && c.transient(err)):
-		r.last = outcome{trouble: err}
-		if r.waiting.Err() != nil {
-			return nil, false, r.ended()
+	case err != nil && r.waiting.Err() != nil:
+		if replied(err) || errors.Is(err, errNoAnswer) {
+			r.last = outcome{trouble: err}
 		}
+		return nil, false, r.ended()
+	case err != nil && !r.single() && c.transient(err):
+		r.last = outcome{trouble: err}
 		return nil, true, nil
 	case err != nil:
 		return nil, false, l.wrap(err, r.op)

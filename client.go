@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +47,8 @@ type Client struct {
 	closed      bool
 	active      int           // verbs, commands and releases under way that Close waits for
 	quiet       chan struct{} // closed when closed and active is 0
-	forces      uint64        // unlocks by force so far
+	forces      []nameKey     // the names of the latest unlocks by force
+	forceCount  int           // and how many there were in all
 	gates       map[nameKey]*gate
 	possessions map[possessionKey]*possession
 }
@@ -161,7 +163,7 @@ func (c *Client) close() {
 	close(c.done)
 	var ends endings
 	for _, p := range c.possessions {
-		for _, e := range p.entries {
+		for _, e := range slices.Concat(p.entries, p.leaked) {
 			ends.add(e, ErrClosed)
 		}
 	}

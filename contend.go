@@ -43,10 +43,11 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 	var wake *listener
 	if w.head != nil {
 		defer r.warnLater(p)()
-		r.note(p, outcome{refused: true}) // somebody comes first
-		r.last, r.tried = outcome{}, true
+		r.tried = true // others do
+		r.queue(p, true)
 		select {
 		case <-w.head:
+			r.queue(p, false)
 		case <-r.waiting.Done():
 			return p, nil, errEnded
 		case <-c.done:
@@ -91,7 +92,7 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	c, l, lease := r.client, r.lock, r.leaseTime()
 	limit := r.limit()
 	c.mu.Lock()
-	sent, forces := p.sending(lease), c.forces
+	sent, forces := p.sending(lease), c.forceCount
 	c.mu.Unlock()
 	var reply int64
 	var failed error
@@ -113,12 +114,15 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	case failed != nil:
 		return nil, r.backoff(), r.failed(p, failed)
 	}
-	r.retries = 0
 	if !granted(reply) {
+		r.retries = 0
 		r.note(p, outcome{refused: true})
 		return nil, min(time.Duration(-1-reply)*time.Millisecond, c.pollInterval), nil
 	}
 	e, err := r.grant(p, sent, forces)
+	if errors.Is(err, errLate) {
+		return nil, r.backoff(), err
+	}
 	return e, 0, err
 }
 
@@ -134,10 +138,20 @@ func (r *request) failed(p *possession, err error) error {
 		r.client.mu.Unlock()
 	}
 	r.note(p, outcome{trouble: err})
+	if r.client.isClosed() {
+		return errEnded
+	}
 	if r.single() || !r.client.transient(err) {
 		return r.lock.wrap(err, r.op)
 	}
 	return nil
+}
+
+// queue notes whether others come first, for the owner's other goroutines.
+func (r *request) queue(p *possession, queued bool) {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	p.queued = queued
 }
 
 // note keeps how an attempt went, and tells other goroutines of the owner.
@@ -150,7 +164,7 @@ func (r *request) note(p *possession, last outcome) {
 }
 
 // grant makes the possession held, and its first entry.
-func (r *request) grant(p *possession, sent time.Time, forces uint64) (*entry, error) {
+func (r *request) grant(p *possession, sent time.Time, forces int) (*entry, error) {
 	c, lease := r.client, r.leaseTime()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +172,7 @@ func (r *request) grant(p *possession, sent time.Time, forces uint64) (*entry, e
 	switch {
 	case c.closed:
 		return nil, errEnded
-	case time.Since(sent) >= lease-margin(lease), c.forces != forces:
+	case time.Since(sent) >= lease-margin(lease), c.forcedSince(p.id, forces):
 		r.last = outcome{trouble: errLate}
 		return nil, r.lock.wrap(errLate, r.op)
 	}

@@ -47,7 +47,9 @@ func (e *entry) leaked() {
 		p.entries = without(p.entries, e)
 		p.leaked = append(p.leaked, e) // somebody may have kept its Done
 		p.settleLost()
-		c.watchdog.plan(p)
+		if p.stage == held { // a detached one is the watchdog's already
+			c.watchdog.plan(p)
+		}
 	}
 	c.mu.Unlock()
 	if leaked && cancel != nil {

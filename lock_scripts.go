@@ -77,6 +77,9 @@ func (c *Client) run(ctx context.Context, s *script, keys []string, args ...any)
 		err = c.rdb.Process(ctx, cmd)
 	}
 	if err != nil {
+		if ctx.Err() != nil && !replied(err) {
+			err = fmt.Errorf("%w (%s)", context.Cause(ctx), err.Error()) // our context's error is no caller's
+		}
 		c.sawError(err)
 	}
 	return cmd.Cmd, err

@@ -36,7 +36,8 @@ type possession struct {
 	unlocking int
 	// last is how the latest attempt of a pending possession went, for the owner's other goroutines, who may not want
 	// to wait themselves.
-	last outcome
+	last   outcome
+	queued bool // behind another contender of this process, whose attempts count for it
 	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
 	unanswered bool
 	// orphan is set when Redis granted the lock after the verb had left.

@@ -23,7 +23,7 @@ type pubsub struct {
 	line     *line                    // the present connection; nil: none
 	keeping  bool                     // whether the keeper runs
 	stopped  bool
-	refused  time.Time // when a SUBSCRIBE was refused and all was asked for anew; zero: never
+	alone    bool // whether each channel is asked for by itself, because some are refused
 
 	kick    chan struct{}   // tells the keeper that there is something to do
 	ctx     context.Context //nolint:containedctx // of the connections: it is nobody's call
@@ -188,7 +188,7 @@ func (ps *pubsub) order(subscribe, unsubscribe []string) {
 	if ps.line == nil && len(subscribe) > 0 {
 		ps.connect()
 	}
-	l, alone := ps.line, !ps.refused.IsZero()
+	l, alone := ps.line, ps.alone
 	ps.mu.Unlock()
 	if l == nil {
 		return
@@ -211,9 +211,10 @@ func (ps *pubsub) order(subscribe, unsubscribe []string) {
 		err = l.conn.Subscribe(ctx, subscribe...)
 	}
 	ps.mu.Lock()
-	if err == nil {
-		l.heard, l.spoke = time.Now(), true // to the handshake
-	} else {
+	if err == nil && !l.spoke {
+		l.heard, l.spoke = time.Now(), true // in the handshake
+	}
+	if err != nil {
 		for _, channel := range subscribe {
 			if s := ps.channels[channel]; s != nil && !s.confirmed {
 				s.sent = time.Time{} // at the next tick
@@ -320,6 +321,7 @@ func (ps *pubsub) read(ctx context.Context, l *line) {
 		case redis.HasErrorPrefix(err, "NOPERM"), redis.HasErrorPrefix(err, "unknown command"):
 			ps.heard(l, nil)
 			ps.wasRefused(err)
+			continue // there may be as many as channels
 		default: // also what a server says to a new connection that it does not want
 			ps.broken(l, err)
 		}
@@ -362,23 +364,30 @@ func (ps *pubsub) broken(l *line, err error) {
 	defer ps.mu.Unlock()
 	if ps.line == l {
 		ps.unconfirm()
+		if ps.alone {
+			ps.askAgain() // go-redis asks for all at once when it connects anew
+		}
 	}
+}
+
+// askAgain has the keeper subscribe what is not confirmed. It requires mu.
+func (ps *pubsub) askAgain() {
+	for _, s := range ps.channels {
+		if !s.confirmed {
+			s.sent = time.Time{}
+		}
+	}
+	ps.poke()
 }
 
 // wasRefused takes in that Redis refused a SUBSCRIBE, and says once that waiters have to poll. It refuses a command
 // whole, for the sake of one channel, and does not say which; so from now on each is asked for by itself.
 func (ps *pubsub) wasRefused(err error) {
-	now := time.Now()
 	ps.mu.Lock()
-	first := ps.refused.IsZero()
-	if now.Sub(ps.refused) >= channelLinger {
-		ps.refused = now
-		for _, s := range ps.channels {
-			if !s.confirmed {
-				s.sent = time.Time{}
-			}
-		}
-		ps.poke()
+	first := !ps.alone
+	if first {
+		ps.alone = true
+		ps.askAgain()
 	}
 	ps.mu.Unlock()
 	if first {

@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -178,5 +179,111 @@ func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
 	require.Equal(t, opened, f.proxy.Count(redistest.Named("subscribe")))
 	require.NoError(t, f.other.Unlock(t.Context()))
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	name := "u" + strings.ReplaceAll(newName(), ":", "")
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "on", ">old", "~*", "&*", "+@all").Err())
+	lock := newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr, Username: name, Password: "old"})).NewLock(newName())
+	require.NoError(t, lock.Lock(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := async(func() error { return lock.Lock(ctx) })
+	eventually(t, "it is subscribed", func() bool {
+		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
+	})
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "resetpass", ">new").Err())
+	before := connections(t, admin)
+	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	<-time.After(2 * time.Second)
+	require.Less(t, connections(t, admin)-before, 100)
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, ">old").Err())
+	eventually(t, "it is subscribed again", func() bool {
+		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
+	})
+	cancel()
+	require.Error(t, within(t, "the wait ends", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestARefusedChannelHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	name := "u" + strings.ReplaceAll(newName(), ":", "")
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "on", ">pw", "~*",
+		"resetchannels", "&redisson_lock__channel:{good*", "+@all").Err())
+	logger, _ := recording()
+	client := newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr, Username: name, Password: "pw"}), logger)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	names := []string{"good"}
+	for i := range 40 {
+		names = append(names, fmt.Sprint("bad", i))
+	}
+	for _, name := range names {
+		lock := client.NewLock(name)
+		require.NoError(t, lock.Lock(t.Context()))
+		wg.Go(func() { _ = lock.Lock(ctx) })
+	}
+	subscribed := func() bool { return len(admin.PubSubChannels(t.Context(), "*").Val()) == 1 }
+	eventually(t, "the permitted channel is subscribed", subscribed)
+	for range 2 {
+		require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+		eventually(t, "it is subscribed again", subscribed)
+	}
+	require.Less(t, stats(t, admin)["subscribe"], 1000, "and Redis is not stormed")
+	cancel()
+	wg.Wait()
+}
+
+func TestAWaiterWithoutSubscriptionTries(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(300*time.Millisecond))
+	f.proxy.SwallowReply(-1, redistest.Named("subscribe"))
+	require.NoError(t, f.other.Lock(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	first := async(func() error { return f.lock.Lock(ctx) })
+	eventually(t, "one waits", func() bool { return f.lock.Waiting() == 1 })
+	next := async(func() error { return f.lock.Lock(t.Context()) })
+	eventually(t, "another waits behind", func() bool { return f.lock.Waiting() == 2 })
+	cancel()
+	require.Error(t, within(t, "the first leaves", first))
+	require.NoError(t, f.other.Unlock(t.Context()))
+	require.NoError(t, within(t, "the next finds the lock free", next))
+	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+func TestASubscriptionThatIsSilentFromTheStartIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	silent := f.proxy.SwallowReply(1, redistest.Named("subscribe"))
+	waiting := async(func() error { return f.lock.Lock(t.Context()) })
+	within(t, "it subscribes", silent.Met())
+	start := time.Now()
+	require.NoError(t, f.other.Unlock(t.Context()))
+	// New names all the time: what is sent into the black hole proves nothing.
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(500 * time.Millisecond):
+			}
+			name := newName()
+			_ = f.direct.HSet(context.Background(), name, "somebody's", "data").Err()
+			_, _ = f.client.NewLock(name).TryLock(context.Background(), rlock.Wait(50*time.Millisecond))
+		}
+	})
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.Less(t, time.Since(start), 8*time.Second)
+	close(stop)
+	wg.Wait()
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }

@@ -2,6 +2,8 @@ package rlock
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 )
 
@@ -22,13 +24,20 @@ func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	return freed == 1, nil
 }
 
-// forced ends what this client holds of a name after an unlock by force. An acquisition whose answer is still on its
-// way is not relied on, because Redis may have granted it before; so the name does not matter there. One that was
-// granted between that unlock and this moment is ended with the others, and released.
+// maxForces is how many unlocks by force a client remembers.
+const maxForces = 64
+
+// forced ends what this client holds of a name after an unlock by force. One that was granted between that unlock and
+// this moment is ended with the others, and released; an acquisition whose answer is still on its way finds out by
+// forcedSince, because Redis may have granted it before.
 func (c *Client) forced(id nameKey) {
 	var ends endings
 	c.mu.Lock()
-	c.forces++
+	if len(c.forces) == maxForces {
+		c.forces = slices.Delete(c.forces, 0, 1)
+	}
+	c.forces = append(c.forces, id)
+	c.forceCount++
 	for key, p := range c.possessions {
 		if key.nameKey == id && (p.stage == held || p.stage == expired) {
 			p.lose(&ends, "it was unlocked by force", true)
@@ -36,6 +45,12 @@ func (c *Client) forced(id nameKey) {
 	}
 	c.mu.Unlock()
 	ends.tell()
+}
+
+// forcedSince tells whether a name may have been unlocked by force since so many unlocks had been. It requires c.mu.
+func (c *Client) forcedSince(id nameKey, count int) bool {
+	since := c.forceCount - count
+	return since > len(c.forces) || slices.Contains(c.forces[len(c.forces)-since:], id)
 }
 
 // IsLocked tells whether anybody holds the lock. It ports isLocked, and asks the master.
@@ -146,14 +161,16 @@ func (l *Lock) query(ctx context.Context, op string, command func(context.Contex
 			failed = command(background)
 		}
 	}, func() {})
-	if err != nil {
-		if ctx.Err() != nil {
-			err = endOf(ctx)
-		}
-		return l.wrap(err, op)
+	if err == nil {
+		err = failed
 	}
-	if failed != nil {
-		return l.wrap(failed, op)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !replied(err):
+		err = endOf(ctx)
+	case errors.Is(err, errNotSent) && l.client.isClosed():
+		err = ErrClosed
 	}
-	return nil
+	return l.wrap(err, op)
 }

@@ -40,6 +40,9 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 		ends.tell()
 		err = p.releasePart(ctx)
 	default:
+		for _, leaked := range p.leaked {
+			ends.add(leaked, ErrNotHeld)
+		}
 		p.stage = releasing
 		c.watchdog.drop(p)
 		c.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -223,4 +224,33 @@ func TestSentinel(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, waiter.Unlock(t.Context()))
+}
+
+func TestAClusterBehindAPlainClientKeepsItsHolds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	admin := server.Client(t)
+	require.NoError(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	eventually(t, "the cluster is up", func() bool {
+		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
+	client := newClient(t, admin, rlock.WithWatchdogTimeout(time.Second))
+	holds := make([]*rlock.Hold, 200)
+	for i := range holds {
+		var err error
+		holds[i], err = client.NewLock(fmt.Sprint("h", i)).Acquire(t.Context())
+		require.NoError(t, err)
+	}
+	for range 4 {
+		before := make([]time.Time, len(holds))
+		for i, hold := range holds {
+			before[i] = hold.Deadline()
+		}
+		for i, hold := range holds {
+			eventually(t, "each is renewed", func() bool { return hold.Deadline().After(before[i]) })
+		}
+	}
+	for _, hold := range holds {
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
 }

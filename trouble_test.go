@@ -3,12 +3,9 @@ package rlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,18 +115,25 @@ func TestASingleAttemptDoesNotWaitForTheWaitsOfItsOwner(t *testing.T) {
 	cancel()
 	wg.Wait()
 
-	owner = rlock.WithOwner(t.Context())
-	ctx, cancel = context.WithCancel(owner)
-	defer cancel()
-	f.proxy.Freeze()
-	wg.Go(func() { _ = f.lock.Lock(ctx) })
-	eventually(t, "the owner waits", func() bool { return f.lock.Waiting() == 1 })
-	err := within(t, "TryAcquire returns", try())
-	require.Error(t, err)
-	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis did not answer the owner either")
-	cancel()
-	wg.Wait()
-	f.proxy.Thaw()
+	for _, behind := range []bool{false, true} {
+		owner = rlock.WithOwner(t.Context()) //nolint:fatcontext // a new one, within none
+		ctx, cancel = context.WithCancel(owner)
+		f.proxy.Freeze()
+		waiters := 1
+		if behind {
+			wg.Go(func() { _ = f.lock.Lock(rlock.WithOwner(ctx)) })
+			eventually(t, "another waits", func() bool { return f.lock.Waiting() == waiters })
+			waiters++
+		}
+		wg.Go(func() { _ = f.lock.Lock(ctx) })
+		eventually(t, "the owner waits", func() bool { return f.lock.Waiting() == waiters })
+		err := within(t, "TryAcquire returns", try())
+		require.Error(t, err)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis did not answer anybody")
+		cancel()
+		wg.Wait()
+		f.proxy.Thaw()
+	}
 	require.NoError(t, f.other.Unlock(t.Context()))
 }
 
@@ -379,246 +383,115 @@ func TestABrokenQuestionLeavesItsResultsAlone(t *testing.T) {
 	require.NoError(t, f.client.Close()) // waits for the answer
 }
 
-// TestRandomFaults lets a network do its worst while three clients use three locks in every way there is. Nobody may
-// hold a lock while another does, and when it is over nothing may be left.
-func TestRandomFaults(t *testing.T) {
+func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	direct := server.Client(t)
-	proxy := redistest.NewProxy(t, server.Addr)
-	var clients [3]*rlock.Client
-	for i := range clients {
-		rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 250 * time.Millisecond})
-		clients[i] = newClient(t, rdb, rlock.WithLogger(slog.New(slog.DiscardHandler)), rlock.WithCommandTimeout(300*time.Millisecond),
-			rlock.WithWatchdogTimeout(600*time.Millisecond), rlock.WithPollInterval(200*time.Millisecond))
-	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	names := []string{newName(), newName(), newName()}
-	var holders [3]sync.Map // *rlock.Hold -> nothing: those that may believe themselves the holder
-	stop := time.Now().Add(6 * time.Second)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		random := rand.New(rand.NewPCG(seed, 0))
-		all := func(redistest.Command) bool { return true }
-		for time.Now().Before(stop) {
-			<-time.After(time.Duration(random.IntN(60)) * time.Millisecond)
-			switch random.IntN(6) {
-			case 0:
-				proxy.DropReply(1, all)
-			case 1:
-				proxy.SwallowReply(1, all)
-			case 2:
-				time.AfterFunc(time.Duration(random.IntN(700))*time.Millisecond, proxy.HoldReply(1, all).Release)
-			case 3:
-				time.AfterFunc(time.Duration(random.IntN(1500))*time.Millisecond, proxy.HoldRequest(1, all).Release)
-			case 4:
-				if random.IntN(4) == 0 {
-					proxy.CloseAll()
-				}
-			case 5:
-				if random.IntN(4) == 0 {
-					_ = direct.ScriptFlush(context.Background()).Err()
-				}
-			}
+	f := newFaulty(t, nil, rlock.WithCommandTimeout(10*time.Second))
+	gone := make(chan struct{})
+	held := f.proxy.HoldReply(1, rlock.Runs("release"))
+	func() {
+		hold, err := f.lock.Acquire(t.Context())
+		require.NoError(t, err)
+		runtime.AddCleanup(hold, func(struct{}) { close(gone) }, struct{}{})
+		require.NoError(t, second(f.lock.ForceUnlock(t.Context())))
+		within(t, "the detached release is under way", held.Met())
+		runtime.KeepAlive(hold)
+	}()
+	eventually(t, "the hold is collected", func() bool {
+		runtime.GC()
+		select {
+		case <-gone:
+			return true
+		default:
+			return false
 		}
 	})
-	var acquired atomic.Int32
-	for i := range 18 {
-		wg.Go(func() {
-			random := rand.New(rand.NewPCG(seed, uint64(i+1)))
-			for time.Now().Before(stop) {
-				n := random.IntN(len(names))
-				if oneTurn(t, random, clients[i%3].NewLock(names[n]), &holders[n]) {
-					acquired.Add(1)
-				}
-			}
+	stays(t, "it is released once", func() bool { return f.proxy.Count(rlock.Runs("release")) == 1 })
+	held.Release()
+	start := time.Now()
+	require.NoError(t, f.client.Close())
+	require.Less(t, time.Since(start), 5*time.Second, "Close has nothing to wait for")
+}
+
+func TestTheDoneOfADroppedHoldCloses(t *testing.T) {
+	t.Parallel()
+	for how, end := range map[string]func(*rlock.Client, *rlock.Lock, context.Context) error{
+		"by Close":           func(c *rlock.Client, _ *rlock.Lock, _ context.Context) error { return c.Close() },
+		"by the last unlock": func(_ *rlock.Client, l *rlock.Lock, ctx context.Context) error { return l.Unlock(ctx) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			logger, log := recording()
+			client := newClient(t, redistest.Embedded(t), logger)
+			lock := client.NewLock(newName())
+			owner := rlock.WithOwner(t.Context())
+			require.NoError(t, lock.Lock(owner))
+			done := func() <-chan struct{} {
+				hold, err := lock.Acquire(owner)
+				require.NoError(t, err)
+				return hold.Done()
+			}()
+			eventually(t, "it is noticed", func() bool {
+				runtime.GC()
+				return log.Contains("dropped without Unlock")
+			})
+			require.NoError(t, end(client, lock, owner))
+			within(t, "its Done closes", done)
 		})
 	}
-	wg.Wait()
-	require.Positive(t, acquired.Load())
-	t.Logf("%d acquisitions", acquired.Load())
-	for _, client := range clients {
-		eventually(t, "nothing is left in the clients", func() bool { return client.Remains() == 0 })
-	}
-	for _, name := range names {
-		eventually(t, "nothing is left in Redis", func() bool { return direct.Exists(context.Background(), name).Val() == 0 })
-	}
 }
 
-// oneTurn acquires a lock in some way, re-enters it, and unlocks it in some order.
-func oneTurn(t *testing.T, random *rand.Rand, lock *rlock.Lock, holders *sync.Map) bool {
-	t.Helper()
-	ctx, cancel := t.Context(), context.CancelFunc(func() {})
-	if random.IntN(2) == 0 {
-		ctx = rlock.WithOwner(ctx)
-	}
-	if random.IntN(2) == 0 {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+random.IntN(400))*time.Millisecond)
-	}
-	defer cancel()
-	var opts []rlock.AcquireOption
-	if random.IntN(3) == 0 {
-		opts = append(opts, rlock.Lease(time.Duration(50+random.IntN(300))*time.Millisecond))
-	}
-	if random.IntN(2) == 0 {
-		opts = append(opts, rlock.Wait(time.Duration(random.IntN(300))*time.Millisecond))
-	}
-	hold, err := lock.Acquire(ctx, opts...)
-	if err != nil {
-		return false
-	}
-	holders.Store(hold, nil)
-	holders.Range(func(other, _ any) bool {
-		if other != hold && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
-			t.Errorf("two hold %s", lock.Name())
-		}
-		return true
-	})
-	entries := 0
-	for range random.IntN(3) {
-		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
-			entries++
-		} else if err == nil {
-			t.Error("a re-entry is refused")
-		}
-	}
-	<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
-	holders.Delete(hold)
-	unlock := func() {
-		if err := hold.Unlock(ctx); err == nil || !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-			return
-		}
-		t.Errorf("the first unlock of a hold says %v", err)
-	}
-	first := random.IntN(2) == 0
-	if first {
-		unlock()
-	}
-	for range entries {
-		err := lock.Unlock(context.WithoutCancel(hold.Context()))
-		if errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-			t.Errorf("the unlock of a re-entry says %v", err)
-		}
-	}
-	if !first {
-		unlock()
-	}
-	if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-		t.Errorf("the second unlock of a hold says %v", err)
-	}
-	return true
-}
-
-func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
+func TestForceUnlockHarmsNoOtherName(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	name := "u" + strings.ReplaceAll(newName(), ":", "")
-	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "on", ">old", "~*", "&*", "+@all").Err())
-	lock := newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr, Username: name, Password: "old"})).NewLock(newName())
-	require.NoError(t, lock.Lock(t.Context()))
-	ctx, cancel := context.WithCancel(t.Context())
-	waiting := async(func() error { return lock.Lock(ctx) })
-	eventually(t, "it is subscribed", func() bool {
-		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
-	})
-	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "resetpass", ">new").Err())
-	before := connections(t, admin)
-	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-	<-time.After(2 * time.Second)
-	require.Less(t, connections(t, admin)-before, 100)
-	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, ">old").Err())
-	eventually(t, "it is subscribed again", func() bool {
-		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
-	})
-	cancel()
-	require.Error(t, within(t, "the wait ends", waiting))
-	require.NoError(t, lock.Unlock(t.Context()))
-}
-
-func TestARefusedChannelHarmsNoOther(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	name := "u" + strings.ReplaceAll(newName(), ":", "")
-	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "on", ">pw", "~*",
-		"resetchannels", "&redisson_lock__channel:{good*", "+@all").Err())
-	logger, _ := recording()
-	client := newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr, Username: name, Password: "pw"}), logger)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	for _, name := range []string{"bad1", "bad2", "good", "bad3"} {
-		lock := client.NewLock(name)
-		require.NoError(t, lock.Lock(t.Context()))
-		wg.Go(func() { _ = lock.Lock(ctx) })
-	}
-	subscribed := func() bool { return len(admin.PubSubChannels(t.Context(), "*").Val()) == 1 }
-	eventually(t, "the permitted channel is subscribed", subscribed)
-	for range 2 {
-		require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-		eventually(t, "it is subscribed again", subscribed)
-	}
-	cancel()
-	wg.Wait()
-}
-
-func TestAWaiterWithoutSubscriptionTries(t *testing.T) {
-	t.Parallel()
-	f := newFaulty(t, nil, rlock.WithPollInterval(300*time.Millisecond))
-	f.proxy.SwallowReply(-1, redistest.Named("subscribe"))
-	require.NoError(t, f.other.Lock(t.Context()))
-	ctx, cancel := context.WithCancel(t.Context())
-	first := async(func() error { return f.lock.Lock(ctx) })
-	eventually(t, "one waits", func() bool { return f.lock.Waiting() == 1 })
-	next := async(func() error { return f.lock.Lock(t.Context()) })
-	eventually(t, "another waits behind", func() bool { return f.lock.Waiting() == 2 })
-	cancel()
-	require.Error(t, within(t, "the first leaves", first))
-	require.NoError(t, f.other.Unlock(t.Context()))
-	require.NoError(t, within(t, "the next finds the lock free", next))
-	require.NoError(t, f.lock.Unlock(t.Context()))
-}
-
-func TestASubscriptionThatIsSilentFromTheStartIsReplaced(t *testing.T) {
-	t.Parallel()
-	f := newFaulty(t, nil, rlock.WithPollInterval(never))
-	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
-	silent := f.proxy.SwallowReply(1, redistest.Named("subscribe"))
-	waiting := async(func() error { return f.lock.Lock(t.Context()) })
-	within(t, "it subscribes", silent.Met())
-	start := time.Now()
-	require.NoError(t, f.other.Unlock(t.Context()))
-	require.NoError(t, within(t, "the waiter gets the lock", waiting))
-	require.Less(t, time.Since(start), 8*time.Second)
-	require.NoError(t, f.lock.Unlock(t.Context()))
-}
-
-func TestAClusterBehindAPlainClientKeepsItsHolds(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--cluster-enabled", "yes")
-	admin := server.Client(t)
-	require.NoError(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-	eventually(t, "the cluster is up", func() bool {
-		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	client := newClient(t, admin, rlock.WithWatchdogTimeout(time.Second))
-	holds := make([]*rlock.Hold, 200)
-	for i := range holds {
-		var err error
-		holds[i], err = client.NewLock(fmt.Sprint("h", i)).Acquire(t.Context())
-		require.NoError(t, err)
-	}
-	for range 4 {
-		before := make([]time.Time, len(holds))
-		for i, hold := range holds {
-			before[i] = hold.Deadline()
+	f := newFaulty(t, nil)
+	for _, forces := range []int{1, 63} {
+		held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
+		trying := async(func() error { return second(f.lock.TryAcquire(rlock.WithOwner(t.Context()), rlock.Lease(time.Minute))) })
+		within(t, "Redis has granted it", held.Met())
+		for range forces {
+			require.NoError(t, second(f.client.NewLock("another").ForceUnlock(t.Context())))
 		}
-		for i, hold := range holds {
-			eventually(t, "each is renewed", func() bool { return hold.Deadline().After(before[i]) })
-		}
+		held.Release()
+		require.NoError(t, within(t, "it is acquired", trying))
+		require.NoError(t, second(f.lock.ForceUnlock(t.Context())))
 	}
-	for _, hold := range holds {
-		require.NoError(t, hold.Unlock(t.Context()))
+}
+
+func TestAReentryEndsWithTheCallersErrors(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithCommandTimeout(300*time.Millisecond))
+	owner := rlock.WithOwner(t.Context())
+	require.NoError(t, f.lock.Lock(owner, rlock.Lease(time.Minute)))
+	held := f.proxy.HoldReply(1, rlock.Runs("count"))
+	because := errors.New("because")
+	ctx, cancel := context.WithCancelCause(owner)
+	locking := async(func() error { return f.lock.Lock(ctx) })
+	within(t, "Redis has answered", held.Met())
+	cancel(because)
+	err := within(t, "the call returns", locking)
+	for _, want := range []error{rlock.ErrNotAcquired, context.Canceled, because} {
+		require.ErrorIs(t, err, want)
 	}
+	held.Release()
+
+	f.proxy.Freeze()
+	for what, err := range map[string]error{
+		"a wait":              second(f.lock.TryLock(owner, rlock.Wait(500*time.Millisecond))),
+		"a single attempt":    second(f.lock.TryLock(owner)),
+		"one without owner":   second(f.client.NewLock(newName()).TryLock(t.Context())),
+		"one in the caller's": second(f.client.NewLock(newName()).TryLock(context.Background())),
+	} {
+		require.Error(t, err, what)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: no context of the caller's has ended", what)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired, what)
+	}
+	f.proxy.Thaw()
+	require.NoError(t, f.lock.Unlock(owner))
+}
+
+func TestALeaseShorterThanTheRoundTripIsNotTriedAllDay(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil)
+	f.proxy.Delay(3 * time.Millisecond)
+	require.Error(t, f.lock.Lock(t.Context(), rlock.Lease(time.Millisecond), rlock.Wait(2*time.Second)))
+	require.Less(t, f.proxy.Count(rlock.Runs("acquire")), 100)
 }

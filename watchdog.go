@@ -213,7 +213,9 @@ func (w *watchdog) batches(now time.Time) []batch {
 		i, ok := open[g]
 		if !ok || p.alone || len(all[i].possessions) == w.client.batchSize {
 			i = len(all)
-			open[g] = i
+			if !p.alone {
+				open[g] = i
+			}
 			all = append(all, batch{script: g.script, slot: g.slot})
 		}
 		all[i].possessions = append(all[i].possessions, p)

@@ -87,6 +87,11 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 		command(background)
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		defer c.end()
+		defer cancel()
+		return err
+	}
 	var state atomic.Int32
 	returned := make(chan struct{})
 	c.workers.run(func() {

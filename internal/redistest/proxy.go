@@ -32,6 +32,7 @@ type Proxy struct {
 	opened int
 	closed bool
 	split  time.Duration
+	delay  time.Duration
 }
 
 // Fault is what the proxy does to the commands that it matches.
@@ -174,6 +175,13 @@ func (p *Proxy) Split(apart time.Duration) {
 	p.split = apart
 }
 
+// Delay makes everything that the server says arrive so much later.
+func (p *Proxy) Delay(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = by
+}
+
 // Count returns how many commands that reached the server match.
 func (p *Proxy) Count(match func(Command) bool) int {
 	p.mu.Lock()
@@ -302,8 +310,9 @@ func (p *Proxy) backward(c *pipe) {
 			}
 		}
 		p.mu.Lock()
-		split := p.split
+		split, delay := p.split, p.delay
 		p.mu.Unlock()
+		time.Sleep(delay)
 		out := buf[:n]
 		if split > 0 && n > 1 {
 			if _, err := c.client.Write(out[:n/2]); err != nil {

@@ -1,0 +1,149 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestRandomFaults lets a network do its worst while three clients use three locks in every way there is. Nobody may
+// hold a lock while another does, and when it is over nothing may be left.
+func TestRandomFaults(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	direct := server.Client(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	var clients [3]*rlock.Client
+	for i := range clients {
+		rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 250 * time.Millisecond})
+		clients[i] = newClient(t, rdb, rlock.WithLogger(slog.New(slog.DiscardHandler)), rlock.WithCommandTimeout(300*time.Millisecond),
+			rlock.WithWatchdogTimeout(600*time.Millisecond), rlock.WithPollInterval(200*time.Millisecond))
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	names := []string{newName(), newName(), newName()}
+	var holders [3]sync.Map // *rlock.Hold -> nothing: those that may believe themselves the holder
+	stop := time.Now().Add(6 * time.Second)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		random := rand.New(rand.NewPCG(seed, 0))
+		all := func(redistest.Command) bool { return true }
+		for time.Now().Before(stop) {
+			<-time.After(time.Duration(random.IntN(60)) * time.Millisecond)
+			switch random.IntN(6) {
+			case 0:
+				proxy.DropReply(1, all)
+			case 1:
+				proxy.SwallowReply(1, all)
+			case 2:
+				time.AfterFunc(time.Duration(random.IntN(700))*time.Millisecond, proxy.HoldReply(1, all).Release)
+			case 3:
+				time.AfterFunc(time.Duration(random.IntN(1500))*time.Millisecond, proxy.HoldRequest(1, all).Release)
+			case 4:
+				if random.IntN(4) == 0 {
+					proxy.CloseAll()
+				}
+			case 5:
+				if random.IntN(4) == 0 {
+					_ = direct.ScriptFlush(context.Background()).Err()
+				}
+			}
+		}
+	})
+	var acquired atomic.Int32
+	for i := range 18 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(i+1)))
+			for time.Now().Before(stop) {
+				n := random.IntN(len(names))
+				if oneTurn(t, random, clients[i%3].NewLock(names[n]), &holders[n]) {
+					acquired.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, acquired.Load())
+	t.Logf("%d acquisitions", acquired.Load())
+	for _, client := range clients {
+		eventually(t, "nothing is left in the clients", func() bool { return client.Remains() == 0 })
+	}
+	for _, name := range names {
+		eventually(t, "nothing is left in Redis", func() bool { return direct.Exists(context.Background(), name).Val() == 0 })
+	}
+}
+
+// oneTurn acquires a lock in some way, re-enters it, and unlocks it in some order.
+func oneTurn(t *testing.T, random *rand.Rand, lock *rlock.Lock, holders *sync.Map) bool {
+	t.Helper()
+	ctx, cancel := t.Context(), context.CancelFunc(func() {})
+	if random.IntN(2) == 0 {
+		ctx = rlock.WithOwner(ctx)
+	}
+	if random.IntN(2) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(1+random.IntN(400))*time.Millisecond)
+	}
+	defer cancel()
+	var opts []rlock.AcquireOption
+	if random.IntN(3) == 0 {
+		opts = append(opts, rlock.Lease(time.Duration(50+random.IntN(300))*time.Millisecond))
+	}
+	if random.IntN(2) == 0 {
+		opts = append(opts, rlock.Wait(time.Duration(random.IntN(300))*time.Millisecond))
+	}
+	hold, err := lock.Acquire(ctx, opts...)
+	if err != nil {
+		return false
+	}
+	holders.Store(hold, nil)
+	holders.Range(func(other, _ any) bool {
+		if other != hold && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
+			t.Errorf("two hold %s", lock.Name())
+		}
+		return true
+	})
+	entries := 0
+	for range random.IntN(3) {
+		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
+			entries++
+		} else if err == nil {
+			t.Error("a re-entry is refused")
+		}
+	}
+	<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
+	holders.Delete(hold)
+	unlock := func() {
+		if err := hold.Unlock(ctx); err == nil || !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
+			return
+		}
+		t.Errorf("the first unlock of a hold says %v", err)
+	}
+	first := random.IntN(2) == 0
+	if first {
+		unlock()
+	}
+	for range entries {
+		err := lock.Unlock(context.WithoutCancel(hold.Context()))
+		if errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
+			t.Errorf("the unlock of a re-entry says %v", err)
+		}
+	}
+	if !first {
+		unlock()
+	}
+	if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
+		t.Errorf("the second unlock of a hold says %v", err)
+	}
+	return true
+}
