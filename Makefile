@@ -16,6 +16,7 @@ run: ## run the quickstart, on an embedded Redis or on REDIS_URL
 
 .PHONY: test
 test: ## run the tests; those that need a redis-server skip where there is none
+	@command -v redis-server >/dev/null || echo "There is no redis-server here: the tests that need one skip."
 	$(GO) test -timeout $(TIMEOUT) ./...
 
 .PHONY: race

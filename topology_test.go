@@ -148,6 +148,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share a serv
 			eventually(t, "it is renewed, wherever its key is", func() bool { return h.Deadline().After(before) })
 			require.NoError(t, h.Unlock(t.Context()))
 		}
+		err = second(client.NewLock("3{" + tag + "}").TryLock(t.Context()))
+		require.ErrorContains(t, err, "TRYAGAIN")
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		waiting := async(func() error { return client.NewLock("3{" + tag + "}").Lock(t.Context()) })
 		for _, node := range cluster.Nodes[:3] {
 			setslot(node, "node", toID)
