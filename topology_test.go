@@ -16,168 +16,199 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share a server
+// TestCluster starts one cluster for all its claims; the last of them kills a master.
+func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
+	for _, c := range []struct {
+		claim string
+		test  func(*testing.T, *redistest.Cluster, *redis.ClusterClient)
+	}{
+		{"conformance", clusterConformance},
+		{"slots are the server's", clusterSlots},
+		{"names whose keys would part are refused", clusterNames},
+		{"holds of all slots are renewed", clusterRenewals},
+		{"a command is sent once", clusterOnce},
+		{"a node that hangs harms no other", clusterHangingNode},
+		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
+		{"a master that dies", clusterDyingMaster},
+	} {
+		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster, rdb) })
+	}
+}
 
-	t.Run("conformance", func(t *testing.T) {
-		for kind, newLock := range kinds {
-			for _, c := range conformance {
-				t.Run(kind+"/"+c.claim, func(t *testing.T) {
-					c.test(&fixture{T: t, rdb: rdb, newLock: newLock, name: newName()})
-				})
-			}
+func clusterConformance(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	for kind, newLock := range kinds {
+		for _, c := range conformance {
+			t.Run(kind+"/"+c.claim, func(t *testing.T) {
+				c.test(&fixture{T: t, rdb: rdb, newLock: newLock, name: newName()})
+			})
 		}
-	})
-	t.Run("slots are the server's", func(t *testing.T) {
-		for _, key := range []string{"", "a", "a{b}c", "{a}b{c}", "a{b", "a{}b", "}{", "redisson_lock__channel:{order:7}", "ключ"} {
-			want, err := rdb.ClusterKeySlot(t.Context(), key).Result()
-			require.NoError(t, err)
-			require.EqualValues(t, want, rlock.Slot(key), key)
-		}
-	})
-	t.Run("names whose keys would part are refused", func(t *testing.T) {
-		client := newClient(t, rdb)
-		for _, name := range []string{"a{b", "a}b", "a{}b", "}{", "{}", "{}x", "}a"} {
-			require.ErrorIs(t, client.NewLock(name).Lock(t.Context()), rlock.ErrInvalidName, name)
-		}
-		for _, name := range []string{"plain", "{a}b", "x{a}y", "a{b}c{d}"} {
-			lock := client.NewLock(name)
-			require.NoError(t, lock.Lock(t.Context()), name)
-			require.NoError(t, lock.Unlock(t.Context()), name)
-		}
-	})
-	t.Run("holds of all slots are renewed", func(t *testing.T) {
-		client := newClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second))
-		var holds []*rlock.Hold
-		for i := range 60 {
-			hold, err := client.NewLock(fmt.Sprintf("%s{%d}", newName(), i%30)).Acquire(t.Context())
-			require.NoError(t, err)
-			holds = append(holds, hold)
-		}
-		for range 2 {
-			before := make([]time.Time, len(holds))
-			for i, hold := range holds {
-				before[i] = hold.Deadline()
-			}
-			for i, hold := range holds {
-				eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
-			}
-		}
-		for _, hold := range holds {
-			require.NoError(t, hold.Unlock(t.Context()))
-		}
-	})
-	t.Run("a command is sent once", func(t *testing.T) {
-		name := newName()
-		master := cluster.MasterOf(t, name)
-		proxy := redistest.NewProxy(t, master.Addr)
-		opt := cluster.Options()
-		opt.ReadTimeout = 150 * time.Millisecond
-		opt.Dialer = dialThrough(proxy, master.Addr)
-		proxied := redis.NewClusterClient(opt)
-		defer proxied.Close()
-		lock := newClient(t, proxied).NewLock(name)
-		require.NoError(t, lock.Lock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-		for how, lose := range lossy {
-			before := proxy.Count(rlock.Runs("acquire"))
-			lose(proxy, 1, rlock.Runs("acquire"))
-			_, err := lock.TryLock(t.Context())
-			require.Error(t, err, how)
-			require.Equal(t, before+1, proxy.Count(rlock.Runs("acquire")), how)
-			require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))
-			require.NoError(t, lock.Unlock(t.Context()))
-		}
-	})
-	t.Run("a node that hangs harms no other", func(t *testing.T) {
-		opt := cluster.Options()
-		opt.PoolSize = 4
-		small := redis.NewClusterClient(opt)
-		defer small.Close()
-		client := newClient(t, small, rlock.WithCommandTimeout(2*time.Second))
-		var hung, healthy string
-		for hung == "" || healthy == "" {
-			name := newName()
-			if cluster.MasterOf(t, name) == cluster.Nodes[0] {
-				hung = name
-			} else {
-				healthy = name
-			}
-		}
-		lock := client.NewLock(healthy)
-		require.NoError(t, lock.Lock(t.Context()))
-		require.NoError(t, lock.Unlock(t.Context()))
-		cluster.Nodes[0].Pause()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		var wg sync.WaitGroup
-		for i := range 8 {
-			wg.Go(func() { _ = client.NewLock(fmt.Sprintf("%d{%s}", i, hung)).Lock(ctx) })
-		}
-		for range 50 {
-			require.NoError(t, lock.Lock(ctx))
-			require.NoError(t, lock.Unlock(ctx))
-		}
-		wg.Wait()
-		cluster.Nodes[0].Resume() // before the others call it dead
-	})
-	t.Run("a lock whose slot moves can be renewed and unlocked", func(t *testing.T) {
-		logger, _ := recording()
-		client := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(2*time.Second))
-		tag := newName()
-		hold, err := client.NewLock("1{" + tag + "}").Acquire(t.Context())
+	}
+}
+
+func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	for _, key := range []string{"", "a", "a{b}c", "{a}b{c}", "a{b", "a{}b", "}{", "redisson_lock__channel:{order:7}", "ключ"} {
+		want, err := rdb.ClusterKeySlot(t.Context(), key).Result()
 		require.NoError(t, err)
-		moved, err := client.NewLock("2{" + tag + "}").Acquire(t.Context())
+		require.EqualValues(t, want, rlock.Slot(key), key)
+	}
+}
+
+func clusterNames(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	client := newClient(t, rdb)
+	for _, name := range []string{"a{b", "a}b", "a{}b", "}{", "{}", "{}x", "}a"} {
+		require.ErrorIs(t, client.NewLock(name).Lock(t.Context()), rlock.ErrInvalidName, name)
+	}
+	for _, name := range []string{"plain", "{a}b", "x{a}y", "a{b}c{d}"} {
+		lock := client.NewLock(name)
+		require.NoError(t, lock.Lock(t.Context()), name)
+		require.NoError(t, lock.Unlock(t.Context()), name)
+	}
+}
+
+func clusterRenewals(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second))
+	var holds []*rlock.Hold
+	for i := range 60 {
+		hold, err := client.NewLock(fmt.Sprintf("%s{%d}", newName(), i%30)).Acquire(t.Context())
 		require.NoError(t, err)
-		from := cluster.MasterOf(t, tag)
-		to := cluster.Nodes[0]
-		if to == from {
-			to = cluster.Nodes[1]
+		holds = append(holds, hold)
+	}
+	for range 2 {
+		before := make([]time.Time, len(holds))
+		for i, hold := range holds {
+			before[i] = hold.Deadline()
 		}
-		setslot := func(node *redistest.Server, args ...any) {
-			require.NoError(t, node.Client(t).Do(t.Context(), append([]any{"cluster", "setslot", rlock.Slot(tag)}, args...)...).Err())
+		for i, hold := range holds {
+			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
 		}
-		fromID, toID := from.Client(t).ClusterMyID(t.Context()).Val(), to.Client(t).ClusterMyID(t.Context()).Val()
-		setslot(to, "importing", fromID)
-		setslot(from, "migrating", toID)
-		require.NoError(t, from.Client(t).Migrate(t.Context(), "127.0.0.1", fmt.Sprint(to.Port), "2{"+tag+"}", 0, time.Second).Err())
-		for _, h := range []*rlock.Hold{hold, moved} {
-			before := h.Deadline()
-			eventually(t, "it is renewed, wherever its key is", func() bool { return h.Deadline().After(before) })
-			require.NoError(t, h.Unlock(t.Context()))
-		}
-		err = second(client.NewLock("3{" + tag + "}").TryLock(t.Context()))
-		require.ErrorContains(t, err, "TRYAGAIN")
-		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		waiting := async(func() error { return client.NewLock("3{" + tag + "}").Lock(t.Context()) })
-		for _, node := range cluster.Nodes[:3] {
-			setslot(node, "node", toID)
-		}
-		require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
-	})
-	t.Run("a master that dies", func(t *testing.T) {
-		client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))
-		lock := client.NewLock(newName())
-		hold, err := lock.Acquire(t.Context())
-		require.NoError(t, err)
-		waiter := newClient(t, cluster.Client(t)).NewLock(lock.Name())
-		waiting := async(func() error { return waiter.Lock(t.Context()) })
-		eventually(t, "it waits", func() bool { return waiter.Waiting() == 1 })
-		require.EqualValues(t, 1, replicated(t, cluster, lock.Name()))
-		cluster.MasterOf(t, lock.Name()).Kill()
-		start := time.Now()
-		before := hold.Deadline()
-		redistest.EventuallyWithin(t, time.Minute, "the hold is renewed by the new master", func() bool {
-			return hold.Deadline().After(before)
-		})
-		t.Logf("renewed again %v after the death of the master", time.Since(start))
-		require.NoError(t, hold.Err())
+	}
+	for _, hold := range holds {
 		require.NoError(t, hold.Unlock(t.Context()))
-		require.NoError(t, within(t, "the waiter gets the lock", waiting))
-		require.NoError(t, waiter.Unlock(t.Context()))
+	}
+}
+
+func clusterOnce(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	name := newName()
+	master := cluster.MasterOf(t, name)
+	proxy := redistest.NewProxy(t, master.Addr)
+	opt := cluster.Options()
+	opt.ReadTimeout = 150 * time.Millisecond
+	opt.Dialer = dialThrough(proxy, master.Addr)
+	proxied := redis.NewClusterClient(opt)
+	defer proxied.Close()
+	lock := newClient(t, proxied).NewLock(name)
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, lock.Unlock(t.Context()))
+	for how, lose := range lossy {
+		before := proxy.Count(rlock.Runs("acquire"))
+		lose(proxy, 1, rlock.Runs("acquire"))
+		_, err := lock.TryLock(t.Context())
+		require.Error(t, err, how)
+		require.Equal(t, before+1, proxy.Count(rlock.Runs("acquire")), how)
+		require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+func clusterHangingNode(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.PoolSize = 4
+	small := redis.NewClusterClient(opt)
+	defer small.Close()
+	client := newClient(t, small, rlock.WithCommandTimeout(2*time.Second))
+	var hung, healthy string
+	for hung == "" || healthy == "" {
+		name := newName()
+		if cluster.MasterOf(t, name) == cluster.Nodes[0] {
+			hung = name
+		} else {
+			healthy = name
+		}
+	}
+	lock := client.NewLock(healthy)
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, lock.Unlock(t.Context()))
+	cluster.Nodes[0].Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() { _ = client.NewLock(fmt.Sprintf("%d{%s}", i, hung)).Lock(ctx) })
+	}
+	for range 50 {
+		require.NoError(t, lock.Lock(ctx))
+		require.NoError(t, lock.Unlock(ctx))
+	}
+	wg.Wait()
+	cluster.Nodes[0].Resume() // before the others call it dead
+}
+
+func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	logger, _ := recording()
+	client := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(2*time.Second))
+	tag := newName()
+	hold, err := client.NewLock("1{" + tag + "}").Acquire(t.Context())
+	require.NoError(t, err)
+	moved, err := client.NewLock("2{" + tag + "}").Acquire(t.Context())
+	require.NoError(t, err)
+	from := cluster.MasterOf(t, tag)
+	to := cluster.Nodes[0]
+	if to == from {
+		to = cluster.Nodes[1]
+	}
+	setslot := func(node *redistest.Server, args ...any) {
+		require.NoError(t, node.Client(t).Do(t.Context(), append([]any{"cluster", "setslot", rlock.Slot(tag)}, args...)...).Err())
+	}
+	fromID, toID := from.Client(t).ClusterMyID(t.Context()).Val(), to.Client(t).ClusterMyID(t.Context()).Val()
+	setslot(to, "importing", fromID)
+	setslot(from, "migrating", toID)
+	require.NoError(t, from.Client(t).Migrate(t.Context(), "127.0.0.1", fmt.Sprint(to.Port), "2{"+tag+"}", 0, time.Second).Err())
+	for _, h := range []*rlock.Hold{hold, moved} {
+		before := h.Deadline()
+		eventually(t, "it is renewed, wherever its key is", func() bool { return h.Deadline().After(before) })
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+	err = second(client.NewLock("3{" + tag + "}").TryLock(t.Context()))
+	require.ErrorContains(t, err, "TRYAGAIN")
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	waiting := async(func() error { return client.NewLock("3{" + tag + "}").Lock(t.Context()) })
+	for _, node := range cluster.Nodes[:3] {
+		setslot(node, "node", toID)
+	}
+	require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
+}
+
+func clusterDyingMaster(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))
+	lock := client.NewLock(newName())
+	hold, err := lock.Acquire(t.Context())
+	require.NoError(t, err)
+	waiter := newClient(t, cluster.Client(t)).NewLock(lock.Name())
+	waiting := async(func() error { return waiter.Lock(t.Context()) })
+	eventually(t, "it waits", func() bool { return waiter.Waiting() == 1 })
+	require.EqualValues(t, 1, replicated(t, cluster, lock.Name()))
+	cluster.MasterOf(t, lock.Name()).Kill()
+	start := time.Now()
+	before := hold.Deadline()
+	redistest.EventuallyWithin(t, time.Minute, "the hold is renewed by the new master", func() bool {
+		return hold.Deadline().After(before)
 	})
+	t.Logf("renewed again %v after the death of the master", time.Since(start))
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, waiter.Unlock(t.Context()))
 }
 
 // dialThrough sends the connections to one address through a proxy.

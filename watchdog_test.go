@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -164,29 +162,6 @@ func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) { //nolint:tpa
 			require.NoError(t, f.lock.Unlock(t.Context()))
 		})
 	}
-}
-
-func TestRenewalsDoNotWaitBehindAcquisitions(t *testing.T) {
-	t.Parallel()
-	f := newFaulty(t, &redis.Options{PoolSize: 2, ReadTimeout: time.Minute}, rlock.WithWatchdogTimeout(time.Second))
-	hold, err := f.lock.Acquire(t.Context())
-	require.NoError(t, err)
-	held := f.proxy.HoldReply(-1, rlock.Runs("acquire"))
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(t.Context())
-	for range 100 {
-		wg.Go(func() { _, _ = f.client.NewLock(newName()).TryLock(ctx, rlock.Lease(time.Second)) })
-	}
-	within(t, "an acquire hangs", held.Met())
-	for range 3 {
-		before := hold.Deadline()
-		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
-	}
-	require.NoError(t, hold.Err())
-	cancel()
-	wg.Wait()
-	held.Release()
-	require.NoError(t, hold.Unlock(t.Context()))
 }
 
 func TestMaxHoldEndsAHold(t *testing.T) {
