@@ -181,12 +181,12 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 	var reply int64
 	var failed error
 	err = c.exec(limit, func(ctx context.Context) {
-		var free func()
-		if free, failed = c.place(r.waiting, l.keys[0]); failed != nil {
+		var taken place
+		if taken, failed = c.place(r.waiting, l.nameKey.name); failed != nil {
 			return
 		}
-		defer free()
-		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(lease), p.number, l.channel, count)
+		defer taken.free()
+		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(lease), p.number, l.sent, count)
 	}, func() {})
 	if err == nil {
 		err = failed

@@ -30,7 +30,7 @@ type Client struct {
 	bounded bool
 	// places is how many connections to a node acquisitions may take: all but one, which is for renewals. 0: no limit.
 	places int
-	taken  sync.Map // node address -> chan struct{}, the places taken there
+	taken  sync.Map // node address -> place, the ones taken there
 
 	numbers  atomic.Int64
 	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns

@@ -97,12 +97,12 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	var reply int64
 	var failed error
 	err := c.exec(limit, func(ctx context.Context) {
-		var free func()
-		if free, failed = c.place(r.waiting, l.keys[0]); failed != nil {
+		var taken place
+		if taken, failed = c.place(r.waiting, l.nameKey.name); failed != nil {
 			return
 		}
-		defer free()
-		reply, failed = c.runNumber(ctx, l.kind.acquire, l.keys, p.field, millis(lease), p.number, l.channel)
+		defer taken.free()
+		reply, failed = c.runNumber(ctx, l.kind.acquire, l.keys, p.field, millis(lease), p.number, l.sent)
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:

@@ -43,7 +43,7 @@ func (l *Lock) Waiting() int {
 }
 
 // Keys returns the names in Redis of the lock and its abandoned numbers.
-func (l *Lock) Keys() []string { return l.keys }
+func (l *Lock) Keys() []string { return []string{l.keys[0].(string), l.keys[1].(string)} }
 
 // Channel returns the channel on which a release is announced.
 func (l *Lock) Channel() string { return l.channel }

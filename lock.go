@@ -58,9 +58,10 @@ type Lock struct {
 	kind    *kind
 	name    string // the user's
 	nameKey nameKey
-	id      any      // nameKey again: the key of a hold in a context
-	keys    []string // the lock, the numbers abandoned on it
+	id      any   // nameKey again: the key of a hold in a context
+	keys    []any // the lock, the numbers abandoned on it; as they are sent, made once
 	channel string
+	sent    any   // the channel, as it is sent
 	err     error // what is wrong with the name
 
 	// Guarded by client.mu.
@@ -83,7 +84,8 @@ func (c *Client) newLock(k *kind, name string) *Lock {
 	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
 	l.id = l.nameKey
 	l.channel = derived(k.channelPrefix, key)
-	l.keys = []string{key, derived("redisson_unlock_latch", key) + ":" + c.id}
+	l.sent = l.channel
+	l.keys = []any{key, derived("redisson_unlock_latch", key) + ":" + c.id}
 	l.err = checkName(key, c.cluster != nil)
 	return l
 }

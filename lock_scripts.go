@@ -29,11 +29,13 @@ var (
 type script struct {
 	source string
 	sha    string
+	run    [2]any // the beginning of the command that runs it by its digest, made once
 }
 
 func newScript(source string) *script {
 	source = lua.Prelude + source
-	return &script{source, redis.NewScript(source).Hash()}
+	sha := redis.NewScript(source).Hash()
+	return &script{source, sha, [2]any{"evalsha", sha}}
 }
 
 var (
@@ -52,24 +54,21 @@ type once struct{ *redis.Cmd }
 func (once) NoRetry() bool { return true }
 
 // command makes the command that runs a script, by its digest or in full.
-func (s *script) command(ctx context.Context, full bool, keys []string, args ...any) once {
+func (s *script) command(ctx context.Context, full bool, keys []any, args ...any) once {
 	all := make([]any, 0, 3+len(keys)+len(args))
 	if full {
 		all = append(all, "eval", s.source)
 	} else {
-		all = append(all, "evalsha", s.sha)
+		all = append(all, s.run[:]...)
 	}
-	all = append(all, len(keys))
-	for _, key := range keys {
-		all = append(all, key)
-	}
-	cmd := once{redis.NewCmd(ctx, append(all, args...)...)}
+	all = append(append(append(all, len(keys)), keys...), args...)
+	cmd := once{redis.NewCmd(ctx, all...)}
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
 
 // run runs a script once. Redis may not know the script yet, and says so without running anything.
-func (c *Client) run(ctx context.Context, s *script, keys []string, args ...any) (*redis.Cmd, error) {
+func (c *Client) run(ctx context.Context, s *script, keys []any, args ...any) (*redis.Cmd, error) {
 	cmd := s.command(ctx, false, keys, args...)
 	err := c.rdb.Process(ctx, cmd)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -77,16 +76,13 @@ func (c *Client) run(ctx context.Context, s *script, keys []string, args ...any)
 		err = c.rdb.Process(ctx, cmd)
 	}
 	if err != nil {
-		if ctx.Err() != nil && !replied(err) {
-			err = fmt.Errorf("%w (%s)", context.Cause(ctx), err.Error()) // our context's error is no caller's
-		}
 		c.sawError(err)
 	}
 	return cmd.Cmd, err
 }
 
 // runNumber runs a script that answers a number.
-func (c *Client) runNumber(ctx context.Context, s *script, keys []string, args ...any) (int64, error) {
+func (c *Client) runNumber(ctx context.Context, s *script, keys []any, args ...any) (int64, error) {
 	cmd, err := c.run(ctx, s, keys, args...)
 	if err != nil {
 		return 0, err

@@ -12,7 +12,7 @@ import (
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed int64
 	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
-		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys[:1], "", 0, 0, l.channel)
+		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys[:1], "", 0, 0, l.sent)
 		if err == nil {
 			l.client.forced(l.nameKey) // here, because the caller may have left
 		}
@@ -155,9 +155,9 @@ func (l *Lock) query(ctx context.Context, op string, command func(context.Contex
 	defer l.client.end()
 	var failed error
 	err := l.client.exec(ctx, func(background context.Context) {
-		var free func()
-		if free, failed = l.client.place(ctx, l.keys[0]); failed == nil {
-			defer free()
+		var taken place
+		if taken, failed = l.client.place(ctx, l.nameKey.name); failed == nil {
+			defer taken.free()
 			failed = command(background)
 		}
 	}, func() {})

@@ -73,7 +73,7 @@ func (p *possession) releasePart(ctx context.Context) error {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(remaining), p.number, l.channel, count)
+		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(remaining), p.number, l.sent, count)
 	}, func() {})
 	var ends endings
 	defer ends.tell()
@@ -138,7 +138,7 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, l.kind.release, keys, p.field, millis(memory), p.number, l.channel)
+		reply, failed = c.runNumber(ctx, l.kind.release, keys, p.field, millis(memory), p.number, l.sent)
 	}, func() {})
 	switch {
 	case err != nil:
@@ -169,14 +169,12 @@ func (p *possession) releaseDetached() {
 	c := p.client
 	ctx := context.Background()
 	limit, cancel := context.WithTimeout(ctx, c.commandTimeout)
-	free, err := c.place(limit, p.lock.keys[0])
+	taken, err := c.place(limit, p.id.name)
 	cancel()
 	if err == nil || errors.Is(err, ErrClosed) {
 		_, err = p.release(ctx)
 	}
-	if free != nil {
-		free()
-	}
+	taken.free()
 	gone := err == nil || wrongType(err)
 	late := time.Now().After(p.until)
 	if !gone && late {

@@ -284,7 +284,7 @@ func (w *watchdog) pipeline(ctx context.Context, batches []batch, full bool) []o
 	pipe := w.client.rdb.Pipeline()
 	cmds := make([]once, len(batches))
 	for i, b := range batches {
-		keys := make([]string, len(b.possessions))
+		keys := make([]any, len(b.possessions))
 		args := make([]any, 1, 1+len(b.possessions))
 		args[0] = millis(w.client.watchdogTimeout)
 		for j, p := range b.possessions {

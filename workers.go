@@ -75,7 +75,7 @@ const (
 // errNoAnswer after the command timeout; the command then goes on, and late is called when it does come back. A command
 // that nobody can walk away from runs in place.
 func (c *Client) exec(ctx context.Context, command func(context.Context), late func()) error {
-	background, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.commandTimeout, errNoAnswer)
+	background := deadlineOnly{context.WithoutCancel(ctx), time.Now().Add(c.commandTimeout)}
 	c.mu.Lock()
 	inPlace := c.bounded && ctx.Done() == nil || c.retired() // an unlock after Close has its caller's goroutine alone
 	if !inPlace {
@@ -83,20 +83,23 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 	}
 	c.mu.Unlock()
 	if inPlace {
-		defer cancel()
 		command(background)
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		defer c.end()
-		defer cancel()
 		return err
+	}
+	var expired <-chan time.Time // for a command that go-redis may not end in time
+	if !c.bounded {
+		timeout := time.NewTimer(c.commandTimeout)
+		defer timeout.Stop()
+		expired = timeout.C
 	}
 	var state atomic.Int32
 	returned := make(chan struct{})
 	c.workers.run(func() {
 		defer c.end()
-		defer cancel()
 		command(background)
 		if !state.CompareAndSwap(callRunning, callReturned) {
 			late()
@@ -109,7 +112,7 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 		return nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-background.Done():
+	case <-expired:
 		err = errNoAnswer
 		c.sawError(err)
 	}
@@ -120,11 +123,19 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 	return nil
 }
 
-// place takes one of the places for what must leave connections to renewals, at the node that has a key, and returns
-// the function that gives it back. It returns errNotSent when ctx ends first, or the client is closed.
-func (c *Client) place(ctx context.Context, key string) (func(), error) {
+// place is one of the connections that are not for renewals alone; it must be given back.
+type place chan struct{}
+
+func (p place) free() {
+	if p != nil {
+		<-p
+	}
+}
+
+// place takes a place at the node that has a key. It returns errNotSent when ctx ends first, or the client is closed.
+func (c *Client) place(ctx context.Context, key string) (place, error) {
 	if c.places == 0 {
-		return func() {}, nil
+		return nil, nil
 	}
 	addr := ""
 	if c.cluster != nil {
@@ -136,20 +147,31 @@ func (c *Client) place(ctx context.Context, key string) (func(), error) {
 	}
 	v, ok := c.taken.Load(addr)
 	if !ok {
-		v, _ = c.taken.LoadOrStore(addr, make(chan struct{}, c.places))
+		v, _ = c.taken.LoadOrStore(addr, make(place, c.places))
 	}
-	taken := v.(chan struct{}) //nolint:forcetypeassert // nothing else is stored
+	taken := v.(place) //nolint:forcetypeassert // nothing else is stored
 	select {
 	case taken <- struct{}{}:
-		return func() { <-taken }, nil
+		return taken, nil
 	default:
 	}
 	select {
 	case taken <- struct{}{}:
-		return func() { <-taken }, nil
+		return taken, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", errNotSent, ctx.Err())
 	case <-c.done:
 		return nil, fmt.Errorf("%w: %w", errNotSent, ErrClosed)
 	}
 }
+
+// deadlineOnly is a context that never ends, with a deadline: what a command is bounded by that nobody waits for with
+// it. It costs no timer.
+type deadlineOnly struct {
+	context.Context //nolint:containedctx // it is one
+	deadline        time.Time
+}
+
+// Deadline is asked by whoever connects, and by go-redis where ContextTimeoutEnabled is set.
+
+func (d deadlineOnly) Deadline() (time.Time, bool) { return d.deadline, true }
