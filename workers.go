@@ -165,13 +165,11 @@ func (c *Client) place(ctx context.Context, key string) (place, error) {
 	}
 }
 
-// deadlineOnly is a context that never ends, with a deadline: what a command is bounded by that nobody waits for with
-// it. It costs no timer.
+// deadlineOnly is a context with a deadline that never ends: nobody waits for what it bounds. It costs no timer.
 type deadlineOnly struct {
 	context.Context //nolint:containedctx // it is one
 	deadline        time.Time
 }
 
 // Deadline is asked by whoever connects, and by go-redis where ContextTimeoutEnabled is set.
-
 func (d deadlineOnly) Deadline() (time.Time, bool) { return d.deadline, true }
