@@ -149,7 +149,7 @@ func (r *request) claim(o *owner) (p *possession, fresh bool, err error) {
 			// The first attempt is under way. If it is that of another owner, nobody tells this one how it went.
 			ctx, cancel = context.WithTimeout(ctx, 5*time.Millisecond)
 		}
-		_ = p.awaitIdle(ctx)
+		p.awaitIdle(ctx)
 		cancel()
 		if r.waiting.Err() != nil {
 			if p.stage == pending {

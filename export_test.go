@@ -17,7 +17,7 @@ var Scripts = map[string]string{
 // Runs matches the commands that run a script.
 func Runs(name string) func(redistest.Command) bool {
 	source := Scripts[name]
-	sha := newScript(source[len(newScript("").source):]).sha
+	sha := newScript(source[len(newScript("").source):]).run[1]
 	return func(c redistest.Command) bool {
 		return c[0] == "evalsha" && c[1] == sha || c[0] == "eval" && c[1] == source
 	}

@@ -129,11 +129,7 @@ func (l *Lock) wrap(err error, op string) error {
 // lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error of Redis
 // that waiting does not mend. After an error nothing is held, and what a command in flight may still take is released.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	return l.mustAcquire(ctx, "lock", opts)
-}
-
-func (l *Lock) mustAcquire(ctx context.Context, op string, opts []AcquireOption) error {
-	_, err := l.acquire(ctx, acquisition{op: op}, opts)
+	_, err := l.acquire(ctx, acquisition{op: "lock"}, opts)
 	return err
 }
 
@@ -283,7 +279,7 @@ func (l *Lock) remember(e *entry) {
 		return
 	}
 	if len(l.lost) == maxLost {
-		l.lost = append(l.lost[:0], l.lost[1:]...)
+		l.lost = slices.Delete(l.lost, 0, 1)
 	}
 	l.lost = append(l.lost, e)
 }

@@ -28,14 +28,12 @@ var (
 
 type script struct {
 	source string
-	sha    string
 	run    [2]any // the beginning of the command that runs it by its digest, made once
 }
 
 func newScript(source string) *script {
 	source = lua.Prelude + source
-	sha := redis.NewScript(source).Hash()
-	return &script{source, sha, [2]any{"evalsha", sha}}
+	return &script{source, [2]any{"evalsha", redis.NewScript(source).Hash()}}
 }
 
 var (

@@ -101,7 +101,7 @@ func async(fn func() error) <-chan error {
 	return result
 }
 
-// freeInRedis tells whether nothing of a lock is left in Redis: not the lock, no queue, no abandoned number.
+// holders returns the fields of a hash in Redis: who holds a lock, and the count that is shown; nobody: empty.
 func holders(tb testing.TB, rdb redis.UniversalClient, name string) map[string]string {
 	tb.Helper()
 	fields, err := rdb.HGetAll(context.Background(), name).Result()

@@ -158,15 +158,15 @@ func (ends *endings) tell() {
 func (p *possession) turn() {
 	p.unlocking++
 	for p.busy {
-		_ = p.awaitIdle(context.Background())
+		p.awaitIdle(context.Background())
 	}
 	p.unlocking--
 	p.busy = true
 }
 
 // awaitIdle waits until the possession is worth another look. It requires client.mu, which it gives up while it waits.
-// It returns an error when ctx ends first.
-func (p *possession) awaitIdle(ctx context.Context) error {
+// It may return because ctx has ended.
+func (p *possession) awaitIdle(ctx context.Context) {
 	if p.idle == nil {
 		p.idle = make(chan struct{})
 	}
@@ -175,9 +175,7 @@ func (p *possession) awaitIdle(ctx context.Context) error {
 	defer p.client.mu.Lock()
 	select {
 	case <-idle:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
