@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -50,29 +51,31 @@ func newServer(tb testing.TB, port int, args ...string) *Server {
 	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: tb.TempDir(), args: args}
 }
 
-// freePort returns a port that nobody listens on, with its cluster bus port ten thousand above it.
+// given has the ports that freePort has given out: two tests may ask before either listens.
+var given sync.Map
+
+// freePort returns a port that nobody listens on, with its cluster bus port ten thousand above it. Both are below the
+// ports that the system gives to outgoing connections, of which the tests open many: one of those would keep the
+// server from starting.
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
+	for range 1000 {
+		port := 10000 + rand.IntN(12000)
+		if _, taken := given.LoadOrStore(port, true); !taken && free(port) && free(port+10000) {
+			return port
 		}
-		port := l.Addr().(*net.TCPAddr).Port
-		bus := port - 10000 // the ports that the system gives out are high: take one that leaves room for the bus
-		_ = l.Close()
-		if bus < 10000 {
-			continue
-		}
-		l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", bus))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		return bus
 	}
 	tb.Fatal("no free port")
 	return 0
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	_ = l.Close()
+	return true
 }
 
 // Run starts the server again after Kill, with what its settings make it keep: by default nothing.
