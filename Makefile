@@ -17,11 +17,11 @@ run: ## run the quickstart, on an embedded Redis or on REDIS_URL
 .PHONY: test
 test: ## run the tests; those that need a redis-server skip where there is none
 	@command -v redis-server >/dev/null || echo "There is no redis-server here: the tests that need one skip."
-	$(GO) test -timeout $(TIMEOUT) ./...
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: race
 race: ## run the tests with the race detector
-	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) ./...
+	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: lint
 lint: ## run golangci-lint, with .golangci.yml
@@ -33,7 +33,7 @@ fmt: ## format the code as lint wants it
 
 .PHONY: cover
 cover: ## measure the coverage of the package, into coverage.html
-	$(GO) test -timeout $(TIMEOUT) -coverprofile=coverage.out . ./internal/...
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 -coverprofile=coverage.out . ./internal/...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 	$(GO) tool cover -html=coverage.out -o coverage.html
 

@@ -12,6 +12,8 @@ type acquisition struct {
 	op     string
 	try    bool // a single attempt unless Wait is given
 	byHold bool // only the Hold unlocks it
+	// group is the owner for whom a group of locks asks, where the context has none; nil: no group does.
+	group *owner
 }
 
 var (
@@ -38,6 +40,7 @@ type request struct {
 	tried   bool            // whether an attempt was made
 	last    outcome         // of the latest attempt
 	retries int             // attempts in a row that went unanswered
+	nap     time.Duration   // the latest pause of one that polls
 }
 
 // outcome is how an attempt went: refused, in trouble, or, the zero value, not known yet.
@@ -93,6 +96,9 @@ func (r *request) limit() context.Context {
 
 func (r *request) run() (*entry, error) {
 	o := r.lock.ownerIn(r.ctx)
+	if o == nil {
+		o = r.group
+	}
 	for {
 		p, fresh, err := r.claim(o)
 		if err != nil {
@@ -124,19 +130,16 @@ func (r *request) claim(o *owner) (p *possession, fresh bool, err error) {
 		return p, true, nil
 	}
 	for {
-		p = c.possessions[possessionKey{l.nameKey, o}]
+		p = c.possessions[possessionKey{l.key(), o}]
+		if err := r.refuse(o); err != nil {
+			return nil, false, l.wrap(err, r.op)
+		}
 		switch {
-		case c.closed:
-			return nil, false, l.wrap(ErrClosed, r.op)
-		case p == nil && o.lostOf(l.nameKey) != nil:
-			return nil, false, l.wrap(ErrLost, r.op)
 		case p == nil:
 			p = l.newPossession(o, r.leaseTime())
 			p.busy = true
 			p.register()
 			return p, true, nil
-		case p.stage == expired, p.stage == held && p.past(time.Now()):
-			return nil, false, l.wrap(ErrLost, r.op)
 		case !p.busy && p.unlocking == 0:
 			p.busy = true
 			return p, false, nil
@@ -158,6 +161,31 @@ func (r *request) claim(o *owner) (p *possession, fresh bool, err error) {
 			return nil, false, r.ended()
 		}
 	}
+}
+
+// refuse returns why an owner must not ask for the lock now, or nil. It requires c.mu.
+func (r *request) refuse(o *owner) error {
+	c, l, now := r.client, r.lock, time.Now()
+	if c.closed {
+		return ErrClosed
+	}
+	holds := false
+	for _, side := range []side{mainSide, readSide} {
+		switch mine := c.possessions[possessionKey{lockKey{l.nameKey, side}, o}]; {
+		case mine == nil:
+		case mine.stage == expired, mine.stage == held && mine.past(now):
+			return ErrLost
+		case mine.stage == held:
+			holds = true
+		}
+	}
+	switch {
+	case o.hasLost(l.nameKey):
+		return ErrLost
+	case holds && l.nonReentrant:
+		return ErrReentered
+	}
+	return nil
 }
 
 // outcomeFor returns how the latest attempt for a pending possession went, its own or that of the one it queues behind.
@@ -186,7 +214,8 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 			return
 		}
 		defer taken.free()
-		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(lease), p.number, l.sent, count)
+		script := p.lock.kind.count
+		reply, failed = c.runNumber(ctx, script, script.of(p.keys), p.field, millis(lease), p.number, l.sent, count)
 	}, func() {})
 	if err == nil {
 		err = failed

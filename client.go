@@ -61,8 +61,14 @@ type nameKey struct {
 	family family
 }
 
-type possessionKey struct {
+// lockKey tells what one owner holds at most once.
+type lockKey struct {
 	nameKey
+	side side
+}
+
+type possessionKey struct {
+	lockKey
 	owner *owner
 }
 

@@ -12,11 +12,14 @@ func (r *request) contend(p *possession) (*entry, error) {
 	c := r.client
 	var e *entry
 	var err error
-	if r.single() {
+	switch {
+	case r.single():
 		if e, _, err = r.attempt(p); e == nil && err == nil {
 			err = errEnded
 		}
-	} else {
+	case r.lock.kind.queues || r.holdsOther(p):
+		p, e, err = r.await(p, nil)
+	default:
 		w := c.enter(r.lock.nameKey)
 		p, e, err = r.await(p, w)
 		if last := c.leave(w); !r.last.known() {
@@ -35,13 +38,22 @@ func (r *request) contend(p *possession) (*entry, error) {
 	return nil, err
 }
 
-// await waits for the lock: its turn in this process, then a release. Being woken, for whichever reason, is only a hint
+// holdsOther tells whether the owner holds the other side of the name. It does not queue behind those who wait for that.
+func (r *request) holdsOther(p *possession) bool {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	return p.sibling().usable()
+}
+
+// await waits for the lock: its turn in this process if it queues there, then a release. Being woken, for whichever reason, is only a hint
 // to try again; whether the lock is free is for the script to say. It returns the possession too, because one that was
 // granted too late to rely on is replaced.
 func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 	c, l := r.client, r.lock
 	var wake *listener
-	if w.head != nil {
+	defer func() { wake.close() }()
+	waited := w != nil && w.head != nil
+	if waited {
 		defer r.warnLater(p)()
 		r.tried = true // others do
 		r.queue(p, true)
@@ -55,17 +67,21 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 		}
 		// Others waited here, so there is probably a subscription, and an attempt that is refused need not be made
 		// again after subscribing.
-		wake = c.pubsub.listen(l.channel)
-		defer wake.close()
-		select {
-		case <-wake.wake:
-		default:
+		if wake = r.listen(p); wake != nil {
+			select {
+			case <-wake.wake:
+			default:
+			}
 		}
 	}
 	for {
 		e, pause, err := r.attempt(p)
 		if errors.Is(err, errLate) {
 			p, err = r.replace(p), nil
+			if l.kind.queues { // the next one listens on a channel of its own
+				wake.close()
+				wake = nil
+			}
 		}
 		if e != nil || err != nil {
 			if e != nil {
@@ -74,16 +90,36 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 			return p, e, err
 		}
 		c.report(w, r.last)
+		if !waited {
+			waited = true
+			defer r.warnLater(p)()
+		}
 		if wake == nil {
 			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
-			defer r.warnLater(p)()
-			wake = c.pubsub.listen(l.channel)
-			defer wake.close()
+			wake = r.listen(p)
 		}
-		if !r.sleep(pause, wake.wake) {
+		if !r.sleep(pause, wake.woken()) {
 			return p, nil, errEnded
 		}
 	}
+}
+
+// listen returns the listener by which a possession that waits is woken, or nil if it must poll.
+func (r *request) listen(p *possession) *listener {
+	channel := p.channel()
+	if channel == "" {
+		return nil
+	}
+	return r.client.pubsub.listen(channel)
+}
+
+// pause returns for how long to sleep at most after a refusal that came with a hint.
+func (r *request) pause(hint time.Duration) time.Duration {
+	if l := r.lock; l.channel == "" {
+		r.nap = min(max(r.nap*2, l.first), l.most)
+		return r.nap
+	}
+	return min(hint, r.client.pollInterval)
 }
 
 // attempt asks Redis for the lock once. Without entry and error it was refused, or Redis is in trouble that may pass:
@@ -91,21 +127,36 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	c, l, lease := r.client, r.lock, r.leaseTime()
 	limit := r.limit()
+	var wait int64
+	if !r.single() {
+		wait = millis(c.fairWait)
+	}
 	c.mu.Lock()
+	writer := ""
+	if other := p.sibling(); other.usable() {
+		if l.kind.noUpgrade {
+			c.mu.Unlock()
+			return nil, 0, l.wrap(ErrUpgrade, r.op)
+		}
+		writer = other.field
+	}
 	sent, forces := p.sending(lease), c.forceCount
 	c.mu.Unlock()
-	var reply int64
-	var failed error
+	reply, failed := int64(-1), error(nil)
 	err := c.exec(limit, func(ctx context.Context) {
 		var taken place
 		if taken, failed = c.place(r.waiting, l.nameKey.name); failed != nil {
 			return
 		}
 		defer taken.free()
-		reply, failed = c.runNumber(ctx, l.kind.acquire, l.keys, p.field, millis(lease), p.number, l.sent)
+		script := l.kind.acquire
+		reply, failed = c.runNumber(ctx, script, script.withAbandoned(p.keys), p.field, millis(lease), p.number, l.sent, wait, writer)
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:
+		if l.kind.queues && wait > 0 {
+			r.unanswered(p) // it may queue after the release that follows
+		}
 		return nil, 0, errEnded
 	case err != nil: // the command goes on, and failed is not ours to look at
 		return nil, r.backoff(), r.failed(p, err)
@@ -117,9 +168,9 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	if !granted(reply) {
 		r.retries = 0
 		r.note(p, outcome{refused: true})
-		return nil, min(time.Duration(-1-reply)*time.Millisecond, c.pollInterval), nil
+		return nil, r.pause(time.Duration(-1-reply) * time.Millisecond), nil
 	}
-	e, err := r.grant(p, sent, forces)
+	e, err := r.grant(p, uint64(reply), sent, forces)
 	if errors.Is(err, errLate) {
 		return nil, r.backoff(), err
 	}
@@ -133,9 +184,7 @@ func granted(reply int64) bool { return reply >= 0 }
 // not mend it.
 func (r *request) failed(p *possession, err error) error {
 	if unanswered(err) {
-		r.client.mu.Lock()
-		p.unanswered = true
-		r.client.mu.Unlock()
+		r.unanswered(p)
 	}
 	r.note(p, outcome{trouble: err})
 	if r.client.isClosed() {
@@ -145,6 +194,12 @@ func (r *request) failed(p *possession, err error) error {
 		return r.lock.wrap(err, r.op)
 	}
 	return nil
+}
+
+func (r *request) unanswered(p *possession) {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	p.unanswered = true
 }
 
 // queue notes whether others come first, for the owner's other goroutines.
@@ -160,11 +215,12 @@ func (r *request) note(p *possession, last outcome) {
 	r.client.mu.Lock()
 	defer r.client.mu.Unlock()
 	p.last = last
+	p.orphan = p.orphan || last.refused && r.lock.kind.queues && !r.single()
 	p.notify()
 }
 
 // grant makes the possession held, and its first entry.
-func (r *request) grant(p *possession, sent time.Time, forces int) (*entry, error) {
+func (r *request) grant(p *possession, token uint64, sent time.Time, forces int) (*entry, error) {
 	c, lease := r.client, r.leaseTime()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +233,7 @@ func (r *request) grant(p *possession, sent time.Time, forces int) (*entry, erro
 		return nil, r.lock.wrap(errLate, r.op)
 	}
 	p.orphan = false
-	p.stage = held
+	p.stage, p.token = held, token
 	if c.maxHold > 0 {
 		p.maxHold = sent.Add(c.maxHold)
 	}

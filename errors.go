@@ -29,6 +29,14 @@ var (
 	// guaranteed: its lease ended, or its holder is gone from Redis. It matches [ErrNotHeld] too.
 	ErrLost error = lostError{}
 
+	// ErrReentered is returned to an owner that holds the lock when it asks for it again through a handle made with
+	// [NonReentrant].
+	ErrReentered = errors.New("rlock: held by this owner already")
+
+	// ErrUpgrade is returned to an owner that reads when it asks for the write lock of the same name: it would wait for
+	// itself. It has to unlock the read lock first.
+	ErrUpgrade = errors.New("rlock: this owner holds the read lock, which cannot become a write lock")
+
 	// ErrClosed is returned by every verb but the unlocks once the [Client] is closed.
 	ErrClosed = errors.New("rlock: client is closed")
 
@@ -39,6 +47,16 @@ var (
 	// ErrInvalidOption is returned for an option or argument that cannot work; nothing was sent to Redis.
 	ErrInvalidOption = errors.New("rlock: invalid option")
 )
+
+// sentinel tells whether err begins with the name of the package: it is one of those above.
+func sentinel(err error) bool {
+	for _, known := range []error{ErrNotAcquired, ErrNotHeld, ErrReentered, ErrUpgrade, ErrClosed, ErrInvalidName, ErrInvalidOption} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
 
 type lostError struct{}
 

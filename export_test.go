@@ -1,25 +1,49 @@
 package rlock
 
-import "github.com/go-rlock/rlock/internal/redistest"
+import (
+	"strings"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+)
 
 // What the tests, which are outside the package as users are, need from inside it.
 
-// Scripts has every script's source, with the prelude, by what it does.
-var Scripts = map[string]string{
-	"acquire": lockAcquire.source,
-	"count":   lockCount.source,
-	"release": lockRelease.source,
-	"renew":   lockRenew.source,
-	"force":   lockForce.source,
-	"inspect": lockInspect.source,
+var kindsByName = map[string]*kind{
+	"lock": lockKind, "fair": fairKind, "read": readKind, "write": writeKind, "fenced": fencedKind, "spin": spinKind,
 }
 
-// Runs matches the commands that run a script.
+func (k *kind) scripts() map[string]*script {
+	return map[string]*script{
+		"acquire": k.acquire, "count": k.count, "release": k.release, "renew": k.renew, "force": k.force, "inspect": k.inspect,
+	}
+}
+
+// Script returns what a script of a kind sends, with its preludes, and how many keys it gets for each lock, besides the
+// abandoned numbers.
+func Script(kind, name string) (source string, keys int) {
+	s := kindsByName[kind].scripts()[name]
+	return s.source, s.keys
+}
+
+// Sources returns what all scripts send.
+func Sources() (all []string) {
+	for _, k := range kindsByName {
+		for _, s := range k.scripts() {
+			all = append(all, s.source)
+		}
+	}
+	return all
+}
+
+// Runs matches the commands that run a script, whichever kind's.
 func Runs(name string) func(redistest.Command) bool {
-	source := Scripts[name]
-	sha := newScript(source[len(newScript("").source):]).run[1]
 	return func(c redistest.Command) bool {
-		return c[0] == "evalsha" && c[1] == sha || c[0] == "eval" && c[1] == source
+		for _, k := range kindsByName {
+			if s := k.scripts()[name]; c[0] == "evalsha" && c[1] == s.run[1] || c[0] == "eval" && c[1] == s.source {
+				return true
+			}
+		}
+		return false
 	}
 }
 
@@ -32,18 +56,36 @@ func (c *Client) Remains() int {
 	return len(c.possessions) + len(c.gates) + len(c.watchdog.heap) + len(c.pubsub.channels)
 }
 
-// Waiting counts the waiters in the gate of a lock.
+// Waiting counts the waiters of a lock in this process: in the gate, or listening on channels of their own.
 func (l *Lock) Waiting() int {
-	l.client.mu.Lock()
-	defer l.client.mu.Unlock()
-	if g := l.client.gates[l.nameKey]; g != nil {
+	c := l.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gates[l.nameKey]; g != nil {
 		return len(g.queue)
 	}
-	return 0
+	if !l.kind.queues {
+		return 0
+	}
+	c.pubsub.mu.Lock()
+	defer c.pubsub.mu.Unlock()
+	n := 0
+	for channel, s := range c.pubsub.channels {
+		if strings.HasPrefix(channel, l.channel+":") {
+			n += len(s.listeners)
+		}
+	}
+	return n
 }
 
-// Keys returns the names in Redis of the lock and its abandoned numbers.
-func (l *Lock) Keys() []string { return []string{l.keys[0].(string), l.keys[1].(string)} }
+// Keys returns the names in Redis of the lock, what else it needs, and its abandoned numbers.
+func (l *Lock) Keys() []string {
+	keys := make([]string, len(l.keys))
+	for i, key := range l.keys {
+		keys[i] = key.(string)
+	}
+	return keys
+}
 
 // Channel returns the channel on which a release is announced.
 func (l *Lock) Channel() string { return l.channel }

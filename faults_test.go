@@ -33,7 +33,7 @@ func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
 	f := &faulty{T: t, server: redistest.Start(t)}
 	f.proxy = redistest.NewProxy(t, f.server.Addr)
 	f.direct = f.server.Client(t)
-	for _, source := range rlock.Scripts {
+	for _, source := range rlock.Sources() {
 		require.NoError(t, f.direct.ScriptLoad(t.Context(), source).Err())
 	}
 	if opt == nil {
@@ -494,7 +494,8 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		require.NoError(t, admin.HSet(t.Context(), "app:"+lock.Name(), other, 1).Err())
 		require.NoError(t, second(lock.TryLock(t.Context())))
 		require.Positive(t, admin.PTTL(t.Context(), "app:"+lock.Name()).Val())
-		require.NoError(t, rdb.Eval(t.Context(), rlock.Scripts["release"], lock.Keys(), other, 1000, 87, lock.Channel()).Err())
+		release, _ := rlock.Script("lock", "release")
+		require.NoError(t, rdb.Eval(t.Context(), release, lock.Keys(), other, 1000, 87, lock.Channel()).Err())
 	})
 	t.Run("without channels waiters poll", func(t *testing.T) {
 		logger, log := recording()

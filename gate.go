@@ -48,8 +48,12 @@ func (c *Client) leave(w *waiter) outcome {
 	return g.last
 }
 
-// report notes how an attempt of the head went. One that was granted refuses whoever comes next.
+// report notes how an attempt of the head went. One that was granted refuses whoever comes next. Who is in no gate (nil)
+// has nobody to tell.
 func (c *Client) report(w *waiter, last outcome) {
+	if w == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gates[w.id].last = last

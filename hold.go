@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Hold is one acquisition of a lock, by [Lock.Acquire] or [Lock.TryAcquire]. It knows when the lock is lost, which a
-// bare [Lock.Lock] learns from its unlock alone. A Hold is safe for concurrent use. The zero value is a hold that is
-// over.
+// Hold is one acquisition of a lock, by [Lock.Acquire] or [Lock.TryAcquire], or by those of a group of locks. It knows
+// when the lock is lost, which a bare [Lock.Lock] learns from its unlock alone. A Hold is safe for concurrent use. The
+// zero value is a hold that is over.
 //
 // A Hold that nobody can reach any more, nor its context, nor a context derived from that and not canceled, is no
 // longer renewed, so that its lock becomes free; that is logged, unless it was taken with [Lease].
 type Hold struct {
-	entry  *entry
+	of     holding
 	minted *owner          // the owner in the context that acquired, to tell whether another was minted within the hold
 	parent context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak   runtime.Cleanup
@@ -24,41 +24,32 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // what Context returned
 }
 
-func newHold(ctx context.Context, e *entry) *Hold {
-	return &Hold{entry: e, minted: mintedIn(ctx), parent: ctx}
+// holding is what a Hold stands for: an entry of one lock, or one of a group. It must not know the Hold, see watchLeak.
+type holding interface {
+	Err() error
+	Done() <-chan struct{}
+	Deadline() time.Time
+	Token() uint64
+	Unlock(ctx context.Context) error
+
+	// notify has the end of the hold reported to one function. It returns why the hold is over, if it is already.
+	notify(tell context.CancelCauseFunc) error
+	// leaked ends what nobody can unlock any more.
+	leaked()
+	// locks returns the locks that are held.
+	locks() []*Lock
+	// ownerOf returns by whom one of them is held.
+	ownerOf(id nameKey) *owner
+}
+
+func newHold(ctx context.Context, h holding) *Hold {
+	return &Hold{of: h, minted: mintedIn(ctx), parent: ctx}
 }
 
 // watchLeak notices when a hold is dropped without an unlock. Nothing that the possession, the watchdog or a timer
 // can reach may reach the Hold, or it would never be.
 func (h *Hold) watchLeak() {
-	h.leak = runtime.AddCleanup(h, (*entry).leaked, h.entry)
-}
-
-// leaked ends an entry that nobody can unlock any more. Its lock becomes free when its lease ends, unless other entries
-// of its owner keep it.
-func (e *entry) leaked() {
-	p := e.possession
-	c := p.client
-	c.mu.Lock()
-	leaked, cancel := !e.closed, e.cancel
-	warn := leaked && e.err == nil && e.renewed // one that was taken for a time may run out
-	if leaked {
-		e.closed, e.cancel = true, nil
-		p.entries = without(p.entries, e)
-		p.leaked = append(p.leaked, e) // somebody may have kept its Done
-		p.settleLost()
-		if p.stage == held { // a detached one is the watchdog's already
-			c.watchdog.plan(p)
-		}
-	}
-	c.mu.Unlock()
-	if leaked && cancel != nil {
-		// Nobody has the context any more, but it may keep alive an outer hold that was dropped with this one.
-		cancel(ErrNotHeld)
-	}
-	if warn {
-		e.lock.warn("a Hold was dropped without Unlock; its lock is no longer renewed", nil)
-	}
+	h.leak = runtime.AddCleanup(h, holding.leaked, h.of)
 }
 
 var closedChan = func() chan struct{} {
@@ -67,7 +58,7 @@ var closedChan = func() chan struct{} {
 	return c
 }()
 
-func (h *Hold) valid() bool { return h != nil && h.entry != nil }
+func (h *Hold) valid() bool { return h != nil && h.of != nil }
 
 // Context returns a child of the context that acquired the lock. It ends with that one, and when the hold is over,
 // with cause [Hold.Err]. Work that must not go on without the lock runs under it. It also carries the hold: locking the
@@ -84,13 +75,11 @@ func (h *Hold) Context() context.Context {
 		return h.ctx
 	}
 	ctx, cancel := context.WithCancelCause(h.parent)
-	h.ctx = context.WithValue(ctx, h.entry.lock.id, h)
-	c := h.entry.possession.client
-	c.mu.Lock()
-	err := h.entry.err
-	h.entry.cancel = cancel
-	c.mu.Unlock()
-	if err != nil {
+	for _, l := range h.of.locks() {
+		ctx = context.WithValue(ctx, l.id, h) //nolint:fatcontext // one for each lock, and a group has few
+	}
+	h.ctx = ctx
+	if err := h.of.notify(cancel); err != nil {
 		cancel(err)
 	}
 	return h.ctx
@@ -102,17 +91,7 @@ func (h *Hold) Done() <-chan struct{} {
 	if !h.valid() {
 		return closedChan
 	}
-	e := h.entry
-	c := e.possession.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e.done == nil {
-		if e.err != nil {
-			return closedChan
-		}
-		e.done = make(chan struct{})
-	}
-	return e.done
+	return h.of.Done()
 }
 
 // Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked, or
@@ -121,10 +100,7 @@ func (h *Hold) Err() error {
 	if !h.valid() {
 		return ErrNotHeld
 	}
-	c := h.entry.possession.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return h.entry.ended(time.Now())
+	return h.of.Err()
 }
 
 // Deadline returns when the lock is no longer guaranteed, on the monotonic clock of this process: a little before its
@@ -133,14 +109,17 @@ func (h *Hold) Deadline() time.Time {
 	if !h.valid() {
 		return time.Time{}
 	}
-	c := h.entry.possession.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return h.entry.possession.deadline
+	return h.of.Deadline()
 }
 
-// Token returns the fencing token of a fenced lock, and 0 for every other kind.
-func (h *Hold) Token() uint64 { return 0 }
+// Token returns the fencing token of a fenced lock: greater than that of every earlier acquisition by another owner. It
+// is 0 for every other kind, and for groups.
+func (h *Hold) Token() uint64 {
+	if !h.valid() {
+		return 0
+	}
+	return h.of.Token()
+}
 
 // Unlock ends the hold; the last entry of an owner releases the lock. It does so though ctx has ended: ctx only lends
 // its values to the command. It returns nil once, then [ErrNotHeld]; ErrLost when the lock had been lost, which changes
@@ -152,13 +131,5 @@ func (h *Hold) Unlock(ctx context.Context) error {
 		return fmt.Errorf("%w: unlock of a zero Hold", ErrNotHeld)
 	}
 	h.leak.Stop()
-	e := h.entry
-	c := e.possession.client
-	c.mu.Lock()
-	if e.closed {
-		c.mu.Unlock()
-		return e.lock.wrap(ErrNotHeld, "unlock")
-	}
-	e.closed = true
-	return c.unlock(ctx, e)
+	return h.of.Unlock(ctx)
 }

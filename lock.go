@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 )
 
 // Locker has the verbs that all kinds of lock share. It cannot be implemented outside this package.
@@ -17,7 +18,12 @@ type Locker interface {
 	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 
-	sealed()
+	// take is what the verbs that acquire have in common. It seals the interface.
+	take(ctx context.Context, a acquisition, opts []AcquireOption) (holding, error)
+	// leaves returns the locks in Redis that are meant, in order.
+	leaves() []*Lock
+	// warn logs what happened to the lock, like [Client.warn].
+	warn(message string, err error)
 }
 
 var _ Locker = (*Lock)(nil)
@@ -25,27 +31,53 @@ var _ Locker = (*Lock)(nil)
 // kind is everything in which one sort of lock differs from another. A sort of lock is one literal of it.
 type kind struct {
 	family family
+	side   side
 
 	acquire, count, release, renew, force, inspect *script
 
-	fieldSuffix   string // what follows <client id>:<number> in a holder field
-	channelPrefix string // of the channel on which a release is announced
+	// keys are the prefixes of the keys that the kind has besides the lock.
+	keys []string
+	// holdKey ends the key that each holding has of its own, if there is one.
+	holdKey string
+	// fieldSuffix is what follows <client id>:<number> in a holder field.
+	fieldSuffix string
+	// channel is the prefix of the one on which a release is announced. Without it none is: waiters poll.
+	channel string
+
+	// queues tells that waiters stand in a queue in Redis, each of which is woken alone, on a channel of its own. Where
+	// they do not, those of one process queue in the gate.
+	queues bool
+	// noUpgrade tells that an owner who holds the other side of the name would wait for itself.
+	noUpgrade bool
 }
 
 // family tells which kinds exclude each other on one name. Locks of different families must not share a name.
 type family uint8
 
-const plainFamily family = iota
+const (
+	plainFamily family = iota
+	fairFamily
+	rwFamily
+	redFamily // no lock of its own: who waits for the same red lock queues in a gate of this family
+)
+
+// side tells apart what one owner may hold of one name at the same time.
+type side uint8
+
+const (
+	mainSide side = iota // the only one, or the writing one
+	readSide             // the reading one of a read-write lock
+)
 
 var lockKind = &kind{
-	family:        plainFamily,
-	acquire:       lockAcquire,
-	count:         lockCount,
-	release:       lockRelease,
-	renew:         lockRenew,
-	force:         lockForce,
-	inspect:       lockInspect,
-	channelPrefix: "redisson_lock__channel",
+	family:  plainFamily,
+	acquire: lockAcquire,
+	count:   lockCount,
+	release: lockRelease,
+	renew:   lockRenew,
+	force:   lockForce,
+	inspect: lockInspect,
+	channel: "redisson_lock__channel",
 }
 
 // Lock is a handle on a lock in Redis, made by [Client.NewLock]. It is cheap, holds nothing by itself, and is safe for
@@ -62,7 +94,10 @@ type Lock struct {
 	keys    []any // the lock, the numbers abandoned on it; as they are sent, made once
 	channel string
 	sent    any   // the channel, as it is sent
-	err     error // what is wrong with the name
+	err     error // what is wrong with the name or the options
+
+	nonReentrant bool
+	first, most  time.Duration // the pauses of one that polls
 
 	// Guarded by client.mu.
 	open []*entry // made by Lock and TryLock through this handle, and not known to be over
@@ -73,24 +108,52 @@ type Lock struct {
 const maxLost = 64
 
 // NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail: a
-// name that cannot be one is reported by the first verb, with [ErrInvalidName].
-func (c *Client) NewLock(name string) *Lock { return c.newLock(lockKind, name) }
+// name that cannot be one is reported by the first verb, with [ErrInvalidName], and an option that cannot work with
+// [ErrInvalidOption]. So do the constructors of all other kinds.
+func (c *Client) NewLock(name string, opts ...LockOption) *Lock {
+	return c.newLock(lockKind, name, opts)
+}
 
-func (c *Client) newLock(k *kind, name string) *Lock {
+func (c *Client) newLock(k *kind, name string, opts []LockOption) *Lock {
 	if c == nil || c.rdb == nil {
 		return nil
 	}
 	key := c.mapName(name)
 	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
 	l.id = l.nameKey
-	l.channel = derived(k.channelPrefix, key)
+	if k.channel != "" {
+		l.channel = derived(k.channel, key)
+	}
 	l.sent = l.channel
-	l.keys = []any{key, derived("redisson_unlock_latch", key) + ":" + c.id}
+	l.keys = []any{key}
+	for _, prefix := range k.keys {
+		l.keys = append(l.keys, derived(prefix, key))
+	}
+	l.keys = append(l.keys, derived("redisson_unlock_latch", key)+":"+c.id)
 	l.err = checkName(key, c.cluster != nil)
+	for i, opt := range opts {
+		switch {
+		case l.err != nil:
+		case opt == nil:
+			l.err = fmt.Errorf("%w: option %d of the lock is nil", ErrInvalidOption, i+1)
+		default:
+			l.err = opt(l)
+		}
+	}
 	return l
 }
 
-func (l *Lock) sealed() {}
+func (l *Lock) key() lockKey { return lockKey{l.nameKey, l.kind.side} }
+
+func (l *Lock) leaves() []*Lock { return []*Lock{l} }
+
+func (l *Lock) take(ctx context.Context, a acquisition, opts []AcquireOption) (holding, error) {
+	e, err := l.acquire(ctx, a, opts)
+	if err != nil {
+		return nil, err // and no nil *entry
+	}
+	return e, nil
+}
 
 // Name returns the name the handle was made with, before any prefix or mapper. It ports getName.
 func (l *Lock) Name() string {
@@ -114,7 +177,7 @@ func (l *Lock) check(op string) error {
 // wrap says of an error to which operation on which lock it came.
 func (l *Lock) wrap(err error, op string) error {
 	switch {
-	case errors.Is(err, ErrNotAcquired), errors.Is(err, ErrNotHeld), errors.Is(err, ErrClosed), errors.Is(err, ErrInvalidOption):
+	case sentinel(err):
 		return fmt.Errorf("%w: %s %s", err, op, quote(l.name))
 	case wrongType(err):
 		return fmt.Errorf("rlock: %s %s: the key %s holds something else than a lock: %w",
@@ -146,21 +209,22 @@ func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
 // Acquire is [Lock.Lock], and returns the acquisition as a value, which tells when the lock is lost and which alone
 // unlocks it.
 func (l *Lock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
-	return l.acquireHold(ctx, acquisition{op: "acquire", byHold: true}, opts)
+	return takeHold(ctx, l, acquisition{op: "acquire", byHold: true}, opts)
 }
 
 // TryAcquire is [Lock.Acquire] with a [Wait] of 0 unless another is given. When another owner holds the lock the error
 // is [ErrNotAcquired].
 func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
-	return l.acquireHold(ctx, acquisition{op: "try acquire", byHold: true, try: true}, opts)
+	return takeHold(ctx, l, acquisition{op: "try acquire", byHold: true, try: true}, opts)
 }
 
-func (l *Lock) acquireHold(ctx context.Context, a acquisition, opts []AcquireOption) (*Hold, error) {
-	e, err := l.acquire(ctx, a, opts)
+// takeHold acquires for a Hold that the caller gets.
+func takeHold(ctx context.Context, l Locker, a acquisition, opts []AcquireOption) (*Hold, error) {
+	h, err := l.take(ctx, a, opts)
 	if err != nil {
 		return nil, err
 	}
-	hold := newHold(ctx, e)
+	hold := newHold(ctx, h)
 	hold.watchLeak()
 	return hold, nil
 }
@@ -172,14 +236,18 @@ func (l *Lock) acquireHold(ctx context.Context, a acquisition, opts []AcquireOpt
 // Do returns fn's error as it is, joined with [ErrLost] when the lock was lost while fn ran. A release that fails
 // otherwise is logged, and tried again until the lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) (err error) {
+	return do(ctx, l, fn, opts)
+}
+
+func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []AcquireOption) (err error) {
 	if fn == nil {
 		return fmt.Errorf("%w: the function given to Do is nil", ErrInvalidOption)
 	}
-	e, err := l.acquire(ctx, acquisition{op: "do", byHold: true}, opts)
+	h, err := l.take(ctx, acquisition{op: "do", byHold: true}, opts)
 	if err != nil {
 		return err
 	}
-	hold := newHold(ctx, e)
+	hold := newHold(ctx, h)
 	defer func() {
 		lost := hold.Err()
 		failed := hold.Unlock(ctx)
@@ -236,9 +304,9 @@ func (l *Lock) latest(o *owner) *entry {
 	if o == nil {
 		return nil
 	}
-	p := l.client.possessions[possessionKey{l.nameKey, o}]
+	p := l.client.possessions[possessionKey{l.key(), o}]
 	if p == nil {
-		p = o.lostOf(l.nameKey)
+		p = o.lostOf(l.key())
 	}
 	if p == nil {
 		return nil

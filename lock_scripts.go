@@ -4,36 +4,77 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock/internal/lua"
 )
 
-// All scripts share one calling convention, so that one algorithm can run any of them. KEYS are the lock and the numbers
-// abandoned on it, then what else the kind needs; a script that touches the lock alone gets it alone, because a cluster
-// refuses a script with several keys while it moves their slot. ARGV begin with the holder's field, a time in ms, the
-// number of the holder and the channel. Renewals differ: they speak of many locks.
+// All scripts share one calling convention, so that one algorithm can run any of them. KEYS are the lock, what else the
+// kind needs, and last, where a holder may be created or given up, the numbers abandoned on the lock. A script gets only
+// the keys it touches, because a cluster refuses a script with several keys while it moves their slot. ARGV are
+//
+//	[1] the holder's field
+//	[2] a time in ms: the lease; of a release, for how long its number stays abandoned
+//	[3] the holder's number
+//	[4] the channel on which a release is announced
+//	[5] of a count, what it is; else for how long a waiter's place in a queue lasts, in ms, 0: it does not queue
+//	[6] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not
+//
+// Renewals differ: they speak of many locks. An acquire answers the token, 0 where there are none, or when it is refused
+// -1 less the ms until asking again may help.
 //
 // Every script may run more than once, late, and after any other: it changes nothing that is not its holder's, and
 // creates a holder only for a number that nobody gave up.
 var (
-	lockAcquire = newScript(lua.LockAcquire)
-	lockCount   = newScript(lua.LockCount)
-	lockRelease = newScript(lua.LockRelease)
-	lockRenew   = newScript(lua.LockRenew)
-	lockForce   = newScript(lua.LockForce)
-	lockInspect = newScript(lua.LockInspect)
+	lockAcquire = newScript(1, lua.LockAcquire)
+	lockCount   = newScript(1, lua.LockCount)
+	lockRelease = newScript(1, lua.LockRelease)
+	lockRenew   = newScript(1, lua.LockRenew)
+	lockForce   = newScript(1, lua.LockForce)
+	lockInspect = newScript(1, lua.LockInspect)
+
+	fencedAcquire = newScript(2, lua.FencedAcquire)
+
+	fairAcquire = newScript(3, lua.FairPrelude, lua.FairAcquire)
+	fairRelease = newScript(3, lua.FairPrelude, lua.FairRelease)
+	fairForce   = newScript(3, lua.FairPrelude, lua.FairForce)
+
+	readAcquire = newScript(2, lua.ReadAcquire)
+	readCount   = newScript(2, lua.ReadCount)
+	readRelease = newScript(2, lua.RWPrelude, lua.ReadRelease)
+	readRenew   = newScript(2, lua.ReadRenew)
+	readForce   = newScript(1, lua.ReadForce)
+	readInspect = newScript(2, lua.ReadInspect)
+
+	writeAcquire = newScript(1, lua.WriteAcquire)
+	writeRelease = newScript(1, lua.RWPrelude, lua.WriteRelease)
+	writeForce   = newScript(1, lua.WriteForce)
+	writeInspect = newScript(1, lua.WriteInspect)
 )
 
 type script struct {
 	source string
+	keys   int    // how many it touches for each lock, besides the abandoned numbers
 	run    [2]any // the beginning of the command that runs it by its digest, made once
 }
 
-func newScript(source string) *script {
-	source = lua.Prelude + source
-	return &script{source, [2]any{"evalsha", redis.NewScript(source).Hash()}}
+func newScript(keys int, parts ...string) *script {
+	source := lua.Prelude + strings.Join(parts, "")
+	return &script{source, keys, [2]any{"evalsha", redis.NewScript(source).Hash()}}
+}
+
+// of returns the keys of a script, among all keys of a possession or a handle.
+func (s *script) of(keys []any) []any { return keys[:min(s.keys, len(keys)-1)] }
+
+// withAbandoned is like of, with the abandoned numbers.
+func (s *script) withAbandoned(keys []any) []any {
+	if len(keys) == s.keys+1 {
+		return keys
+	}
+	return append(slices.Clip(s.of(keys)), keys[len(keys)-1])
 }
 
 var (
@@ -79,15 +120,15 @@ func (c *Client) run(ctx context.Context, s *script, keys []any, args ...any) (*
 	return cmd.Cmd, err
 }
 
-// runNumber runs a script that answers a number.
+// runNumber runs a script that answers a number. With an error it is -1.
 func (c *Client) runNumber(ctx context.Context, s *script, keys []any, args ...any) (int64, error) {
 	cmd, err := c.run(ctx, s, keys, args...)
 	if err != nil {
-		return 0, err
+		return -1, err
 	}
 	n, ok := cmd.Val().(int64)
 	if !ok {
-		return 0, fmt.Errorf("%w: %T for a number", errReply, cmd.Val())
+		return -1, fmt.Errorf("%w: %T for a number", errReply, cmd.Val())
 	}
 	return n, nil
 }

@@ -17,6 +17,14 @@ func derived(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
+// suffixed is Redisson's rule for keys that begin with the name.
+func suffixed(name, suffix string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + suffix
+	}
+	return "{" + name + "}:" + suffix
+}
+
 // checkName refuses what cannot be a lock's name in Redis.
 func checkName(name string, cluster bool) error {
 	switch {

@@ -14,6 +14,11 @@ const (
 	maxLease = 100 * 365 * 24 * time.Hour
 
 	minWatchdogTimeout = 100 * time.Millisecond
+
+	minFairWait = 10 * time.Second
+
+	minBackoff = time.Millisecond
+	maxBackoff = time.Hour
 )
 
 // Option sets something for all locks of a [Client].
@@ -25,6 +30,7 @@ type settings struct {
 	commandTimeout  time.Duration
 	pollInterval    time.Duration
 	maxHold         time.Duration
+	fairWait        time.Duration
 	batchSize       int
 	mapName         func(string) string
 	ownLogger       *slog.Logger
@@ -35,6 +41,7 @@ func newSettings(opts []Option) (*settings, error) {
 		watchdogTimeout: 30 * time.Second,
 		commandTimeout:  5 * time.Second,
 		pollInterval:    5 * time.Second,
+		fairWait:        5 * time.Minute,
 		batchSize:       100,
 		mapName:         func(name string) string { return name },
 	}
@@ -75,6 +82,13 @@ func WithCommandTimeout(d time.Duration) Option {
 // release that was not announced, say because the key was deleted by hand. The default is 5 s.
 func WithPollInterval(d time.Duration) Option {
 	return durationOption("poll interval", d, time.Millisecond, func(s *settings) { s.pollInterval = d })
+}
+
+// WithFairWait sets for how long a waiter for a fair lock that died may block the queue, once it is first. A living one
+// keeps its place however long it waits. The default is 5 min, Redisson's fairLockWaitTimeout. The least is 10 s: Java
+// processes judge the deadlines of all waiters by their own clocks, which must agree with Redis's to half of it.
+func WithFairWait(d time.Duration) Option {
+	return durationOption("fair wait", d, minFairWait, func(s *settings) { s.fairWait = d })
 }
 
 // WithMaxHold ends any hold as lost, and releases the lock, once it has been held for d. It is a safety net against
@@ -144,6 +158,36 @@ func durationOption(what string, d, least time.Duration, set func(*settings)) Op
 			return fmt.Errorf("%w: a %s of %v is not from %v to 100 years", ErrInvalidOption, what, d, least)
 		}
 		set(s)
+		return nil
+	}
+}
+
+// LockOption sets something for one handle. What cannot work is reported by the handle's first verb, with
+// [ErrInvalidOption].
+type LockOption func(*Lock) error
+
+// NonReentrant makes an owner's second acquisition through this handle fail with [ErrReentered], at once and before
+// anything is sent, while it holds the lock; without an owner it waits, as always. It ports getNonReentrantLock and
+// getNonReentrantFairLock. On the wire nothing changes.
+func NonReentrant() LockOption {
+	return func(l *Lock) error {
+		l.nonReentrant = true
+		return nil
+	}
+}
+
+// Backoff sets the pauses between the attempts of a spin lock: first, doubled up to max, each lengthened a little by
+// chance. With first equal to max they are constant. The least is 1 ms, the most 1 hour. The default is 1 ms and 128 ms,
+// that of Redisson's BackOff. Other kinds refuse it, for they are woken.
+func Backoff(first, max time.Duration) LockOption { //nolint:revive,predeclared // max is what it is
+	return func(l *Lock) error {
+		switch {
+		case l.channel != "":
+			return fmt.Errorf("%w: Backoff is for spin locks", ErrInvalidOption)
+		case first < minBackoff || max < first || max > maxBackoff:
+			return fmt.Errorf("%w: a backoff from %v to %v is not within 1 ms to 1 hour", ErrInvalidOption, first, max)
+		}
+		l.first, l.most = first, max
 		return nil
 	}
 }

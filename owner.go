@@ -10,7 +10,7 @@ type owner struct {
 	mu sync.Mutex
 	// lost has the possessions that this owner lost and has not unlocked yet. They live as long as whoever holds the
 	// owner's context, and need no place in the client.
-	lost map[nameKey]*possession // guarded by mu
+	lost map[lockKey]*possession // guarded by mu
 }
 
 type ownerKey struct{}
@@ -29,7 +29,7 @@ func WithOwner(ctx context.Context) context.Context {
 func (l *Lock) ownerIn(ctx context.Context) *owner {
 	minted := mintedIn(ctx)
 	if hold, _ := ctx.Value(l.id).(*Hold); hold != nil && hold.minted == minted {
-		return hold.entry.possession.owner
+		return hold.of.ownerOf(l.nameKey)
 	}
 	return minted
 }
@@ -44,23 +44,28 @@ func (o *owner) lose(p *possession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lost == nil {
-		o.lost = make(map[nameKey]*possession)
+		o.lost = make(map[lockKey]*possession)
 	}
-	o.lost[p.id] = p
+	o.lost[p.lock.key()] = p
 }
 
 // settle forgets a lost possession: all of its entries know.
 func (o *owner) settle(p *possession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lost[p.id] == p {
-		delete(o.lost, p.id)
+	if key := p.lock.key(); o.lost[key] == p {
+		delete(o.lost, key)
 	}
 }
 
 // lostOf returns the possession of a lock that this owner lost and has not unlocked yet, or nil.
-func (o *owner) lostOf(id nameKey) *possession {
+func (o *owner) lostOf(key lockKey) *possession {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lost[id]
+	return o.lost[key]
+}
+
+// hasLost tells whether there is such a possession of any side of a name.
+func (o *owner) hasLost(id nameKey) bool {
+	return o.lostOf(lockKey{id, mainSide}) != nil || o.lostOf(lockKey{id, readSide}) != nil
 }

@@ -21,6 +21,7 @@ type possession struct {
 	self   owner // its owner when nobody else is
 	number int64
 	field  string
+	keys   []any // all that its scripts may need, as they are sent
 
 	// Guarded by client.mu from here on.
 
@@ -40,8 +41,10 @@ type possession struct {
 	queued bool // behind another contender of this process, whose attempts count for it
 	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
 	unanswered bool
-	// orphan is set when Redis granted the lock after the verb had left.
+	// orphan is set while Redis may have what only a release removes: a lock that it granted after the verb had left, or
+	// a place in a queue.
 	orphan bool
+	token  uint64 // of a fenced lock
 
 	lease    time.Duration // of the acquisition
 	deadline time.Time     // when the lock can no longer be guaranteed; monotonic, only ever moved later
@@ -71,21 +74,6 @@ const (
 	over
 )
 
-// entry is one successful acquisition: what one unlock settles.
-type entry struct {
-	possession *possession
-	lock       *Lock // the handle it was made through
-	byHold     bool  // made by Acquire or Do: only its Hold unlocks it
-	plain      bool  // made without an owner in the context
-
-	// Guarded by client.mu.
-	renewed bool // made without a lease: the watchdog keeps the possession for it
-	closed  bool // unlocked, or being unlocked, or leaked
-	err     error
-	done    chan struct{}           // made when it is asked for, closed when err is set
-	cancel  context.CancelCauseFunc // ends the hold's context, if that was asked for
-}
-
 // margin is by how much a lease is trusted less here than in Redis: for the drift between two clocks and the
 // granularity of Redis's.
 func margin(lease time.Duration) time.Duration {
@@ -99,33 +87,45 @@ func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
 	}
 	p.number = p.client.numbers.Add(1)
 	p.field = p.client.id + ":" + strconv.FormatInt(p.number, 10) + l.kind.fieldSuffix
+	p.keys = l.keys
+	if l.kind.holdKey != "" {
+		p.keys = slices.Insert(slices.Clone(l.keys), len(l.keys)-1, any(suffixed(p.id.name, p.field+l.kind.holdKey)))
+	}
 	return p
 }
 
-// ended returns why the hold is over, or nil. It requires client.mu.
-func (e *entry) ended(now time.Time) error {
-	if e.err == nil && e.possession.past(now) {
-		return e.lock.wrap(ErrLost, "hold")
+// channel is the one on which whoever waits with this possession is woken; empty: none.
+func (p *possession) channel() string {
+	if p.lock.kind.queues {
+		return p.lock.channel + ":" + p.field
 	}
-	return e.err
+	return p.lock.channel
 }
+
+// sibling returns what the same owner holds on the other side of the name, or nil. It requires client.mu.
+func (p *possession) sibling() *possession {
+	return p.client.possessions[possessionKey{lockKey{p.id, mainSide + readSide - p.lock.kind.side}, p.owner}]
+}
+
+// usable tells whether the possession is held as far as is known. It requires client.mu, and works for nil.
+func (p *possession) usable() bool { return p != nil && p.stage == held && !p.past(time.Now()) }
 
 // endings collects, under client.mu, what tells the users of a hold that it is over. Canceling a context and logging
 // run code of others, and wait until client.mu is free.
 type endings []ending
 
 type ending struct {
-	err    error
-	done   chan struct{}
+	why    error
+	over   chan struct{}
 	cancel context.CancelCauseFunc
 	warn   *Lock // lost, while nobody watched
 }
 
 // add ends an entry for a reason, unless it has ended before. It requires client.mu.
 func (ends *endings) add(e *entry, reason error) {
-	if e.err == nil {
-		e.err = reason
-		*ends = append(*ends, ending{err: reason, done: e.done, cancel: e.cancel})
+	if e.why == nil {
+		e.why = reason
+		*ends = append(*ends, ending{why: reason, over: e.over, cancel: e.cancel})
 	}
 }
 
@@ -139,15 +139,15 @@ func (ends *endings) known() {
 // tell ends the contexts, and leaves the logging to a worker: a handler takes as long as it likes.
 func (ends *endings) tell() {
 	for _, end := range *ends {
-		if end.done != nil {
-			close(end.done)
+		if end.over != nil {
+			close(end.over)
 		}
 		if end.cancel != nil {
-			end.cancel(end.err)
+			end.cancel(end.why)
 		}
 		if end.warn != nil {
 			end.warn.client.workers.run(func() {
-				end.warn.warn("a lock was lost while it was held; Do and Hold.Context tell the holder", end.err)
+				end.warn.warn("a lock was lost while it was held; Do and Hold.Context tell the holder", end.why)
 			})
 		}
 	}
@@ -263,7 +263,7 @@ func (p *possession) dispose(release bool) {
 func (p *possession) endAll(ends *endings, why string) {
 	watched, told := false, len(*ends)
 	for _, e := range slices.Concat(p.entries, p.leaked) {
-		watched = watched || e.done != nil || e.cancel != nil
+		watched = watched || e.over != nil || e.cancel != nil
 		ends.add(e, fmt.Errorf("%w: %s: %s", ErrLost, quote(e.lock.name), why))
 	}
 	// The end of a lease is what Lease asked for; any other loss somebody should hear of before the unlock.
@@ -285,7 +285,7 @@ func (p *possession) late(reply int64, err error) {
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
 	switch {
-	case err == nil && granted(reply):
+	case granted(reply):
 		p.orphan = true
 	case unanswered(err):
 		p.unanswered = true
@@ -331,14 +331,16 @@ func (p *possession) finish() {
 	p.notify()
 }
 
+func (p *possession) key() possessionKey { return possessionKey{p.lock.key(), p.owner} }
+
 // register requires client.mu.
 func (p *possession) register() {
-	p.client.possessions[possessionKey{p.id, p.owner}] = p
+	p.client.possessions[p.key()] = p
 }
 
 // unregister requires client.mu.
 func (p *possession) unregister() {
-	key := possessionKey{p.id, p.owner}
+	key := p.key()
 	if p.client.possessions[key] == p {
 		delete(p.client.possessions, key)
 	}

@@ -8,12 +8,13 @@ import (
 )
 
 // ForceUnlock frees the lock whoever holds it, and tells whether anybody did. It ports forceUnlock. Holds of this
-// client are lost at once, those of others when they next renew.
+// client are lost at once, those of others when they next renew. Of a read lock it ends every reader, and of a write lock
+// the writer and what the same owner reads; neither touches the other side's holders.
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed int64
 	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
-		freed, err = l.client.runNumber(ctx, l.kind.force, l.keys[:1], "", 0, 0, l.sent)
-		if err == nil {
+		freed, err = l.client.runNumber(ctx, l.kind.force, l.kind.force.of(l.keys), "", 0, 0, l.sent)
+		if freed == 1 {
 			l.client.forced(l.nameKey) // here, because the caller may have left
 		}
 		return err
@@ -55,18 +56,16 @@ func (c *Client) forcedSince(id nameKey, count int) bool {
 
 // IsLocked tells whether anybody holds the lock. It ports isLocked, and asks the master.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
-	ttl, _, err := l.inspect(ctx, "is locked", "")
-	return ttl != ttlAbsent, err
+	seen, err := l.inspect(ctx, "is locked", nil)
+	return seen.locked, err
 }
 
 // TTL returns how long the lock's present lease still runs: 0 when nobody holds it, and a negative duration for a lock
-// without a lease, which neither rlock nor Redisson makes. It ports remainTimeToLive, and asks the master.
+// without a lease, which neither rlock nor Redisson makes. Both sides of a read-write lock have one lease, which lasts as
+// long as the longest hold. It ports remainTimeToLive, and asks the master.
 func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
-	ttl, _, err := l.inspect(ctx, "ttl", "")
-	if err != nil || ttl == ttlAbsent {
-		return 0, err
-	}
-	return time.Duration(ttl) * time.Millisecond, nil
+	seen, err := l.inspect(ctx, "ttl", nil)
+	return seen.ttl, err
 }
 
 // IsHeld tells whether the context's owner holds the lock, in Redis too. It ports isHeldByCurrentThread. Without an
@@ -88,12 +87,8 @@ func (l *Lock) holdCount(ctx context.Context, op string) (int, error) {
 		return 0, err
 	}
 	p := l.possessionIn(ctx)
-	field := ""
-	if p != nil {
-		field = p.field
-	}
-	_, found, err := l.inspect(ctx, op, field)
-	if err != nil || p == nil || found == 0 {
+	seen, err := l.inspect(ctx, op, p)
+	if err != nil || !seen.held {
 		return 0, err
 	}
 	l.client.mu.Lock()
@@ -112,7 +107,7 @@ func (l *Lock) possessionIn(ctx context.Context) *possession {
 	defer c.mu.Unlock()
 	var p *possession
 	if o != nil {
-		p = c.possessions[possessionKey{l.nameKey, o}]
+		p = c.possessions[possessionKey{l.key(), o}]
 	} else if e := l.soonest(); e != nil {
 		p = e.possession
 	}
@@ -122,24 +117,41 @@ func (l *Lock) possessionIn(ctx context.Context) *possession {
 	return p
 }
 
-// ttlAbsent is the PTTL of a key that is not there.
-const ttlAbsent = -2
+// inspection is what Redis says of a lock.
+type inspection struct {
+	ttl          time.Duration // 0: the key is not there; negative: it has no lease
+	locked, held bool
+}
 
-// inspect returns the PTTL of the lock and whether a field holds it.
-func (l *Lock) inspect(ctx context.Context, op, field string) (ttl, found int64, err error) {
+// inspect asks Redis about the lock, and whether it is held by a possession, unless that is nil.
+func (l *Lock) inspect(ctx context.Context, op string, p *possession) (inspection, error) {
+	if err := l.check(op); err != nil {
+		return inspection{}, err
+	}
+	script, keys, field := l.kind.inspect, l.keys, ""
+	if p != nil {
+		script, keys, field = p.lock.kind.inspect, p.keys, p.field
+	}
 	var got []int64 // the command may outlive this call, and must not write its results
-	err = l.query(ctx, op, func(ctx context.Context) error {
-		cmd, err := l.client.run(ctx, l.kind.inspect, l.keys[:1], field)
+	err := l.query(ctx, op, func(ctx context.Context) error {
+		cmd, err := l.client.run(ctx, script, script.of(keys), field)
 		if err == nil {
-			got, err = numbers(cmd, 2)
+			got, err = numbers(cmd, 3)
 		}
 		return err
 	})
 	if err != nil {
-		return ttlAbsent, 0, err
+		return inspection{}, err
 	}
-	return got[0], got[1], nil
+	seen := inspection{time.Duration(got[0]) * time.Millisecond, got[1] == 1, got[2] == 1}
+	if got[0] == absent {
+		seen.ttl = 0
+	}
+	return seen, nil
 }
+
+// absent is the PTTL of a key that is not there.
+const absent = -2
 
 // query runs a command that takes and releases nothing for anybody.
 func (l *Lock) query(ctx context.Context, op string, command func(context.Context) error) error {

@@ -28,8 +28,8 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 	case p.stage == detached || p.stage == over:
 		p.settleLost()
 		err = ErrLost
-		if errors.Is(e.err, ErrLost) {
-			err = e.err
+		if errors.Is(e.why, ErrLost) {
+			err = e.why
 		}
 		p.rest()
 		c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 		ends.tell()
 		err = p.releaseAll(ctx)
 	}
-	if err == nil || errors.Is(err, ErrLost) && err == e.err { //nolint:errorlint // the very error, already complete
+	if err == nil || errors.Is(err, ErrLost) && err == e.why { //nolint:errorlint // the very error, already complete
 		return err
 	}
 	return l.wrap(err, "unlock")
@@ -67,13 +67,14 @@ func (p *possession) settleLost() {
 func (p *possession) releasePart(ctx context.Context) error {
 	c, l := p.client, p.lock
 	c.mu.Lock()
-	count := len(p.entries)
+	left := len(p.entries)
 	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
 	c.mu.Unlock()
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, l.kind.count, l.keys[:1], p.field, millis(remaining), p.number, l.sent, count)
+		count := l.kind.count
+		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, left)
 	}, func() {})
 	var ends endings
 	defer ends.tell()
@@ -131,14 +132,15 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	memory := p.memory()
 	c.mu.Unlock()
-	keys := l.keys
-	if memory == 0 {
-		keys = keys[:1]
+	script := l.kind.release
+	keys := script.of(p.keys)
+	if memory > 0 {
+		keys = script.withAbandoned(p.keys)
 	}
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, l.kind.release, keys, p.field, millis(memory), p.number, l.sent)
+		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, millis(c.fairWait))
 	}, func() {})
 	switch {
 	case err != nil:

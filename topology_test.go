@@ -40,13 +40,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 
 func clusterConformance(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	for kind, newLock := range kinds {
-		for _, c := range conformance {
-			t.Run(kind+"/"+c.claim, func(t *testing.T) {
-				c.test(&fixture{T: t, rdb: rdb, newLock: newLock, name: newName()})
-			})
-		}
-	}
+	conform(t, rdb)
 }
 
 func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {

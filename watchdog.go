@@ -284,11 +284,11 @@ func (w *watchdog) pipeline(ctx context.Context, batches []batch, full bool) []o
 	pipe := w.client.rdb.Pipeline()
 	cmds := make([]once, len(batches))
 	for i, b := range batches {
-		keys := make([]any, len(b.possessions))
+		keys := make([]any, 0, len(b.possessions)*b.script.keys)
 		args := make([]any, 1, 1+len(b.possessions))
 		args[0] = millis(w.client.watchdogTimeout)
-		for j, p := range b.possessions {
-			keys[j] = p.id.name
+		for _, p := range b.possessions {
+			keys = append(keys, b.script.of(p.keys)...)
 			args = append(args, p.field)
 		}
 		cmds[i] = b.script.command(ctx, full, keys, args...)

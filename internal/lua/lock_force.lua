@@ -1,7 +1,7 @@
--- Frees the lock whoever holds it, and announces it.
+-- Frees the lock whoever holds it, and announces it if there is a channel to announce it on.
 --
 -- KEYS[1] lock     hash: holder -> count
--- ARGV[4] channel
+-- ARGV[4] channel  empty: none
 -- returns 1 when freed, 0 when nobody held it
 
 -- HLEN refuses a key of another type, which DEL would destroy.
@@ -9,5 +9,7 @@ if redis.call('HLEN', KEYS[1]) == 0 then
   return 0
 end
 redis.call('DEL', KEYS[1])
-redis.pcall('PUBLISH', ARGV[4], '0')
+if ARGV[4] ~= '' then
+  redis.pcall('PUBLISH', ARGV[4], '0')
+end
 return 1

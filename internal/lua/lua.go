@@ -1,15 +1,21 @@
 // Package lua holds the scripts that rlock runs on Redis, one file each.
 //
 // Every file opens with the sentence that says what it does, then its KEYS, ARGV and replies; a test holds that header
-// and the use of the arguments together. The prelude is put in front of each script that is sent.
+// and the use of the arguments together. The prelude is put in front of each script that is sent; scripts of fair and of
+// read-write locks have another one after it, with what only they share.
 package lua
 
 import _ "embed" // for the scripts below
 
-// The scripts, as they are sent less the prelude.
+// The scripts, as they are sent less the preludes.
 var (
 	//go:embed prelude.lua
 	Prelude string
+	//go:embed fair_prelude.lua
+	FairPrelude string
+	//go:embed rw_prelude.lua
+	RWPrelude string
+
 	//go:embed lock_acquire.lua
 	LockAcquire string
 	//go:embed lock_count.lua
@@ -22,4 +28,36 @@ var (
 	LockForce string
 	//go:embed lock_inspect.lua
 	LockInspect string
+
+	//go:embed fenced_acquire.lua
+	FencedAcquire string
+
+	//go:embed fair_acquire.lua
+	FairAcquire string
+	//go:embed fair_release.lua
+	FairRelease string
+	//go:embed fair_force.lua
+	FairForce string
+
+	//go:embed read_acquire.lua
+	ReadAcquire string
+	//go:embed read_count.lua
+	ReadCount string
+	//go:embed read_release.lua
+	ReadRelease string
+	//go:embed read_renew.lua
+	ReadRenew string
+	//go:embed read_force.lua
+	ReadForce string
+	//go:embed read_inspect.lua
+	ReadInspect string
+
+	//go:embed write_acquire.lua
+	WriteAcquire string
+	//go:embed write_release.lua
+	WriteRelease string
+	//go:embed write_force.lua
+	WriteForce string
+	//go:embed write_inspect.lua
+	WriteInspect string
 )

@@ -4,3 +4,32 @@ local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
 
+-- Makes a lock of these fields. A lock without a lease would outlive everybody, so one that cannot be given its lease is
+-- taken back: then the error is returned, else nil.
+local function create(key, lease, ...)
+  redis.call('HSET', key, ...)
+  local leased = redis.pcall('PEXPIRE', key, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', key)
+    return leased
+  end
+end
+
+-- What an acquire answers that is refused because the key exists: -1 less the milliseconds that the lease still runs.
+--
+-- Neither rlock nor Redisson leaves a lock without a lease: a hash that looks like one of theirs is mended, so that it
+-- frees itself; anything else is somebody's data. 30 s is Redisson's default lease; a live holder renews its own.
+local function refused(key, lease)
+  local ttl = redis.call('PTTL', key)
+  if ttl < 0 then
+    local fields = redis.call('HLEN', key) == 1 and redis.call('HKEYS', key) or {}
+    if redis.call('HEXISTS', key, 'mode') == 1
+      or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
+      ttl = math.max(30000, tonumber(lease))
+      redis.call('PEXPIRE', key, ttl)
+    else
+      ttl = 86400000
+    end
+  end
+  return -1 - ttl
+end

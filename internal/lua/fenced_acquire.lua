@@ -1,0 +1,40 @@
+-- Takes the lock if nobody holds it, with a token greater than any before; asked again by the field that holds it, it
+-- answers the same token and counts nothing.
+--
+-- KEYS[1] lock       hash: holder -> count
+-- KEYS[2] token      the latest one given out
+-- KEYS[3] abandoned  hash: number -> 1
+-- ARGV[1] holder
+-- ARGV[2] lease      ms
+-- ARGV[3] number     of the holder
+-- returns the token when acquired; when refused, -1 less the milliseconds that the present lease still runs
+
+if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+  return -1
+end
+
+local time = redis.call('TIME')
+local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+if not held and redis.call('EXISTS', KEYS[1]) == 1 then
+  return refused(KEYS[1], ARGV[2])
+end
+
+local token = held and redis.call('GET', KEYS[2])
+if token then
+  extend(KEYS[1], ARGV[2])
+  return tonumber(token)
+end
+
+-- A failover may lose the latest tokens. They are drawn from the clock, in microseconds, so that those given out after
+-- it are greater all the same.
+token = redis.call('INCR', KEYS[2])
+local now = time[1] * 1000000 + time[2]
+if token < now then
+  token = now
+  redis.call('SET', KEYS[2], string.format('%.0f', token))
+end
+if held then
+  extend(KEYS[1], ARGV[2])
+  return token
+end
+return create(KEYS[1], ARGV[2], ARGV[1], 1) or token

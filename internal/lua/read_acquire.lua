@@ -1,0 +1,33 @@
+-- Takes the read lock if nobody but the same owner holds the write lock; asked again by the field that holds it, it
+-- counts nothing.
+--
+-- KEYS[1] lock       hash: mode -> read or write, holder -> count
+-- KEYS[2] hold       a string that lives as long as this hold
+-- KEYS[3] abandoned  hash: number -> 1
+-- ARGV[1] holder
+-- ARGV[2] lease      ms
+-- ARGV[3] number     of the holder
+-- ARGV[6] writer     the field by which the same owner holds the write lock; empty: it does not
+-- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
+
+if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+  return -1
+end
+
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[6]) == 1)
+  or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  redis.call('SET', KEYS[2], 1, 'PX', math.max(redis.call('PTTL', KEYS[2]), tonumber(ARGV[2])))
+  if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+    redis.call('HSET', KEYS[1], ARGV[1], 1)
+  end
+  extend(KEYS[1], ARGV[2])
+  return 0
+end
+
+-- A key that is no read-write lock is somebody's all the same.
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return refused(KEYS[1], ARGV[2])
+end
+redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
+return create(KEYS[1], ARGV[2], 'mode', 'read', ARGV[1], 1) or 0

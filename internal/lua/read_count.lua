@@ -1,0 +1,17 @@
+-- Shows how many entries a reader has open, after a re-entry or a partial release. Never creates the holder: a hold that
+-- was lost stays lost.
+--
+-- KEYS[1] lock    hash: mode -> read or write, holder -> count
+-- KEYS[2] hold    a string that lives as long as this hold
+-- ARGV[1] holder
+-- ARGV[2] lease   ms that must remain; the present lease is never shortened
+-- ARGV[5] count
+-- returns 1, or 0 when the hold is gone
+
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 0 then
+  return 0
+end
+extend(KEYS[2], ARGV[2])
+extend(KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
+return 1

@@ -1,0 +1,12 @@
+-- Frees the lock from all of its readers, and announces it. A writer's lock is left alone.
+--
+-- KEYS[1] lock     hash: mode -> read or write, holder -> count
+-- ARGV[4] channel
+-- returns 1 when freed, 0 when nobody reads
+
+if redis.call('HGET', KEYS[1], 'mode') ~= 'read' then
+  return 0
+end
+redis.call('DEL', KEYS[1])
+redis.pcall('PUBLISH', ARGV[4], '0')
+return 1

@@ -1,0 +1,30 @@
+-- Renews a batch of read holds, each for exactly the holder given with it.
+--
+-- KEYS[2i-1] lock    hash: mode -> read or write, holder -> count
+-- KEYS[2i]   hold    a string that lives as long as this hold
+-- ARGV[1]    lease   ms; a longer one is left as it is
+-- ARGV[i+1]  holder  of KEYS[2i-1]
+-- returns for each lock 1 when renewed, 0 when that hold is gone
+
+local renewed = {}
+for i = 1, #KEYS / 2 do
+  local lock, hold = KEYS[2 * i - 1], KEYS[2 * i]
+  local held = redis.pcall('HEXISTS', lock, ARGV[i + 1])
+  if type(held) == 'table' then
+    -- A key that became something else is a lost lock; the rest of the batch must not suffer for it.
+    if not string.find(held.err, 'WRONGTYPE', 1, true) then
+      return held
+    end
+    held = 0
+  end
+  -- A hold whose key is gone is over, though others keep the lock.
+  if held == 1 and redis.call('EXISTS', hold) == 0 then
+    held = 0
+  end
+  if held == 1 then
+    extend(hold, ARGV[1])
+    extend(lock, ARGV[1])
+  end
+  renewed[i] = held
+end
+return renewed

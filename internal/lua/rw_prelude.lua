@@ -1,0 +1,14 @@
+-- How long the longest read hold of a lock still runs, in ms; 0 when there is none. A hold whose key is gone is over,
+-- though its field is still there. Redisson has a key for each entry of a holder, rlock one for all of them.
+local function longest(lock)
+  local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+  local most, fields = 0, redis.call('HGETALL', lock)
+  for i = 1, #fields, 2 do
+    if fields[i] ~= 'mode' then
+      for entry = 1, tonumber(fields[i + 1]) or 0 do
+        most = math.max(most, redis.call('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry))
+      end
+    end
+  end
+  return most
+end

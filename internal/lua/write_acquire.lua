@@ -1,0 +1,23 @@
+-- Takes the write lock if nobody holds it or reads; asked again by the field that holds it, it answers the same and
+-- counts nothing.
+--
+-- KEYS[1] lock       hash: mode -> read or write, holder -> count
+-- KEYS[2] abandoned  hash: number -> 1
+-- ARGV[1] holder
+-- ARGV[2] lease      ms
+-- ARGV[3] number     of the holder
+-- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
+
+if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
+  return -1
+end
+
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  extend(KEYS[1], ARGV[2])
+  return 0
+end
+
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return create(KEYS[1], ARGV[2], 'mode', 'write', ARGV[1], 1) or 0
+end
+return refused(KEYS[1], ARGV[2])

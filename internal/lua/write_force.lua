@@ -1,0 +1,12 @@
+-- Frees the lock from its writer, and from what the same owner reads, and announces it. Readers are left alone.
+--
+-- KEYS[1] lock     hash: mode -> read or write, holder -> count
+-- ARGV[4] channel
+-- returns 1 when freed, 0 when nobody writes
+
+if redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
+  return 0
+end
+redis.call('DEL', KEYS[1])
+redis.pcall('PUBLISH', ARGV[4], '1')
+return 1
