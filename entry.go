@@ -18,6 +18,7 @@ type entry struct {
 	why     error                   // it is over; nil: it is not
 	over    chan struct{}           // made when it is asked for, closed when why is set
 	cancel  context.CancelCauseFunc // told why, if somebody asked for that
+	watched bool                    // the holder will be told
 }
 
 var _ holding = (*entry)(nil)
@@ -47,7 +48,7 @@ func (e *entry) Done() <-chan struct{} {
 		if e.why != nil {
 			return closedChan
 		}
-		e.over = make(chan struct{})
+		e.over, e.watched = make(chan struct{}), true
 	}
 	return e.over
 }
@@ -75,11 +76,11 @@ func (e *entry) Unlock(ctx context.Context) error {
 	return c.unlock(ctx, e)
 }
 
-func (e *entry) notify(tell context.CancelCauseFunc) error {
+func (e *entry) notify(tell context.CancelCauseFunc, watched bool) error {
 	c := e.possession.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.cancel = tell
+	e.cancel, e.watched = tell, e.watched || watched
 	return e.why
 }
 

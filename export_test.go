@@ -78,6 +78,17 @@ func (l *Lock) Waiting() int {
 	return n
 }
 
+// Waiting counts those of this process who wait for a red lock.
+func (r *RedLock) Waiting() int {
+	l := r.group.all[0]
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	if g := l.client.gates[nameKey{l.client, l.nameKey.name, redFamily}]; g != nil {
+		return len(g.queue)
+	}
+	return 0
+}
+
 // Keys returns the names in Redis of the lock, what else it needs, and its abandoned numbers.
 func (l *Lock) Keys() []string {
 	keys := make([]string, len(l.keys))

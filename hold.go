@@ -32,8 +32,9 @@ type holding interface {
 	Token() uint64
 	Unlock(ctx context.Context) error
 
-	// notify has the end of the hold reported to one function. It returns why the hold is over, if it is already.
-	notify(tell context.CancelCauseFunc) error
+	// notify has the end of the hold reported to one function, and notes whether anybody watches it for himself. It
+	// returns why the hold is over, if it is already.
+	notify(tell context.CancelCauseFunc, watched bool) error
 	// leaked ends what nobody can unlock any more.
 	leaked()
 	// locks returns the locks that are held.
@@ -79,7 +80,7 @@ func (h *Hold) Context() context.Context {
 		ctx = context.WithValue(ctx, l.id, h) //nolint:fatcontext // one for each lock, and a group has few
 	}
 	h.ctx = ctx
-	if err := h.of.notify(cancel); err != nil {
+	if err := h.of.notify(cancel, true); err != nil {
 		cancel(err)
 	}
 	return h.ctx

@@ -1,9 +1,11 @@
 package rlock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +35,8 @@ type kindOf struct {
 	make  func(*rlock.Client, string) locker
 	rival func(*rlock.Client, string) locker // excludes it; nil: another of the same
 	skips map[string]string                  // claims that it does not make, and why
+	// groups tells that it is made of several names.
+	groups bool
 }
 
 func single(newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock) func(*rlock.Client, string) locker {
@@ -57,6 +61,110 @@ var kinds = map[string]kindOf{
 		"waiters of one process are served in order of arrival": readersShare,
 		"a late unlock on a shared handle is told":              readersShare,
 	}},
+	"multi": {make: newMultiLock, groups: true, skips: map[string]string{
+		"questions without an owner are about the handle": "a group answers no questions",
+	}},
+	"red": {make: newRedLock, groups: true, skips: map[string]string{
+		"questions without an owner are about the handle": "a group answers no questions",
+		"one of a thousand TryLocks gets it":              "votes may split, and nobody gets it",
+		"the holder is told of a force unlock":            "one member after the other is forced, and heals meanwhile",
+	}},
+}
+
+// grouped is a group of locks, with questions that its members answer: what most of them say.
+type grouped struct {
+	rlock.Locker
+	members []*rlock.Lock
+	most    int
+}
+
+func newGroup(c *rlock.Client, name string, n, most int) grouped {
+	g := grouped{most: most}
+	for i := range n {
+		g.members = append(g.members, c.NewLock(fmt.Sprintf("%s:%d", name, i+1)))
+	}
+	return g
+}
+
+func (g grouped) lockers() (all []rlock.Locker) {
+	for _, m := range g.members {
+		all = append(all, m)
+	}
+	return all
+}
+
+func newMultiLock(c *rlock.Client, name string) locker {
+	g := newGroup(c, name, 2, 2)
+	g.Locker = rlock.NewMultiLock(g.lockers()...)
+	return g
+}
+
+func newRedLock(c *rlock.Client, name string) locker {
+	g := newGroup(c, name, 3, 2)
+	g.Locker = rlock.NewRedLock(g.lockers()...)
+	return g
+}
+
+// agreed asks all members, and returns the greatest answer that enough of them reach.
+func agreed[T cmp.Ordered](g grouped, ask func(*rlock.Lock) (T, error)) (answer T, err error) {
+	var answers []T
+	for _, m := range g.members {
+		a, err := ask(m)
+		if err != nil {
+			return answer, err
+		}
+		answers = append(answers, a)
+	}
+	slices.Sort(answers)
+	return answers[len(answers)-g.most], nil
+}
+
+func (g grouped) IsLocked(ctx context.Context) (bool, error) {
+	n, err := agreed(g, func(l *rlock.Lock) (int, error) {
+		locked, err := l.IsLocked(ctx)
+		if locked {
+			return 1, err
+		}
+		return 0, err
+	})
+	return n == 1, err
+}
+
+func (g grouped) ForceUnlock(ctx context.Context) (bool, error) {
+	n, err := agreed(g, func(l *rlock.Lock) (int, error) {
+		freed, err := l.ForceUnlock(ctx)
+		if freed {
+			return 1, err
+		}
+		return 0, err
+	})
+	return n == 1, err
+}
+
+func (g grouped) HoldCount(ctx context.Context) (int, error) {
+	return agreed(g, func(l *rlock.Lock) (int, error) { return l.HoldCount(ctx) })
+}
+
+func (g grouped) TTL(ctx context.Context) (time.Duration, error) {
+	return agreed(g, func(l *rlock.Lock) (time.Duration, error) { return l.TTL(ctx) })
+}
+
+func (g grouped) Waiting() int {
+	if red, ok := g.Locker.(*rlock.RedLock); ok {
+		return red.Waiting()
+	}
+	n := 0
+	for _, m := range g.members {
+		n += m.Waiting()
+	}
+	return n
+}
+
+func (g grouped) Keys() (all []string) {
+	for _, m := range g.members {
+		all = append(all, m.Keys()...)
+	}
+	return all
 }
 
 const readersShare = "readers let each other in"
@@ -102,9 +210,12 @@ func (f *fixture) lock(opts ...rlock.Option) locker { return f.newLock(f.client(
 func (f *fixture) rival(opts ...rlock.Option) locker { return f.newRival(f.client(opts...), f.name) }
 
 // conform runs every claim for every kind of lock.
-func conform(t *testing.T, rdb redis.UniversalClient) {
+func conform(t *testing.T, rdb redis.UniversalClient, groups bool) {
 	t.Helper()
 	for name, kind := range kinds {
+		if kind.groups && !groups {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range conformance {
@@ -125,7 +236,7 @@ func TestConformance(t *testing.T) {
 	for server, start := range servers {
 		t.Run(server, func(t *testing.T) {
 			t.Parallel()
-			conform(t, start(t))
+			conform(t, start(t), true)
 		})
 	}
 }
@@ -752,7 +863,9 @@ func doReportsLoss(f *fixture) {
 	boom := errors.New("boom")
 	for _, result := range []error{nil, boom} {
 		err := lock.Do(f.Context(), func(ctx context.Context) error {
-			require.NoError(f, f.rdb.Del(f.Context(), lock.Keys()[0]).Err())
+			for _, key := range lock.Keys() {
+				require.NoError(f, f.rdb.Del(f.Context(), key).Err())
+			}
 			<-ctx.Done()
 			require.ErrorIs(f, context.Cause(ctx), rlock.ErrLost)
 			return result

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
@@ -11,6 +12,8 @@ type owner struct {
 	// lost has the possessions that this owner lost and has not unlocked yet. They live as long as whoever holds the
 	// owner's context, and need no place in the client.
 	lost map[lockKey]*possession // guarded by mu
+	// groups has what this owner locked through groups of locks and has not unlocked yet, in that order.
+	groups []*groupEntry // guarded by mu
 }
 
 type ownerKey struct{}
@@ -68,4 +71,29 @@ func (o *owner) lostOf(key lockKey) *possession {
 // hasLost tells whether there is such a possession of any side of a name.
 func (o *owner) hasLost(id nameKey) bool {
 	return o.lostOf(lockKey{id, mainSide}) != nil || o.lostOf(lockKey{id, readSide}) != nil
+}
+
+// rememberGroup keeps what was locked through a group for its unlock.
+func (o *owner) rememberGroup(e *groupEntry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.groups = append(o.groups, e)
+}
+
+func (o *owner) forgetGroup(e *groupEntry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.groups = without(o.groups, e)
+}
+
+// latestGroup returns what this owner locked last through any handle on the same group, or nil.
+func (o *owner) latestGroup(g *group) *groupEntry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range slices.Backward(o.groups) {
+		if e.group.same(g) {
+			return e
+		}
+	}
+	return nil
 }

@@ -263,7 +263,7 @@ func (p *possession) dispose(release bool) {
 func (p *possession) endAll(ends *endings, why string) {
 	watched, told := false, len(*ends)
 	for _, e := range slices.Concat(p.entries, p.leaked) {
-		watched = watched || e.over != nil || e.cancel != nil
+		watched = watched || e.watched
 		ends.add(e, fmt.Errorf("%w: %s: %s", ErrLost, quote(e.lock.name), why))
 	}
 	// The end of a lease is what Lease asked for; any other loss somebody should hear of before the unlock.

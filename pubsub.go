@@ -75,7 +75,12 @@ func newPubSub(c *Client) *pubsub {
 
 // listen starts to listen on a channel. If it is subscribed already, the listener is woken at once.
 func (ps *pubsub) listen(channel string) *listener {
-	l := &listener{pubsub: ps, channel: channel, wake: make(chan struct{}, 1)}
+	return ps.listenWith(channel, make(chan struct{}, 1))
+}
+
+// listenWith is listen with a wake, of one token, that several listeners may share.
+func (ps *pubsub) listenWith(channel string, wake chan struct{}) *listener {
+	l := &listener{pubsub: ps, channel: channel, wake: wake}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	s := ps.channels[channel]

@@ -40,7 +40,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 
 func clusterConformance(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	conform(t, rdb)
+	conform(t, rdb, false)
 }
 
 func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {

@@ -123,6 +123,24 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 	return nil
 }
 
+// background runs a job on a worker that Close waits for; in place once nobody would wait any more.
+func (c *Client) background(job func()) {
+	c.mu.Lock()
+	inPlace := c.retired()
+	if !inPlace {
+		c.active++
+	}
+	c.mu.Unlock()
+	if inPlace {
+		job()
+		return
+	}
+	c.workers.run(func() {
+		defer c.end()
+		job()
+	})
+}
+
 // place is one of the connections that are not for renewals alone; it must be given back.
 type place chan struct{}
 

@@ -1,0 +1,396 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RedLock is one lock on several independent Redis masters: it is held while a majority of them says so, and so outlives
+// the failure of the others. It is made by [NewRedLock], holds nothing by itself, and is safe for concurrent use.
+//
+// It follows the Redlock algorithm. All members are asked side by side, each for a short time (a thirtieth of the lease,
+// 50 ms at least), and the lock is acquired when a majority has granted it and its leases still run; else it is released
+// everywhere, also where no answer came. [Hold.Deadline] is the moment until which a majority is guaranteed. Without
+// [Lease] every member is renewed, and members that were not acquired, or lost the lock because they were restarted, are
+// asked again every third of a lease; but once the majority was lost, the hold is lost for good.
+type RedLock struct {
+	group *group
+}
+
+var _ Locker = (*RedLock)(nil)
+
+// NewRedLock returns a handle on the majority of the locks, each of which must be on a Redis of its own that shares
+// nothing with the others, no replication either; an odd number of them is best. It ports RedissonRedLock. It does not
+// fail: no lock, a nil one, or the same one twice, is reported by the first verb, with [ErrInvalidOption].
+func NewRedLock(locks ...Locker) *RedLock {
+	g := newGroup("red lock", slices.Clone(locks))
+	g.need = len(locks)/2 + 1
+	seen := make(map[lockKey]bool)
+	for _, l := range g.all {
+		if seen[l.key()] {
+			g.err = fmt.Errorf("%w: a red lock has the lock %s twice, which would count twice", ErrInvalidOption, quote(l.name))
+		}
+		seen[l.key()] = true
+	}
+	g.take = (*groupRequest).takeMajority
+	return &RedLock{g}
+}
+
+// QuorumError tells of an acquisition or a release of a [RedLock] for which too few members could be had. It matches,
+// with [errors.Is], what the errors of its members match.
+type QuorumError struct {
+	Need   int     // how many members are needed
+	Errors []error // of each member, in the order in which they were given; nil: it is none of those that failed
+}
+
+// Error names each member that failed, and why.
+func (e *QuorumError) Error() string {
+	var failed []string
+	for _, err := range e.Errors {
+		if err != nil {
+			failed = append(failed, err.Error())
+		}
+	}
+	return fmt.Sprintf("rlock: %d of %d members failed, %d are needed: %s",
+		len(failed), len(e.Errors), e.Need, strings.Join(failed, "; "))
+}
+
+// Unwrap returns the errors of the members that failed.
+func (e *QuorumError) Unwrap() []error {
+	return slices.DeleteFunc(slices.Clone(e.Errors), func(err error) bool { return err == nil })
+}
+
+// takeMajority takes a majority of the members, and tries until it has one.
+func (r *groupRequest) takeMajority() (*groupEntry, error) {
+	wakes := newWakes()
+	defer wakes.close()
+	if leave, err := r.queue(); err != nil {
+		return nil, err
+	} else if leave != nil {
+		defer leave()
+	}
+	var last error // of the round before
+	for round := 1; ; round++ {
+		e := r.newEntry()
+		err := r.poll(e, round, last)
+		if err == nil {
+			e.keep()
+			return e, nil
+		}
+		released := e.giveUp(r.ctx)
+		if r.single() || !r.mends(e) {
+			return nil, errors.Join(err, released)
+		}
+		wakes.listen(e)
+		r.rest(backoff(round, time.Second), wakes.wake)
+		if r.ctx.Err() != nil || r.limited && r.left() == 0 {
+			return nil, r.ended(err)
+		}
+		last = err
+		r.rest(rand.N(5*time.Millisecond), nil) // a release is announced by one member after the other
+	}
+}
+
+// queue waits until no other request of this process for the same red lock comes first. An owner that holds a member
+// already does not queue behind those who wait for it.
+func (r *groupRequest) queue() (leave func(), err error) {
+	l := r.group.all[0]
+	if r.single() || r.holdsAny() {
+		return nil, nil
+	}
+	c := l.client
+	w := c.enter(nameKey{c, l.nameKey.name, redFamily})
+	leave = func() { c.leave(w) }
+	if w.head == nil {
+		return leave, nil
+	}
+	var over <-chan time.Time
+	if r.limited {
+		timer := time.NewTimer(r.left())
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-w.head:
+		return leave, nil
+	case <-over:
+		err = errRefused
+	case <-r.ctx.Done():
+		err = fmt.Errorf("%w: %w", ErrNotAcquired, endOf(r.ctx))
+	case <-c.done:
+		err = ErrClosed
+	}
+	leave()
+	return nil, err
+}
+
+// holdsAny tells whether the owner holds a member.
+func (r *groupRequest) holdsAny() bool {
+	return slices.ContainsFunc(r.group.all, func(l *Lock) bool {
+		o := l.ownerIn(r.ctx)
+		if o == nil {
+			o = r.owner
+		}
+		l.client.mu.Lock()
+		defer l.client.mu.Unlock()
+		return l.client.possessions[possessionKey{l.key(), o}].usable()
+	})
+}
+
+// poll asks all members, and returns when a majority has granted the lock, or can no longer. When it is interrupted, the
+// error is that of the round before.
+func (r *groupRequest) poll(e *groupEntry, round int, last error) error {
+	for i := range r.group.members {
+		e.ask(i, r.ctx, r.lease)
+	}
+	var over <-chan time.Time // the first round is made to its end, however short the wait
+	if r.limited && round > 1 {
+		timer := time.NewTimer(r.left())
+		defer timer.Stop()
+		over = timer.C
+	}
+	for {
+		if done, err := e.standing(); done {
+			return err
+		}
+		select {
+		case <-e.changed:
+		case <-over:
+			return r.ended(last)
+		case <-r.ctx.Done():
+			return r.ended(last)
+		}
+	}
+}
+
+// ended returns the error of a request whose wait is over, or whose context has ended, for what the members said last.
+func (r *groupRequest) ended(last error) error {
+	switch {
+	case r.ctx.Err() == nil && last == nil:
+		return fmt.Errorf("rlock: %w", errNoAnswer)
+	case r.ctx.Err() == nil:
+		return last
+	case last == nil, errors.Is(last, ErrNotAcquired):
+		return fmt.Errorf("%w: %w", ErrNotAcquired, endOf(r.ctx))
+	}
+	return fmt.Errorf("%w (%w)", last, endOf(r.ctx))
+}
+
+// standing tells whether the request is decided: held by a majority, or, with an error, no longer possible.
+func (e *groupEntry) standing() (done bool, err error) {
+	if e.begin() {
+		return true, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.group
+	held, open, refused := 0, 0, 0
+	for i, err := range e.errs {
+		switch {
+		case e.members[i] != nil && e.members[i].Err() == nil:
+			held++
+		case e.asked[i]:
+			open++
+		case errors.Is(err, errRefused):
+			refused++
+		}
+	}
+	if held+open >= g.need {
+		return false, nil
+	}
+	if !slices.ContainsFunc(e.errs, func(err error) bool { return err != nil }) {
+		return true, fmt.Errorf("rlock: %w", errLate) // what was granted has run out
+	}
+	quorum := &QuorumError{Need: g.need, Errors: g.named(e.errs)}
+	if refused > len(g.members)-g.need {
+		return true, fmt.Errorf("%w: %w", errRefused, quorum) // whatever the others may say
+	}
+	// Redis could not say, and that is never "refused".
+	for i, err := range quorum.Errors {
+		if errors.Is(err, ErrNotAcquired) {
+			quorum.Errors[i] = fmt.Errorf("member %d (%s): %w", i+1, nameOf(g.members[i]), errTaken)
+		}
+	}
+	return true, quorum
+}
+
+// errTaken stands for a refusal in an error that must not match ErrNotAcquired.
+var errTaken = errors.New("held by another owner")
+
+// mends tells whether waiting may help: enough members may yet be had.
+func (r *groupRequest) mends(e *groupEntry) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	hopeless := 0
+	for i, err := range e.errs {
+		c := r.group.members[i].leaves()[0].client
+		if err != nil && !errors.Is(err, ErrNotAcquired) && (sentinel(err) || !c.transient(err)) {
+			hopeless++
+		}
+	}
+	return hopeless <= len(e.errs)-r.group.need
+}
+
+// ask asks a member for the lock, without waiting for the answer.
+func (e *groupEntry) ask(i int, values context.Context, lease time.Duration) { //nolint:revive // values only lends them
+	m := e.group.members[i]
+	c := m.leaves()[0].client
+	var opts []AcquireOption
+	patience := c.watchdogTimeout
+	if lease > 0 {
+		opts, patience = []AcquireOption{Lease(lease)}, lease
+	}
+	patience = min(max(patience/30, 50*time.Millisecond), c.commandTimeout)
+	e.mu.Lock()
+	e.asked[i] = true
+	e.mu.Unlock()
+	c.background(func() {
+		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(values), patience, errNoAnswer)
+		defer cancel()
+		h, err := m.take(ctx, acquisition{op: "acquire", byHold: true, try: true, group: e.owner}, opts)
+		if err == nil && !e.add(i, h) {
+			err = h.Unlock(context.WithoutCancel(values)) // nobody wants it any more
+		}
+		if errors.Is(err, ErrNotAcquired) && !errors.Is(err, errRefused) {
+			err = errNoAnswer
+		}
+		e.mu.Lock()
+		e.asked[i], e.errs[i] = false, err
+		e.mu.Unlock()
+		select {
+		case e.changed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// keep has the members that are not held asked again, now and then, for as long as the entry is held.
+func (e *groupEntry) keep() {
+	if !e.renewed {
+		return
+	}
+	pause := time.Duration(0)
+	for _, l := range e.group.all {
+		if d := l.client.watchdogTimeout / 3; pause == 0 || d < pause {
+			pause = d
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.why == nil {
+		e.timer = time.AfterFunc(pause, func() { e.heal(pause) })
+	}
+}
+
+// heal asks again for the members that are not held. A member that lost the lock gets a new holder: what it said before
+// counts no more.
+func (e *groupEntry) heal(pause time.Duration) {
+	var missing []int
+	e.mu.Lock()
+	tell := e.look()
+	if e.why == nil {
+		for i, h := range e.members {
+			if !e.asked[i] && (h == nil || h.Err() != nil) {
+				missing = append(missing, i)
+				e.asked[i] = true
+			}
+		}
+		e.timer.Reset(pause)
+	}
+	e.mu.Unlock()
+	tell()
+	for _, i := range missing {
+		e.mu.Lock()
+		gone := e.members[i]
+		e.members[i] = nil
+		e.mu.Unlock()
+		if gone == nil {
+			e.ask(i, context.Background(), 0)
+			continue
+		}
+		gone.locks()[0].client.background(func() {
+			_ = gone.Unlock(context.Background()) // its owner has to hear of the loss before it asks anew
+			e.ask(i, context.Background(), 0)
+		})
+	}
+}
+
+// wakes listens on the channels of members that were refused.
+type wakes struct {
+	wake chan struct{}
+	on   map[*Lock]*listener
+}
+
+func newWakes() *wakes { return &wakes{wake: make(chan struct{}, 1), on: make(map[*Lock]*listener)} }
+
+func (w *wakes) listen(e *groupEntry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, m := range e.group.members {
+		l := m.leaves()[0]
+		if errors.Is(e.errs[i], errRefused) && l.channel != "" && !l.kind.queues && w.on[l] == nil {
+			w.on[l] = l.client.pubsub.listenWith(l.channel, w.wake)
+		}
+	}
+}
+
+func (w *wakes) close() {
+	for _, l := range w.on {
+		l.close()
+	}
+}
+
+func (r *RedLock) of() *group {
+	if r == nil {
+		return nil
+	}
+	return r.group
+}
+
+// Lock is [Lock.Lock] for a majority of the members: it waits until the context's owner holds one. After an error nothing
+// is held, and what was or may yet be granted is released. Errors are those of [Lock.Lock], with a [*QuorumError] that
+// names the members; members that could not be asked make it no [ErrNotAcquired] unless enough others refused.
+//
+// When neither an owner nor a hold of a member is in ctx, all members are asked for one owner that is made for it.
+func (r *RedLock) Lock(ctx context.Context, opts ...AcquireOption) error {
+	return r.of().lock(ctx, opts)
+}
+
+// TryLock is [RedLock.Lock] with a [Wait] of 0 unless another is given. It returns false and nil when so many members are
+// held by another owner that there is no majority.
+func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
+	return r.of().tryLock(ctx, opts)
+}
+
+// Unlock settles one Lock or TryLock, as [Lock.Unlock] does. It unlocks all members, and returns nil when a majority was
+// unlocked, and else a [*QuorumError].
+func (r *RedLock) Unlock(ctx context.Context) error { return r.of().unlock(ctx) }
+
+// Do is [Lock.Do] for a majority of the members.
+func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
+	return do(ctx, r, fn, opts)
+}
+
+// Acquire is [RedLock.Lock], and returns the acquisition as a value. Its context re-enters every member.
+func (r *RedLock) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return takeHold(ctx, r, acquisition{op: "acquire", byHold: true}, opts)
+}
+
+// TryAcquire is [RedLock.Acquire] with a [Wait] of 0 unless another is given. When so many members are held by another
+// owner that there is no majority the error is [ErrNotAcquired].
+func (r *RedLock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return takeHold(ctx, r, acquisition{op: "try acquire", byHold: true, try: true}, opts)
+}
+
+func (r *RedLock) take(ctx context.Context, a acquisition, opts []AcquireOption) (holding, error) {
+	return r.of().takeOne(ctx, a, opts)
+}
+
+func (r *RedLock) leaves() []*Lock { return r.of().leaves() }
+
+func (r *RedLock) warn(message string, err error) { r.of().warn(message, err) }
