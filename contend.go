@@ -150,7 +150,7 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 		}
 		defer taken.free()
 		script := l.kind.acquire
-		reply, failed = c.runNumber(ctx, script, script.withAbandoned(p.keys), p.field, millis(lease), p.number, l.sent, wait, writer)
+		reply, failed = c.take(ctx, script, script.withAbandoned(p.keys), p.field, millis(lease), p.number, l.sent, wait, writer)
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:
@@ -163,6 +163,9 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	case errors.Is(failed, errNotSent) && (r.waiting.Err() != nil || c.isClosed()):
 		return nil, 0, errEnded
 	case failed != nil:
+		if granted(reply) {
+			r.orphaned(p)
+		}
 		return nil, r.backoff(), r.failed(p, failed)
 	}
 	if !granted(reply) {
@@ -194,6 +197,12 @@ func (r *request) failed(p *possession, err error) error {
 		return r.lock.wrap(err, r.op)
 	}
 	return nil
+}
+
+func (r *request) orphaned(p *possession) {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	p.orphan = true
 }
 
 func (r *request) unanswered(p *possession) {

@@ -37,6 +37,10 @@ var (
 	// itself. It has to unlock the read lock first.
 	ErrUpgrade = errors.New("rlock: this owner holds the read lock, which cannot become a write lock")
 
+	// ErrNotReplicated is returned by an acquisition that fewer replicas acknowledged than [WithReplicaAcks] asks for, or
+	// whose server has no WAIT. The lock was released.
+	ErrNotReplicated = errors.New("rlock: not acknowledged by enough replicas")
+
 	// ErrClosed is returned by every verb but the unlocks once the [Client] is closed.
 	ErrClosed = errors.New("rlock: client is closed")
 
@@ -50,7 +54,9 @@ var (
 
 // sentinel tells whether err begins with the name of the package: it is one of those above.
 func sentinel(err error) bool {
-	for _, known := range []error{ErrNotAcquired, ErrNotHeld, ErrReentered, ErrUpgrade, ErrClosed, ErrInvalidName, ErrInvalidOption} {
+	for _, known := range []error{
+		ErrNotAcquired, ErrNotHeld, ErrReentered, ErrUpgrade, ErrNotReplicated, ErrClosed, ErrInvalidName, ErrInvalidOption,
+	} {
 		if errors.Is(err, known) {
 			return true
 		}
@@ -106,6 +112,9 @@ func replied(err error) bool {
 
 // transient tells whether the same command may succeed when it is sent again.
 func (c *Client) transient(err error) bool {
+	if errors.Is(err, ErrNotReplicated) {
+		return false
+	}
 	if !replied(err) {
 		return !errors.Is(err, redis.ErrClosed) && !errors.Is(err, errReply)
 	}
@@ -122,7 +131,7 @@ func (c *Client) transient(err error) bool {
 
 // unanswered tells whether a command that failed with err may have been executed, or may yet be.
 func unanswered(err error) bool {
-	if err == nil || replied(err) || errors.Is(err, redis.ErrClosed) ||
+	if err == nil || replied(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrNotReplicated) ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errNotSent) {
 		return false
 	}

@@ -266,14 +266,7 @@ func (e *groupEntry) release(ctx context.Context) error {
 	e.mu.Lock()
 	members, errs, why := slices.Clone(e.members), slices.Clone(e.errs), e.why
 	e.mu.Unlock()
-	unlockAll(ctx, members, errs)
-	released := 0
-	for i, h := range members {
-		if h != nil && errs[i] == nil {
-			released++
-		}
-	}
-	if released >= g.need {
+	if g.unlockAll(ctx, members, errs) >= g.need {
 		return nil
 	}
 	err := g.failure(errs)
@@ -283,23 +276,42 @@ func (e *groupEntry) release(ctx context.Context) error {
 	return g.wrap(err, "unlock")
 }
 
-// unlockAll unlocks members side by side, and notes their errors. The first one comes last, for it is the one that others
-// who want them all wait for.
-func unlockAll(ctx context.Context, members []holding, errs []error) {
-	var others sync.WaitGroup
-	for i, h := range members {
-		if i > 0 && h != nil {
-			others.Add(1)
-			h.locks()[0].client.background(func() {
-				defer others.Done()
-				errs[i] = h.Unlock(ctx)
-			})
+// unlockAll unlocks members, and notes their errors. It returns how many it has released when they are enough to let go
+// of the group; the others go on by themselves.
+func (g *group) unlockAll(ctx context.Context, members []holding, errs []error) (released int) {
+	type result struct {
+		member int
+		err    error
+	}
+	results := make(chan result, len(members))
+	running := 0
+	unlock := func(i int) {
+		if h := members[i]; h != nil {
+			running++
+			h.locks()[0].client.background(func() { results <- result{i, h.Unlock(ctx)} })
 		}
 	}
-	others.Wait()
-	if members[0] != nil {
-		errs[0] = members[0].Unlock(ctx)
+	collect := func(enough int) {
+		for running > 0 && released < enough {
+			r := <-results
+			running--
+			if errs[r.member] = r.err; r.err == nil {
+				released++
+			}
+		}
 	}
+	all := g.need == len(members)
+	for i := range members {
+		if i > 0 || !all {
+			unlock(i)
+		}
+	}
+	if all { // the first one comes last: it is the one that others wait for
+		collect(len(members))
+		unlock(0)
+	}
+	collect(g.need)
+	return released
 }
 
 // failure makes one error of those of the members.
@@ -331,7 +343,7 @@ func (e *groupEntry) giveUp(ctx context.Context) error {
 	unlocked := make(chan error, 1)
 	e.group.all[0].client.background(func() {
 		errs := make([]error, len(members))
-		unlockAll(context.WithoutCancel(ctx), members, errs)
+		e.group.unlockAll(context.WithoutCancel(ctx), members, errs)
 		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrNotHeld) }) // it ran out meanwhile
 		unlocked <- errors.Join(errs...)
 	})

@@ -126,6 +126,11 @@ func (c *Client) runNumber(ctx context.Context, s *script, keys []any, args ...a
 	if err != nil {
 		return -1, err
 	}
+	return number(cmd)
+}
+
+// number returns the number that is an answer, or -1 with an error.
+func number(cmd *redis.Cmd) (int64, error) {
 	n, ok := cmd.Val().(int64)
 	if !ok {
 		return -1, fmt.Errorf("%w: %T for a number", errReply, cmd.Val())

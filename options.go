@@ -32,6 +32,8 @@ type settings struct {
 	maxHold         time.Duration
 	fairWait        time.Duration
 	batchSize       int
+	acks            int // 0: none
+	ackTimeout      time.Duration
 	mapName         func(string) string
 	ownLogger       *slog.Logger
 }
@@ -52,6 +54,10 @@ func newSettings(opts []Option) (*settings, error) {
 		if err := opt(s); err != nil {
 			return nil, err
 		}
+	}
+	if s.ackTimeout >= s.commandTimeout {
+		return nil, fmt.Errorf("%w: replicas get %v to acknowledge, which is not within the command timeout of %v",
+			ErrInvalidOption, s.ackTimeout, s.commandTimeout)
 	}
 	return s, nil
 }
@@ -110,6 +116,25 @@ func WithRenewalBatchSize(n int) Option {
 		s.batchSize = n
 		return nil
 	}
+}
+
+// WithReplicaAcks has an acquisition wait, for timeout at most, until n replicas have acknowledged it; when fewer do it is
+// released, and fails with [ErrNotReplicated]. So a failover to one of them does not lose the lock. It ports
+// checkLockSyncedSlaves and slavesSyncTimeout, but counts. Re-entries and renewals do not wait: a replica that has the
+// holder gets them later, and a failover may cost a part of the lease. The timeout is from 1 ms to less than the command
+// timeout. The default is 0 replicas: do not wait.
+func WithReplicaAcks(n int, timeout time.Duration) Option {
+	if n < 0 || n > 1000 {
+		return func(*settings) error {
+			return fmt.Errorf("%w: %d replicas cannot acknowledge", ErrInvalidOption, n)
+		}
+	}
+	if n == 0 {
+		return func(s *settings) error { s.acks, s.ackTimeout = 0, 0; return nil }
+	}
+	return durationOption("time for replicas to acknowledge", timeout, time.Millisecond, func(s *settings) {
+		s.acks, s.ackTimeout = n, timeout
+	})
 }
 
 // WithNameMapper sets the function that makes the name in Redis of a lock's name, as Redisson's nameMapper does. It is

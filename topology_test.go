@@ -32,6 +32,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"a command is sent once", clusterOnce},
 		{"a node that hangs harms no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
+		{"replicas acknowledge, wherever the slot is", clusterAcks},
 		{"a master that dies", clusterDyingMaster},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster, rdb) })

@@ -1,0 +1,106 @@
+package rlock_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+	rdb := master.Client(t)
+	eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	client := newClient(t, rdb, rlock.WithReplicaAcks(1, time.Second))
+	makers := map[string]func(string, ...rlock.LockOption) *rlock.Lock{
+		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
+	}
+	for kind, newLock := range makers {
+		lock := newLock(newName())
+		hold, err := lock.Acquire(t.Context())
+		require.NoError(t, err, kind)
+		require.NotEmpty(t, holders(t, replica.Client(t), lock.Name()), "a replica has it when it is acquired")
+		require.False(t, second2(newLock(lock.Name()).TryLock(t.Context())), "a refusal waits for nobody")
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+
+	for kind, newLock := range makers {
+		hung := newLock(newName())
+		replica.Pause()
+		slow := newClient(t, rdb, rlock.WithReplicaAcks(1, 50*time.Millisecond))
+		_, err := slow.NewLock(hung.Name()).TryAcquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotReplicated, kind)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		require.ErrorContains(t, err, "0 of 1 replicas")
+		require.ErrorIs(t, slow.NewLock(hung.Name()).Lock(t.Context()), rlock.ErrNotReplicated, "nor does waiting mend it")
+		eventually(t, "the lock is released", func() bool { return len(holders(t, rdb, hung.Name())) == 0 })
+		replica.Resume()
+		eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+		require.NoError(t, hung.Lock(t.Context()))
+		require.NoError(t, hung.Unlock(t.Context()))
+	}
+}
+
+func TestWithoutWaitReplicasCannotAcknowledge(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", "app", "on", ">secret", "~*", "&*", "+@all", "-wait").Err())
+	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
+	lock := newClient(t, rdb, rlock.WithReplicaAcks(1, time.Second)).NewLock(newName())
+	err := lock.Lock(t.Context())
+	require.ErrorIs(t, err, rlock.ErrNotReplicated)
+	require.ErrorContains(t, err, "refuses WAIT")
+	eventually(t, "the lock is released", func() bool { return len(holders(t, admin, lock.Name())) == 0 })
+}
+
+// second2 returns a bool that came without error.
+func second2(ok bool, err error) bool {
+	if err != nil {
+		panic(err)
+	}
+	return ok
+}
+
+func TestALostAnswerOfReplicasIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, quick(), rlock.WithReplicaAcks(1, 2*time.Second))
+	redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(f.server.Port))
+	eventually(t, "the replica follows", func() bool { return f.direct.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	for how, lose := range lossy {
+		lose(f.proxy, 1, redistest.Named("wait"))
+		hold, err := f.lock.Acquire(t.Context(), rlock.Wait(aLongTime))
+		require.NoError(t, err, how)
+		require.Equal(t, "1", f.count(), how)
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.Equal(t, "0", f.count(), how)
+	}
+}
+
+// clusterAcks moves a slot behind the client's back: the node that it knows answers MOVED.
+func clusterAcks(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	rdb := cluster.Client(t)
+	client := newClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second))
+	lock := client.NewLock(newName())
+	for range 3 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		from := cluster.MasterOf(t, lock.Name())
+		to := cluster.Nodes[0]
+		if to == from {
+			to = cluster.Nodes[1]
+		}
+		id := to.Client(t).ClusterMyID(t.Context()).Val()
+		for _, node := range cluster.Nodes[:3] {
+			require.NoError(t, node.Client(t).Do(t.Context(), "cluster", "setslot", rlock.Slot(lock.Name()), "node", id).Err())
+		}
+	}
+}
