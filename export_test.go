@@ -89,6 +89,9 @@ func (r *RedLock) Waiting() int {
 	return 0
 }
 
+// Remains counts what the client of a lock still keeps.
+func (l *Lock) Remains() int { return l.client.Remains() }
+
 // Keys returns the names in Redis of the lock, what else it needs, and its abandoned numbers.
 func (l *Lock) Keys() []string {
 	keys := make([]string, len(l.keys))

@@ -75,6 +75,9 @@ func recording() (rlock.Option, *recorder) {
 	return rlock.WithLogger(slog.New(slog.NewTextHandler(r, nil))), r
 }
 
+// discard is for clients whose warnings are no concern of the test.
+var discard = slog.New(slog.DiscardHandler)
+
 func newName() string { return "test:" + uuid.NewString() }
 
 func eventually(tb testing.TB, what string, condition func() bool) {

@@ -1,0 +1,249 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// masters are three servers on their own, each behind a proxy, and a red lock over them.
+type masters struct {
+	*testing.T
+	servers [3]*redistest.Server
+	proxies [3]*redistest.Proxy
+	direct  [3]*redis.Client
+	name    string
+}
+
+func newMasters(t *testing.T) *masters {
+	t.Helper()
+	m := &masters{T: t, name: newName()}
+	for i := range m.servers {
+		m.servers[i] = redistest.Start(t)
+		m.proxies[i] = redistest.NewProxy(t, m.servers[i].Addr)
+		m.direct[i] = m.servers[i].Client(t)
+	}
+	return m
+}
+
+// lock returns a red lock, and its members, of clients of its own.
+func (m *masters) lock(opts ...rlock.Option) (*rlock.RedLock, []*rlock.Lock) {
+	m.Helper()
+	var lockers []rlock.Locker
+	var members []*rlock.Lock
+	for _, proxy := range m.proxies {
+		rdb := redistest.Open(m, &redis.Options{Addr: proxy.Addr, MaxRetries: -1, ReadTimeout: time.Second})
+		client := newClient(m, rdb, append([]rlock.Option{rlock.WithCommandTimeout(time.Second)}, opts...)...)
+		members = append(members, client.NewLock(m.name))
+		lockers = append(lockers, members[len(members)-1])
+	}
+	return rlock.NewRedLock(lockers...), members
+}
+
+// has tells on which of the servers somebody holds the lock.
+func (m *masters) has() (held [3]bool) {
+	m.Helper()
+	for i, rdb := range m.direct {
+		n, err := rdb.Exists(context.Background(), m.name).Result()
+		held[i] = err == nil && n == 1
+	}
+	return held
+}
+
+func TestARedLockOutlivesAMinority(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	rival, _ := m.lock()
+	m.servers[2].Kill()
+	var inside sync.Mutex
+	var wg sync.WaitGroup
+	for i, lock := range []*rlock.RedLock{red, rival, red, rival} {
+		wg.Go(func() {
+			for range 5 {
+				err := lock.Do(t.Context(), func(context.Context) error {
+					if !inside.TryLock() {
+						t.Error("two are inside")
+					}
+					defer inside.Unlock()
+					return nil
+				}, rlock.Wait(aLongTime))
+				if err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	_, rivals := m.lock()
+	require.NoError(t, rivals[0].Lock(t.Context()))
+	require.True(t, second2(red.TryLock(t.Context())), "one of three refuses")
+	require.NoError(t, red.Unlock(t.Context()))
+
+	m.servers[1].Kill()
+	ok, err := red.TryLock(t.Context())
+	require.False(t, ok)
+	require.Error(t, err, "one refuses, one is dead, and its say would have decided")
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	var quorum *rlock.QuorumError
+	require.ErrorAs(t, err, &quorum)
+	require.Equal(t, 2, quorum.Need)
+	require.Len(t, quorum.Errors, 3)
+	require.NoError(t, quorum.Errors[2])
+	require.ErrorContains(t, err, "member 1")
+	require.ErrorContains(t, err, "held by another owner")
+	require.ErrorContains(t, err, "member 2")
+	eventually(t, "the one that agreed is free again", func() bool { return m.has() == [3]bool{true, false, false} })
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, red.Lock(ctx), context.DeadlineExceeded)
+
+	m.servers[1].Run()
+	require.NoError(t, rivals[1].Lock(t.Context()))
+	ok, err = red.TryLock(t.Context())
+	require.NoError(t, err)
+	require.False(t, ok, "two refuse")
+	err = red.Lock(t.Context(), rlock.Wait(300*time.Millisecond))
+	require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	require.ErrorAs(t, err, &quorum)
+	ok, err = red.TryLock(t.Context(), rlock.Wait(300*time.Millisecond))
+	require.NoError(t, err)
+	require.False(t, ok)
+
+	waiting := async(func() error { return red.Lock(t.Context()) })
+	eventually(t, "it waits", func() bool { return red.Waiting() == 1 })
+	require.NoError(t, rivals[0].Unlock(t.Context()))
+	require.NoError(t, within(t, "it has a majority", waiting))
+	require.NoError(t, red.Unlock(t.Context()))
+	require.NoError(t, rivals[1].Unlock(t.Context()))
+}
+
+func TestAMemberThatAnswersTooLateDoesNotCount(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	require.NoError(t, red.Lock(t.Context()))
+	require.NoError(t, red.Unlock(t.Context()))
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+	m.servers[2].Kill()
+	held := m.proxies[1].HoldReply(1, rlock.Runs("acquire"))
+	err := second(red.TryLock(t.Context()))
+	within(t, "the member has granted it", held.Met())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	eventually(t, "who answered is released", func() bool { return m.has() == [3]bool{false, true, false} })
+	held.Release()
+	eventually(t, "and so is who answers late", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestALateMemberJoinsAHoldThatIsHeld(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	require.NoError(t, red.Lock(t.Context()))
+	require.NoError(t, red.Unlock(t.Context()))
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+	held := m.proxies[2].HoldRequest(1, rlock.Runs("acquire"))
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err, "a majority is enough")
+	within(t, "the third was asked too", held.Met())
+	held.Release()
+	eventually(t, "it joins", func() bool { return m.has() == [3]bool{true, true, true} })
+	m.servers[0].Kill()
+	require.NoError(t, hold.Unlock(t.Context()))
+	eventually(t, "all that live are released", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestARestartedMemberIsHealed(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
+	m.servers[2].Kill()
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	m.servers[2].Run()
+	eventually(t, "one that was dead joins", func() bool { return m.has() == [3]bool{true, true, true} })
+	for i := range 3 { // each in turn: in the end no member is one that was acquired first
+		m.servers[i].Kill()
+		m.servers[i].Run() // empty
+		eventually(t, "one that lost the lock gets it anew", func() bool { return m.has() == [3]bool{true, true, true} })
+		before := hold.Deadline()
+		eventually(t, "all are renewed", func() bool { return hold.Deadline().After(before) })
+		require.NoError(t, hold.Err())
+	}
+	rival, _ := m.lock()
+	require.False(t, second2(rival.TryLock(t.Context())))
+	require.NoError(t, hold.Unlock(t.Context()))
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+	require.True(t, second2(rival.TryLock(t.Context())))
+	require.NoError(t, rival.Unlock(t.Context()))
+}
+
+func TestARedLockIsLostWithItsMajorityForGood(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, members := m.lock(rlock.WithWatchdogTimeout(time.Second), rlock.WithLogger(discard))
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	ctx := hold.Context()
+	m.servers[0].Kill()
+	m.servers[1].Kill()
+	within(t, "the hold is over when a majority may have forgotten it", hold.Done())
+	require.False(t, time.Now().Before(hold.Deadline()), "but not earlier")
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
+	m.servers[0].Run()
+	m.servers[1].Run()
+	stays(t, "nothing is healed any more", func() bool { return m.has() == [3]bool{false, false, true} })
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	var quorum *rlock.QuorumError
+	err = hold.Unlock(t.Context())
+	require.ErrorIs(t, err, rlock.ErrLost)
+	require.ErrorAs(t, err, &quorum)
+	eventually(t, "what was left is released", func() bool { return m.has() == [3]bool{} })
+	for _, member := range members {
+		eventually(t, "nothing is left", func() bool { return member.Remains() == 0 })
+	}
+}
+
+func TestAHungMemberHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))
+	m.servers[1].Pause()
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	start := time.Now()
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.Less(t, time.Since(start), aLongTime/2, "a majority is released")
+	m.servers[1].Resume()
+	eventually(t, "and then all", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestALeaseOfARedLock(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	hold, err := red.Acquire(t.Context(), rlock.Lease(time.Second))
+	require.NoError(t, err)
+	require.Less(t, time.Until(hold.Deadline()), time.Second, "less a margin, and from when it was asked for")
+	within(t, "it runs out", hold.Done())
+	err = hold.Unlock(t.Context())
+	require.True(t, err == nil || errors.Is(err, rlock.ErrLost))
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+}
