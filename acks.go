@@ -33,7 +33,7 @@ const maxRedirects = 4
 // takeAcknowledged sends the acquire and WAIT as one pipeline to the node that has the lock: WAIT speaks of what its own
 // connection wrote, and has no key by which a cluster client could find that node.
 func (c *Client) takeAcknowledged(ctx context.Context, s *script, keys []any, args ...any) (int64, error) {
-	var node redis.UniversalClient = c.rdb
+	node := c.rdb
 	if c.cluster != nil {
 		master, err := c.cluster.MasterForKey(ctx, keys[0].(string)) //nolint:forcetypeassert // names are strings
 		if err != nil {

@@ -111,7 +111,7 @@ func (r *request) run() (*entry, error) {
 		if !again {
 			return e, err
 		}
-		if !r.sleep(r.backoff(), nil) {
+		if !r.sleep(r.backoff(), nil, nil) {
 			return nil, r.ended()
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// childEnv makes the test binary a process of its own: "<address> <name>". It takes the lock when it reads a line, says
+// childEnv makes the test binary a process of its own: "<address> <kind> <name>". It takes the lock when it reads a line, says
 // when it got it, and gives it back at the next line.
 const childEnv = "RLOCK_TEST_CHILD"
 
@@ -30,15 +30,15 @@ func childMain() {
 }
 
 func childRun() error {
-	var addr, name string
-	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &name); err != nil {
+	var addr, kind, name string
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name); err != nil {
 		return err
 	}
 	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
 	if err != nil {
 		return err
 	}
-	lock := locks.NewLock(name)
+	lock := kinds[kind].make(locks, name)
 	ctx := context.Background()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		if err := lock.Lock(ctx); err != nil {
@@ -64,10 +64,11 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startChild(tb testing.TB, addr, name string) *child {
+// startChild starts one for a lock of a kind.
+func startChild(tb testing.TB, addr, kind, name string) *child {
 	tb.Helper()
 	c := &child{TB: tb, cmd: exec.Command(os.Args[0])}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+name)
+	c.cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+kind+" "+name)
 	in, err := c.cmd.StdinPipe()
 	require.NoError(tb, err)
 	out, err := c.cmd.StdoutPipe()
@@ -101,7 +102,7 @@ func TestTheLockOfAKilledProcessIsFreeAfterItsLease(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := newName()
-	holder := startChild(t, server.Addr, name)
+	holder := startChild(t, server.Addr, "lock", name)
 	holder.next()
 	_, err := strconv.ParseInt(holder.answer(), 10, 64)
 	require.NoError(t, err)

@@ -60,6 +60,8 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 		select {
 		case <-w.head:
 			r.queue(p, false)
+		case <-p.beside:
+			r.queue(p, false)
 		case <-r.waiting.Done():
 			return p, nil, errEnded
 		case <-c.done:
@@ -98,7 +100,7 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
 			wake = r.listen(p)
 		}
-		if !r.sleep(pause, wake.woken()) {
+		if !r.sleep(pause, wake.woken(), p.beside) {
 			return p, nil, errEnded
 		}
 	}
@@ -119,17 +121,23 @@ func (r *request) pause(hint time.Duration) time.Duration {
 		r.nap = min(max(r.nap*2, l.first), l.most)
 		return r.nap
 	}
+	if l := r.lock; l.kind.queues {
+		hint = min(hint, r.client.fairWait/2) // or its place would be lost
+	}
 	return min(hint, r.client.pollInterval)
 }
+
+// maxHint is more than anybody sleeps, in ms.
+const maxHint = 1 << 32
 
 // attempt asks Redis for the lock once. Without entry and error it was refused, or Redis is in trouble that may pass:
 // then it tells how long to pause at most.
 func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	c, l, lease := r.client, r.lock, r.leaseTime()
 	limit := r.limit()
-	var wait int64
-	if !r.single() {
-		wait = millis(c.fairWait)
+	wait := l.queueWait()
+	if r.single() {
+		wait = -wait
 	}
 	c.mu.Lock()
 	writer := ""
@@ -171,7 +179,7 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	if !granted(reply) {
 		r.retries = 0
 		r.note(p, outcome{refused: true})
-		return nil, r.pause(time.Duration(-1-reply) * time.Millisecond), nil
+		return nil, r.pause(time.Duration(min(-1-reply, maxHint)) * time.Millisecond), nil
 	}
 	e, err := r.grant(p, uint64(reply), sent, forces)
 	if errors.Is(err, errLate) {
@@ -250,6 +258,12 @@ func (r *request) grant(p *possession, token uint64, sent time.Time, forces int)
 	e := r.enter(p)
 	p.confirm(sent, lease)
 	p.rest()
+	if other := p.sibling(); other != nil && other.beside != nil {
+		select {
+		case other.beside <- struct{}{}:
+		default:
+		}
+	}
 	return e, nil
 }
 
@@ -282,12 +296,13 @@ func backoff(retries int, most time.Duration) time.Duration {
 
 // sleep pauses until it is woken, or for d and a little more by chance, so that processes whose lease hint is the same
 // do not all come at once. It returns false when there is nothing left to wait for.
-func (r *request) sleep(d time.Duration, wake <-chan struct{}) bool {
+func (r *request) sleep(d time.Duration, wake, beside <-chan struct{}) bool {
 	d = max(d, time.Millisecond)
 	timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
 	defer timer.Stop()
 	select {
 	case <-wake:
+	case <-beside:
 	case <-timer.C:
 	case <-r.waiting.Done():
 	case <-r.client.done:

@@ -126,7 +126,13 @@ func (c *Client) transient(err error) bool {
 			return true
 		}
 	}
-	return false
+	return halfDone(err)
+}
+
+// halfDone tells whether a script broke off after it may have changed something: the slot of its keys was on the move,
+// and a key that is not there any more may be at the other node.
+func halfDone(err error) bool {
+	return replied(err) && strings.Contains(err.Error(), "non local key")
 }
 
 // unanswered tells whether a command that failed with err may have been executed, or may yet be.

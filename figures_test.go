@@ -229,7 +229,7 @@ func TestFigureWakeUp(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	lock := newClient(t, rdb).NewLock("figure:wake")
-	waiter := startChild(t, server.Addr, lock.Name())
+	waiter := startChild(t, server.Addr, "lock", lock.Name())
 	channel := lock.Channel()
 	var took []time.Duration
 	for range 300 {

@@ -164,16 +164,16 @@ var vectors = []struct{ claim, lines string }{
 	{"11 fair: the head alone is told, and takes its wait off the others", `
 		acquire fair 1 30000 300000 = 0 -> {u:1:1} 30000
 		acquire fair 2 30000 300000 = wait 30000 -> {u:1:1} 30000, [u:2 330000]
-		acquire fair 3 30000 10000 = wait 30000 -> {u:1:1} 30000, [u:2 330000 u:3 340000] // 330000: it may be free before
+		acquire fair 3 30000 10000 = wait 330000 -> {u:1:1} 30000, [u:2 330000 u:3 340000]
 		acquire fair 4 30000 = wait 30000 // 1: who does not queue may want to ask again
 		acquire fair 2 30000 300000 = wait 30000
-		acquire fair 3 30000 10000 = wait 30000
+		acquire fair 3 30000 10000 = wait 330000 // 30000: only the head watches the lease
 		release fair 1 = 1 -> free, [u:2 330000 u:3 340000] ! redisson_lock__channel:@:u:2 0
 		acquire fair 3 30000 10000 = wait 330000 // 0: it would poll hot until the head comes or dies
 		acquire fair 4 30000 = wait 330000 // 1: who does not queue may want to ask again
 		acquire fair 5 30000 300000 = wait 330000 -> free, [u:2 330000 u:3 340000 u:5 900000] // 640000: two take 300000 each
-		acquire fair 2 30000 300000 = 0 -> {u:2:1} 30000, [u:3 40000 u:5 600000]
-		release fair 3 = 0 -> {u:2:1} 30000, [u:5 300000]
+		acquire fair 2 30000 300000 = 0 -> {u:2:1} 30000, [u:3 40000 u:5 600000] ! redisson_lock__channel:@:u:3 0 // silent: the head has to know
+		release fair 3 = 0 -> {u:2:1} 30000, [u:5 300000] ! redisson_lock__channel:@:u:5 0 // silent: as above
 		release fair 3 = 0
 		java DEL $ -> free, [u:5 300000]
 		release fair 77 = 0 ! redisson_lock__channel:@:u:5 0 // 1: nothing became free by it, but the head is told again
@@ -183,7 +183,7 @@ var vectors = []struct{ claim, lines string }{
 	{"11 fair: a waiter that asks is alive, and its wait comes off the deadlines of Java's", `
 		acquire fair 1 30000 300000 = 0 -> {u:1:1} 30000
 		acquire fair 2 30000 300000 = wait 30000 -> {u:1:1} 30000, [u:2 330000]
-		acquire fair 3 30000 300000 = wait 30000 -> {u:1:1} 30000, [u:2 330000 u:3 630000] // 330000: it may be free before
+		acquire fair 3 30000 300000 = wait 330000 -> {u:1:1} 30000, [u:2 330000 u:3 630000]
 		renew fair 60000 $ u:1 = [1] -> {u:1:1} 60000, [u:2 330000 u:3 630000]
 		acquire fair 2 30000 300000 = wait 60000 -> {u:1:1} 60000, [u:2 360000 u:3 630000] // 330000: it must outlast renewals
 		java ZADD redisson_lock_timeout:@ now-1000 u:2 -> {u:1:1} 60000, [u:2 0 u:3 630000]
@@ -194,14 +194,14 @@ var vectors = []struct{ claim, lines string }{
 		acquire fair 2 30000 300000 = wait 20000
 		release fair 1 = 1 -> free, [u:2 360000 u:3 630000 j:1 930000] ! redisson_lock__channel:@:u:2 0
 		release fair 2 = 0 -> free, [u:3 330000 j:1 630000] ! redisson_lock__channel:@:u:3 0 // silent: u:2 was told, u:3 not
-		acquire fair 3 30000 300000 = 0 -> {u:3:1} 30000, [j:1 330000]
+		acquire fair 3 30000 300000 = 0 -> {u:3:1} 30000, [j:1 330000] ! redisson_lock__channel:@:j:1 0 // silent: as above
 		force fair = 1 -> free, [j:1 330000] ! redisson_lock__channel:@:j:1 0
 		force fair = 0
 	`},
 	{"11 fair: ours queue behind Java's, who take their waits off ours", `
 		java HSET $ j:9 2; PEXPIRE $ 30000; RPUSH redisson_lock_queue:@ j:1 j:2 -> {j:9:2} 30000, [j:1 none j:2 none]
 		java ZADD redisson_lock_timeout:@ now+330000 j:1 now+630000 j:2 -> {j:9:2} 30000, [j:1 330000 j:2 630000]
-		acquire fair 1 30000 300000 = wait 30000 -> {j:9:2} 30000, [j:1 330000 j:2 630000 u:1 930000] // 630000: as above
+		acquire fair 1 30000 300000 = wait 330000 -> {j:9:2} 30000, [j:1 330000 j:2 630000 u:1 930000] // 630000: when the head dies
 		java LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:1 -> {j:9:2} 30000, [j:2 630000 u:1 930000]
 		java ZINCRBY redisson_lock_timeout:@ -300000 j:2 -> {j:9:2} 30000, [j:2 330000 u:1 930000]
 		java ZINCRBY redisson_lock_timeout:@ -300000 u:1 -> {j:9:2} 30000, [j:2 330000 u:1 630000]
@@ -329,7 +329,9 @@ func (g *golden) do(call string) string {
 		return g.renew(kind, args)
 	}
 	// What a line leaves out: after the number and the ms, ARGV[5] and [6].
-	usual := map[string][]string{"acquire": {"", "", "0", ""}, "release": {"", "0", "300000"}, "force": {"0", "0"}}[script]
+	usual := map[string][]string{
+		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"},
+	}[script]
 	args = append(args, usual[min(len(args), len(usual)):]...)
 	field := "u:" + args[0]
 	if kind == "write" {

@@ -276,8 +276,8 @@ func (e *groupEntry) release(ctx context.Context) error {
 	return g.wrap(err, "unlock")
 }
 
-// unlockAll unlocks members, and notes their errors. It returns how many it has released when they are enough to let go
-// of the group; the others go on by themselves.
+// unlockAll unlocks members, and notes their errors. It returns how many it has released. When they are enough to let go
+// of the group it waits for the others a moment longer, and leaves those that hang to themselves.
 func (g *group) unlockAll(ctx context.Context, members []holding, errs []error) (released int) {
 	type result struct {
 		member int
@@ -291,12 +291,16 @@ func (g *group) unlockAll(ctx context.Context, members []holding, errs []error) 
 			h.locks()[0].client.background(func() { results <- result{i, h.Unlock(ctx)} })
 		}
 	}
-	collect := func(enough int) {
+	collect := func(enough int, patience <-chan time.Time) {
 		for running > 0 && released < enough {
-			r := <-results
-			running--
-			if errs[r.member] = r.err; r.err == nil {
-				released++
+			select {
+			case r := <-results:
+				running--
+				if errs[r.member] = r.err; r.err == nil {
+					released++
+				}
+			case <-patience:
+				return
 			}
 		}
 	}
@@ -307,10 +311,15 @@ func (g *group) unlockAll(ctx context.Context, members []holding, errs []error) 
 		}
 	}
 	if all { // the first one comes last: it is the one that others wait for
-		collect(len(members))
+		collect(len(members), nil)
 		unlock(0)
 	}
-	collect(g.need)
+	collect(g.need, nil)
+	if running > 0 {
+		moment := time.NewTimer(minPatience)
+		defer moment.Stop()
+		collect(len(members), moment.C)
+	}
 	return released
 }
 

@@ -44,6 +44,9 @@ type kind struct {
 	// channel is the prefix of the one on which a release is announced. Without it none is: waiters poll.
 	channel string
 
+	// first and most are the pauses of waiters who poll, unless the handle says otherwise.
+	first, most time.Duration
+
 	// queues tells that waiters stand in a queue in Redis, each of which is woken alone, on a channel of its own. Where
 	// they do not, those of one process queue in the gate.
 	queues bool
@@ -125,6 +128,7 @@ func (c *Client) newLock(k *kind, name string, opts []LockOption) *Lock {
 		l.channel = derived(k.channel, key)
 	}
 	l.sent = l.channel
+	l.first, l.most = k.first, k.most
 	l.keys = []any{key}
 	for _, prefix := range k.keys {
 		l.keys = append(l.keys, derived(prefix, key))

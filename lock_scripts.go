@@ -20,7 +20,7 @@ import (
 //	[2] a time in ms: the lease; of a release, for how long its number stays abandoned
 //	[3] the holder's number
 //	[4] the channel on which a release is announced
-//	[5] of a count, what it is; else for how long a waiter's place in a queue lasts, in ms, 0: it does not queue
+//	[5] of a count, what it is; else how long a waiter in a queue may go without asking, in ms, negative: it does not queue
 //	[6] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not
 //
 // Renewals differ: they speak of many locks. An acquire answers the token, 0 where there are none, or when it is refused

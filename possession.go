@@ -37,7 +37,9 @@ type possession struct {
 	unlocking int
 	// last is how the latest attempt of a pending possession went, for the owner's other goroutines, who may not want
 	// to wait themselves.
-	last   outcome
+	last outcome
+	// beside has a token once the owner holds the other side of the name: then this one need not queue.
+	beside chan struct{}
 	queued bool // behind another contender of this process, whose attempts count for it
 	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
 	unanswered bool
@@ -87,6 +89,9 @@ func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
 	}
 	p.number = p.client.numbers.Add(1)
 	p.field = p.client.id + ":" + strconv.FormatInt(p.number, 10) + l.kind.fieldSuffix
+	if o != nil && l.kind.family == rwFamily {
+		p.beside = make(chan struct{}, 1)
+	}
 	p.keys = l.keys
 	if l.kind.holdKey != "" {
 		p.keys = slices.Insert(slices.Clone(l.keys), len(l.keys)-1, any(suffixed(p.id.name, p.field+l.kind.holdKey)))
@@ -246,7 +251,7 @@ func (p *possession) lose(ends *endings, why string, release bool) {
 	if open {
 		p.owner.lose(p)
 	}
-	p.dispose(release)
+	p.dispose(release || p.lock.kind.holdKey != "") // a hold that is gone may have left its field
 }
 
 // dispose ends the possession here, with a detached release if Redis may still have the holder, or may yet get it. It
@@ -318,6 +323,9 @@ func (p *possession) detach() {
 	p.stage = detached
 	p.failures = 0
 	p.until = now.Add(max(p.memory(), p.mayLast.Sub(now), c.commandTimeout))
+	if p.lock.kind.queues {
+		p.until = p.until.Add(c.fairWait) // so long a place in the queue outlasts who stood there
+	}
 	p.due = now
 	c.active++
 	c.watchdog.plan(p)

@@ -236,6 +236,9 @@ func (r *groupRequest) mends(e *groupEntry) bool {
 	return hopeless <= len(e.errs)-r.group.need
 }
 
+// minPatience is for how long a member is waited for at least.
+const minPatience = 50 * time.Millisecond
+
 // ask asks a member for the lock, without waiting for the answer.
 func (e *groupEntry) ask(i int, values context.Context, lease time.Duration) { //nolint:revive // values only lends them
 	m := e.group.members[i]
@@ -245,7 +248,7 @@ func (e *groupEntry) ask(i int, values context.Context, lease time.Duration) { /
 	if lease > 0 {
 		opts, patience = []AcquireOption{Lease(lease)}, lease
 	}
-	patience = min(max(patience/30, 50*time.Millisecond), c.commandTimeout)
+	patience = min(max(patience/30, minPatience), c.commandTimeout)
 	e.mu.Lock()
 	e.asked[i] = true
 	e.mu.Unlock()

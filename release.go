@@ -120,10 +120,18 @@ func (p *possession) releaseAll(ctx context.Context) error {
 			p.done(true)
 			return err
 		}
-		doubt = doubt || unanswered(err)
+		doubt = doubt || unanswered(err) || halfDone(err)
 		timer := time.NewTimer(pause)
 		<-timer.C
 	}
+}
+
+// queueWait is how long a waiter in the queue of this lock may go without asking, as it is sent; 0: it has none.
+func (l *Lock) queueWait() int64 {
+	if !l.kind.queues {
+		return 0
+	}
+	return millis(l.client.fairWait)
 }
 
 // release sends the release once, and tells whether it freed the lock.
@@ -140,7 +148,7 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, millis(c.fairWait))
+		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.queueWait())
 	}, func() {})
 	switch {
 	case err != nil:

@@ -137,7 +137,16 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					require.EqualValues(w, 0, w.acquire(30000, 2), "the next number does")
 					require.InDelta(w, 2*time.Minute, rdb.PTTL(ctx, w.keys[1]).Val(), float64(5*time.Second))
 					require.EqualValues(w, 1, w.release(2, 0))
-					require.Equal(w, map[string]string{"1": "1"}, holders(w, rdb, w.keys[1]), "a normal release writes nothing there")
+					require.EqualValues(w, 1, rdb.HLen(ctx, w.keys[1]).Val(), "a normal release writes nothing there")
+				}},
+				{"numbers whose time is over are forgotten", func(w *wire) {
+					for number := range 1000 {
+						w.release(number, 20)
+						if number%100 == 0 {
+							<-time.After(25 * time.Millisecond)
+						}
+					}
+					require.Less(w, rdb.HLen(ctx, w.keys[1]).Val(), int64(600))
 				}},
 				{"the memory of abandoned numbers only grows longer", func(w *wire) {
 					w.release(1, 300000)

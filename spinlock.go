@@ -10,6 +10,8 @@ var spinKind = &kind{
 	renew:   lockRenew,
 	force:   lockForce,
 	inspect: lockInspect,
+	first:   time.Millisecond,
+	most:    128 * time.Millisecond,
 }
 
 // NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub: it is not announced when it is
@@ -17,5 +19,5 @@ var spinKind = &kind{
 // It ports getSpinLock. It excludes, and is excluded by, plain and fenced locks of the name; those who wait through one
 // of these are not woken by its release, but try again at the end of the lease that they saw or after the poll interval.
 func (c *Client) NewSpinLock(name string, opts ...LockOption) *Lock {
-	return c.newLock(spinKind, name, append([]LockOption{Backoff(time.Millisecond, 128*time.Millisecond)}, opts...))
+	return c.newLock(spinKind, name, opts)
 }

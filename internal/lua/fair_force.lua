@@ -4,6 +4,7 @@
 -- KEYS[2] queue      list of holders to be, the next one first
 -- KEYS[3] deadlines  zset: holder to be -> Unix ms when he counts as dead
 -- ARGV[4] channel    without the holder to be
+-- ARGV[5] wait       ms that a waiter may go without asking
 -- returns 1 when freed, 0 when nobody held it
 
 local now = milliseconds()
@@ -12,7 +13,7 @@ if redis.call('HLEN', KEYS[1]) == 0 then
   return 0
 end
 redis.call('DEL', KEYS[1])
-local head = evict(KEYS[2], KEYS[3], now)
+local head = evict(KEYS[2], KEYS[3], now, tonumber(ARGV[5]))
 if head then
   wake(ARGV[4], head)
 end

@@ -1,38 +1,57 @@
+-- Deadlines of rlock's waiters end in half a millisecond, which tells them from Redisson's: those are never renewed, and
+-- say nothing of who is alive.
+local function renews(deadline)
+  return deadline % 1 == 0.5
+end
+
 local function milliseconds()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Takes off the deadlines of waiters the time that somebody ahead of them would have had; of all, or of those who renew.
+local function hasten(deadlines, waiters, wait, renewing)
+  for first = 1, #waiters, 1000 do
+    local last = math.min(first + 999, #waiters)
+    local scores, moved = redis.call('ZMSCORE', deadlines, unpack(waiters, first, last)), {}
+    for i = first, last do
+      local score = tonumber(scores[i - first + 1] or nil)
+      if score and (not renewing or renews(score)) then
+        moved[#moved + 1] = string.format('%.1f', score - wait)
+        moved[#moved + 1] = waiters[i]
+      end
+    end
+    if #moved > 0 then
+      redis.call('ZADD', deadlines, unpack(moved))
+    end
+  end
+end
+
 -- Removes from the head of the queue those who are dead: who has not asked until his deadline, or has none. It returns
--- the head that is left, or false, and whether anybody was removed. Whoever asks is alive.
-local function evict(queue, deadlines, now, asking)
+-- the head that is left, or false, and whether anybody was removed. Whoever asks is alive. Waiters who renew have at
+-- least a wait for each place; so those who died together are removed together, and the living are not.
+local function evict(queue, deadlines, now, wait, asking)
   local evicted = false
   while true do
     local head = redis.call('LINDEX', queue, 0)
     if not head or head == asking then
       return head, evicted
     end
-    local deadline = redis.call('ZSCORE', deadlines, head)
-    if deadline and tonumber(deadline) > now then
+    local deadline = tonumber(redis.call('ZSCORE', deadlines, head) or nil)
+    if deadline and deadline > now then
       return head, evicted
     end
     redis.call('LPOP', queue)
     redis.call('ZREM', deadlines, head)
     evicted = true
-  end
-end
-
--- Tells the head of the queue, and nobody else, that the lock is free. A user who may not publish has done his part all
--- the same; waiters then find out by polling.
-local function wake(channel, head)
-  redis.pcall('PUBLISH', channel .. ':' .. head, '0')
-end
-
--- Takes off the deadlines of waiters the time that somebody ahead of them would have had.
-local function hasten(deadlines, waiters, wait)
-  for _, waiter in ipairs(waiters) do
-    if redis.call('ZSCORE', deadlines, waiter) then
-      redis.call('ZINCRBY', deadlines, -wait, waiter)
+    if deadline and renews(deadline) then
+      hasten(deadlines, redis.call('LRANGE', queue, 0, -1), wait, true)
     end
   end
+end
+
+-- Tells the head of the queue, and nobody else, to ask again. A user who may not publish has done his part all the same;
+-- waiters then find out by polling.
+local function wake(channel, head)
+  redis.pcall('PUBLISH', channel .. ':' .. head, '0')
 end

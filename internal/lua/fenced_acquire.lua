@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock       hash: holder -> count
 -- KEYS[2] token      the latest one given out
--- KEYS[3] abandoned  hash: number -> 1
+-- KEYS[3] abandoned  hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder

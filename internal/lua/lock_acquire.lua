@@ -1,7 +1,7 @@
 -- Takes the lock if nobody holds it; asked again by the field that holds it, it answers the same and counts nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] abandoned  hash: number -> 1
+-- KEYS[2] abandoned  hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder

@@ -1,7 +1,7 @@
 -- Frees the lock, whatever count it shows, and announces it if there is a channel to announce it on.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] abandoned  hash: number -> 1; only if there is something to remember
+-- KEYS[2] abandoned  hash: number -> Unix ms; only if there is something to remember
 -- ARGV[1] holder
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
@@ -9,10 +9,7 @@
 -- returns 1 when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
-if tonumber(ARGV[2]) > 0 then
-  redis.call('HSET', KEYS[2], ARGV[3], 1)
-  extend(KEYS[2], ARGV[2])
-end
+abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 and ARGV[4] ~= '' then
   -- A user who may not publish has freed the lock all the same; waiters then find out by polling.
   redis.pcall('PUBLISH', ARGV[4], '0')

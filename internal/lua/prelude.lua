@@ -4,6 +4,27 @@ local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
 
+-- Remembers, for as many ms, that a number was given up; with 0 it does nothing. Now and then it forgets those whose time
+-- is over: the whole would else grow for as long as there is always one to remember.
+local function abandon(key, number, memory)
+  memory = tonumber(memory)
+  if memory == 0 then
+    return
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  redis.call('HSET', key, number, string.format('%.0f', now + memory))
+  extend(key, memory)
+  if redis.call('HLEN', key) % 128 == 0 then
+    local all = redis.call('HGETALL', key)
+    for i = 1, #all, 2 do
+      if tonumber(all[i + 1]) < now then
+        redis.call('HDEL', key, all[i])
+      end
+    end
+  end
+end
+
 -- Makes a lock of these fields. A lock without a lease would outlive everybody, so one that cannot be given its lease is
 -- taken back: then the error is returned, else nil.
 local function create(key, lease, ...)

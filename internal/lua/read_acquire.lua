@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
 -- KEYS[2] hold       a string that lives as long as this hold
--- KEYS[3] abandoned  hash: number -> 1
+-- KEYS[3] abandoned  hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder

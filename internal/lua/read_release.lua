@@ -3,7 +3,7 @@
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
 -- KEYS[2] hold       a string that lives as long as this hold
--- KEYS[3] abandoned  hash: number -> 1; only if there is something to remember
+-- KEYS[3] abandoned  hash: number -> Unix ms; only if there is something to remember
 -- ARGV[1] holder
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
@@ -12,10 +12,7 @@
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 redis.call('DEL', KEYS[2])
-if tonumber(ARGV[2]) > 0 then
-  redis.call('HSET', KEYS[3], ARGV[3], 1)
-  extend(KEYS[3], ARGV[2])
-end
+abandon(KEYS[3], ARGV[3], ARGV[2])
 -- The lease of a writer is its own.
 if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
   local left = longest(KEYS[1])

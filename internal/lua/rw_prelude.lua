@@ -6,7 +6,11 @@ local function longest(lock)
   for i = 1, #fields, 2 do
     if fields[i] ~= 'mode' then
       for entry = 1, tonumber(fields[i + 1]) or 0 do
-        most = math.max(most, redis.call('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry))
+        local ttl = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
+        if type(ttl) == 'table' then
+          return redis.call('PTTL', lock) -- a slot on the move: a cluster does not say whether a key is gone
+        end
+        most = math.max(most, ttl)
       end
     end
   end

@@ -2,7 +2,7 @@
 -- counts nothing.
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
--- KEYS[2] abandoned  hash: number -> 1
+-- KEYS[2] abandoned  hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder

@@ -1,7 +1,7 @@
 -- Frees the write lock, whatever count it shows, and announces it. Read holds of the same owner go on.
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
--- KEYS[2] abandoned  hash: number -> 1; only if there is something to remember
+-- KEYS[2] abandoned  hash: number -> Unix ms; only if there is something to remember
 -- ARGV[1] holder
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
@@ -9,10 +9,7 @@
 -- returns 1 when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
-if tonumber(ARGV[2]) > 0 then
-  redis.call('HSET', KEYS[2], ARGV[3], 1)
-  extend(KEYS[2], ARGV[2])
-end
+abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 then
   local left = longest(KEYS[1])
   if left > 0 then

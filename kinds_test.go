@@ -1,0 +1,177 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// What is particular to fenced and spin locks, and to handles that do not re-enter.
+
+func TestTokensGrow(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		name := newName()
+		locks := []*rlock.Lock{newClient(t, rdb).NewFencedLock(name), newClient(t, rdb).NewFencedLock(name)}
+		last := uint64(time.Now().Add(-time.Minute).UnixMicro())
+		for i := range 20 {
+			ctx := rlock.WithOwner(t.Context())
+			lock := locks[i%2]
+			hold, err := lock.Acquire(ctx, rlock.Lease(time.Minute))
+			require.NoError(t, err)
+			require.Greater(t, hold.Token(), last)
+			last = hold.Token()
+			for range 2 {
+				again, err := lock.Acquire(ctx)
+				require.NoError(t, err)
+				require.Equal(t, last, again.Token(), "a re-entry has the token of what it re-enters")
+				require.NoError(t, again.Unlock(ctx))
+			}
+			require.Equal(t, strconv.FormatUint(last, 10), rdb.Get(t.Context(), lock.Keys()[1]).Val(), "all of its digits")
+			require.NoError(t, hold.Unlock(ctx))
+			require.Equal(t, last, hold.Token())
+		}
+		require.Less(t, last, uint64(time.Now().Add(time.Minute).UnixMicro()))
+
+		// A Java process counts from where we are; and a counter that is ahead of the clock goes on.
+		require.EqualValues(t, last+1, rdb.Incr(t.Context(), locks[0].Keys()[1]).Val())
+		ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
+		require.NoError(t, rdb.Set(t.Context(), locks[0].Keys()[1], ahead, 0).Err())
+		hold, err := locks[0].TryAcquire(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, ahead+1, hold.Token())
+		require.EqualValues(t, -1, rdb.TTL(t.Context(), locks[0].Keys()[1]).Val())
+		require.NoError(t, hold.Unlock(t.Context()))
+
+		// As after a failover that lost it.
+		require.NoError(t, rdb.Del(t.Context(), locks[0].Keys()[1]).Err())
+		hold, err = locks[0].TryAcquire(t.Context(), rlock.Wait(time.Second))
+		require.NoError(t, err)
+		require.Greater(t, hold.Token(), last)
+		require.NoError(t, hold.Unlock(t.Context()))
+
+		plain, err := newClient(t, rdb).NewLock(name).Acquire(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, plain.Token())
+		require.ErrorIs(t, second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "it is one lock with the plain one")
+		require.NoError(t, plain.Unlock(t.Context()))
+	})
+}
+
+func TestATokenIsNotRaisedByALostAnswer(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t, quick())
+			lock := f.client.NewFencedLock(newName())
+			lose(f.proxy, 1, rlock.Runs("acquire"))
+			hold, err := lock.Acquire(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprint(hold.Token()), f.direct.Get(t.Context(), lock.Keys()[1]).Val())
+			require.NoError(t, hold.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestATokenThatIsNoNumberIsReported(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		lock := newClient(t, rdb).NewFencedLock(newName())
+		require.NoError(t, rdb.Set(t.Context(), lock.Keys()[1], "many", 0).Err())
+		require.ErrorContains(t, lock.Lock(t.Context()), "not an integer")
+		require.False(t, second2(lock.IsLocked(t.Context())))
+		require.Equal(t, "many", rdb.Get(t.Context(), lock.Keys()[1]).Val())
+	})
+}
+
+func TestASpinLockUsesNoPubSub(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	client := newClient(t, rdb)
+	holder, lock := newClient(t, rdb).NewSpinLock(newName()), (*rlock.Lock)(nil)
+	lock = client.NewSpinLock(holder.Name(), rlock.Backoff(20*time.Millisecond, 20*time.Millisecond))
+	require.NoError(t, holder.Lock(t.Context()))
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	waiting := async(func() error { return lock.Lock(t.Context()) })
+	queued := async(func() error { return lock.Lock(t.Context(), rlock.Wait(300*time.Millisecond)) })
+	require.ErrorIs(t, within(t, "its wait is over", queued), rlock.ErrNotAcquired)
+	tries := stats(t, admin)["evalsha"]
+	require.LessOrEqual(t, tries, 25, "one waiter of a process polls, at its pace")
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, within(t, "it tries again", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+	calls := stats(t, admin)
+	require.Zero(t, calls["publish"]+calls["subscribe"]+calls["unsubscribe"]+calls["psubscribe"])
+}
+
+func TestASpinLockBacksOff(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	holder := newClient(t, rdb).NewLock(newName())
+	require.NoError(t, holder.Lock(t.Context()))
+	tries := func(lock *rlock.Lock) int {
+		before := stats(t, rdb)["evalsha"]
+		require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired, "it excludes a plain lock")
+		return stats(t, rdb)["evalsha"] - before
+	}
+	client := newClient(t, rdb)
+	// 1, 2, 4 … 64 ms is 127 ms in seven pauses, then 128 ms each: 14 or 15 attempts in a second on an idle machine.
+	require.LessOrEqual(t, tries(client.NewSpinLock(holder.Name())), 16)
+	require.LessOrEqual(t, tries(client.NewSpinLock(holder.Name(), rlock.Backoff(400*time.Millisecond, 400*time.Millisecond))), 4)
+	require.NoError(t, holder.Unlock(t.Context()))
+}
+
+func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	client := newClient(t, rdb)
+	for kind, newLock := range map[string]func(string, ...rlock.LockOption) *rlock.Lock{
+		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock, "spin": client.NewSpinLock,
+		"read": func(name string, opts ...rlock.LockOption) *rlock.Lock {
+			return client.NewRWLock(name, opts...).ReadLock()
+		},
+		"write": func(name string, opts ...rlock.LockOption) *rlock.Lock {
+			return client.NewRWLock(name, opts...).WriteLock()
+		},
+	} {
+		lock := newLock(newName(), rlock.NonReentrant())
+		another := newLock(lock.Name(), rlock.NonReentrant())
+		reentrant := newLock(lock.Name())
+		ctx := rlock.WithOwner(t.Context())
+		require.NoError(t, lock.Lock(ctx), kind)
+		require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+		for _, again := range []*rlock.Lock{lock, another} {
+			require.ErrorIs(t, again.Lock(ctx), rlock.ErrReentered, kind)
+			require.ErrorIs(t, second(again.TryLock(ctx)), rlock.ErrReentered, kind)
+			require.ErrorIs(t, second(again.TryLock(ctx, rlock.Wait(time.Second))), rlock.ErrReentered, kind)
+			err := again.Do(ctx, func(context.Context) error { return nil })
+			require.ErrorIs(t, err, rlock.ErrReentered, kind)
+			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		}
+		require.Zero(t, stats(t, admin)["evalsha"], "it is decided here")
+		require.NoError(t, reentrant.Lock(ctx), "other handles do re-enter")
+		require.NoError(t, reentrant.Unlock(ctx))
+		require.NoError(t, lock.Unlock(ctx), "one unlock frees it")
+		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
+		require.NoError(t, another.Do(t.Context(), func(ctx context.Context) error {
+			require.ErrorIs(t, another.Lock(ctx), rlock.ErrReentered, kind)
+			return nil
+		}))
+		waiting := async(func() error { return lock.Lock(ctx) })
+		require.NoError(t, within(t, "others wait as always", waiting))
+		require.NoError(t, lock.Unlock(ctx))
+	}
+}

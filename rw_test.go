@@ -1,0 +1,321 @@
+package rlock_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// onBoth runs a test on the embedded and on a real server.
+func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
+	t.Helper()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+func TestReadersShareAndWritersDoNot(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		one, two := newClient(t, rdb).NewRWLock(newName()), newClient(t, rdb)
+		other := two.NewRWLock(one.ReadLock().Name())
+		a, b := rlock.WithOwner(t.Context()), rlock.WithOwner(t.Context())
+		require.Same(t, one.ReadLock(), one.ReadLock())
+		require.NoError(t, one.ReadLock().Lock(a))
+		require.True(t, second2(other.ReadLock().TryLock(b)), "readers share")
+		require.False(t, second2(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a writer waits for them")
+		require.True(t, second2(one.ReadLock().IsLocked(t.Context())))
+		require.False(t, second2(one.WriteLock().IsLocked(t.Context())))
+		freed, err := other.WriteLock().ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.False(t, freed, "the writers' side frees no readers")
+		require.NoError(t, one.ReadLock().Unlock(a))
+		require.False(t, second2(one.WriteLock().TryLock(a)), "one reader is left")
+		require.NoError(t, other.ReadLock().Unlock(b))
+
+		require.True(t, second2(one.WriteLock().TryLock(a)))
+		require.False(t, second2(other.ReadLock().TryLock(b)), "nobody reads beside a writer")
+		require.False(t, second2(other.WriteLock().TryLock(b)))
+		require.False(t, second2(one.ReadLock().IsLocked(t.Context())))
+		require.True(t, second2(one.WriteLock().IsLocked(t.Context())))
+		freed, err = other.ReadLock().ForceUnlock(t.Context())
+		require.NoError(t, err)
+		require.False(t, freed, "the readers' side frees no writer")
+		require.NoError(t, one.WriteLock().Unlock(a))
+		require.Zero(t, rdb.Exists(t.Context(), one.ReadLock().Name()).Val())
+	})
+}
+
+func TestAWriterMayReadAndGoOnReading(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second))
+		rw := client.NewRWLock(newName())
+		other := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(rw.ReadLock().Name())
+		ctx := rlock.WithOwner(t.Context())
+		require.NoError(t, rw.WriteLock().Lock(ctx, rlock.Lease(time.Hour)))
+		require.NoError(t, rw.ReadLock().Lock(ctx))
+		require.NoError(t, rw.ReadLock().Lock(ctx))
+		require.True(t, second2(rw.ReadLock().IsLocked(t.Context())))
+		require.Equal(t, 2, second3(rw.ReadLock().HoldCount(ctx)))
+		require.Equal(t, 1, second3(rw.WriteLock().HoldCount(ctx)))
+		require.NoError(t, rw.ReadLock().Unlock(ctx))
+		require.Greater(t, second3(rw.WriteLock().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
+		require.NoError(t, rw.WriteLock().Lock(ctx), "writing re-enters while it reads under its own write lock")
+		require.NoError(t, rw.WriteLock().Unlock(ctx))
+
+		reading := async(func() error { return other.ReadLock().Lock(t.Context()) })
+		eventually(t, "another waits to read", func() bool { return other.ReadLock().Waiting() == 1 })
+		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		require.NoError(t, within(t, "the downgrade lets it in", reading))
+		require.LessOrEqual(t, second3(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's hour is over")
+		require.False(t, second2(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))))
+		require.NoError(t, other.ReadLock().Unlock(t.Context()))
+
+		ok, err := other.WriteLock().TryLock(t.Context(), rlock.Wait(2500*time.Millisecond))
+		require.NoError(t, err)
+		require.False(t, ok, "what it reads is renewed")
+		_, err = rw.WriteLock().TryLock(ctx)
+		require.ErrorIs(t, err, rlock.ErrUpgrade)
+		require.ErrorIs(t, rw.WriteLock().Lock(ctx), rlock.ErrUpgrade, "it would wait for itself")
+		require.ErrorIs(t, rw.WriteLock().Unlock(ctx), rlock.ErrNotHeld)
+		require.NoError(t, rw.ReadLock().Unlock(ctx))
+		require.NoError(t, rw.WriteLock().Lock(ctx), "now it may")
+		require.NoError(t, rw.WriteLock().Unlock(ctx))
+		eventually(t, "nothing is left", func() bool {
+			return rdb.Exists(t.Context(), rw.ReadLock().Name()).Val() == 0 && client.Remains() == 0
+		})
+	})
+}
+
+func second3[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// An owner that holds one side must not wait behind those who wait for it to unlock.
+func TestAWriterReadsThoughReadersQueue(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	rw := newClient(t, rdb).NewRWLock(newName())
+	var reading <-chan error
+	require.NoError(t, rw.WriteLock().Do(t.Context(), func(ctx context.Context) error {
+		reading = async(func() error { return rw.ReadLock().Lock(t.Context()) })
+		eventually(t, "a reader queues in this process", func() bool { return rw.ReadLock().Waiting() == 1 })
+		require.NoError(t, rw.ReadLock().Lock(ctx, rlock.Wait(aLongTime)))
+		return rw.ReadLock().Unlock(ctx)
+	}))
+	require.NoError(t, within(t, "the reader gets in afterwards", reading))
+	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+}
+
+func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		name := newName()
+		writer := newClient(t, rdb).NewRWLock(name).WriteLock()
+		require.NoError(t, writer.Lock(t.Context(), rlock.Lease(time.Hour)))
+		const readers = 20
+		var inside sync.WaitGroup
+		inside.Add(readers)
+		var locks []*rlock.Lock
+		done := make(chan error, readers)
+		for range 2 {
+			locks = append(locks, newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(name).ReadLock())
+		}
+		for i := range readers {
+			go func() {
+				done <- locks[i%2].Do(t.Context(), func(context.Context) error {
+					inside.Done()
+					inside.Wait() // all of them together
+					return nil
+				})
+			}()
+		}
+		eventually(t, "all wait", func() bool { return locks[0].Waiting()+locks[1].Waiting() == readers })
+		require.NoError(t, writer.Unlock(t.Context()))
+		for range readers {
+			require.NoError(t, within(t, "they read side by side", done))
+		}
+	})
+}
+
+func TestADeadReaderBlocksWritersForItsOwnLeaseOnly(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		name := newName()
+		dead := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second))
+		require.NoError(t, dead.NewRWLock(name).ReadLock().Lock(t.Context()))
+		long := newClient(t, rdb, rlock.WithWatchdogTimeout(600*time.Millisecond)).NewRWLock(name).ReadLock()
+		hold, err := long.Acquire(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, dead.Close()) // renews no more
+		for range 5 {                    // the other's renewals are its own
+			before := hold.Deadline()
+			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		}
+		writer := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(name).WriteLock()
+		writing := async(func() error { return writer.Lock(t.Context()) })
+		eventually(t, "a writer waits", func() bool { return writer.Waiting() == 1 })
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, within(t, "it gets in with the last living reader", writing))
+		require.NoError(t, writer.Unlock(t.Context()))
+	})
+}
+
+// Redisson's testReadLockExpiration: each reader has its own lease, and the lock lasts as long as the longest.
+func TestReadersHaveTheirOwnLeases(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb)
+		rw := client.NewRWLock(newName())
+		short, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(300*time.Millisecond))
+		require.NoError(t, err)
+		long, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(time.Minute))
+		require.NoError(t, err)
+		within(t, "the short one is lost", short.Done())
+		require.ErrorIs(t, short.Err(), rlock.ErrLost)
+		require.NoError(t, long.Err())
+		eventually(t, "its field is gone, though the lock is there", func() bool {
+			return len(holders(t, rdb, rw.ReadLock().Name())) == 2 // mode, and the long one
+		})
+		medium, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(20*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, long.Unlock(t.Context()))
+		require.LessOrEqual(t, second3(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the longest that is left")
+		require.NoError(t, medium.Unlock(t.Context()))
+		require.ErrorIs(t, short.Unlock(t.Context()), rlock.ErrLost)
+		require.Zero(t, rdb.Exists(t.Context(), rw.ReadLock().Name()).Val())
+	})
+}
+
+// A read hold whose key is gone is lost, even if others keep the lock and its field.
+func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(600*time.Millisecond))
+		rw := client.NewRWLock(newName())
+		ctx := rlock.WithOwner(t.Context())
+		hold, err := rw.ReadLock().Acquire(ctx)
+		require.NoError(t, err)
+		other, err := rw.ReadLock().Acquire(rlock.WithOwner(t.Context()))
+		require.NoError(t, err)
+		for field := range holders(t, rdb, rw.ReadLock().Name()) {
+			if field != "mode" {
+				key := "{" + rw.ReadLock().Name() + "}:" + field + ":rwlock_timeout:1"
+				require.EqualValues(t, 1, rdb.Exists(t.Context(), key).Val(), "Redisson's key")
+				if n, _ := rw.ReadLock().HoldCount(ctx); n == 1 {
+					require.NoError(t, rdb.Del(t.Context(), key).Err())
+					if n, _ = rw.ReadLock().HoldCount(ctx); n == 1 { // it was the other's
+						require.NoError(t, rdb.Set(t.Context(), key, 1, time.Second).Err())
+					}
+				}
+			}
+		}
+		within(t, "the next renewal finds out", hold.Done())
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+		_, err = rw.ReadLock().TryLock(ctx)
+		require.ErrorIs(t, err, rlock.ErrLost)
+		_, err = rw.WriteLock().TryLock(ctx)
+		require.ErrorIs(t, err, rlock.ErrLost, "which is no upgrade")
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+		require.NoError(t, other.Err())
+		require.NoError(t, other.Unlock(t.Context()))
+	})
+}
+
+func TestNamesOfReadWriteLocks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond))
+		for _, name := range []string{"{test}:abc:key", "a:b:c", "mode", "x{y}z:1", "{}", "a{b"} {
+			rw := client.NewRWLock(name + newName())
+			one, err := rw.ReadLock().Acquire(t.Context())
+			require.NoError(t, err, name)
+			two, err := rw.ReadLock().Acquire(t.Context())
+			require.NoError(t, err, name)
+			before := one.Deadline()
+			eventually(t, "it is renewed", func() bool { return one.Deadline().After(before) })
+			require.NoError(t, one.Unlock(t.Context()), name)
+			require.False(t, second2(rw.WriteLock().TryLock(t.Context())), name)
+			require.NoError(t, two.Unlock(t.Context()), name)
+			require.True(t, second2(rw.WriteLock().TryLock(t.Context())), name)
+			require.NoError(t, rw.WriteLock().Unlock(t.Context()), name)
+		}
+	})
+}
+
+func TestAForcedReadLockHasNoReaders(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb)
+		rw := client.NewRWLock(newName())
+		ctx := rlock.WithOwner(t.Context())
+		one, err := rw.ReadLock().Acquire(ctx)
+		require.NoError(t, err)
+		two, err := rw.ReadLock().Acquire(t.Context())
+		require.NoError(t, err)
+		_, _ = one.Done(), two.Done()
+		require.True(t, second2(rw.ReadLock().ForceUnlock(t.Context())))
+		for _, hold := range []*rlock.Hold{one, two} {
+			within(t, "both hear of it", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+		}
+		write, err := rw.WriteLock().Acquire(ctx)
+		require.NoError(t, err)
+		read, err := rw.ReadLock().Acquire(ctx)
+		require.NoError(t, err)
+		_, _ = write.Done(), read.Done()
+		require.True(t, second2(rw.WriteLock().ForceUnlock(t.Context())))
+		for _, hold := range []*rlock.Hold{write, read} {
+			within(t, "so do both sides of the writer", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+		}
+		require.True(t, second2(rw.WriteLock().TryLock(ctx)))
+		require.NoError(t, rw.WriteLock().Unlock(ctx))
+	})
+}
+
+// Both goroutines share an owner. What the one gets lets the other in, though a stranger came before it.
+func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	rw := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(newName())
+	holder := newClient(t, rdb).NewRWLock(rw.ReadLock().Name()).WriteLock()
+	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(time.Hour)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	foreign := async(func() error { return rw.WriteLock().Lock(ctx) })
+	eventually(t, "a stranger queues", func() bool { return rw.ReadLock().Waiting() == 1 })
+	owner := rlock.WithOwner(t.Context())
+	reading := async(func() error { return rw.ReadLock().Lock(owner) })
+	eventually(t, "the owner queues behind", func() bool { return rw.ReadLock().Waiting() == 2 })
+	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // which is not announced
+	require.True(t, second2(rw.WriteLock().TryLock(owner)))
+	require.NoError(t, within(t, "the owner reads under its own write lock", reading))
+	require.NoError(t, rw.ReadLock().Unlock(owner))
+	require.NoError(t, rw.WriteLock().Unlock(owner))
+	require.NoError(t, within(t, "the stranger comes next", foreign))
+	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
+	require.ErrorIs(t, holder.Unlock(t.Context()), rlock.ErrLost)
+}
