@@ -57,6 +57,7 @@ var kinds = map[string]kindOf{
 		"excludes goroutines that share a handle":               readersShare,
 		"excludes clients":                                      readersShare,
 		"one of a thousand TryLocks gets it":                    readersShare,
+		"a hundred short leases are served in turn":             readersShare,
 		"a plain context does not re-enter":                     readersShare,
 		"waiters of one process are served in order of arrival": readersShare,
 		"a late unlock on a shared handle is told":              readersShare,

@@ -11,10 +11,13 @@
 -- returns 1 when ended, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
+local own = redis.call('PTTL', KEYS[2])
 redis.call('DEL', KEYS[2])
 abandon(KEYS[3], ARGV[3], ARGV[2])
--- The lease of a writer is its own.
-if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
+-- The lease of a writer is its own; and a hold that was not the longest did not say how long the lock lasts. (The two
+-- are set one after the other, so the clock may have moved in between.)
+if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write'
+  and (own + 100 >= redis.call('PTTL', KEYS[1]) or redis.call('HLEN', KEYS[1]) == 1) then
   local left = longest(KEYS[1])
   if left > 0 then
     redis.call('PEXPIRE', KEYS[1], left)
