@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -22,6 +23,19 @@ func exampleLocks() (locks *rlock.Client, rdb *redis.Client, end func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
+	// Its keys expire when it is told that time has passed.
+	tick, done := time.NewTicker(time.Millisecond), make(chan struct{})
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case now := <-tick.C:
+				server.FastForward(now.Sub(last))
+				last = now
+			case <-done:
+				return
+			}
+		}
+	}()
 	rdb = redis.NewClient(&redis.Options{Addr: server.Addr()})
 	locks, err = rlock.New(rdb, rlock.WithWatchdogTimeout(200*time.Millisecond))
 	if err != nil {
@@ -30,6 +44,8 @@ func exampleLocks() (locks *rlock.Client, rdb *redis.Client, end func()) {
 	return locks, rdb, func() {
 		_ = locks.Close()
 		_ = rdb.Close()
+		tick.Stop()
+		close(done)
 		server.Close()
 	}
 }
@@ -136,6 +152,155 @@ func ExampleWithOwner() {
 	// false <nil>
 	// true <nil>
 	// false <nil>
+}
+
+// A fair lock is taken in the order in which it was asked for, in whichever process.
+func ExampleClient_NewFairLock() {
+	locks, rdb, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	lock := locks.NewFairLock("printer")
+	_ = lock.Lock(ctx)
+
+	var printing sync.WaitGroup
+	for i := range int64(3) {
+		printing.Go(func() {
+			_ = lock.Do(ctx, func(context.Context) error {
+				fmt.Println("document", i+1)
+				return nil
+			})
+		})
+		for rdb.LLen(ctx, "redisson_lock_queue:{printer}").Val() <= i { // until it queues
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_ = lock.Unlock(ctx)
+	printing.Wait()
+	// Output:
+	// document 1
+	// document 2
+	// document 3
+}
+
+// Many may read at the same time, or one may write.
+func ExampleClient_NewRWLock() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	rw := locks.NewRWLock("config")
+
+	_ = rw.ReadLock().Lock(ctx)
+	second, _ := rw.ReadLock().TryLock(ctx)
+	writer, _ := rw.WriteLock().TryLock(ctx)
+	fmt.Println("a second reader:", second, "- a writer:", writer)
+	_ = rw.ReadLock().Unlock(ctx)
+	_ = rw.ReadLock().Unlock(ctx)
+
+	// An owner that writes may go on reading when it has unlocked the write lock, but not the other way round.
+	owner := rlock.WithOwner(ctx)
+	_ = rw.WriteLock().Lock(owner)
+	_ = rw.ReadLock().Lock(owner)
+	_ = rw.WriteLock().Unlock(owner)
+	err := rw.WriteLock().Lock(owner)
+	fmt.Println("from reading to writing:", errors.Is(err, rlock.ErrUpgrade))
+	_ = rw.ReadLock().Unlock(owner)
+	// Output:
+	// a second reader: true - a writer: false
+	// from reading to writing: true
+}
+
+// The token of a fenced lock grows with every acquisition. What the lock protects remembers the greatest it has seen,
+// and refuses lower ones.
+func ExampleClient_NewFencedLock() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	lock := locks.NewFencedLock("document:7")
+
+	var greatest uint64
+	write := func(token uint64) bool {
+		if token < greatest {
+			return false
+		}
+		greatest = token
+		return true
+	}
+	slow, err := lock.Acquire(ctx, rlock.Lease(20*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	next, err := lock.Acquire(ctx) // when the slow holder's lease is over
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Unlock(ctx)
+	fmt.Println("the next holder writes:", write(next.Token()))
+	fmt.Println("the slow one, which does not know yet:", write(slow.Token()))
+	// Output:
+	// the next holder writes: true
+	// the slow one, which does not know yet: false
+}
+
+// A spin lock uses no pub/sub: who waits tries again and again.
+func ExampleClient_NewSpinLock() {
+	locks, _, end := exampleLocks()
+	defer end()
+	lock := locks.NewSpinLock("short", rlock.Backoff(time.Millisecond, 64*time.Millisecond))
+	err := lock.Do(context.Background(), func(context.Context) error { return nil })
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// All of several locks, or none; in which order they are named does not matter.
+func ExampleNewMultiLock() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	alice, bob := locks.NewLock("account:alice"), locks.NewLock("account:bob")
+
+	err := rlock.NewMultiLock(bob, alice).Do(ctx, func(ctx context.Context) error {
+		fmt.Println("both accounts are locked")
+		ok, _ := rlock.NewMultiLock(alice).TryLock(context.Background()) // somebody else
+		fmt.Println("another gets one of them:", ok)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// both accounts are locked
+	// another gets one of them: false
+	// <nil>
+}
+
+// A red lock is held while a majority of independent servers says so.
+func ExampleNewRedLock() {
+	ctx := context.Background()
+	var members []rlock.Locker
+	for range 3 {
+		locks, _, end := exampleLocks() // yours are three servers that share nothing
+		defer end()
+		members = append(members, locks.NewLock("leader"))
+	}
+	leader := rlock.NewRedLock(members...)
+	hold, err := leader.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer hold.Unlock(ctx)
+	ok, err := rlock.NewRedLock(members...).TryLock(ctx)
+	fmt.Println(ok, err)
+	// Output: false <nil>
+}
+
+// With NonReentrant, locking twice by mistake is an error, and not a second entry.
+func ExampleNonReentrant() {
+	locks, _, end := exampleLocks()
+	defer end()
+	lock := locks.NewLock("import", rlock.NonReentrant())
+	err := lock.Do(context.Background(), func(ctx context.Context) error {
+		return lock.Lock(ctx)
+	})
+	fmt.Println(errors.Is(err, rlock.ErrReentered))
+	// Output: true
 }
 
 // A Hold knows when its lock is lost. Here somebody deletes the lock.

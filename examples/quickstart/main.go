@@ -8,18 +8,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"math/rand/v2"
-	"os"
-	"os/signal"
 	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/examples/internal/demo"
 )
 
 const (
@@ -27,16 +24,10 @@ const (
 	tickets = 20
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
-}
+func main() { demo.Main(run) }
 
 func run(ctx context.Context) error {
-	rdb, where, shutdown, err := connect()
+	rdb, where, shutdown, err := demo.Redis()
 	if err != nil {
 		return err
 	}
@@ -126,42 +117,6 @@ func sell(
 	}
 	wg.Wait()
 	return sold, first
-}
-
-// connect opens the Redis at REDIS_URL, or else one within this program.
-func connect() (rdb *redis.Client, where string, shutdown func(), err error) {
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		opt, err := redis.ParseURL(url)
-		if err != nil {
-			return nil, "", nil, fmt.Errorf("REDIS_URL: %w", err)
-		}
-		rdb = redis.NewClient(opt)
-		return rdb, "the Redis at " + opt.Addr, func() { _ = rdb.Close() }, nil
-	}
-	server, err := miniredis.Run()
-	if err != nil {
-		return nil, "", nil, err
-	}
-	// Its keys expire when it is told that time has passed.
-	tick, done := time.NewTicker(10*time.Millisecond), make(chan struct{})
-	go func() {
-		for last := time.Now(); ; {
-			select {
-			case now := <-tick.C:
-				server.FastForward(now.Sub(last))
-				last = now
-			case <-done:
-				return
-			}
-		}
-	}()
-	rdb = redis.NewClient(&redis.Options{Addr: server.Addr()})
-	return rdb, "a Redis embedded in this program (set REDIS_URL to use yours)", func() {
-		tick.Stop()
-		close(done)
-		_ = rdb.Close()
-		server.Close()
-	}, nil
 }
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }

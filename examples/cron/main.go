@@ -1,0 +1,75 @@
+// Cron runs a job once for each tick, though every instance of a service has the same schedule.
+//
+// The instance that comes first takes the tick's lock for longer than the clocks of the instances differ, and lets that
+// lease run out: an instance that comes late finds the tick taken even if the job is done by then.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/examples/internal/demo"
+)
+
+const (
+	instances = 3
+	ticks     = 5
+	interval  = 100 * time.Millisecond
+	skew      = 2 * time.Second // by how much the clocks of the instances may differ, generously
+)
+
+func main() { demo.Main(run) }
+
+func run(ctx context.Context) error {
+	rdb, where, shutdown, err := demo.Redis()
+	if err != nil {
+		return err
+	}
+	defer shutdown()
+	fmt.Printf("%d instances have the same schedule, and share %s.\n\n", instances, where)
+
+	name := "cron:" + uuid.NewString()
+	var mu sync.Mutex
+	runs := make(map[int]int) // by tick
+	var wg sync.WaitGroup
+	for instance := range instances {
+		locks, err := rlock.New(rdb)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = locks.Close() }()
+		wg.Go(func() {
+			for tick := range ticks {
+				time.Sleep(interval + rand.N(interval/2)) // each clock goes its own way
+				lock := locks.NewLock(fmt.Sprintf("%s:%d", name, tick))
+				_, err := lock.TryAcquire(ctx, rlock.Lease(skew))
+				if errors.Is(err, rlock.ErrNotAcquired) {
+					continue // another instance has this tick
+				}
+				if err != nil {
+					fmt.Println("  tick", tick, "could not be taken:", err)
+					continue
+				}
+				mu.Lock()
+				runs[tick]++
+				mu.Unlock()
+				fmt.Printf("  tick %d: instance %d sends the report\n", tick, instance+1)
+			}
+		})
+	}
+	wg.Wait()
+	for tick := range ticks {
+		if runs[tick] != 1 {
+			return fmt.Errorf("the job of tick %d ran %d times", tick, runs[tick])
+		}
+	}
+	fmt.Println("\nEach tick's job ran once.")
+	return nil
+}

@@ -1,0 +1,71 @@
+// Package demo gives the examples a Redis to run on.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Main runs an example until it is done or interrupted.
+func Main(run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		stop()
+		log.Fatal(err) //nolint:gocritic // stop was called
+	}
+}
+
+// Redis opens the Redis at REDIS_URL, or else one within this program.
+func Redis() (rdb *redis.Client, where string, shutdown func(), err error) {
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		opt, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, "", nil, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		rdb = redis.NewClient(opt)
+		return rdb, "the Redis at " + opt.Addr, func() { _ = rdb.Close() }, nil
+	}
+	rdb, server, err := Embedded()
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return rdb, "a Redis embedded in this program (set REDIS_URL to use yours)", func() {
+		_ = rdb.Close()
+		server()
+	}, nil
+}
+
+// Embedded starts a Redis within this program, and returns what stops it.
+func Embedded() (rdb *redis.Client, stop func(), err error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, nil, err
+	}
+	// Its keys expire when it is told that time has passed.
+	tick, done := time.NewTicker(10*time.Millisecond), make(chan struct{})
+	go func() {
+		for last := time.Now(); ; {
+			select {
+			case now := <-tick.C:
+				server.FastForward(now.Sub(last))
+				server.SetTime(now)
+				last = now
+			case <-done:
+				return
+			}
+		}
+	}()
+	return redis.NewClient(&redis.Options{Addr: server.Addr()}), func() {
+		tick.Stop()
+		close(done)
+		server.Close()
+	}, nil
+}

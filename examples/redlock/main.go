@@ -1,0 +1,91 @@
+// Redlock holds one lock on three Redis servers that share nothing, while one of them dies. It always runs on servers
+// embedded in the program, because it stops one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/examples/internal/demo"
+)
+
+func main() {
+	redis.SetLogger(quiet{})
+	demo.Main(run)
+}
+
+// quiet drops what go-redis logs about the server that is meant to die.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func run(ctx context.Context) error {
+	var servers []*redis.Client
+	var stops []func()
+	for range 3 {
+		rdb, stop, err := demo.Embedded()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rdb.Close() }()
+		servers, stops = append(servers, rdb), append(stops, stop)
+	}
+	defer stops[1]()
+	defer stops[2]()
+	mine, close1, err := redLock(servers)
+	if err != nil {
+		return err
+	}
+	defer close1()
+	others, close2, err := redLock(servers)
+	if err != nil {
+		return err
+	}
+	defer close2()
+
+	hold, err := mine.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println("A majority of three servers guarantees the lock for", time.Until(hold.Deadline()).Round(time.Second))
+	_, err = others.TryAcquire(ctx)
+	fmt.Println("Another process is refused:", errors.Is(err, rlock.ErrNotAcquired))
+
+	stops[0]()
+	fmt.Println("One server dies. The lock is still held:", hold.Err() == nil)
+	_, err = others.TryAcquire(ctx)
+	fmt.Println("Another process is refused:", errors.Is(err, rlock.ErrNotAcquired))
+
+	if err := hold.Unlock(ctx); err != nil {
+		return err
+	}
+	err = others.Do(ctx, func(context.Context) error {
+		fmt.Println("After the unlock it has the lock, on the two servers that are left.")
+		return nil
+	})
+	return err
+}
+
+// redLock makes what one process has: a client for each server, and a lock on them all.
+func redLock(servers []*redis.Client) (lock *rlock.RedLock, end func(), err error) {
+	var members []rlock.Locker
+	var clients []*rlock.Client
+	for _, rdb := range servers {
+		locks, err := rlock.New(rdb, rlock.WithCommandTimeout(500*time.Millisecond)) // Close waits as long for the dead one
+		if err != nil {
+			return nil, nil, err
+		}
+		clients = append(clients, locks)
+		members = append(members, locks.NewLock("leader"))
+	}
+	return rlock.NewRedLock(members...), func() {
+		for _, locks := range clients {
+			_ = locks.Close()
+		}
+	}, nil
+}
