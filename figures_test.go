@@ -58,6 +58,33 @@ func TestAnUncontendedPairIsTwoCommands(t *testing.T) {
 	}, without2(calls, "info"))
 }
 
+func TestWhatAnUncontendedPairCosts(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	const n = 50
+	for kind, scripts := range map[string]int{
+		"lock": 2, "fair": 2, "fenced": 2, "spin": 2, "read": 2, "write": 2, // whatever the kind
+		"multi": 2 * 2, "red": 2 * 3, // for each member
+	} {
+		client := newClient(t, rdb)
+		lock := kinds[kind].make(client, newName())
+		pair := func() {
+			require.NoError(t, lock.Lock(t.Context()))
+			require.NoError(t, lock.Unlock(t.Context()))
+			eventually(t, "the last member of a red lock is done too", func() bool { return client.Remains() == 0 })
+		}
+		pair()
+		require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+		for range n {
+			pair()
+		}
+		calls := stats(t, admin)
+		require.Equal(t, scripts*n, calls["evalsha"]+calls["eval"], kind)
+		require.Zero(t, calls["subscribe"], kind)
+	}
+}
+
 func without2(calls map[string]int, names ...string) map[string]int {
 	for _, name := range names {
 		delete(calls, name)
@@ -228,29 +255,59 @@ func TestFigureWakeUp(t *testing.T) {
 	figure(t)
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	lock := newClient(t, rdb).NewLock("figure:wake")
-	waiter := startChild(t, server.Addr, "lock", lock.Name())
-	channel := lock.Channel()
-	var took []time.Duration
-	for range 300 {
-		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Minute)))
-		tried := stats(t, rdb)["evalsha"]
-		waiter.next()
-		eventually(t, "the waiter has tried and waits", func() bool {
-			return stats(t, rdb)["evalsha"] >= tried+1 && rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
-		})
-		<-time.After(2 * time.Millisecond)
-		start := time.Now()
-		require.NoError(t, lock.Unlock(t.Context()))
-		got, err := strconv.ParseInt(strings.TrimSpace(waiter.answer()), 10, 64)
-		require.NoError(t, err)
-		took = append(took, time.Unix(0, got).Sub(start))
-		waiter.next()
-		require.Equal(t, "unlocked", waiter.answer())
+	for _, kind := range []string{"lock", "fair", "write", "read"} {
+		client := newClient(t, rdb)
+		name := newName()
+		lock := kinds[kind].make(client, name)
+		if kinds[kind].rival != nil {
+			lock = kinds[kind].rival(client, name)
+		}
+		waiter := startChild(t, server.Addr, kind, name)
+		var took []time.Duration
+		for range 300 {
+			require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Minute)))
+			tried := stats(t, rdb)["evalsha"]
+			waiter.next()
+			eventually(t, "the waiter has tried, subscribed and tried again", func() bool {
+				return stats(t, rdb)["evalsha"] >= tried+1 && len(rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()) > 0
+			})
+			<-time.After(4 * time.Millisecond)
+			start := time.Now()
+			require.NoError(t, lock.Unlock(t.Context()))
+			got, err := strconv.ParseInt(strings.TrimSpace(waiter.answer()), 10, 64)
+			require.NoError(t, err)
+			took = append(took, time.Unix(0, got).Sub(start))
+			waiter.next()
+			require.Equal(t, "unlocked", waiter.answer())
+		}
+		slices.Sort(took)
+		t.Logf("%s: unlock to acquisition in another process: p50 %v, p90 %v, p99 %v",
+			kind, took[len(took)/2], took[len(took)*9/10], took[len(took)*99/100])
 	}
-	slices.Sort(took)
-	t.Logf("unlock to acquisition in another process: p50 %v, p90 %v, p99 %v",
-		took[len(took)/2], took[len(took)*9/10], took[len(took)*99/100])
+}
+
+// TestFigureRedLock measures an acquisition while members are slow or dead: it takes what the slowest of the majority
+// takes.
+func TestFigureRedLock(t *testing.T) {
+	figure(t)
+	m := newMasters(t)
+	red, _ := m.lock()
+	measure := func(what string) {
+		var took []time.Duration
+		for range 15 {
+			start := time.Now()
+			require.NoError(t, red.Lock(t.Context()))
+			took = append(took, time.Since(start))
+			require.NoError(t, red.Unlock(t.Context()))
+		}
+		slices.Sort(took)
+		t.Logf("%s: p50 %v, most %v", what, took[len(took)/2], took[len(took)-1])
+	}
+	measure("three members")
+	m.proxies[0].Delay(200 * time.Millisecond)
+	measure("one of them delayed by 200 ms")
+	m.servers[1].Kill()
+	measure("one delayed by 200 ms, one dead")
 }
 
 // TestFigureLateReturn measures how long after the end of its context a call returns while Redis hangs.
