@@ -104,5 +104,8 @@ func (l *Lock) Keys() []string {
 // Channel returns the channel on which a release is announced.
 func (l *Lock) Channel() string { return l.channel }
 
+// Reads tells whether it is the read side of a read-write lock.
+func (l *Lock) Reads() bool { return l.kind == readKind }
+
 // Slot is the slot that a key is taken to be in.
 func Slot(key string) uint16 { return slot(key) }

@@ -17,8 +17,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestRandomFaults lets a network do its worst while three clients use three locks in every way there is. Nobody may
-// hold a lock while another does, and when it is over nothing may be left.
+// TestRandomFaults lets a network do its worst while three clients use locks of every kind in every way there is. Nobody
+// may hold a lock while another does, but readers, and when it is over nothing may be left.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -32,8 +32,10 @@ func TestRandomFaults(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	names := []string{newName(), newName(), newName()}
-	var holders [3]sync.Map // *rlock.Hold -> nothing: those that may believe themselves the holder
+	locks := []*contested{{kind: "lock"}, {kind: "fair"}, {kind: "fenced"}, {kind: "spin"}, {kind: "read"}, {kind: "multi"}, {kind: "red"}}
+	for _, c := range locks {
+		c.name = newName()
+	}
 	stop := time.Now().Add(6 * time.Second)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -62,12 +64,17 @@ func TestRandomFaults(t *testing.T) {
 		}
 	})
 	var acquired atomic.Int32
-	for i := range 18 {
+	for i := range 36 {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(i+1)))
 			for time.Now().Before(stop) {
-				n := random.IntN(len(names))
-				if oneTurn(t, random, clients[i%3].NewLock(names[n]), &holders[n]) {
+				c := locks[random.IntN(len(locks))]
+				make := kinds[c.kind].make
+				if kinds[c.kind].rival != nil && random.IntN(2) == 0 {
+					make = kinds[c.kind].rival
+				}
+				lock := make(clients[i%3], c.name)
+				if oneTurn(t, random, lock, c) {
 					acquired.Add(1)
 				}
 			}
@@ -79,14 +86,25 @@ func TestRandomFaults(t *testing.T) {
 	for _, client := range clients {
 		eventually(t, "nothing is left in the clients", func() bool { return client.Remains() == 0 })
 	}
-	for _, name := range names {
-		eventually(t, "nothing is left in Redis", func() bool { return direct.Exists(context.Background(), name).Val() == 0 })
+	for _, c := range locks {
+		lock := kinds[c.kind].make(clients[0], c.name)
+		eventually(t, "nothing is left in Redis of "+c.kind, func() bool { return !leftIn(t, direct, lock.Keys()) })
 	}
 }
 
+// contested is a lock, and who may believe himself its holder.
+type contested struct {
+	kind, name string
+	holders    sync.Map // *rlock.Hold -> whether it reads
+}
+
 // oneTurn acquires a lock in some way, re-enters it, and unlocks it in some order.
-func oneTurn(t *testing.T, random *rand.Rand, lock *rlock.Lock, holders *sync.Map) bool {
+func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 	t.Helper()
+	reads := false
+	if single, ok := lock.(*rlock.Lock); ok {
+		reads = single.Reads()
+	}
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
 	if random.IntN(2) == 0 {
 		ctx = rlock.WithOwner(ctx)
@@ -106,10 +124,10 @@ func oneTurn(t *testing.T, random *rand.Rand, lock *rlock.Lock, holders *sync.Ma
 	if err != nil {
 		return false
 	}
-	holders.Store(hold, nil)
-	holders.Range(func(other, _ any) bool {
-		if other != hold && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
-			t.Errorf("two hold %s", lock.Name())
+	c.holders.Store(hold, reads)
+	c.holders.Range(func(other, readsToo any) bool {
+		if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
+			t.Errorf("two hold the %s %s", c.kind, c.name)
 		}
 		return true
 	})
@@ -117,12 +135,12 @@ func oneTurn(t *testing.T, random *rand.Rand, lock *rlock.Lock, holders *sync.Ma
 	for range random.IntN(3) {
 		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
 			entries++
-		} else if err == nil {
-			t.Error("a re-entry is refused")
+		} else if err == nil && c.kind != "red" { // a red one may have a member less than before
+			t.Errorf("a re-entry of a %s is refused", c.kind)
 		}
 	}
 	<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
-	holders.Delete(hold)
+	c.holders.Delete(hold)
 	unlock := func() {
 		if err := hold.Unlock(ctx); err == nil || !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
 			return
