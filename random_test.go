@@ -69,11 +69,11 @@ func TestRandomFaults(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, uint64(i+1)))
 			for time.Now().Before(stop) {
 				c := locks[random.IntN(len(locks))]
-				make := kinds[c.kind].make
+				newLock := kinds[c.kind].make
 				if kinds[c.kind].rival != nil && random.IntN(2) == 0 {
-					make = kinds[c.kind].rival
+					newLock = kinds[c.kind].rival
 				}
-				lock := make(clients[i%3], c.name)
+				lock := newLock(clients[i%3], c.name)
 				if oneTurn(t, random, lock, c) {
 					acquired.Add(1)
 				}
