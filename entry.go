@@ -84,6 +84,23 @@ func (e *entry) notify(tell context.CancelCauseFunc, watched bool) error {
 	return e.why
 }
 
+func (e *entry) lost() loss {
+	p := e.possession
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	return loss{early: p.gone, since: p.confirmed, final: p.final}
+}
+
+func (e *entry) renew() {
+	p := e.possession
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	if p.stage == held && p.failures == 0 {
+		p.renewAt = time.Now()
+		p.client.watchdog.plan(p)
+	}
+}
+
 func (e *entry) locks() []*Lock { return []*Lock{e.lock} }
 
 func (e *entry) ownerOf(nameKey) *owner { return e.possession.owner }

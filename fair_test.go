@@ -324,7 +324,8 @@ func TestAFairWaiterLeavesTheQueueHoweverLongTheOutage(t *testing.T) {
 	require.NoError(t, holder.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := async(func() error { return lock.Lock(ctx) })
-	eventually(t, "it queues", func() bool { return len(queued(t, f.direct, holder)) == 1 })
+	eventually(t, "it queues, subscribes and asks again", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
+	<-time.After(50 * time.Millisecond) // until it sleeps: with nothing under way there is nothing unanswered
 	network.down.Store(true)
 	cancel()
 	require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)

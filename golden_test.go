@@ -94,7 +94,7 @@ var vectors = []struct{ claim, lines string }{
 		release write 1 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1 // silent: waiting readers may read
 		acquire write 1 30000 = wait 30000
 		acquire read 2 50000 = 0 -> {mode:read u:2:1 u:3:1} 50000, u:2#1 50000, u:3#1 30000
-		release read 2 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 // 0: it is about the hold, whoever else reads
+		release read 2 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 0 // 0, silent: writers sleep for the longer lease
 		release read 3 = 1 -> free ! redisson_rwlock:@ 0
 	`},
 	{"5 rw: who holds nothing frees nothing", `
@@ -230,15 +230,29 @@ var vectors = []struct{ claim, lines string }{
 		acquire lock 1 30000 = wait 10000
 		acquire fair 1 30000 = wait 10000 // 1: who does not queue may want to ask again
 	`},
+	{"rw, fenced: a number that was given up is refused", `
+		release read 1 120000 = 0 -> free, redisson_unlock_latch:@:u // nil, and publishes: an acquire may be under way
+		acquire read 1 30000 = wait 0 // nil, held by nobody: its number was given up
+		release write 2 120000 = 0 // nil, and publishes: as above
+		acquire write 2 30000 = wait 0 // nil, held by nobody: as above
+		release fenced 3 120000 = 0 // nil: as above
+		acquire fenced 3 30000 = wait 0 // a token, held by nobody: as above
+	`},
+	{"9 rw: a reader freed by force is not renewed beside another", `
+		acquire read 1 30000 = 0 -> {mode:read u:1:1} 30000, u:1#1 30000
+		force read = 1 -> free, u:1#1 30000 ! redisson_rwlock:@ 0
+		acquire read 2 30000 = 0 -> {mode:read u:2:1} 30000, u:1#1 30000, u:2#1 30000
+		renew read 60000 $ u:1 = [0]
+	`},
 	{"rw: what our readers leave lasts as long as Java's longest entry", `
 		java HSET $ mode read j:1 2; PEXPIRE $ 40000; SET @:j:1#1 1 PX 20000 -> {j:1:2 mode:read} 40000, j:1#1 20000
 		java SET @:j:1#2 1 PX 40000 -> {j:1:2 mode:read} 40000, j:1#1 20000, j:1#2 40000
 		acquire write 1 30000 = wait 40000
 		acquire read 1 90000 = 0 -> {j:1:2 mode:read u:1:1} 90000, j:1#1 20000, j:1#2 40000, u:1#1 90000
-		release read 1 = 1 -> {j:1:2 mode:read} 40000, j:1#1 20000, j:1#2 40000 // 0: it is about the hold
+		release read 1 = 1 -> {j:1:2 mode:read} 40000, j:1#1 20000, j:1#2 40000 ! redisson_rwlock:@ 0 // 0, silent: writers sleep for the longer lease
 		java DEL @:j:1#2 -> {j:1:2 mode:read} 40000, j:1#1 20000
 		acquire read 2 90000 = 0 -> {j:1:2 mode:read u:2:1} 90000, j:1#1 20000, u:2#1 90000
-		release read 2 = 1 -> {j:1:2 mode:read} 20000, j:1#1 20000 // 0: it is about the hold
+		release read 2 = 1 -> {j:1:2 mode:read} 20000, j:1#1 20000 ! redisson_rwlock:@ 0 // 0, silent: writers sleep for the longer lease
 		acquire read 3 90000 = 0 -> {j:1:2 mode:read u:3:1} 90000, j:1#1 20000, u:3#1 90000
 		java DEL @:j:1#1 -> {j:1:2 mode:read u:3:1} 90000, u:3#1 90000
 		release read 3 = 1 -> free ! redisson_rwlock:@ 0

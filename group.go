@@ -34,6 +34,9 @@ func newGroup(what string, members []Locker) *group {
 			g.err = fmt.Errorf("%w: lock %d of a %s is nil or of no client", ErrInvalidOption, i+1, what)
 			continue
 		}
+		if inner := groupOf(m); inner != nil && inner.err != nil {
+			g.err = inner.err
+		}
 		g.all = append(g.all, m.leaves()...)
 		names = append(names, nameOf(m))
 	}
@@ -42,6 +45,17 @@ func newGroup(what string, members []Locker) *group {
 	}
 	g.what = fmt.Sprintf("%s of %s", what, strings.Join(names, ", "))
 	return g
+}
+
+// groupOf returns the group that a member is, or nil.
+func groupOf(m Locker) *group {
+	switch m := m.(type) {
+	case *MultiLock:
+		return m.of()
+	case *RedLock:
+		return m.of()
+	}
+	return nil
 }
 
 // nameOf returns the name of a member, for errors.
@@ -186,11 +200,15 @@ func (r *groupRequest) rest(most time.Duration, wake <-chan struct{}) {
 	}
 	timer := time.NewTimer(most)
 	defer timer.Stop()
+	closing := r.group.all[0].client.done
+	if r.group.all[0].client.isClosed() {
+		closing = nil // a red lock may go on without it
+	}
 	select {
 	case <-timer.C:
 	case <-wake:
 	case <-r.ctx.Done():
-	case <-r.group.all[0].client.done:
+	case <-closing:
 	}
 }
 

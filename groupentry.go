@@ -18,16 +18,18 @@ type groupEntry struct {
 	renewed bool // made without a lease
 
 	mu      sync.Mutex
-	members []holding // as in group.members; nil: not held
-	errs    []error   // of those that are not held, why
-	asked   []bool    // those that have been asked and have not answered
+	members []holding   // as in group.members; nil: not held
+	since   []time.Time // when they joined an entry that was held by then; zero: before
+	errs    []error     // of those that are not held, why
+	asked   []bool      // those that have been asked and have not answered
 	changed chan struct{}
 
-	begun  bool  // enough members were held, once
-	why    error // it is over; nil: it is not
-	closed bool  // unlocked, or being unlocked, or given up
-	over   chan struct{}
-	cancel context.CancelCauseFunc
+	deadline time.Time // the latest one that was told
+	begun    bool      // enough members were held, once
+	why      error     // it is over; nil: it is not
+	closed   bool      // unlocked, or being unlocked, or given up
+	over     chan struct{}
+	cancel   context.CancelCauseFunc
 	// watched tells that the holder will be told of a loss. Otherwise the members whose loss it is log that.
 	watched bool
 	timer   *time.Timer // asks again for the members that are not held; nil: nobody does
@@ -38,8 +40,8 @@ var _ holding = (*groupEntry)(nil)
 func (r *groupRequest) newEntry() *groupEntry {
 	n := len(r.group.members)
 	return &groupEntry{
-		group: r.group, owner: r.owner, plain: r.plain, renewed: r.lease == 0,
-		members: make([]holding, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
+		group: r.group, owner: r.owner, plain: r.plain, renewed: r.lease == 0, members: make([]holding, n),
+		since: make([]time.Time, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }
 
@@ -49,13 +51,23 @@ func (e *groupEntry) add(i int, h holding) bool {
 	// First whether enough were held until now: what was lost for a moment is lost for good.
 	tell := e.look()
 	added := !e.closed && e.why == nil
+	var others []holding
 	if added {
 		e.members[i], e.errs[i] = h, nil
+		if e.begun {
+			e.since[i] = time.Now()
+			others = slices.Clone(e.members)
+		}
 	}
 	e.mu.Unlock()
 	tell()
 	if added {
 		e.watch(i, h)
+	}
+	for k, other := range others { // so that one that is lost from now on is known to be lost after this one joined
+		if k != i && other != nil {
+			other.renew()
+		}
 	}
 	return added
 }
@@ -65,7 +77,11 @@ func (e *groupEntry) watch(i int, h holding) {
 	e.mu.Lock()
 	watched := e.watched
 	e.mu.Unlock()
-	if h.notify(func(error) { e.memberEnded(i, h) }, watched) != nil {
+	tell := func(error) { e.memberEnded(i, h) }
+	if _, ok := h.(*groupEntry); ok { // it may find out while this one's mu is held
+		tell = func(error) { h.locks()[0].client.background(func() { e.memberEnded(i, h) }) }
+	}
+	if h.notify(tell, watched) != nil {
 		e.memberEnded(i, h)
 	}
 }
@@ -102,10 +118,33 @@ func (e *groupEntry) live() int {
 	return n
 }
 
+// kept tells whether the members that count, and are held now, were enough all the time: if a member is gone, it may
+// have been since it was last confirmed, and only those held then kept others out. It requires mu.
+func (e *groupEntry) kept(counts func(int) bool) bool {
+	enough := func(since time.Time) bool {
+		n := 0
+		for k := range e.members {
+			if counts(k) && !e.since[k].After(since) {
+				n++
+			}
+		}
+		return n >= e.group.need
+	}
+	for k, h := range e.members {
+		if h == nil || counts(k) {
+			continue
+		}
+		if lost := h.lost(); lost.final || lost.early && !enough(lost.since) {
+			return false
+		}
+	}
+	return enough(time.Now())
+}
+
 // look ends the entry if too few members are held. It returns what tells its users, to be called without mu. It
 // requires mu.
 func (e *groupEntry) look() func() {
-	if !e.begun || e.why != nil || e.live() >= e.group.need {
+	if !e.begun || e.why != nil || e.kept(func(k int) bool { return e.members[k] != nil && e.members[k].Err() == nil }) {
 		return func() {}
 	}
 	reason := ErrLost
@@ -128,11 +167,11 @@ func (e *groupEntry) end(why error) (tell func()) {
 	}
 	over, cancel := e.over, e.cancel
 	return func() {
-		if over != nil {
-			close(over)
-		}
 		if cancel != nil {
 			cancel(why)
+		}
+		if over != nil {
+			close(over)
 		}
 	}
 }
@@ -141,7 +180,7 @@ func (e *groupEntry) end(why error) (tell func()) {
 func (e *groupEntry) memberEnded(i int, h holding) {
 	e.mu.Lock()
 	tell := e.look()
-	if e.why == nil && e.timer != nil && e.members[i] == h {
+	if e.why == nil && e.timer != nil && e.members[i] == h && !errors.Is(h.Err(), ErrClosed) {
 		e.timer.Reset(0) // it is asked for again
 	}
 	e.mu.Unlock()
@@ -189,8 +228,11 @@ func (e *groupEntry) Deadline() time.Time {
 	if len(live) < e.group.need {
 		live = all
 	}
-	slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
-	return live[min(e.group.need, len(live))-1]
+	if len(live) > 0 {
+		slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
+		e.deadline = live[min(e.group.need, len(live))-1]
+	}
+	return e.deadline
 }
 
 // Token is that of a Hold.
@@ -212,6 +254,20 @@ func (e *groupEntry) notify(tell context.CancelCauseFunc, watched bool) error {
 	defer e.mu.Unlock()
 	e.cancel = tell
 	return e.why
+}
+
+// lost of a group in a group is told from its beginning: which of its members were when is not kept.
+func (e *groupEntry) lost() loss { return loss{early: time.Now().Before(e.Deadline())} }
+
+func (e *groupEntry) renew() {
+	e.mu.Lock()
+	members := slices.Clone(e.members)
+	e.mu.Unlock()
+	for _, h := range members {
+		if h != nil {
+			h.renew()
+		}
+	}
 }
 
 func (e *groupEntry) locks() []*Lock { return e.group.all }
@@ -257,16 +313,17 @@ func (e *groupEntry) close() bool {
 	return true
 }
 
-// release unlocks all members of a closed entry. It is done when as many as are needed to hold the group were released,
-// for then nobody else held it meanwhile.
+// release unlocks all members of a closed entry. Of a red lock it is done when so few members are left that nobody is
+// kept out; it must have been held by a majority until then.
 func (e *groupEntry) release(ctx context.Context) error {
 	g := e.group
 	g.forget(e)
 	e.owner.forgetGroup(e)
 	e.mu.Lock()
-	members, errs, why := slices.Clone(e.members), slices.Clone(e.errs), e.why
+	why := e.why
 	e.mu.Unlock()
-	if g.unlockAll(ctx, members, errs) >= g.need {
+	errs, done := e.unlockAll(ctx)
+	if done {
 		return nil
 	}
 	err := g.failure(errs)
@@ -276,51 +333,80 @@ func (e *groupEntry) release(ctx context.Context) error {
 	return g.wrap(err, "unlock")
 }
 
-// unlockAll unlocks members, and notes their errors. It returns how many it has released. When they are enough to let go
-// of the group it waits for the others a moment longer, and leaves those that hang to themselves.
-func (g *group) unlockAll(ctx context.Context, members []holding, errs []error) (released int) {
+// unlockAll unlocks the members, and returns their errors, and whether the group was held until then and is released.
+// When it is, it waits for those that are left a moment longer, and leaves what hangs to itself.
+func (e *groupEntry) unlockAll(ctx context.Context) (errs []error, done bool) {
 	type result struct {
 		member int
 		err    error
 	}
-	results := make(chan result, len(members))
-	running := 0
+	e.mu.Lock()
+	members, lost := slices.Clone(e.members), errors.Is(e.why, ErrLost)
+	e.mu.Unlock()
+	n := len(members)
+	errs = make([]error, n)
+	results := make(chan result, n)
+	running, answered := 0, make([]bool, n)
 	unlock := func(i int) {
 		if h := members[i]; h != nil {
 			running++
 			h.locks()[0].client.background(func() { results <- result{i, h.Unlock(ctx)} })
 		}
 	}
-	collect := func(enough int, patience <-chan time.Time) {
-		for running > 0 && released < enough {
+	// collect takes in results until it is enough, as released says, or patience is over.
+	collect := func(enough func() bool, patience <-chan time.Time) {
+		for running > 0 && !enough() {
 			select {
 			case r := <-results:
 				running--
-				if errs[r.member] = r.err; r.err == nil {
-					released++
-				}
+				errs[r.member], answered[r.member] = r.err, true
 			case <-patience:
 				return
 			}
 		}
 	}
-	all := g.need == len(members)
+	released := func() bool { return e.released(answered, errs, lost) }
+	never := func() bool { return false }
+	all := e.group.need == n
 	for i := range members {
 		if i > 0 || !all {
 			unlock(i)
 		}
 	}
 	if all { // the first one comes last: it is the one that others wait for
-		collect(len(members), nil)
+		collect(never, nil)
 		unlock(0)
+		collect(never, nil)
 	}
-	collect(g.need, nil)
+	collect(released, nil)
 	if running > 0 {
 		moment := time.NewTimer(minPatience)
 		defer moment.Stop()
-		collect(len(members), moment.C)
+		collect(never, moment.C)
 	}
-	return released
+	return slices.Clone(errs), released()
+}
+
+// released tells, by what the members answered to their unlocks, whether so few may still be held that nobody is kept
+// out, and whether enough were until they were unlocked: lost tells that they were not.
+func (e *groupEntry) released(answered []bool, errs []error, lost bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	left, gone := 0, false
+	for i, h := range e.members {
+		switch {
+		case h == nil || answered[i] && errs[i] == nil:
+		case answered[i] && errors.Is(errs[i], ErrNotHeld):
+			gone = true
+		default:
+			left++
+		}
+	}
+	if left > len(e.members)-e.group.need {
+		return false
+	}
+	// Who answered that it was held was, and so kept others out.
+	return !gone && !lost || e.kept(func(i int) bool { return e.members[i] != nil && answered[i] && errs[i] == nil })
 }
 
 // failure makes one error of those of the members.
@@ -342,24 +428,27 @@ func (g *group) named(errs []error) []error {
 	return named
 }
 
-// giveUp unlocks what has been taken of an entry that is not wanted, detached from ctx, and waits for that until ctx
-// ends. What members are still being asked for is given back when they answer.
-func (e *groupEntry) giveUp(ctx context.Context) error {
+// giveUp unlocks what has been taken of an entry that is not wanted, detached from ctx, and waits for that until ctx or
+// the wait ends. What members are still being asked for is given back when they answer.
+func (e *groupEntry) giveUp(r *groupRequest) error {
 	e.close()
-	e.mu.Lock()
-	members := slices.Clone(e.members)
-	e.mu.Unlock()
 	unlocked := make(chan error, 1)
 	e.group.all[0].client.background(func() {
-		errs := make([]error, len(members))
-		e.group.unlockAll(context.WithoutCancel(ctx), members, errs)
+		errs, _ := e.unlockAll(context.WithoutCancel(r.ctx))
 		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrNotHeld) }) // it ran out meanwhile
 		unlocked <- errors.Join(errs...)
 	})
+	var over <-chan time.Time
+	if r.limited {
+		timer := time.NewTimer(max(r.left(), minPatience))
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case err := <-unlocked:
 		return err
-	case <-ctx.Done():
-		return nil
+	case <-over:
+	case <-r.ctx.Done():
 	}
+	return nil
 }

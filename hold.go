@@ -35,12 +35,23 @@ type holding interface {
 	// notify has the end of the hold reported to one function, and notes whether anybody watches it for himself. It
 	// returns why the hold is over, if it is already.
 	notify(tell context.CancelCauseFunc, watched bool) error
+	// lost tells how a hold that is over was lost.
+	lost() loss
+	// renew has the hold renewed at once.
+	renew()
 	// leaked ends what nobody can unlock any more.
 	leaked()
 	// locks returns the locks that are held.
 	locks() []*Lock
 	// ownerOf returns by whom one of them is held.
 	ownerOf(id nameKey) *owner
+}
+
+// loss is how a hold was lost, for the group that it is a member of.
+type loss struct {
+	early bool      // before its deadline: somebody else may have held it meanwhile
+	since time.Time // from when, at the earliest
+	final bool      // on purpose: it is not to be taken again
 }
 
 func newHold(ctx context.Context, h holding) *Hold {

@@ -23,6 +23,9 @@ var _ Locker = (*MultiLock)(nil)
 // NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients; a lock that is given
 // twice is taken once, and of a MultiLock among them its members count. It ports RedissonMultiLock. It does not fail: no
 // lock, or a nil one, is reported by the first verb, with [ErrInvalidOption].
+//
+// Because it waits for one member at a time, it stands in one queue at a time: of fair locks that are always waited for it
+// can have one among its members, and may never get two.
 func NewMultiLock(locks ...Locker) *MultiLock {
 	var members []Locker
 	for _, l := range locks {
@@ -72,11 +75,11 @@ func (r *groupRequest) takeAll() (*groupEntry, error) {
 		if err == nil && e.begin() {
 			return e, nil
 		}
-		released := e.giveUp(r.ctx)
+		released := e.giveUp(r)
 		if err == nil { // a lease ran out while the others were taken
 			err, failed = errLate, first
 		}
-		if r.single() || failed == first && !errors.Is(err, errLate) {
+		if r.single() || r.limited && r.left() == 0 || failed == first && !errors.Is(err, errLate) {
 			return nil, errors.Join(err, released)
 		}
 		first = failed

@@ -55,8 +55,8 @@ func newSettings(opts []Option) (*settings, error) {
 			return nil, err
 		}
 	}
-	if s.ackTimeout >= s.commandTimeout {
-		return nil, fmt.Errorf("%w: replicas get %v to acknowledge, which is not within the command timeout of %v",
+	if s.ackTimeout > s.commandTimeout/2 {
+		return nil, fmt.Errorf("%w: replicas get %v to acknowledge, which is more than half of the command timeout of %v",
 			ErrInvalidOption, s.ackTimeout, s.commandTimeout)
 	}
 	return s, nil
@@ -121,8 +121,8 @@ func WithRenewalBatchSize(n int) Option {
 // WithReplicaAcks has an acquisition wait, for timeout at most, until n replicas have acknowledged it; when fewer do it is
 // released, and fails with [ErrNotReplicated]. So a failover to one of them does not lose the lock. It ports
 // checkLockSyncedSlaves and slavesSyncTimeout, but counts. Re-entries and renewals do not wait: a replica that has the
-// holder gets them later, and a failover may cost a part of the lease. The timeout is from 1 ms to less than the command
-// timeout. The default is 0 replicas: do not wait.
+// holder gets them later, and a failover may cost a part of the lease. The timeout is from 1 ms to half of the command
+// timeout; an attempt that is refused may take as long, if a replica hangs. The default is 0 replicas: do not wait.
 func WithReplicaAcks(n int, timeout time.Duration) Option {
 	if n < 0 || n > 1000 {
 		return func(*settings) error {

@@ -47,6 +47,10 @@ type possession struct {
 	// a place in a queue.
 	orphan bool
 	token  uint64 // of a fenced lock
+	// confirmed is from when Redis last said that it has the holder: before that was asked.
+	confirmed time.Time
+	// gone tells that the possession was lost before its deadline, and final that this client ended it on purpose.
+	gone, final bool
 
 	lease    time.Duration // of the acquisition
 	deadline time.Time     // when the lock can no longer be guaranteed; monotonic, only ever moved later
@@ -144,11 +148,11 @@ func (ends *endings) known() {
 // tell ends the contexts, and leaves the logging to a worker: a handler takes as long as it likes.
 func (ends *endings) tell() {
 	for _, end := range *ends {
-		if end.over != nil {
-			close(end.over)
-		}
 		if end.cancel != nil {
 			end.cancel(end.why)
+		}
+		if end.over != nil {
+			close(end.over) // whoever is woken by it finds the context ended
 		}
 		if end.warn != nil {
 			end.warn.client.workers.run(func() {
@@ -217,6 +221,7 @@ func (p *possession) confirm(sent time.Time, lease time.Duration) {
 	if deadline := sent.Add(lease - margin(lease)); deadline.After(p.deadline) {
 		p.deadline, p.margin = deadline, margin(lease)
 	}
+	p.confirmed = sent
 	p.failures, p.alone = 0, false
 	p.renewAt = p.deadline.Add(p.margin - p.client.watchdogTimeout*2/3)
 	p.client.watchdog.plan(p)
@@ -238,6 +243,8 @@ func (p *possession) expire(ends *endings) {
 // lose ends the possession for its users and here. If Redis may still have it, a detached release follows. It requires
 // client.mu.
 func (p *possession) lose(ends *endings, why string, release bool) {
+	p.gone = !p.past(time.Now())
+	p.final = why == lostByMaxHold || why == lostByForce
 	p.endAll(ends, why)
 	open := false
 	for _, e := range p.entries {

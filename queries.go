@@ -41,7 +41,7 @@ func (c *Client) forced(id nameKey) {
 	c.forceCount++
 	for key, p := range c.possessions {
 		if key.nameKey == id && (p.stage == held || p.stage == expired) {
-			p.lose(&ends, "it was unlocked by force", true)
+			p.lose(&ends, lostByForce, true)
 		}
 	}
 	c.mu.Unlock()

@@ -69,20 +69,22 @@ func (e *QuorumError) Unwrap() []error {
 func (r *groupRequest) takeMajority() (*groupEntry, error) {
 	wakes := newWakes()
 	defer wakes.close()
-	if leave, err := r.queue(); err != nil {
+	report, leave, err := r.queue()
+	if err != nil {
 		return nil, err
-	} else if leave != nil {
-		defer leave()
 	}
+	defer leave()
 	var last error // of the round before
 	for round := 1; ; round++ {
 		e := r.newEntry()
 		err := r.poll(e, round, last)
 		if err == nil {
+			report(errRefused) // to whoever comes next
 			e.keep()
 			return e, nil
 		}
-		released := e.giveUp(r.ctx)
+		released := e.giveUp(r)
+		report(err)
 		if r.single() || !r.mends(e) {
 			return nil, errors.Join(err, released)
 		}
@@ -97,17 +99,25 @@ func (r *groupRequest) takeMajority() (*groupEntry, error) {
 }
 
 // queue waits until no other request of this process for the same red lock comes first. An owner that holds a member
-// already does not queue behind those who wait for it.
-func (r *groupRequest) queue() (leave func(), err error) {
+// already does not queue behind those who wait for it. It returns what reports how a round went to those behind, and what
+// makes way for them.
+func (r *groupRequest) queue() (report func(error), leave func(), err error) {
 	l := r.group.all[0]
-	if r.single() || r.holdsAny() {
-		return nil, nil
-	}
 	c := l.client
+	if r.single() || r.holdsAny() {
+		return func(error) {}, func() {}, nil
+	}
 	w := c.enter(nameKey{c, l.nameKey.name, redFamily})
+	report = func(err error) {
+		if errors.Is(err, errRefused) {
+			c.report(w, outcome{refused: true})
+		} else {
+			c.report(w, outcome{trouble: err})
+		}
+	}
 	leave = func() { c.leave(w) }
 	if w.head == nil {
-		return leave, nil
+		return report, leave, nil
 	}
 	var over <-chan time.Time
 	if r.limited {
@@ -117,16 +127,17 @@ func (r *groupRequest) queue() (leave func(), err error) {
 	}
 	select {
 	case <-w.head:
-		return leave, nil
-	case <-over:
-		err = errRefused
-	case <-r.ctx.Done():
-		err = fmt.Errorf("%w: %w", ErrNotAcquired, endOf(r.ctx))
+		return report, leave, nil
 	case <-c.done:
-		err = ErrClosed
+		return report, leave, nil // the members will say
+	case <-over:
+	case <-r.ctx.Done():
 	}
-	leave()
-	return nil, err
+	last := c.leave(w)
+	if last.refused {
+		last.trouble = errRefused
+	}
+	return nil, nil, r.ended(last.trouble)
 }
 
 // holdsAny tells whether the owner holds a member.
@@ -248,7 +259,7 @@ func (e *groupEntry) ask(i int, values context.Context, lease time.Duration) { /
 	if lease > 0 {
 		opts, patience = []AcquireOption{Lease(lease)}, lease
 	}
-	patience = min(max(patience/30, minPatience), c.commandTimeout)
+	patience = min(max(patience/30, minPatience)+c.ackTimeout, c.commandTimeout)
 	e.mu.Lock()
 	e.asked[i] = true
 	e.mu.Unlock()
@@ -298,7 +309,7 @@ func (e *groupEntry) heal(pause time.Duration) {
 	tell := e.look()
 	if e.why == nil {
 		for i, h := range e.members {
-			if !e.asked[i] && (h == nil || h.Err() != nil) {
+			if !e.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), ErrClosed)) {
 				missing = append(missing, i)
 				e.asked[i] = true
 			}
@@ -318,7 +329,9 @@ func (e *groupEntry) heal(pause time.Duration) {
 		}
 		gone.locks()[0].client.background(func() {
 			_ = gone.Unlock(context.Background()) // its owner has to hear of the loss before it asks anew
-			e.ask(i, context.Background(), 0)
+			if e.Err() == nil {
+				e.ask(i, context.Background(), 0)
+			}
 		})
 	}
 }
@@ -336,6 +349,10 @@ func (w *wakes) listen(e *groupEntry) {
 	defer e.mu.Unlock()
 	for i, m := range e.group.members {
 		l := m.leaves()[0]
+		if w.on[l] != nil && !errors.Is(e.errs[i], errRefused) { // our own release would wake us
+			w.on[l].close()
+			delete(w.on, l)
+		}
 		if errors.Is(e.errs[i], errRefused) && l.channel != "" && !l.kind.queues && w.on[l] == nil {
 			w.on[l] = l.client.pubsub.listenWith(l.channel, w.wake)
 		}

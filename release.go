@@ -10,6 +10,8 @@ import (
 
 const (
 	lostInRedis   = "its holder is gone from Redis"
+	lostByForce   = "it was unlocked by force"
+	lostByMaxHold = "it was held longer than WithMaxHold allows"
 	cannotRelease = "a lock could not be released; it is free when its lease ends"
 )
 

@@ -148,7 +148,7 @@ func (w *watchdog) look() {
 		case p.past(now):
 			p.expire(&ends)
 		case !p.maxHold.IsZero() && !p.maxHold.After(now):
-			p.lose(&ends, "it was held longer than WithMaxHold allows", true)
+			p.lose(&ends, lostByMaxHold, true)
 		case !p.renewing():
 			w.plan(p)
 		default:

@@ -1,0 +1,211 @@
+package rlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// What reviews found of groups whose members come and go.
+
+// Two masters are restarted empty, and others have the lock before either is renewed. That the first is healed before
+// the second is asked must not hide it.
+func TestAMajorityThatForgotIsALossThoughMembersAreHealed(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
+	rival, _ := m.lock()
+	m.proxies[1].Delay(5 * time.Millisecond) // so that one is renewed, and healed, before the other
+	for range 3 {
+		hold, err := red.Acquire(t.Context())
+		require.NoError(t, err)
+		eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+		before := hold.Deadline()
+		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		for _, server := range m.servers[:2] {
+			server.Kill()
+			server.Run()
+		}
+		ok, err := rival.TryLock(t.Context())
+		require.NoError(t, err)
+		if ok {
+			require.NoError(t, rival.Unlock(t.Context()))
+			within(t, "the holder is told", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+		} else { // one was healed before; no majority ever forgot
+			require.NoError(t, hold.Unlock(t.Context()))
+		}
+		eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+	}
+}
+
+// The same, found out by the unlock.
+func TestTheUnlockOfARedLockFindsOutThatAMajorityForgot(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithLogger(discard)) // renews too seldom to find out before
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
+	require.NoError(t, m.direct[1].Del(t.Context(), m.name).Err())
+	require.NoError(t, hold.Err())
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+
+	hold, err = red.Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+	<-time.After(200 * time.Millisecond) // one that joined late has the others renewed at once, if there is one
+	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
+	require.NoError(t, hold.Unlock(t.Context()), "a majority kept others out")
+}
+
+func TestAGroupInAGroupThatRunsOutIsNoticedByAsking(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, redistest.Embedded(t))
+	n := newName()
+	red := rlock.NewRedLock(client.NewLock(n+"1"), client.NewLock(n+"2"), client.NewLock(n+"3"))
+	for _, group := range []rlock.Locker{rlock.NewMultiLock(client.NewLock(n+"9"), red), rlock.NewRedLock(red)} {
+		hold, err := group.Acquire(t.Context(), rlock.Lease(50*time.Millisecond))
+		require.NoError(t, err)
+		over := async(func() error {
+			for hold.Err() == nil {
+				_ = hold.Deadline()
+			}
+			return hold.Err()
+		})
+		require.ErrorIs(t, within(t, "it is noticed", over), rlock.ErrLost)
+		if err := hold.Unlock(t.Context()); err != nil {
+			require.ErrorIs(t, err, rlock.ErrLost)
+		}
+	}
+}
+
+// acquires counts the attempts at all members.
+func (m *masters) acquires() (n int) {
+	for _, proxy := range m.proxies {
+		n += proxy.Count(rlock.Runs("acquire"))
+	}
+	return n
+}
+
+// A waiter takes the member that is free, and gives it back. That must not wake it.
+func TestWaitersForARedLockDoNotWakeThemselves(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	_, rivals := m.lock()
+	require.NoError(t, rivals[0].Lock(t.Context()))
+	require.NoError(t, rivals[1].Lock(t.Context()))
+	require.NoError(t, rivals[2].Lock(t.Context()))
+	waiting := async(func() error { return red.Lock(t.Context()) })
+	eventually(t, "it has tried and listens", func() bool { return m.acquires() >= 3+6 })
+	before := m.acquires()
+	require.NoError(t, rivals[2].Unlock(t.Context()))
+	<-time.After(2 * time.Second)
+	require.Less(t, m.acquires()-before, 60, "in two seconds, with pauses that grow to one")
+	require.NoError(t, rivals[1].Unlock(t.Context()))
+	require.NoError(t, within(t, "with a second one it has a majority", waiting))
+	require.NoError(t, red.Unlock(t.Context()))
+	require.NoError(t, rivals[0].Unlock(t.Context()))
+}
+
+func TestARedLockGoesOnWithoutOneOfItsClients(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	var lockers []rlock.Locker
+	var clients []*rlock.Client
+	for _, proxy := range m.proxies {
+		clients = append(clients, newClient(m, redistest.Open(m, &redis.Options{Addr: proxy.Addr})))
+		lockers = append(lockers, clients[len(clients)-1].NewLock(m.name))
+	}
+	red := rlock.NewRedLock(lockers...)
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+	require.NoError(t, clients[0].Close())
+	require.NoError(t, hold.Err())
+	stays(t, "Close releases nothing", func() bool { return m.has() == [3]bool{true, true, true} })
+	require.NoError(t, hold.Unlock(t.Context()))
+	eventually(t, "the unlock releases all", func() bool { return m.has() == [3]bool{} })
+
+	rival, _ := m.lock()
+	require.NoError(t, rival.Lock(t.Context()))
+	before := m.acquires()
+	require.Error(t, red.Lock(t.Context(), rlock.Wait(time.Second)))
+	require.Less(t, m.acquires()-before, 60, "it pauses between the rounds")
+	require.NoError(t, rival.Unlock(t.Context()))
+	require.NoError(t, red.Lock(t.Context()))
+	require.NoError(t, red.Unlock(t.Context()))
+}
+
+func TestTheWaitOfAMultiLockEndsThoughItsLeasesRunOut(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	client := newClient(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}))
+	n := newName()
+	group := rlock.NewMultiLock(client.NewLock(n+"1"), client.NewLock(n+"2"), client.NewLock(n+"3"))
+	proxy.Delay(20 * time.Millisecond)
+	trying := async(func() error {
+		return second(group.TryLock(t.Context(), rlock.Lease(30*time.Millisecond), rlock.Wait(200*time.Millisecond)))
+	})
+	require.ErrorContains(t, within(t, "it gives up", trying), "too late")
+}
+
+func TestMaxHoldEndsARedLock(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithMaxHold(time.Second), rlock.WithWatchdogTimeout(300*time.Millisecond), rlock.WithLogger(discard))
+	m.servers[2].Kill()
+	start := time.Now()
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	m.servers[2].Run() // joins later, and is younger than the others
+	within(t, "the hold is over", hold.Done())
+	require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	if err := hold.Unlock(t.Context()); err != nil {
+		require.ErrorIs(t, err, rlock.ErrLost)
+	}
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestTroubleIsNoRefusalForThoseWhoQueueForARedLock(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock()
+	m.servers[0].Kill()
+	m.servers[1].Kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	head := async(func() error { return red.Lock(ctx) })
+	eventually(t, "one waits", func() bool { return red.Waiting() == 1 })
+	eventually(t, "and has tried", func() bool { return m.acquires() >= 2 })
+	err := second(red.TryLock(t.Context(), rlock.Wait(time.Second)))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	cancel()
+	require.ErrorIs(t, within(t, "the head leaves", head), context.Canceled)
+}
+
+func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))
+	m.servers[2].Pause()
+	hold, err := red.Acquire(t.Context())
+	require.NoError(t, err)
+	m.servers[0].Pause()
+	start := time.Now()
+	require.NoError(t, hold.Unlock(t.Context()), "two are free: the one that was never held, and the one that answers")
+	require.Less(t, time.Since(start), aLongTime/2)
+	m.servers[0].Resume()
+	m.servers[2].Resume()
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+}
