@@ -91,12 +91,13 @@ func (e *entry) lost() loss {
 	return loss{early: p.gone, since: p.confirmed, final: p.final}
 }
 
-func (e *entry) renew() {
+func (e *entry) renewSoon() {
 	p := e.possession
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
-	if p.stage == held && p.failures == 0 {
-		p.renewAt = time.Now()
+	soon := time.Now().Add(p.client.watchdogTimeout / 30) // most holds are over by then
+	if p.stage == held && p.failures == 0 && soon.Before(p.renewAt) {
+		p.renewAt = soon
 		p.client.watchdog.plan(p)
 	}
 }

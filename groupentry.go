@@ -66,7 +66,7 @@ func (e *groupEntry) add(i int, h holding) bool {
 	}
 	for k, other := range others { // so that one that is lost from now on is known to be lost after this one joined
 		if k != i && other != nil {
-			other.renew()
+			other.renewSoon()
 		}
 	}
 	return added
@@ -259,13 +259,13 @@ func (e *groupEntry) notify(tell context.CancelCauseFunc, watched bool) error {
 // lost of a group in a group is told from its beginning: which of its members were when is not kept.
 func (e *groupEntry) lost() loss { return loss{early: time.Now().Before(e.Deadline())} }
 
-func (e *groupEntry) renew() {
+func (e *groupEntry) renewSoon() {
 	e.mu.Lock()
 	members := slices.Clone(e.members)
 	e.mu.Unlock()
 	for _, h := range members {
 		if h != nil {
-			h.renew()
+			h.renewSoon()
 		}
 	}
 }

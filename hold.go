@@ -37,8 +37,8 @@ type holding interface {
 	notify(tell context.CancelCauseFunc, watched bool) error
 	// lost tells how a hold that is over was lost.
 	lost() loss
-	// renew has the hold renewed at once.
-	renew()
+	// renewSoon has the hold renewed sooner than it would be.
+	renewSoon()
 	// leaked ends what nobody can unlock any more.
 	leaked()
 	// locks returns the locks that are held.

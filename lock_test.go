@@ -364,15 +364,11 @@ func oneOfAThousand(f *fixture) {
 
 func aHundredInTurn(f *fixture) {
 	lock := f.lock()
-	lease := 5 * time.Millisecond
-	if f.kind.groups {
-		lease *= 20 // it is less by what taking one member after the other takes
-	}
 	var got, inside atomic.Int32
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			ok, err := lock.TryLock(f.Context(), rlock.Wait(aLongTime), rlock.Lease(lease))
+			ok, err := lock.TryLock(f.Context(), rlock.Wait(aLongTime), rlock.Lease(100*time.Millisecond))
 			if !noError(f, err) || !ok {
 				return
 			}

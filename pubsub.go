@@ -23,7 +23,8 @@ type pubsub struct {
 	line     *line                    // the present connection; nil: none
 	keeping  bool                     // whether the keeper runs
 	stopped  bool
-	alone    bool // whether each channel is asked for by itself, because some are refused
+	alone    bool      // whether each channel is asked for by itself, because some are refused
+	refused  time.Time // when what is confirmed was last asked for again, because something was refused
 
 	kick    chan struct{}   // tells the keeper that there is something to do
 	ctx     context.Context //nolint:containedctx // of the connections: it is nobody's call
@@ -402,8 +403,11 @@ func (ps *pubsub) askAgain() {
 func (ps *pubsub) wasRefused(err error) {
 	ps.mu.Lock()
 	first := !ps.alone
-	if first {
-		ps.alone = true
+	if now := time.Now(); first || now.Sub(ps.refused) >= time.Second {
+		// It may have been all channels that go-redis asked for on a connection that it made without our noticing: then
+		// what was confirmed is no longer subscribed.
+		ps.alone, ps.refused = true, now
+		ps.unconfirm()
 		ps.askAgain()
 	}
 	ps.mu.Unlock()

@@ -190,11 +190,11 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 			return true
 		})
 	}
-	renewed() // the one that was dead has joined
+	renewed()          // the one that was dead has joined
 	for i := range 3 { // each in turn: in the end no member is one that was acquired first
 		m.servers[i].Kill()
 		m.servers[i].Run() // empty
-		renewed() // it has the lock anew
+		renewed()          // it has the lock anew
 		require.NoError(t, hold.Err())
 	}
 	rival, _ := m.lock()
