@@ -126,11 +126,13 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 			require.NoError(t, holder.Lock(t.Context()))
 			lock := f.client.NewFairLock(name)
 			ctx, cancel := context.WithCancel(t.Context())
+			asked := 0
 			if queuedBefore {
 				waiting := async(func() error { return lock.Lock(ctx) })
 				eventually(t, "it queues", func() bool { return len(queued(t, f.direct, holder)) == 1 })
 				held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
 				within(t, "it asks again", held.Met())
+				asked = f.proxy.Count(rlock.Runs("acquire"))
 				cancel()
 				require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)
 				eventually(t, "it has left", func() bool { return len(queued(t, f.direct, holder)) == 0 })
@@ -143,7 +145,10 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 				require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)
 				held.Release()
 			}
-			eventually(t, "the client is done", func() bool { return f.client.Remains() == 0 })
+			eventually(t, "both the request and the leave have come", func() bool {
+				return f.proxy.Count(rlock.Runs("release")) == 1 && f.proxy.Count(rlock.Runs("acquire")) == asked+1
+			})
+			eventually(t, "and are done", func() bool { return len(queued(t, f.direct, holder)) == 0 })
 			stays(t, "nobody queues", func() bool { return len(queued(t, f.direct, holder)) == 0 })
 			require.NoError(t, holder.Unlock(t.Context()))
 			require.True(t, second2(holder.TryLock(t.Context())))
