@@ -1,0 +1,391 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+)
+
+// The claims of the suite about what ends a hold.
+
+func leaseEnds(f *fixture) {
+	lock, other := f.lock(), f.rival()
+	start := time.Now()
+	hold, err := lock.Acquire(f.Context(), rlock.Lease(time.Second))
+	require.NoError(f, err)
+	require.WithinDuration(f, start.Add(time.Second), hold.Deadline(), 500*time.Millisecond)
+	require.NoError(f, other.Lock(f.Context()))
+	require.GreaterOrEqual(f, time.Since(start), 900*time.Millisecond, "not before the lease has ended")
+	require.Less(f, time.Since(start), 3*time.Second)
+	within(f, "the hold is over", hold.Done())
+	require.ErrorIs(f, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrLost)
+	require.ErrorIs(f, hold.Unlock(f.Context()), rlock.ErrLost)
+	require.ErrorIs(f, hold.Unlock(f.Context()), rlock.ErrNotHeld)
+	require.NoError(f, other.Unlock(f.Context()))
+}
+
+func lateUnlock(f *fixture) {
+	lock, other := f.lock(), f.rival()
+	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(100*time.Millisecond)))
+	require.NoError(f, other.Lock(f.Context()))
+	err := lock.Unlock(f.Context())
+	require.ErrorIs(f, err, rlock.ErrNotHeld)
+	require.ErrorIs(f, err, rlock.ErrLost)
+	require.True(f, isLocked(f, other), "the other's hold is untouched")
+	require.NoError(f, other.Unlock(f.Context()))
+}
+
+func lateUnlockOnASharedHandle(f *fixture) {
+	lock := f.lock()
+	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(100*time.Millisecond)))
+	require.NoError(f, lock.Lock(f.Context()))
+	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrLost)
+	require.True(f, isLocked(f, lock))
+	require.NoError(f, lock.Unlock(f.Context()))
+}
+
+func reentryKeepsLease(f *fixture) {
+	lock := f.lock()
+	ctx := rlock.WithOwner(f.Context())
+	require.NoError(f, lock.Lock(ctx, rlock.Lease(time.Minute)))
+	require.NoError(f, lock.Lock(ctx, rlock.Lease(time.Second)))
+	require.Greater(f, ttl(f, lock), 50*time.Second)
+	require.NoError(f, lock.Unlock(ctx))
+	require.Greater(f, ttl(f, lock), 50*time.Second)
+	require.NoError(f, lock.Lock(ctx, rlock.Lease(2*time.Minute)))
+	require.Greater(f, ttl(f, lock), 110*time.Second, "a longer one lengthens it")
+	require.NoError(f, lock.Unlock(ctx))
+	require.NoError(f, lock.Unlock(ctx))
+}
+
+func watchdogKeeps(f *fixture) {
+	lock := f.lock(rlock.WithWatchdogTimeout(time.Second))
+	hold, err := lock.Acquire(f.Context())
+	require.NoError(f, err)
+	ok, err := f.rival().TryLock(f.Context(), rlock.Wait(3*time.Second))
+	require.NoError(f, err)
+	require.False(f, ok, "it is held for three leases")
+	require.NoError(f, hold.Err())
+	require.NoError(f, hold.Unlock(f.Context()))
+}
+
+func watchdogStops(f *fixture) {
+	lock := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
+	ctx := rlock.WithOwner(f.Context())
+	leased, err := lock.Acquire(ctx, rlock.Lease(600*time.Millisecond))
+	require.NoError(f, err)
+	kept, err := lock.Acquire(ctx)
+	require.NoError(f, err)
+	start := time.Now()
+	ok, err := f.rival().TryLock(f.Context(), rlock.Wait(1200*time.Millisecond))
+	require.NoError(f, err)
+	require.False(f, ok, "one entry without lease keeps them all")
+	require.GreaterOrEqual(f, time.Since(start), 1200*time.Millisecond)
+	require.NoError(f, kept.Unlock(ctx))
+	within(f, "the leased entry ends", leased.Done())
+	require.ErrorIs(f, leased.Err(), rlock.ErrLost)
+	if err := leased.Unlock(ctx); err != nil { // Redis may have the holder a little longer than it is guaranteed
+		require.ErrorIs(f, err, rlock.ErrLost)
+	}
+	require.False(f, isLocked(f, lock))
+}
+
+func unlockAfterContext(f *fixture) {
+	lock := f.lock()
+	ctx, cancel := context.WithCancel(f.Context())
+	require.NoError(f, lock.Lock(ctx))
+	cancel()
+	require.NoError(f, lock.Unlock(ctx))
+	require.False(f, isLocked(f, lock))
+}
+
+func forceUnlock(f *fixture) {
+	lock, same := f.lock(), f.lock()
+	freed, err := lock.ForceUnlock(f.Context())
+	require.NoError(f, err)
+	require.False(f, freed, "nobody held it")
+	ctx := rlock.WithOwner(f.Context())
+	require.NoError(f, lock.Lock(ctx))
+	require.NoError(f, lock.Lock(ctx))
+	third := f.rival(rlock.WithPollInterval(time.Hour))
+	waiting := async(func() error { return third.Lock(f.Context()) })
+	eventually(f, "it waits", func() bool { return third.Waiting() == 1 })
+	freed, err = same.ForceUnlock(f.Context())
+	require.NoError(f, err)
+	require.True(f, freed)
+	require.NoError(f, within(f, "a waiter is woken", waiting))
+	for range 2 {
+		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrLost)
+	}
+	require.NoError(f, third.Unlock(f.Context()))
+}
+
+func forceUnlockTellsHolder(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(time.Hour)) // no renewal finds out
+	lock := f.newLock(client, f.name)
+	ctx := rlock.WithOwner(f.Context())
+	hold, err := lock.Acquire(ctx)
+	require.NoError(f, err)
+	again, err := lock.Acquire(ctx)
+	require.NoError(f, err)
+	require.NoError(f, context.Cause(hold.Context()))
+	freed, err := f.newLock(client, f.name).ForceUnlock(f.Context())
+	require.NoError(f, err)
+	require.True(f, freed)
+	within(f, "the hold is over at once", hold.Done())
+	require.ErrorIs(f, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrLost)
+
+	_, err = lock.TryLock(ctx)
+	require.ErrorIs(f, err, rlock.ErrLost, "an owner has to unlock what it lost before it locks again")
+	require.True(f, tryLock(f, lock, f.Context()), "others need not")
+	require.NoError(f, lock.Unlock(f.Context()))
+	require.ErrorIs(f, hold.Unlock(ctx), rlock.ErrLost)
+	_, err = lock.TryLock(ctx)
+	require.ErrorIs(f, err, rlock.ErrLost)
+	require.ErrorIs(f, again.Unlock(ctx), rlock.ErrLost)
+	require.True(f, tryLock(f, lock, ctx))
+	require.NoError(f, lock.Unlock(ctx))
+}
+
+func questions(f *fixture) {
+	lock, same, other := f.lock(), f.lock(), f.rival()
+	require.False(f, isLocked(f, lock))
+	require.Zero(f, ttl(f, lock))
+	require.Zero(f, holdCount(f, lock, f.Context()))
+	ctx := rlock.WithOwner(f.Context())
+	require.NoError(f, lock.Lock(ctx, rlock.Lease(time.Hour)))
+	require.True(f, isLocked(f, same))
+	require.InDelta(f, time.Hour, ttl(f, same), float64(time.Minute))
+	require.Equal(f, 1, holdCount(f, lock, ctx))
+	require.Zero(f, holdCount(f, lock, rlock.WithOwner(f.Context())))
+	require.Zero(f, holdCount(f, same, f.Context()))
+	require.Zero(f, holdCount(f, other, f.Context()))
+	require.NoError(f, lock.Unlock(ctx))
+	require.False(f, isLocked(f, same))
+	require.NoError(f, lock.Lock(f.Context()))
+	require.InDelta(f, 30*time.Second, ttl(f, lock), float64(5*time.Second), "the watchdog timeout")
+	require.NoError(f, lock.Unlock(f.Context()))
+}
+
+func questionsWithoutOwner(f *fixture) {
+	lock, same := f.lock().(*rlock.Lock), f.lock().(*rlock.Lock)
+	require.Equal(f, f.name, lock.Name())
+	require.NoError(f, lock.Lock(f.Context()))
+	for _, q := range []struct {
+		lock *rlock.Lock
+		ctx  context.Context
+		held bool
+	}{
+		{lock, f.Context(), true},
+		{lock, rlock.WithOwner(f.Context()), false},
+		{same, f.Context(), false},
+	} {
+		held, err := q.lock.IsHeld(q.ctx)
+		require.NoError(f, err)
+		require.Equal(f, q.held, held)
+		require.Equal(f, q.held, holdCount(f, q.lock, q.ctx) == 1)
+	}
+	require.NoError(f, lock.Unlock(f.Context()))
+}
+
+func doUnlocks(f *fixture) {
+	lock := f.lock()
+	boom := errors.New("boom")
+	require.Equal(f, boom, lock.Do(f.Context(), func(context.Context) error { return boom }), "as it is")
+	require.False(f, isLocked(f, lock))
+	require.PanicsWithValue(f, "boom", func() {
+		_ = lock.Do(f.Context(), func(context.Context) error { panic("boom") })
+	})
+	require.False(f, isLocked(f, lock))
+	ctx, cancel := context.WithCancel(f.Context())
+	require.NoError(f, lock.Do(ctx, func(context.Context) error { cancel(); return nil }))
+	require.False(f, isLocked(f, lock))
+}
+
+func doSkips(f *fixture) {
+	lock := f.lock()
+	require.NoError(f, lock.Do(f.Context(), func(context.Context) error {
+		err := f.rival().Do(f.Context(), func(context.Context) error {
+			f.Error("two at work")
+			return nil
+		}, rlock.Wait(0))
+		require.ErrorIs(f, err, rlock.ErrNotAcquired)
+		return nil
+	}))
+}
+
+func doReportsLoss(f *fixture) {
+	lock := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
+	boom := errors.New("boom")
+	for _, result := range []error{nil, boom} {
+		err := lock.Do(f.Context(), func(ctx context.Context) error {
+			for _, key := range lock.Keys() {
+				require.NoError(f, f.rdb.Del(f.Context(), key).Err())
+			}
+			<-ctx.Done()
+			require.ErrorIs(f, context.Cause(ctx), rlock.ErrLost)
+			return result
+		})
+		require.ErrorIs(f, err, rlock.ErrLost)
+		if result != nil {
+			require.ErrorIs(f, err, result)
+		}
+	}
+	err := lock.Do(f.Context(), func(ctx context.Context) error { <-ctx.Done(); return nil }, rlock.Lease(50*time.Millisecond))
+	require.ErrorIs(f, err, rlock.ErrLost, "the work outlasted the lease")
+}
+
+func holdEndsOnce(f *fixture) {
+	lock := f.lock()
+	hold, err := lock.Acquire(f.Context())
+	require.NoError(f, err)
+	require.NoError(f, hold.Err())
+	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrNotHeld, "what Acquire took is its Hold's")
+	var nils atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			switch err := hold.Unlock(f.Context()); {
+			case err == nil:
+				nils.Add(1)
+			case !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost):
+				f.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(f, 1, nils.Load())
+	within(f, "the hold is over", hold.Done())
+	require.ErrorIs(f, hold.Err(), rlock.ErrNotHeld)
+	require.NotErrorIs(f, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrNotHeld)
+}
+
+func holdContextIsChild(f *fixture) {
+	lock := f.lock()
+	because := errors.New("because")
+	ctx, cancel := context.WithCancelCause(f.Context())
+	hold, err := lock.Acquire(ctx)
+	require.NoError(f, err)
+	require.NoError(f, hold.Context().Err())
+	cancel(because)
+	require.ErrorIs(f, context.Cause(hold.Context()), because)
+	require.NoError(f, hold.Err(), "the hold itself goes on")
+	require.True(f, isLocked(f, lock))
+	require.NoError(f, hold.Unlock(ctx))
+}
+
+func closeStops(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(time.Second))
+	lock := f.newLock(client, f.name)
+	require.NoError(f, lock.Lock(f.Context()))
+	hold, err := f.newLock(client, newName()).Acquire(f.Context())
+	require.NoError(f, err)
+	ctx := hold.Context()
+	rival := f.newRival(client, f.name)
+	waiting := async(func() error { return rival.Lock(f.Context()) })
+	queued := async(func() error { return rival.Lock(f.Context()) })
+	eventually(f, "they wait", func() bool { return rival.Waiting() == 2 })
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { noError(f, client.Close()) })
+	}
+	wg.Wait()
+	require.ErrorIs(f, within(f, "the head's wait ends", waiting), rlock.ErrClosed)
+	require.ErrorIs(f, within(f, "the queue's wait ends", queued), rlock.ErrClosed)
+	within(f, "the hold is told", hold.Done())
+	require.ErrorIs(f, hold.Err(), rlock.ErrClosed)
+	require.ErrorIs(f, context.Cause(ctx), rlock.ErrClosed)
+	require.True(f, isLocked(f, f.lock()), "nothing is released")
+
+	require.ErrorIs(f, lock.Lock(f.Context()), rlock.ErrClosed)
+	_, err = lock.TryLock(f.Context())
+	require.ErrorIs(f, err, rlock.ErrClosed)
+	_, err = lock.IsLocked(f.Context())
+	require.ErrorIs(f, err, rlock.ErrClosed)
+	_, err = lock.ForceUnlock(f.Context())
+	require.ErrorIs(f, err, rlock.ErrClosed)
+
+	require.NoError(f, lock.Unlock(f.Context()), "but what is held can be unlocked")
+	require.NoError(f, hold.Unlock(f.Context()))
+	require.False(f, isLocked(f, f.lock()))
+	require.NoError(f, f.rdb.Ping(f.Context()).Err(), "the redis client stays open")
+}
+
+func closedClientsLeaseEnds(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(500 * time.Millisecond))
+	lock := f.newLock(client, f.name)
+	require.NoError(f, lock.Lock(f.Context()))
+	require.NoError(f, client.Close())
+	other := f.rival()
+	require.NoError(f, other.Lock(f.Context(), rlock.Wait(5*time.Second)))
+	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrLost)
+	require.NoError(f, other.Unlock(f.Context()))
+}
+
+func cancelledNotRenewed(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(200 * time.Millisecond))
+	lock := f.newLock(client, f.name)
+	for range 20 {
+		ctx, cancel := context.WithCancel(f.Context())
+		trying := async(func() error { return second(lock.TryLock(ctx, rlock.Wait(time.Minute))) })
+		cancel()
+		if within(f, "the call returns", trying) == nil {
+			require.NoError(f, lock.Unlock(ctx))
+		} else {
+			require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
+		}
+	}
+	eventually(f, "nothing is planned", func() bool { return client.Remains() == 0 && !isLocked(f, lock) })
+	stays(f, "and nothing comes back", func() bool { return !isLocked(f, lock) })
+}
+
+func thousandsOfTurns(f *fixture) {
+	client := f.client()
+	locks := make([]locker, 5)
+	for i := range locks {
+		locks[i] = f.newLock(client, fmt.Sprintf("%s:%d", f.name, i))
+	}
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			for n := range 40 {
+				lock := locks[(i+n)%len(locks)]
+				if !noError(f, lock.Lock(f.Context())) || !noError(f, lock.Unlock(f.Context())) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	eventually(f, "no channel is left", func() bool {
+		return len(f.rdb.PubSubChannels(f.Context(), "*"+f.name+"*").Val()) == 0 && client.Remains() == 0
+	})
+}
+
+func nothingLeft(f *fixture) {
+	client := f.client()
+	lock, other := f.newLock(client, f.name), f.rival()
+	require.NoError(f, other.Lock(f.Context()))
+	ctx, cancel := context.WithCancel(f.Context())
+	waiting := async(func() error { return lock.Lock(ctx) })
+	eventually(f, "it waits", func() bool { return lock.Waiting() == 1 })
+	cancel()
+	require.Error(f, within(f, "the wait ends", waiting))
+	require.NoError(f, other.Unlock(f.Context()))
+	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
+		return lock.Do(ctx, func(context.Context) error { return nil })
+	}))
+	eventually(f, "client and Redis are as before", func() bool {
+		return client.Remains() == 0 && !leftIn(f, f.rdb, lock.Keys())
+	})
+}
