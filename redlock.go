@@ -17,7 +17,8 @@ import (
 // 50 ms at least), and the lock is acquired when a majority has granted it and its leases still run; else it is released
 // everywhere, also where no answer came. [Hold.Deadline] is the moment until which a majority is guaranteed. Without
 // [Lease] every member is renewed, and members that were not acquired, or lost the lock because they were restarted, are
-// asked again every third of a lease; but once the majority was lost, the hold is lost for good.
+// asked again every third of a lease; but once the majority was lost, or may have been between two renewals, the hold is
+// lost for good.
 type RedLock struct {
 	group *group
 }

@@ -77,7 +77,9 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 
 		reading := async(func() error { return other.ReadLock().Lock(t.Context()) })
-		eventually(t, "another waits to read", func() bool { return other.ReadLock().Waiting() == 1 })
+		channel := other.ReadLock().Channel()
+		eventually(t, "another waits to read", func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1 })
+		<-time.After(50 * time.Millisecond) // until it has tried again, and sleeps
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 		require.NoError(t, within(t, "the downgrade lets it in", reading))
 		require.LessOrEqual(t, second3(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's hour is over")
