@@ -164,14 +164,20 @@ func TestTheWaitOfAMultiLockEndsThoughItsLeasesRunOut(t *testing.T) {
 func TestMaxHoldEndsARedLock(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
-	red, _ := m.lock(rlock.WithMaxHold(time.Second), rlock.WithWatchdogTimeout(300*time.Millisecond), rlock.WithLogger(discard))
+	red, _ := m.lock(rlock.WithMaxHold(3*time.Second), rlock.WithWatchdogTimeout(300*time.Millisecond), rlock.WithLogger(discard))
 	m.servers[2].Kill()
 	start := time.Now()
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
-	m.servers[2].Run() // joins later, and is younger than the others
-	within(t, "the hold is over", hold.Done())
-	require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
+	m.servers[2].Run()
+	all := func() bool { return m.has() == [3]bool{true, true, true} }
+	eventually(t, "one joins later", all)
+	before := hold.Deadline()
+	eventually(t, "they are renewed", func() bool { return hold.Deadline().After(before.Add(100 * time.Millisecond)) })
+	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
+	eventually(t, "one is healed: no two are of the same age", all)
+	within(t, "the hold is over with the oldest", hold.Done())
+	require.GreaterOrEqual(t, time.Since(start), 2900*time.Millisecond)
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	if err := hold.Unlock(t.Context()); err != nil {
 		require.ErrorIs(t, err, rlock.ErrLost)
@@ -209,5 +215,34 @@ func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
 	require.Less(t, time.Since(start), aLongTime/2)
 	m.servers[0].Resume()
 	m.servers[2].Resume()
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+}
+
+func TestMembersAreAskedSideBySide(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	var lockers []rlock.Locker
+	for _, proxy := range m.proxies {
+		client := newClient(m, redistest.Open(m, &redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute}),
+			rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(time.Minute))
+		lockers = append(lockers, client.NewLock(m.name))
+	}
+	red := rlock.NewRedLock(lockers...)
+	require.NoError(t, red.Lock(t.Context()))
+	require.NoError(t, red.Unlock(t.Context()))
+	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
+	var held []*redistest.Fault
+	for _, proxy := range m.proxies {
+		held = append(held, proxy.HoldRequest(1, rlock.Runs("acquire")))
+	}
+	locking := async(func() error { return red.Lock(t.Context()) })
+	for _, fault := range held {
+		within(t, "each is asked though none has answered", fault.Met())
+	}
+	held[0].Release()
+	held[1].Release()
+	require.NoError(t, within(t, "two are enough", locking))
+	require.NoError(t, red.Unlock(t.Context()))
+	held[2].Release()
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 }

@@ -239,6 +239,7 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 		_, err = rw.WriteLock().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrLost, "which is no upgrade")
 		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+		eventually(t, "its field goes too", func() bool { return len(holders(t, rdb, rw.ReadLock().Name())) == 2 })
 		require.NoError(t, other.Err())
 		require.NoError(t, other.Unlock(t.Context()))
 	})
