@@ -52,7 +52,10 @@ func TestTokensGrow(t *testing.T) {
 		require.EqualValues(t, -1, rdb.TTL(t.Context(), locks[0].Keys()[1]).Val())
 		require.NoError(t, hold.Unlock(t.Context()))
 
-		// As after a failover that lost it.
+		// As after a failover that lost it. It takes a while, so that the clock is past the latest token.
+		eventually(t, "time passes", func() bool {
+			return rdb.Time(t.Context()).Val().UnixMicro() > int64(last)
+		})
 		require.NoError(t, rdb.Del(t.Context(), locks[0].Keys()[1]).Err())
 		hold, err = locks[0].TryAcquire(t.Context(), rlock.Wait(time.Second))
 		require.NoError(t, err)
