@@ -45,9 +45,9 @@ func (r *request) holdsOther(p *possession) bool {
 	return p.sibling().usable()
 }
 
-// await waits for the lock: its turn in this process if it queues there, then a release. Being woken, for whichever reason, is only a hint
-// to try again; whether the lock is free is for the script to say. It returns the possession too, because one that was
-// granted too late to rely on is replaced.
+// await waits for the lock: its turn in this process if it queues there, then a release. Being woken, for whichever
+// reason, is only a hint to try again; whether the lock is free is for the script to say. It returns the possession too,
+// because one that was granted too late to rely on is replaced.
 func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 	c, l := r.client, r.lock
 	var wake *listener

@@ -35,6 +35,13 @@
 // TryLock returns false and no error when another owner holds the lock. When Redis could not say, the error is Redis's
 // or the network's, and never [ErrNotAcquired].
 //
+// # Kinds
+//
+// Besides the plain lock of [Client.NewLock] there are fair locks ([Client.NewFairLock]), which are given in the order of
+// asking, read-write locks ([Client.NewRWLock]), fenced locks ([Client.NewFencedLock]), whose tokens tell a resource which
+// holder is the latest, and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock] makes one lock of
+// several, and [NewRedLock] one of a majority of servers. All have the same verbs.
+//
 // # Inside
 //
 // A client runs these goroutines, and none for a lock that is held:

@@ -83,7 +83,8 @@ var lockKind = &kind{
 	channel: "redisson_lock__channel",
 }
 
-// Lock is a handle on a lock in Redis, made by [Client.NewLock]. It is cheap, holds nothing by itself, and is safe for
+// Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
+// [Client.NewSpinLock], or one side of an [RWLock]. What is said here holds for all of them. It is cheap, holds nothing by itself, and is safe for
 // concurrent use: goroutines that share it exclude each other. The handles of one name are one lock.
 //
 // Which owner holds the lock is decided by the context that is given to a verb, see [WithOwner] and [Hold.Context]. A
