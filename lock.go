@@ -84,8 +84,9 @@ var lockKind = &kind{
 }
 
 // Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
-// [Client.NewSpinLock], or one side of an [RWLock]. What is said here holds for all of them. It is cheap, holds nothing by itself, and is safe for
-// concurrent use: goroutines that share it exclude each other. The handles of one name are one lock.
+// [Client.NewSpinLock], or one side of an [RWLock]. What is said here holds for all of them. It is cheap, holds nothing by
+// itself, and is safe for concurrent use: goroutines that share it exclude each other. The handles of one name are one
+// lock.
 //
 // Which owner holds the lock is decided by the context that is given to a verb, see [WithOwner] and [Hold.Context]. A
 // context without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex].

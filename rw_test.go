@@ -313,6 +313,10 @@ func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
 	owner := rlock.WithOwner(t.Context())
 	reading := async(func() error { return rw.ReadLock().Lock(owner) })
 	eventually(t, "the owner queues behind", func() bool { return rw.ReadLock().Waiting() == 2 })
+	eventually(t, "the stranger is subscribed", func() bool {
+		return rdb.PubSubNumSub(t.Context(), holder.Channel()).Val()[holder.Channel()] == 1
+	})
+	<-time.After(50 * time.Millisecond)                           // until it has tried again, and sleeps
 	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // which is not announced
 	require.True(t, second2(rw.WriteLock().TryLock(owner)))
 	require.NoError(t, within(t, "the owner reads under its own write lock", reading))
