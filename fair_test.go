@@ -41,19 +41,17 @@ func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
 		clients[i] = newClient(t, server.Client(t), rlock.WithPollInterval(time.Hour))
 	}
 	served := make(chan int, n)
+	var waiting []<-chan error
 	for i := range n {
 		lock := clients[i%3].NewFairLock(holder.Name())
-		async(func() error {
+		waiting = append(waiting, async(func() error {
 			err := lock.Lock(t.Context())
 			if err == nil {
 				served <- i
 				err = lock.Unlock(t.Context())
 			}
-			if err != nil {
-				t.Error(err)
-			}
 			return err
-		})
+		}))
 		eventually(t, "it queues", func() bool { return len(queued(t, rdb, holder)) == i+1 })
 	}
 	require.False(t, second2(clients[0].NewFairLock(holder.Name()).TryLock(t.Context())), "nobody passes the queue")
@@ -61,6 +59,7 @@ func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
 	require.NoError(t, holder.Unlock(t.Context()))
 	for i := range n {
 		require.Equal(t, i, within(t, "the next one gets it", served))
+		require.NoError(t, within(t, "and gives it back", waiting[i]))
 	}
 	eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, holder.Keys()) })
 }
