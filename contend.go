@@ -162,7 +162,7 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:
-		if l.kind.queues && wait > 0 {
+		if wait > 0 {
 			r.unanswered(p) // it may queue after the release that follows
 		}
 		return nil, 0, errEnded

@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,19 +111,6 @@ func (g *group) ownerIn(ctx context.Context) *owner {
 func (g *group) same(other *group) bool {
 	return g.need == other.need && len(g.members) == len(other.members) &&
 		slices.EqualFunc(g.all, other.all, func(a, b *Lock) bool { return a.key() == b.key() })
-}
-
-func (g *group) lock(ctx context.Context, opts []AcquireOption) error {
-	_, err := g.acquire(ctx, acquisition{op: "lock"}, opts)
-	return err
-}
-
-func (g *group) tryLock(ctx context.Context, opts []AcquireOption) (bool, error) {
-	_, err := g.acquire(ctx, acquisition{op: "try lock", try: true}, opts)
-	if errors.Is(err, errRefused) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // takeOne is the take of a Locker that is a group.

@@ -36,7 +36,7 @@ func (e *groupEntry) unlockAll(ctx context.Context) (errs []error, done bool) {
 		err    error
 	}
 	e.mu.Lock()
-	members, lost := slices.Clone(e.members), errors.Is(e.why, ErrLost)
+	members := slices.Clone(e.members)
 	e.mu.Unlock()
 	n := len(members)
 	errs = make([]error, n)
@@ -60,7 +60,7 @@ func (e *groupEntry) unlockAll(ctx context.Context) (errs []error, done bool) {
 			}
 		}
 	}
-	released := func() bool { return e.released(answered, errs, lost) }
+	released := func() bool { return e.released(answered, errs) }
 	never := func() bool { return false }
 	all := e.group.need == n
 	for i := range members {
@@ -79,12 +79,12 @@ func (e *groupEntry) unlockAll(ctx context.Context) (errs []error, done bool) {
 		defer moment.Stop()
 		collect(never, moment.C)
 	}
-	return slices.Clone(errs), released()
+	return errs, released()
 }
 
 // released tells, by what the members answered to their unlocks, whether so few may still be held that nobody is kept
-// out, and whether enough were until they were unlocked: lost tells that they were not.
-func (e *groupEntry) released(answered []bool, errs []error, lost bool) bool {
+// out, and whether enough were until they were unlocked.
+func (e *groupEntry) released(answered []bool, errs []error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	left, gone := 0, false
@@ -101,7 +101,7 @@ func (e *groupEntry) released(answered []bool, errs []error, lost bool) bool {
 		return false
 	}
 	// Who answered that it was held was, and so kept others out.
-	return !gone && !lost || e.kept(func(i int) bool { return e.members[i] != nil && answered[i] && errs[i] == nil })
+	return !gone && !errors.Is(e.why, ErrLost) || e.kept(func(i int) bool { return e.members[i] != nil && answered[i] && errs[i] == nil })
 }
 
 // failure makes one error of those of the members.

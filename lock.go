@@ -198,14 +198,24 @@ func (l *Lock) wrap(err error, op string) error {
 // lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error of Redis
 // that waiting does not mend. After an error nothing is held, and what a command in flight may still take is released.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	_, err := l.acquire(ctx, acquisition{op: "lock"}, opts)
+	return lock(ctx, l, opts)
+}
+
+// lock is the Lock of every Locker.
+func lock(ctx context.Context, l Locker, opts []AcquireOption) error {
+	_, err := l.take(ctx, acquisition{op: "lock"}, opts)
 	return err
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil when
 // another owner holds the lock, and an error, never that, when Redis could not say.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	_, err := l.acquire(ctx, acquisition{op: "try lock", try: true}, opts)
+	return tryLock(ctx, l, opts)
+}
+
+// tryLock is the TryLock of every Locker.
+func tryLock(ctx context.Context, l Locker, opts []AcquireOption) (bool, error) {
+	_, err := l.take(ctx, acquisition{op: "try lock", try: true}, opts)
 	if errors.Is(err, errRefused) {
 		return false, nil
 	}

@@ -125,13 +125,13 @@ func (m *MultiLock) of() *group {
 //
 // When neither an owner nor a hold of a member is in ctx, all members are asked for one owner that is made for it.
 func (m *MultiLock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	return m.of().lock(ctx, opts)
+	return lock(ctx, m, opts)
 }
 
 // TryLock is [MultiLock.Lock] with a [Wait] of 0 unless another is given. It returns false and nil when another owner
 // holds a member.
 func (m *MultiLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	return m.of().tryLock(ctx, opts)
+	return tryLock(ctx, m, opts)
 }
 
 // Unlock settles one Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members, and joins their errors.

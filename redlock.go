@@ -76,13 +76,13 @@ func (r *RedLock) of() *group {
 //
 // When neither an owner nor a hold of a member is in ctx, all members are asked for one owner that is made for it.
 func (r *RedLock) Lock(ctx context.Context, opts ...AcquireOption) error {
-	return r.of().lock(ctx, opts)
+	return lock(ctx, r, opts)
 }
 
 // TryLock is [RedLock.Lock] with a [Wait] of 0 unless another is given. It returns false and nil when so many members are
 // held by another owner that there is no majority.
 func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
-	return r.of().tryLock(ctx, opts)
+	return tryLock(ctx, r, opts)
 }
 
 // Unlock settles one Lock or TryLock, as [Lock.Unlock] does. It unlocks all members, and returns nil when a majority was

@@ -4,11 +4,6 @@ local function renews(deadline)
   return deadline % 1 == 0.5
 end
 
-local function milliseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
 -- Takes off the deadlines of waiters the time that somebody ahead of them would have had; of all, or of those who renew.
 local function hasten(deadlines, waiters, wait, renewing)
   for first = 1, #waiters, 1000 do

@@ -7,13 +7,9 @@
 
 local renewed = {}
 for i, key in ipairs(KEYS) do
-  local held = redis.pcall('HEXISTS', key, ARGV[i + 1])
+  local held = holds(key, ARGV[i + 1])
   if type(held) == 'table' then
-    -- A key that became something else is a lost lock; the rest of the batch must not suffer for it.
-    if not string.find(held.err, 'WRONGTYPE', 1, true) then
-      return held
-    end
-    held = 0
+    return held
   end
   if held == 1 then
     extend(key, ARGV[1])

@@ -4,6 +4,21 @@ local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
 
+local function milliseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Tells, as 1 or 0, whether a holder has a lock of a batch. A key that became something else is a lost lock: the rest of
+-- the batch must not suffer for it. Any other error is returned.
+local function holds(lock, holder)
+  local held = redis.pcall('HEXISTS', lock, holder)
+  if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
+    return 0
+  end
+  return held
+end
+
 -- Remembers, for as many ms, that a number was given up; with 0 it does nothing. Now and then it forgets those whose time
 -- is over: the whole would else grow for as long as there is always one to remember.
 local function abandon(key, number, memory)
@@ -11,8 +26,7 @@ local function abandon(key, number, memory)
   if memory == 0 then
     return
   end
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local now = milliseconds()
   redis.call('HSET', key, number, string.format('%.0f', now + memory))
   extend(key, memory)
   if redis.call('HLEN', key) % 128 == 0 then

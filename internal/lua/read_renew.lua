@@ -9,13 +9,9 @@
 local renewed = {}
 for i = 1, #KEYS / 2 do
   local lock, hold = KEYS[2 * i - 1], KEYS[2 * i]
-  local held = redis.pcall('HEXISTS', lock, ARGV[i + 1])
+  local held = holds(lock, ARGV[i + 1])
   if type(held) == 'table' then
-    -- A key that became something else is a lost lock; the rest of the batch must not suffer for it.
-    if not string.find(held.err, 'WRONGTYPE', 1, true) then
-      return held
-    end
-    held = 0
+    return held
   end
   -- A hold whose key is gone is over, though others keep the lock.
   if held == 1 and redis.call('EXISTS', hold) == 0 then
