@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/examples/internal/demo"
@@ -33,14 +34,7 @@ func run(ctx context.Context) error {
 	defer rdb.Del(context.WithoutCancel(ctx), host, port)
 	rw := locks.NewRWLock(name)
 
-	set := func(ctx context.Context, version int) error {
-		if err := rdb.Set(ctx, host, version, time.Minute).Err(); err != nil {
-			return err
-		}
-		time.Sleep(2 * time.Millisecond) // a reader now would see one part of each version
-		return rdb.Set(ctx, port, version, time.Minute).Err()
-	}
-	if err := set(ctx, 0); err != nil {
+	if err := write(ctx, rdb, host, port, 0); err != nil {
 		return err
 	}
 
@@ -60,12 +54,8 @@ func run(ctx context.Context) error {
 						most.Store(n)
 					}
 					defer side.Add(-1)
-					parts, err := rdb.MGet(ctx, host).Result()
-					if err != nil {
-						return err
-					}
-					more, err := rdb.MGet(ctx, port).Result()
-					if err == nil && parts[0] != more[0] {
+					fits, err := read(ctx, rdb, host, port)
+					if err == nil && !fits {
 						torn.Add(1)
 					}
 					reads.Add(1)
@@ -75,7 +65,7 @@ func run(ctx context.Context) error {
 		})
 	}
 	for version := range 20 {
-		err := rw.WriteLock().Do(ctx, func(ctx context.Context) error { return set(ctx, version+1) })
+		err := rw.WriteLock().Do(ctx, func(ctx context.Context) error { return write(ctx, rdb, host, port, version+1) })
 		if err != nil {
 			return err
 		}
@@ -88,4 +78,23 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("%d reads were torn", torn.Load())
 	}
 	return nil
+}
+
+// write changes one part after the other.
+func write(ctx context.Context, rdb *redis.Client, host, port string, version int) error {
+	if err := rdb.Set(ctx, host, version, time.Minute).Err(); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Millisecond) // a reader now would see one part of each version
+	return rdb.Set(ctx, port, version, time.Minute).Err()
+}
+
+// read tells whether the parts, read one after the other, fit together.
+func read(ctx context.Context, rdb *redis.Client, host, port string) (bool, error) {
+	first, err := rdb.Get(ctx, host).Result()
+	if err != nil {
+		return false, err
+	}
+	second, err := rdb.Get(ctx, port).Result()
+	return first == second, err
 }

@@ -42,23 +42,6 @@ func run(ctx context.Context) error {
 			return err
 		}
 	}
-	transfer := func(from, to, amount int) error {
-		both := rlock.NewMultiLock(locks.NewLock(account(from)), locks.NewLock(account(to)))
-		return both.Do(ctx, func(ctx context.Context) error {
-			a, err := rdb.Get(ctx, account(from)+":balance").Int()
-			if err != nil || a < amount {
-				return err
-			}
-			b, err := rdb.Get(ctx, account(to)+":balance").Int()
-			if err != nil {
-				return err
-			}
-			if err := rdb.Set(ctx, account(from)+":balance", a-amount, redis.KeepTTL).Err(); err != nil {
-				return err
-			}
-			return rdb.Set(ctx, account(to)+":balance", b+amount, redis.KeepTTL).Err()
-		})
-	}
 	var wg sync.WaitGroup
 	failed := make(chan error, 8)
 	for range 8 {
@@ -66,7 +49,7 @@ func run(ctx context.Context) error {
 			for range 20 {
 				from := rand.IntN(accounts)
 				to := (from + 1 + rand.IntN(accounts-1)) % accounts
-				if err := transfer(from, to, 1+rand.IntN(30)); err != nil {
+				if err := transfer(ctx, rdb, locks, account(from), account(to), 1+rand.IntN(30)); err != nil {
 					failed <- err
 					return
 				}
@@ -93,4 +76,23 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("it should be %d", accounts*opening)
 	}
 	return nil
+}
+
+// transfer moves an amount if the first account has it.
+func transfer(ctx context.Context, rdb *redis.Client, locks *rlock.Client, from, to string, amount int) error {
+	both := rlock.NewMultiLock(locks.NewLock(from), locks.NewLock(to))
+	return both.Do(ctx, func(ctx context.Context) error {
+		a, err := rdb.Get(ctx, from+":balance").Int()
+		if err != nil || a < amount {
+			return err
+		}
+		b, err := rdb.Get(ctx, to+":balance").Int()
+		if err != nil {
+			return err
+		}
+		if err := rdb.Set(ctx, from+":balance", a-amount, redis.KeepTTL).Err(); err != nil {
+			return err
+		}
+		return rdb.Set(ctx, to+":balance", b+amount, redis.KeepTTL).Err()
+	})
 }
