@@ -27,7 +27,7 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 		hold, err := lock.Acquire(t.Context())
 		require.NoError(t, err, kind)
 		require.NotEmpty(t, holders(t, replica.Client(t), lock.Name()), "a replica has it when it is acquired")
-		require.False(t, second2(newLock(lock.Name()).TryLock(t.Context())), "a refusal waits for nobody")
+		require.False(t, must(newLock(lock.Name()).TryLock(t.Context())), "a refusal waits for nobody")
 		require.NoError(t, hold.Unlock(t.Context()))
 	}
 
@@ -59,14 +59,6 @@ func TestWithoutWaitReplicasCannotAcknowledge(t *testing.T) {
 	require.ErrorIs(t, err, rlock.ErrNotReplicated)
 	require.ErrorContains(t, err, "refuses WAIT")
 	eventually(t, "the lock is released", func() bool { return len(holders(t, admin, lock.Name())) == 0 })
-}
-
-// second2 returns a bool that came without error.
-func second2(ok bool, err error) bool {
-	if err != nil {
-		panic(err)
-	}
-	return ok
 }
 
 func TestALostAnswerOfReplicasIsAskedForAgain(t *testing.T) {

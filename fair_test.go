@@ -54,7 +54,7 @@ func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
 		}))
 		eventually(t, "it queues", func() bool { return len(queued(t, rdb, holder)) == i+1 })
 	}
-	require.False(t, second2(clients[0].NewFairLock(holder.Name()).TryLock(t.Context())), "nobody passes the queue")
+	require.False(t, must(clients[0].NewFairLock(holder.Name()).TryLock(t.Context())), "nobody passes the queue")
 	require.Len(t, queued(t, rdb, holder), n, "and who only tries does not join it")
 	require.NoError(t, holder.Unlock(t.Context()))
 	for i := range n {
@@ -150,7 +150,7 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 			eventually(t, "and are done", func() bool { return len(queued(t, f.direct, holder)) == 0 })
 			stays(t, "nobody queues", func() bool { return len(queued(t, f.direct, holder)) == 0 })
 			require.NoError(t, holder.Unlock(t.Context()))
-			require.True(t, second2(holder.TryLock(t.Context())))
+			require.True(t, must(holder.TryLock(t.Context())))
 			require.NoError(t, holder.Unlock(t.Context()))
 		})
 	}
@@ -160,22 +160,19 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 // by hand: the least that WithFairWait allows is longer than a test should take.
 func TestADeadFairWaiterIsEvicted(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			client := newClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithFairWait(10*time.Second))
-			lock := client.NewFairLock(newName())
-			require.NoError(t, rdb.RPush(t.Context(), lock.Keys()[1], other).Err())
-			dead := float64(time.Now().Add(700 * time.Millisecond).UnixMilli())
-			require.NoError(t, rdb.ZAdd(t.Context(), lock.Keys()[2], redis.Z{Score: dead, Member: other}).Err())
-			require.False(t, second2(lock.TryLock(t.Context())), "it is first")
-			require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)), "nobody announces that, so the script says when")
-			require.False(t, float64(time.Now().UnixMilli()) < dead-100, "it had its time")
-			require.NoError(t, lock.Unlock(t.Context()))
-			eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, lock.Keys()) })
-		})
-	}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithFairWait(10*time.Second))
+		lock := client.NewFairLock(newName())
+		require.NoError(t, rdb.RPush(t.Context(), lock.Keys()[1], other).Err())
+		dead := float64(time.Now().Add(700 * time.Millisecond).UnixMilli())
+		require.NoError(t, rdb.ZAdd(t.Context(), lock.Keys()[2], redis.Z{Score: dead, Member: other}).Err())
+		require.False(t, must(lock.TryLock(t.Context())), "it is first")
+		require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)), "nobody announces that, so the script says when")
+		require.False(t, float64(time.Now().UnixMilli()) < dead-100, "it had its time")
+		require.NoError(t, lock.Unlock(t.Context()))
+		eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, lock.Keys()) })
+	})
 }
 
 // A process that dies with many waiters blocks the queue for one wait, not for one after the other. Those who live keep

@@ -355,7 +355,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		for _, lock := range held {
 			require.NoError(t, lock.Unlock(owner))
-			require.Equal(t, 1, second3(lock.HoldCount(owner)))
+			require.Equal(t, 1, must(lock.HoldCount(owner)))
 			require.NoError(t, lock.Unlock(owner))
 			require.Empty(t, holders(t, rdb, lock.Name()))
 		}
@@ -382,77 +382,71 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 
 func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			ctx := t.Context()
-			lock := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
-			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-			for op, err := range map[string]error{
-				"lock":         lock.Lock(ctx),
-				"force unlock": second(lock.ForceUnlock(ctx)),
-				"hold count":   second(lock.HoldCount(ctx)),
-				"is locked":    second(lock.IsLocked(ctx)),
-			} {
-				require.ErrorContains(t, err, "WRONGTYPE", op)
-				require.ErrorContains(t, err, "holds something else than a lock", op)
-				require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-			}
-			require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
-			require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		lock := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
+		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+		for op, err := range map[string]error{
+			"lock":         lock.Lock(ctx),
+			"force unlock": second(lock.ForceUnlock(ctx)),
+			"hold count":   second(lock.HoldCount(ctx)),
+			"is locked":    second(lock.IsLocked(ctx)),
+		} {
+			require.ErrorContains(t, err, "WRONGTYPE", op)
+			require.ErrorContains(t, err, "holds something else than a lock", op)
+			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		}
+		require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+		require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
 
-			// A lock that becomes something else is lost, and is left as it is.
-			require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
-			hold, err := lock.Acquire(ctx)
-			require.NoError(t, err)
-			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-			within(t, "the renewal finds it", hold.Done())
-			require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
-			hold, err = lock.TryAcquire(ctx)
-			require.Error(t, err)
-			require.Nil(t, hold)
-			require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
-			require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Minute)))
-			require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-			require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrLost)
-			require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
-		})
-	}
+		// A lock that becomes something else is lost, and is left as it is.
+		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+		hold, err := lock.Acquire(ctx)
+		require.NoError(t, err)
+		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+		within(t, "the renewal finds it", hold.Done())
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+		hold, err = lock.TryAcquire(ctx)
+		require.Error(t, err)
+		require.Nil(t, hold)
+		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+		require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Minute)))
+		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrLost)
+		require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+	})
 }
 
 func second[T any](_ T, err error) error { return err }
 
 func TestALockWithoutLeaseFreesItself(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			ctx := t.Context()
-			client := newClient(t, rdb)
-			for what, fields := range map[string][]any{
-				"a lock":            {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 1},
-				"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
-			} {
-				lock := client.NewLock(newName())
-				require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
-				ok, err := lock.TryLock(ctx)
-				require.NoError(t, err)
-				require.False(t, ok)
-				require.Greater(t, rdb.PTTL(ctx, lock.Name()).Val(), time.Second, what)
-			}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		client := newClient(t, rdb)
+		for what, fields := range map[string][]any{
+			"a lock":            {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 1},
+			"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
+		} {
 			lock := client.NewLock(newName())
-			require.NoError(t, rdb.HSet(ctx, lock.Name(), "name", "Ada").Err())
+			require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
 			ok, err := lock.TryLock(ctx)
 			require.NoError(t, err)
 			require.False(t, ok)
-			require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "somebody's data is not ours to expire")
-			left, err := lock.TTL(ctx)
-			require.NoError(t, err)
-			require.Negative(t, left)
-		})
-	}
+			require.Greater(t, rdb.PTTL(ctx, lock.Name()).Val(), time.Second, what)
+		}
+		lock := client.NewLock(newName())
+		require.NoError(t, rdb.HSet(ctx, lock.Name(), "name", "Ada").Err())
+		ok, err := lock.TryLock(ctx)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "somebody's data is not ours to expire")
+		left, err := lock.TTL(ctx)
+		require.NoError(t, err)
+		require.Negative(t, left)
+	})
 }
 
 func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share a server

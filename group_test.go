@@ -56,7 +56,7 @@ func TestGroupsRefuseWhatCannotWork(t *testing.T) {
 	bad := rlock.NewMultiLock(good, client.NewLock(""))
 	require.ErrorIs(t, bad.Lock(t.Context()), rlock.ErrInvalidName)
 	require.ErrorIs(t, rlock.NewMultiLock(good).Lock(t.Context(), rlock.Lease(-1)), rlock.ErrInvalidOption)
-	require.False(t, second2(good.IsLocked(t.Context())), "nothing was sent for the good one")
+	require.False(t, must(good.IsLocked(t.Context())), "nothing was sent for the good one")
 }
 
 func TestGroupsInOppositeOrdersDoNotBlockEachOther(t *testing.T) {
@@ -95,28 +95,25 @@ func TestGroupsInOppositeOrdersDoNotBlockEachOther(t *testing.T) {
 
 func TestAMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			client, others := newClient(t, rdb), newClient(t, rdb)
-			name := newName()
-			free, taken := client.NewLock(name+"a"), client.NewLock(name+"b")
-			group := rlock.NewMultiLock(free, taken)
-			holder := others.NewLock(taken.Name())
-			require.NoError(t, holder.Lock(t.Context()))
-			require.False(t, second2(group.TryLock(t.Context())))
-			require.False(t, second2(free.IsLocked(t.Context())), "a refused attempt leaves nothing")
-			waiting := async(func() error { return group.Lock(t.Context()) })
-			eventually(t, "it waits for the one that is taken", func() bool { return taken.Waiting() == 1 })
-			eventually(t, "and holds no other", func() bool { return !second2(free.IsLocked(t.Context())) })
-			require.NoError(t, holder.Unlock(t.Context()))
-			require.NoError(t, within(t, "it gets all", waiting))
-			require.True(t, second2(free.IsLocked(t.Context())))
-			require.True(t, second2(taken.IsLocked(t.Context())))
-			require.NoError(t, group.Unlock(t.Context()))
-		})
-	}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client, others := newClient(t, rdb), newClient(t, rdb)
+		name := newName()
+		free, taken := client.NewLock(name+"a"), client.NewLock(name+"b")
+		group := rlock.NewMultiLock(free, taken)
+		holder := others.NewLock(taken.Name())
+		require.NoError(t, holder.Lock(t.Context()))
+		require.False(t, must(group.TryLock(t.Context())))
+		require.False(t, must(free.IsLocked(t.Context())), "a refused attempt leaves nothing")
+		waiting := async(func() error { return group.Lock(t.Context()) })
+		eventually(t, "it waits for the one that is taken", func() bool { return taken.Waiting() == 1 })
+		eventually(t, "and holds no other", func() bool { return !must(free.IsLocked(t.Context())) })
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, within(t, "it gets all", waiting))
+		require.True(t, must(free.IsLocked(t.Context())))
+		require.True(t, must(taken.IsLocked(t.Context())))
+		require.NoError(t, group.Unlock(t.Context()))
+	})
 }
 
 func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
@@ -133,13 +130,13 @@ func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
 	require.Error(t, err)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis could not say")
 	require.ErrorContains(t, err, b.Name())
-	require.False(t, second2(a.IsLocked(t.Context())))
+	require.False(t, must(a.IsLocked(t.Context())))
 
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	err = group.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	eventually(t, "what it had is free", func() bool { return !second2(a.IsLocked(t.Context())) })
+	eventually(t, "what it had is free", func() bool { return !must(a.IsLocked(t.Context())) })
 
 	waiting := async(func() error { return group.Lock(t.Context()) })
 	eventually(t, "it waits for the dead one", func() bool { return b.Waiting() == 1 })
@@ -149,7 +146,7 @@ func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
 	err = group.Unlock(t.Context())
 	require.Error(t, err, "the dead one cannot be unlocked")
 	require.ErrorContains(t, err, b.Name())
-	require.False(t, second2(a.IsLocked(t.Context())), "but the other is")
+	require.False(t, must(a.IsLocked(t.Context())), "but the other is")
 	require.ErrorIs(t, group.Unlock(t.Context()), rlock.ErrNotHeld)
 	dead.Run()
 }
@@ -186,11 +183,11 @@ func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
 	within(t, "the hold is over", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
-	require.True(t, second2(a.IsLocked(t.Context())), "the section may still run")
+	require.True(t, must(a.IsLocked(t.Context())), "the section may still run")
 	err = hold.Unlock(t.Context())
 	require.ErrorIs(t, err, rlock.ErrLost)
 	require.ErrorContains(t, err, b.Name())
-	require.False(t, second2(a.IsLocked(t.Context())), "unlock tries all")
+	require.False(t, must(a.IsLocked(t.Context())), "unlock tries all")
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrNotHeld)
 	require.NotErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	require.Zero(t, hold.Token())
@@ -214,8 +211,8 @@ func TestAMultiLockTakesEachLockOnce(t *testing.T) {
 	same := rlock.NewMultiLock(rw.WriteLock(), b, a, rw.ReadLock())
 	require.NoError(t, same.Unlock(ctx), "the order does not matter, nor the handle")
 	require.ErrorIs(t, group.Unlock(ctx), rlock.ErrNotHeld)
-	require.False(t, second2(a.IsLocked(t.Context())))
-	require.False(t, second2(rw.WriteLock().IsLocked(t.Context())))
+	require.False(t, must(a.IsLocked(t.Context())))
+	require.False(t, must(rw.WriteLock().IsLocked(t.Context())))
 }
 
 func TestAMultiLockOfAllKinds(t *testing.T) {
@@ -253,21 +250,21 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 	a, b := client.NewLock(newName()), client.NewLock(newName())
 	group := rlock.NewMultiLock(a, b)
 	require.NoError(t, a.Do(t.Context(), func(ctx context.Context) error {
-		require.True(t, second2(group.TryLock(ctx)), "by the hold of a member")
+		require.True(t, must(group.TryLock(ctx)), "by the hold of a member")
 		return group.Unlock(ctx)
 	}))
 	require.NoError(t, group.Do(t.Context(), func(ctx context.Context) error {
-		require.True(t, second2(b.TryLock(ctx)))
+		require.True(t, must(b.TryLock(ctx)))
 		require.NoError(t, b.Unlock(ctx))
-		require.True(t, second2(group.TryLock(ctx)))
+		require.True(t, must(group.TryLock(ctx)))
 		require.NoError(t, group.Unlock(ctx))
 		another := client.NewLock(newName())
-		require.True(t, second2(another.TryLock(ctx)))
-		require.False(t, second2(another.TryLock(ctx)), "for a lock outside of the group it is no owner")
+		require.True(t, must(another.TryLock(ctx)))
+		require.False(t, must(another.TryLock(ctx)), "for a lock outside of the group it is no owner")
 		return another.Unlock(ctx)
 	}))
-	require.False(t, second2(a.IsLocked(t.Context())))
-	require.False(t, second2(b.IsLocked(t.Context())))
+	require.False(t, must(a.IsLocked(t.Context())))
+	require.False(t, must(b.IsLocked(t.Context())))
 }
 
 func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
@@ -283,7 +280,7 @@ func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
 	}()
 	eventually(t, "it is noticed", func() bool { runtime.GC(); return log.Contains("dropped") })
 	eventually(t, "both are free after their lease", func() bool {
-		return !second2(a.IsLocked(t.Context())) && !second2(b.IsLocked(t.Context()))
+		return !must(a.IsLocked(t.Context())) && !must(b.IsLocked(t.Context()))
 	})
 	eventually(t, "nothing is left", func() bool { return client.Remains() == 0 })
 }

@@ -93,7 +93,7 @@ func TestATokenThatIsNoNumberIsReported(t *testing.T) {
 		lock := newClient(t, rdb).NewFencedLock(newName())
 		require.NoError(t, rdb.Set(t.Context(), lock.Keys()[1], "many", 0).Err())
 		require.ErrorContains(t, lock.Lock(t.Context()), "not an integer")
-		require.False(t, second2(lock.IsLocked(t.Context())))
+		require.False(t, must(lock.IsLocked(t.Context())))
 		require.Equal(t, "many", rdb.Get(t.Context(), lock.Keys()[1]).Val())
 	})
 }

@@ -98,6 +98,14 @@ func within[T any](tb testing.TB, what string, event <-chan T) T {
 	}
 }
 
+// must returns what came without an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
 // async runs a function in a goroutine and returns where its error comes.
 func async(fn func() error) <-chan error {
 	result := make(chan error, 1)

@@ -119,13 +119,8 @@ func TestWaitersForARedLockDoNotWakeThemselves(t *testing.T) {
 func TestARedLockGoesOnWithoutOneOfItsClients(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
-	var lockers []rlock.Locker
-	var clients []*rlock.Client
-	for _, proxy := range m.proxies {
-		clients = append(clients, newClient(m, redistest.Open(m, &redis.Options{Addr: proxy.Addr})))
-		lockers = append(lockers, clients[len(clients)-1].NewLock(m.name))
-	}
-	red := rlock.NewRedLock(lockers...)
+	clients := m.clients(redis.Options{})
+	red, _ := m.lockOf(clients)
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
 	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
@@ -221,13 +216,8 @@ func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
 func TestMembersAreAskedSideBySide(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
-	var lockers []rlock.Locker
-	for _, proxy := range m.proxies {
-		client := newClient(m, redistest.Open(m, &redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute}),
-			rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(time.Minute))
-		lockers = append(lockers, client.NewLock(m.name))
-	}
-	red := rlock.NewRedLock(lockers...)
+	red, _ := m.lockOf(m.clients(redis.Options{ReadTimeout: time.Minute},
+		rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(time.Minute)))
 	require.NoError(t, red.Lock(t.Context()))
 	require.NoError(t, red.Unlock(t.Context()))
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })

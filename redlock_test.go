@@ -37,15 +37,29 @@ func newMasters(t *testing.T) *masters {
 // lock returns a red lock, and its members, of clients of its own.
 func (m *masters) lock(opts ...rlock.Option) (*rlock.RedLock, []*rlock.Lock) {
 	m.Helper()
+	opts = append([]rlock.Option{rlock.WithCommandTimeout(time.Second)}, opts...)
+	return m.lockOf(m.clients(redis.Options{MaxRetries: -1, ReadTimeout: time.Second}, opts...))
+}
+
+// lockOf is lock for clients that the test has.
+func (m *masters) lockOf(clients []*rlock.Client) (*rlock.RedLock, []*rlock.Lock) {
 	var lockers []rlock.Locker
 	var members []*rlock.Lock
-	for _, proxy := range m.proxies {
-		rdb := redistest.Open(m, &redis.Options{Addr: proxy.Addr, MaxRetries: -1, ReadTimeout: time.Second})
-		client := newClient(m, rdb, append([]rlock.Option{rlock.WithCommandTimeout(time.Second)}, opts...)...)
+	for _, client := range clients {
 		members = append(members, client.NewLock(m.name))
 		lockers = append(lockers, members[len(members)-1])
 	}
 	return rlock.NewRedLock(lockers...), members
+}
+
+// clients returns a client for each server.
+func (m *masters) clients(opt redis.Options, opts ...rlock.Option) (clients []*rlock.Client) {
+	m.Helper()
+	for _, proxy := range m.proxies {
+		opt.Addr = proxy.Addr
+		clients = append(clients, newClient(m, redistest.Open(m, &opt), opts...))
+	}
+	return clients
 }
 
 // has tells on which of the servers somebody holds the lock.
@@ -92,7 +106,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	red, _ := m.lock()
 	_, rivals := m.lock()
 	require.NoError(t, rivals[0].Lock(t.Context()))
-	require.True(t, second2(red.TryLock(t.Context())), "one of three refuses")
+	require.True(t, must(red.TryLock(t.Context())), "one of three refuses")
 	require.NoError(t, red.Unlock(t.Context()))
 
 	m.servers[1].Kill()
@@ -198,10 +212,10 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 		require.NoError(t, hold.Err())
 	}
 	rival, _ := m.lock()
-	require.False(t, second2(rival.TryLock(t.Context())))
+	require.False(t, must(rival.TryLock(t.Context())))
 	require.NoError(t, hold.Unlock(t.Context()))
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
-	require.True(t, second2(rival.TryLock(t.Context())))
+	require.True(t, must(rival.TryLock(t.Context())))
 	require.NoError(t, rival.Unlock(t.Context()))
 }
 

@@ -13,17 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// onBoth runs a test on the embedded and on a real server.
-func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
-	t.Helper()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			test(t, start(t))
-		})
-	}
-}
-
 func TestReadersShareAndWritersDoNot(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -33,22 +22,22 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		a, b := rlock.WithOwner(t.Context()), rlock.WithOwner(t.Context())
 		require.Same(t, one.ReadLock(), one.ReadLock())
 		require.NoError(t, one.ReadLock().Lock(a))
-		require.True(t, second2(other.ReadLock().TryLock(b)), "readers share")
-		require.False(t, second2(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a writer waits for them")
-		require.True(t, second2(one.ReadLock().IsLocked(t.Context())))
-		require.False(t, second2(one.WriteLock().IsLocked(t.Context())))
+		require.True(t, must(other.ReadLock().TryLock(b)), "readers share")
+		require.False(t, must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a writer waits for them")
+		require.True(t, must(one.ReadLock().IsLocked(t.Context())))
+		require.False(t, must(one.WriteLock().IsLocked(t.Context())))
 		freed, err := other.WriteLock().ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.False(t, freed, "the writers' side frees no readers")
 		require.NoError(t, one.ReadLock().Unlock(a))
-		require.False(t, second2(one.WriteLock().TryLock(a)), "one reader is left")
+		require.False(t, must(one.WriteLock().TryLock(a)), "one reader is left")
 		require.NoError(t, other.ReadLock().Unlock(b))
 
-		require.True(t, second2(one.WriteLock().TryLock(a)))
-		require.False(t, second2(other.ReadLock().TryLock(b)), "nobody reads beside a writer")
-		require.False(t, second2(other.WriteLock().TryLock(b)))
-		require.False(t, second2(one.ReadLock().IsLocked(t.Context())))
-		require.True(t, second2(one.WriteLock().IsLocked(t.Context())))
+		require.True(t, must(one.WriteLock().TryLock(a)))
+		require.False(t, must(other.ReadLock().TryLock(b)), "nobody reads beside a writer")
+		require.False(t, must(other.WriteLock().TryLock(b)))
+		require.False(t, must(one.ReadLock().IsLocked(t.Context())))
+		require.True(t, must(one.WriteLock().IsLocked(t.Context())))
 		freed, err = other.ReadLock().ForceUnlock(t.Context())
 		require.NoError(t, err)
 		require.False(t, freed, "the readers' side frees no writer")
@@ -68,11 +57,11 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 		require.NoError(t, rw.WriteLock().Lock(ctx, rlock.Lease(time.Hour)))
 		require.NoError(t, rw.ReadLock().Lock(ctx))
 		require.NoError(t, rw.ReadLock().Lock(ctx))
-		require.True(t, second2(rw.ReadLock().IsLocked(t.Context())))
-		require.Equal(t, 2, second3(rw.ReadLock().HoldCount(ctx)))
-		require.Equal(t, 1, second3(rw.WriteLock().HoldCount(ctx)))
+		require.True(t, must(rw.ReadLock().IsLocked(t.Context())))
+		require.Equal(t, 2, must(rw.ReadLock().HoldCount(ctx)))
+		require.Equal(t, 1, must(rw.WriteLock().HoldCount(ctx)))
 		require.NoError(t, rw.ReadLock().Unlock(ctx))
-		require.Greater(t, second3(rw.WriteLock().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
+		require.Greater(t, must(rw.WriteLock().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
 		require.NoError(t, rw.WriteLock().Lock(ctx), "writing re-enters while it reads under its own write lock")
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 
@@ -82,8 +71,8 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 		<-time.After(50 * time.Millisecond) // until it has tried again, and sleeps
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 		require.NoError(t, within(t, "the downgrade lets it in", reading))
-		require.LessOrEqual(t, second3(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's hour is over")
-		require.False(t, second2(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))))
+		require.LessOrEqual(t, must(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's hour is over")
+		require.False(t, must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))))
 		require.NoError(t, other.ReadLock().Unlock(t.Context()))
 
 		ok, err := other.WriteLock().TryLock(t.Context(), rlock.Wait(2500*time.Millisecond))
@@ -100,13 +89,6 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 			return rdb.Exists(t.Context(), rw.ReadLock().Name()).Val() == 0 && client.Remains() == 0
 		})
 	})
-}
-
-func second3[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }
 
 // An owner that holds one side must not wait behind those who wait for it to unlock.
@@ -201,7 +183,7 @@ func TestReadersHaveTheirOwnLeases(t *testing.T) {
 		medium, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(20*time.Second))
 		require.NoError(t, err)
 		require.NoError(t, long.Unlock(t.Context()))
-		require.LessOrEqual(t, second3(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the longest that is left")
+		require.LessOrEqual(t, must(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the longest that is left")
 		require.NoError(t, medium.Unlock(t.Context()))
 		require.ErrorIs(t, short.Unlock(t.Context()), rlock.ErrLost)
 		require.Zero(t, rdb.Exists(t.Context(), rw.ReadLock().Name()).Val())
@@ -259,9 +241,9 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 			before := one.Deadline()
 			eventually(t, "it is renewed", func() bool { return one.Deadline().After(before) })
 			require.NoError(t, one.Unlock(t.Context()), name)
-			require.False(t, second2(rw.WriteLock().TryLock(t.Context())), name)
+			require.False(t, must(rw.WriteLock().TryLock(t.Context())), name)
 			require.NoError(t, two.Unlock(t.Context()), name)
-			require.True(t, second2(rw.WriteLock().TryLock(t.Context())), name)
+			require.True(t, must(rw.WriteLock().TryLock(t.Context())), name)
 			require.NoError(t, rw.WriteLock().Unlock(t.Context()), name)
 		}
 	})
@@ -279,7 +261,7 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 		two, err := rw.ReadLock().Acquire(t.Context())
 		require.NoError(t, err)
 		_, _ = one.Done(), two.Done()
-		require.True(t, second2(rw.ReadLock().ForceUnlock(t.Context())))
+		require.True(t, must(rw.ReadLock().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{one, two} {
 			within(t, "both hear of it", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
@@ -289,12 +271,12 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 		read, err := rw.ReadLock().Acquire(ctx)
 		require.NoError(t, err)
 		_, _ = write.Done(), read.Done()
-		require.True(t, second2(rw.WriteLock().ForceUnlock(t.Context())))
+		require.True(t, must(rw.WriteLock().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{write, read} {
 			within(t, "so do both sides of the writer", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
-		require.True(t, second2(rw.WriteLock().TryLock(ctx)))
+		require.True(t, must(rw.WriteLock().TryLock(ctx)))
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 	})
 }
@@ -318,7 +300,7 @@ func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
 	})
 	<-time.After(50 * time.Millisecond)                           // until it has tried again, and sleeps
 	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // which is not announced
-	require.True(t, second2(rw.WriteLock().TryLock(owner)))
+	require.True(t, must(rw.WriteLock().TryLock(owner)))
 	require.NoError(t, within(t, "the owner reads under its own write lock", reading))
 	require.NoError(t, rw.ReadLock().Unlock(owner))
 	require.NoError(t, rw.WriteLock().Unlock(owner))

@@ -179,6 +179,17 @@ var servers = map[string]func(testing.TB) redis.UniversalClient{
 	},
 }
 
+// onBoth runs a test on the embedded and on a real server.
+func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
+	t.Helper()
+	for server, start := range servers {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
 // fixture is what a conformance test gets.
 type fixture struct {
 	*testing.T

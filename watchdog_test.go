@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -37,32 +38,29 @@ func TestHoldsAreRenewedTogether(t *testing.T) {
 
 func TestOneSickLockOfABatchHarmsNoOther(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			client := newClient(t, rdb, rlock.WithWatchdogTimeout(500*time.Millisecond))
-			var holds []*rlock.Hold
-			var names []string
-			for range 3 {
-				names = append(names, newName())
-				hold, err := client.NewLock(names[len(names)-1]).Acquire(t.Context())
-				require.NoError(t, err)
-				_ = hold.Done() // watched
-				holds = append(holds, hold)
-			}
-			require.NoError(t, rdb.Del(t.Context(), names[0]).Err())
-			require.NoError(t, rdb.Set(t.Context(), names[1], "precious", 0).Err())
-			for _, hold := range holds[:2] {
-				within(t, "the loss is told", hold.Done())
-				require.ErrorIs(t, hold.Err(), rlock.ErrLost)
-				require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-			}
-			before := holds[2].Deadline()
-			eventually(t, "the other is renewed", func() bool { return holds[2].Deadline().After(before) })
-			require.NoError(t, holds[2].Unlock(t.Context()))
-		})
-	}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(500*time.Millisecond))
+		var holds []*rlock.Hold
+		var names []string
+		for range 3 {
+			names = append(names, newName())
+			hold, err := client.NewLock(names[len(names)-1]).Acquire(t.Context())
+			require.NoError(t, err)
+			_ = hold.Done() // watched
+			holds = append(holds, hold)
+		}
+		require.NoError(t, rdb.Del(t.Context(), names[0]).Err())
+		require.NoError(t, rdb.Set(t.Context(), names[1], "precious", 0).Err())
+		for _, hold := range holds[:2] {
+			within(t, "the loss is told", hold.Done())
+			require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+		}
+		before := holds[2].Deadline()
+		eventually(t, "the other is renewed", func() bool { return holds[2].Deadline().After(before) })
+		require.NoError(t, holds[2].Unlock(t.Context()))
+	})
 }
 
 func TestNothingIsRenewedThatNobodyHolds(t *testing.T) {
@@ -166,24 +164,21 @@ func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) { //nolint:tpa
 
 func TestMaxHoldEndsAHold(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			rdb := start(t)
-			lock := newClient(t, rdb, rlock.WithMaxHold(300*time.Millisecond)).NewLock(newName())
-			hold, err := lock.Acquire(t.Context())
-			require.NoError(t, err)
-			other := newClient(t, rdb).NewLock(lock.Name())
-			start := time.Now()
-			within(t, "the hold is over", hold.Done())
-			require.NoError(t, other.Lock(t.Context()))
-			require.Less(t, time.Since(start), 5*time.Second, "the lock was released, long before its lease")
-			require.ErrorIs(t, hold.Err(), rlock.ErrLost)
-			require.ErrorContains(t, context.Cause(hold.Context()), "WithMaxHold")
-			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-			require.NoError(t, other.Unlock(t.Context()))
-		})
-	}
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		lock := newClient(t, rdb, rlock.WithMaxHold(300*time.Millisecond)).NewLock(newName())
+		hold, err := lock.Acquire(t.Context())
+		require.NoError(t, err)
+		other := newClient(t, rdb).NewLock(lock.Name())
+		start := time.Now()
+		within(t, "the hold is over", hold.Done())
+		require.NoError(t, other.Lock(t.Context()))
+		require.Less(t, time.Since(start), 5*time.Second, "the lock was released, long before its lease")
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+		require.ErrorContains(t, context.Cause(hold.Context()), "WithMaxHold")
+		require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+		require.NoError(t, other.Unlock(t.Context()))
+	})
 }
 
 func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
