@@ -325,45 +325,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 		require.NoError(t, within(t, "it gets the lock", waiting))
 		require.NoError(t, lock.Unlock(ctx))
 	})
-	t.Run("out of memory, what is held can be released", func(t *testing.T) {
-		owner := rlock.WithOwner(ctx)
-		client := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithPollInterval(100*time.Millisecond))
-		var held []*rlock.Lock
-		var waiting []<-chan error
-		for kind, k := range kinds {
-			if lock, ok := k.make(client, newName()).(*rlock.Lock); ok {
-				held = append(held, lock)
-				require.NoError(t, lock.Lock(owner), kind)
-				require.NoError(t, lock.Lock(owner), kind)
-			}
-		}
-		for kind, k := range kinds {
-			if k.groups || k.rival != nil {
-				continue
-			}
-			name := newName()
-			holder := k.make(client, name)
-			require.NoError(t, holder.Lock(ctx), kind)
-			waiting = append(waiting, async(func() error { return k.make(client, name).Lock(owner, rlock.Wait(aLongTime)) }))
-			eventually(t, "somebody waits", func() bool { return holder.Waiting() == 1 })
-			defer func() { require.NoError(t, holder.Unlock(ctx)) }()
-		}
-		set("maxmemory", "1")
-		defer set("maxmemory", "0")
-		_, err := newClient(t, rdb).NewLock(newName()).TryLock(ctx)
-		require.ErrorContains(t, err, "OOM")
-		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		for _, lock := range held {
-			require.NoError(t, lock.Unlock(owner))
-			require.Equal(t, 1, must(lock.HoldCount(owner)))
-			require.NoError(t, lock.Unlock(owner))
-			require.Empty(t, holders(t, rdb, lock.Name()))
-		}
-		<-time.After(300 * time.Millisecond) // some polls
-		for _, waiter := range waiting {
-			require.Empty(t, waiter, "who waits goes on waiting")
-		}
-	})
+	t.Run("out of memory, what is held can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
 	t.Run("a script cache that is flushed", func(t *testing.T) {
 		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName()).Acquire(ctx)
 		require.NoError(t, err)
@@ -378,6 +340,49 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
 		require.NoError(t, hold.Unlock(ctx))
 	})
+}
+
+// outOfMemory unlocks all kinds while Redis accepts nothing that grows, and has others wait meanwhile.
+func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) {
+	t.Helper()
+	ctx := t.Context()
+	owner := rlock.WithOwner(ctx)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithPollInterval(100*time.Millisecond))
+	var held []*rlock.Lock
+	var waiting []<-chan error
+	for kind, k := range kinds {
+		if lock, ok := k.make(client, newName()).(*rlock.Lock); ok {
+			held = append(held, lock)
+			require.NoError(t, lock.Lock(owner), kind)
+			require.NoError(t, lock.Lock(owner), kind)
+		}
+	}
+	for kind, k := range kinds {
+		if k.groups || k.rival != nil {
+			continue
+		}
+		name := newName()
+		holder := k.make(client, name)
+		require.NoError(t, holder.Lock(ctx), kind)
+		waiting = append(waiting, async(func() error { return k.make(client, name).Lock(owner, rlock.Wait(aLongTime)) }))
+		eventually(t, "somebody waits", func() bool { return holder.Waiting() == 1 })
+		defer func() { require.NoError(t, holder.Unlock(ctx)) }()
+	}
+	set("maxmemory", "1")
+	defer set("maxmemory", "0")
+	_, err := newClient(t, rdb).NewLock(newName()).TryLock(ctx)
+	require.ErrorContains(t, err, "OOM")
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	for _, lock := range held {
+		require.NoError(t, lock.Unlock(owner))
+		require.Equal(t, 1, must(lock.HoldCount(owner)))
+		require.NoError(t, lock.Unlock(owner))
+		require.Empty(t, holders(t, rdb, lock.Name()))
+	}
+	<-time.After(300 * time.Millisecond) // some polls
+	for _, waiter := range waiting {
+		require.Empty(t, waiter, "who waits goes on waiting")
+	}
 }
 
 func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
@@ -488,44 +493,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		"spin":  strings.NewReplacer("&redisson_lock__channel:{app:* ", "", "+subscribe +unsubscribe +ping", "", "+publish", "").Replace(plain),
 	} {
 		t.Run("the rights that SECURITY.md asks for are enough for "+kind, func(t *testing.T) {
-			rdb := user(t, rules)
-			require.NoError(t, admin.ScriptFlush(t.Context()).Err())
-			logger, log := recording()
-			client := newClient(t, rdb, logger, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(300*time.Millisecond))
-			name := newName()
-			lock := kinds[kind].make(client, name).(*rlock.Lock)
-			rival := lock
-			if kinds[kind].rival != nil {
-				rival = kinds[kind].rival(client, name).(*rlock.Lock)
-			}
-			owner := rlock.WithOwner(t.Context())
-			hold, err := lock.Acquire(owner)
-			require.NoError(t, err)
-			require.NoError(t, lock.Lock(owner))
-			require.NoError(t, lock.Unlock(owner))
-			before := hold.Deadline()
-			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
-			waiting := async(func() error { return rival.Lock(t.Context()) })
-			eventually(t, "another waits", func() bool { return rival.Waiting() == 1 })
-			require.ErrorIs(t, rival.Lock(t.Context(), rlock.Wait(50*time.Millisecond)), rlock.ErrNotAcquired)
-			require.NoError(t, hold.Unlock(owner))
-			require.NoError(t, within(t, "the waiter gets it", waiting))
-			require.NoError(t, second(rival.IsLocked(t.Context())))
-			require.NoError(t, second(rival.ForceUnlock(t.Context())))
-			require.ErrorIs(t, rival.Unlock(t.Context()), rlock.ErrLost)
-			require.NotContains(t, log.String(), "NOPERM")
-
-			// The repair of a lock without lease, and the memory of a number.
-			require.NoError(t, admin.HSet(t.Context(), "app:"+name, other, 1).Err())
-			require.NoError(t, second(lock.TryLock(t.Context())))
-			require.Positive(t, admin.PTTL(t.Context(), "app:"+name).Val())
-			release, n := rlock.Script(kind, "release")
-			keys := lock.Keys()
-			if kind == "read" {
-				keys = []string{keys[0], "{" + keys[0] + "}:x:rwlock_timeout:1", keys[1]}
-			}
-			keys = append(keys[:n:n], keys[len(keys)-1])
-			require.NoError(t, rdb.Eval(t.Context(), release, keys, "x", 1000, 87, lock.Channel(), 300000).Err())
+			rightsAreEnough(t, admin, user(t, rules), kind)
 		})
 	}
 	t.Run("without channels waiters poll", func(t *testing.T) {
@@ -541,6 +509,48 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		require.NoError(t, lock.Unlock(t.Context()))
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), "it is said once")
 	})
+}
+
+// rightsAreEnough uses a lock of a kind in every way, as a user with few rights.
+func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
+	t.Helper()
+	require.NoError(t, admin.ScriptFlush(t.Context()).Err())
+	logger, log := recording()
+	client := newClient(t, rdb, logger, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(300*time.Millisecond))
+	name := newName()
+	lock := kinds[kind].make(client, name).(*rlock.Lock)
+	rival := lock
+	if kinds[kind].rival != nil {
+		rival = kinds[kind].rival(client, name).(*rlock.Lock)
+	}
+	owner := rlock.WithOwner(t.Context())
+	hold, err := lock.Acquire(owner)
+	require.NoError(t, err)
+	require.NoError(t, lock.Lock(owner))
+	require.NoError(t, lock.Unlock(owner))
+	before := hold.Deadline()
+	eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+	waiting := async(func() error { return rival.Lock(t.Context()) })
+	eventually(t, "another waits", func() bool { return rival.Waiting() == 1 })
+	require.ErrorIs(t, rival.Lock(t.Context(), rlock.Wait(50*time.Millisecond)), rlock.ErrNotAcquired)
+	require.NoError(t, hold.Unlock(owner))
+	require.NoError(t, within(t, "the waiter gets it", waiting))
+	require.NoError(t, second(rival.IsLocked(t.Context())))
+	require.NoError(t, second(rival.ForceUnlock(t.Context())))
+	require.ErrorIs(t, rival.Unlock(t.Context()), rlock.ErrLost)
+	require.NotContains(t, log.String(), "NOPERM")
+
+	// The repair of a lock without lease, and the memory of a number.
+	require.NoError(t, admin.HSet(t.Context(), "app:"+name, other, 1).Err())
+	require.NoError(t, second(lock.TryLock(t.Context())))
+	require.Positive(t, admin.PTTL(t.Context(), "app:"+name).Val())
+	release, n := rlock.Script(kind, "release")
+	keys := lock.Keys()
+	if kind == "read" {
+		keys = []string{keys[0], "{" + keys[0] + "}:x:rwlock_timeout:1", keys[1]}
+	}
+	keys = append(keys[:n:n], keys[len(keys)-1])
+	require.NoError(t, rdb.Eval(t.Context(), release, keys, "x", 1000, 87, lock.Channel(), 300000).Err())
 }
 
 func TestWithoutAServer(t *testing.T) {
