@@ -223,7 +223,7 @@ func TestLocksKeepTheirHoldsThoughNobodyCanReachThem(t *testing.T) {
 func TestWaitingForOneselfIsExplained(t *testing.T) {
 	t.Parallel()
 	logger, log := recording()
-	lock := newClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(100*time.Millisecond)).NewLock(newName())
+	lock := newClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(2*time.Second)).NewLock(newName())
 	require.NoError(t, lock.Lock(t.Context()))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
 	eventually(t, "it is logged", func() bool { return log.Contains("WithOwner") })
