@@ -1,7 +1,7 @@
 # Everything but `run` and `test` is for those who change rlock. `make` alone lists it all.
 
 GO ?= go
-TIMEOUT ?= 15m
+TIMEOUT ?= 8m
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help

@@ -85,14 +85,6 @@ func clusterAcks(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClien
 	for range 3 {
 		require.NoError(t, lock.Lock(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()))
-		from := cluster.MasterOf(t, lock.Name())
-		to := cluster.Nodes[0]
-		if to == from {
-			to = cluster.Nodes[1]
-		}
-		id := to.Client(t).ClusterMyID(t.Context()).Val()
-		for _, node := range cluster.Nodes[:3] {
-			require.NoError(t, node.Client(t).Do(t.Context(), "cluster", "setslot", rlock.Slot(lock.Name()), "node", id).Err())
-		}
+		cluster.MoveSlot(t, lock.Name())
 	}
 }

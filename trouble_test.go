@@ -360,7 +360,7 @@ func TestADroppedHoldDoesNotStandInItsOwnersWay(t *testing.T) {
 	client := newClient(t, redistest.Embedded(t))
 	lock := client.NewLock(newName())
 	owner := rlock.WithOwner(t.Context())
-	require.NoError(t, second(lock.TryAcquire(owner, rlock.Lease(50*time.Millisecond))))
+	require.NoError(t, second(lock.TryAcquire(owner, rlock.Lease(2*time.Second))))
 	eventually(t, "it can lock again", func() bool {
 		runtime.GC()
 		ok, err := lock.TryLock(owner)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +86,45 @@ func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
 	}
 	tb.Fatalf("no node at %s", master.Options().Addr)
 	return nil
+}
+
+// MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
+// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip.
+func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
+	tb.Helper()
+	ctx := context.Background()
+	from, to = c.MasterOf(tb, key), c.Nodes[0]
+	if to == from {
+		to = c.Nodes[1]
+	}
+	source, target := from.Client(tb), to.Client(tb)
+	slot := source.ClusterKeySlot(ctx, key).Val()
+	fromID, toID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
+	must(tb, target.Do(ctx, "cluster", "setslot", slot, "importing", fromID).Err())
+	must(tb, source.Do(ctx, "cluster", "setslot", slot, "migrating", toID).Err())
+	for {
+		keys, err := source.ClusterGetKeysInSlot(ctx, int(slot), 1000).Result()
+		must(tb, err)
+		if len(keys) == 0 {
+			break
+		}
+		args := []any{"migrate", "127.0.0.1", to.Port, "", 0, 5000, "keys"}
+		for _, k := range keys {
+			args = append(args, k)
+		}
+		must(tb, source.Do(ctx, args...).Err())
+	}
+	must(tb, target.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
+	must(tb, source.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
+	for _, node := range c.Nodes {
+		rdb := node.Client(tb)
+		EventuallyWithin(tb, 30*time.Second, "every node knows the slot's new owner", func() bool {
+			return slices.ContainsFunc(rdb.ClusterSlots(ctx).Val(), func(r redis.ClusterSlot) bool {
+				return r.Start <= int(slot) && int(slot) <= r.End && r.Nodes[0].ID == toID
+			})
+		})
+	}
+	return from, to
 }
 
 // Sentinel is a master with two replicas, watched by three sentinels.
