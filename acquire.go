@@ -215,7 +215,7 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 		}
 		defer taken.free()
 		script := p.lock.kind.count
-		reply, failed = c.runNumber(ctx, script, script.of(p.keys), p.field, millis(lease), p.number, l.sent, count)
+		reply, failed = c.runNumber(ctx, script, script.of(p.keys), p.field, millis(lease), p.number, l.sent, "", count)
 	}, func() {})
 	if err == nil {
 		err = failed

@@ -15,7 +15,8 @@ import (
 )
 
 // Client makes locks on one Redis and keeps them alive. A process needs one for each Redis it locks on. All locks of a
-// client share one goroutine that renews them and, while somebody waits, one subscription connection. It is safe for
+// client share one goroutine that renews them and, while somebody waits, one subscription connection, or with sharded
+// pub/sub one to each node. It is safe for
 // concurrent use; it ports RedissonClient, as far as locks go.
 type Client struct {
 	rdb redis.UniversalClient
@@ -34,6 +35,7 @@ type Client struct {
 
 	numbers  atomic.Int64
 	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns
+	sharding sharding
 
 	workers  *workers
 	watchdog *watchdog
@@ -224,13 +226,18 @@ func (c *Client) sawError(err error) {
 	if redis.HasErrorPrefix(err, "CROSSSLOT") {
 		c.bySlot.Store(true) // a cluster behind what looks like a single server
 	}
-	if c.cluster == nil || !fromNetwork(err) {
-		return
+	if c.cluster != nil && fromNetwork(err) {
+		c.reload()
 	}
+}
+
+// reload renews the picture of the cluster, unless that has just been done.
+func (c *Client) reload() {
 	const pause = 200 * time.Millisecond
 	now, last := time.Now().UnixNano(), c.reloaded.Load()
 	if now-last >= int64(pause) && c.reloaded.CompareAndSwap(last, now) {
 		c.cluster.ReloadState(context.Background())
+		c.sharding.stale.Store(true)
 	}
 }
 

@@ -157,8 +157,12 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 			return
 		}
 		defer taken.free()
-		script := l.kind.acquire
-		reply, failed = c.take(ctx, script, script.withAbandoned(p.keys), p.field, millis(lease), p.number, l.sent, wait, writer)
+		script, publish := l.kind.acquire, any("")
+		if l.kind.queues {
+			publish = l.publisher(ctx) // who takes the lock tells the next one that he is first
+		}
+		keys := script.withAbandoned(p.keys)
+		reply, failed = c.take(ctx, script, keys, p.field, millis(lease), p.number, l.sent, publish, wait, writer)
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:

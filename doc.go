@@ -47,6 +47,7 @@
 // A client runs these goroutines, and none for a lock that is held:
 //
 //   - the watchdog, from the first acquisition to Close: renewals, deadlines and detached releases;
-//   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer;
+//   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer; with sharded
+//     pub/sub, of the one to each node that has a lock somebody waits for;
 //   - workers, which run the commands whose callers may walk away; each ends after an idle second.
 package rlock

@@ -56,6 +56,13 @@ func (c *Client) Remains() int {
 	return len(c.possessions) + len(c.gates) + len(c.watchdog.heap) + len(c.pubsub.channels)
 }
 
+// Lines counts the connections to nodes on which channels are subscribed.
+func (c *Client) Lines() int {
+	c.pubsub.mu.Lock()
+	defer c.pubsub.mu.Unlock()
+	return len(c.pubsub.shards)
+}
+
 // Waiting counts the waiters of a lock in this process: in the gate, or listening on channels of their own.
 func (l *Lock) Waiting() int {
 	c := l.client

@@ -186,7 +186,7 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 		source, n := rlock.Script("fair", "acquire")
 		ask := func(waiter string) int64 {
 			keys := append(lock.Keys()[:n:n], lock.Keys()[3])
-			reply, err := rdb.Eval(ctx, source, keys, waiter, 60000, 1, lock.Channel(), 300000, "").Int64()
+			reply, err := rdb.Eval(ctx, source, keys, waiter, 60000, 1, lock.Channel(), "PUBLISH", 300000, "").Int64()
 			require.NoError(t, err)
 			return reply
 		}

@@ -550,7 +550,7 @@ func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
 		keys = []string{keys[0], "{" + keys[0] + "}:x:rwlock_timeout:1", keys[1]}
 	}
 	keys = append(keys[:n:n], keys[len(keys)-1])
-	require.NoError(t, rdb.Eval(t.Context(), release, keys, "x", 1000, 87, lock.Channel(), 300000).Err())
+	require.NoError(t, rdb.Eval(t.Context(), release, keys, "x", 1000, 87, lock.Channel(), "PUBLISH", 300000).Err())
 }
 
 func TestWithoutAServer(t *testing.T) {

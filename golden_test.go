@@ -26,7 +26,7 @@ import (
 //     release is a count, of the entries that are open then. It answers 1, or 0 if the holder is gone.
 //   - Each acquisition has a number of its own, by which any command may be repeated: there are no latches.
 //
-// A call is the script, the kind, the holder's number, a time, and ARGV from [5] on, as far as they are needed; or java
+// A call is the script, the kind, the holder's number, a time, and ARGV from [6] on, as far as they are needed; or java
 // with the commands for what a Java peer does, or time. $ is the name of the lock, @ its hash tag, u: and j: begin the
 // fields of our client and of Java's, # is :rwlock_timeout:. A state is all that Redis has of the lock:
 //
@@ -35,8 +35,8 @@ import (
 // Times are in ms, in a state and a hint rounded up to tens of seconds: so slow a machine may be. The short leases of
 // some vectors are longer here.
 //
-// Of 12 nothing is here: there are no sharded channels, and names and renewals that a cluster would tear apart are not
-// sent (TestCluster). 14 is FasterMultiLock, which is not ported.
+// Of 12 nothing is here, for it takes a cluster: names and renewals that one would tear apart are not sent, and sharded
+// channels are published to where they are (TestCluster). 14 is FasterMultiLock, which is not ported.
 var vectors = []struct{ claim, lines string }{
 	{"1, 2 lock: an entry is counted once and never costs lease", `
 		acquire lock 1 30000 = 0 -> {u:1:1} 30000
@@ -342,7 +342,7 @@ func (g *golden) do(call string) string {
 	if script == "renew" {
 		return g.renew(kind, args)
 	}
-	// What a line leaves out: after the number and the ms, ARGV[5] and [6].
+	// What a line leaves out: after the number and the ms, ARGV[6] and [7].
 	usual := map[string][]string{
 		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"},
 	}[script]
@@ -363,7 +363,7 @@ func (g *golden) do(call string) string {
 	default:
 		keys = keys[:n]
 	}
-	argv := []any{g.long(field), args[1], args[0], lock.Channel()}
+	argv := []any{g.long(field), args[1], args[0], lock.Channel(), "PUBLISH"}
 	for _, arg := range args[2:] {
 		argv = append(argv, g.long(arg))
 	}

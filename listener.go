@@ -23,7 +23,7 @@ func (ps *pubsub) listenWith(channel string, wake chan struct{}) *listener {
 	defer ps.mu.Unlock()
 	s := ps.channels[channel]
 	if s == nil {
-		s = &subscription{}
+		s = &subscription{line: ps.trunk, routed: ps.client.cluster == nil}
 		ps.channels[channel] = s
 	}
 	s.listeners = append(s.listeners, l)
@@ -31,11 +31,7 @@ func (ps *pubsub) listenWith(channel string, wake chan struct{}) *listener {
 		l.notify()
 		return l
 	}
-	if !ps.keeping && !ps.stopped {
-		ps.keeping = true
-		ps.running.Go(ps.keep)
-	}
-	ps.poke()
+	s.line.ensure()
 	return l
 }
 

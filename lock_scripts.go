@@ -20,8 +20,9 @@ import (
 //	[2] a time in ms: the lease; of a release, for how long its number stays abandoned
 //	[3] the holder's number
 //	[4] the channel on which a release is announced
-//	[5] of a count, what it is; else how long a waiter in a queue may go without asking, in ms, negative: it does not queue
-//	[6] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not
+//	[5] the command that announces it there
+//	[6] of a count, what it is; else how long a waiter in a queue may go without asking, in ms, negative: it does not queue
+//	[7] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not
 //
 // Renewals differ: they speak of many locks. An acquire answers the token, 0 where there are none, or when it is refused
 // -1 less the ms until asking again may help.

@@ -247,7 +247,9 @@ func goroutinesOfOneOwner(f *fixture) {
 		})
 	}
 	wg.Wait()
-	require.Equal(f, n, holdCount(f, lock, ctx))
+	if red := f.kind.groups && lock.(grouped).most < len(lock.(grouped).members); !red { // each member of it may lack some
+		require.Equal(f, n, holdCount(f, lock, ctx))
+	}
 	for range n {
 		wg.Go(func() { noError(f, lock.Unlock(ctx)) })
 	}

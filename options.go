@@ -34,6 +34,7 @@ type settings struct {
 	batchSize       int
 	acks            int // 0: none
 	ackTimeout      time.Duration
+	shardedMode     ShardedPubSub
 	mapName         func(string) string
 	ownLogger       *slog.Logger
 }

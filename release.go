@@ -76,7 +76,7 @@ func (p *possession) releasePart(ctx context.Context) error {
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
 		count := l.kind.count
-		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, left)
+		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, "", left)
 	}, func() {})
 	var ends endings
 	defer ends.tell()
@@ -150,7 +150,7 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.queueWait())
+		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(ctx), l.queueWait())
 	}, func() {})
 	switch {
 	case err != nil:

@@ -78,12 +78,12 @@ func (w *wire) run(script string, args ...any) any {
 
 func (w *wire) acquire(lease int, number int) any {
 	w.Helper()
-	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number, w.channel)
+	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number, w.channel, "PUBLISH")
 }
 
 func (w *wire) release(number, memory int) any {
 	w.Helper()
-	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number, w.channel)
+	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number, w.channel, "PUBLISH")
 }
 
 func (w *wire) lock() map[string]string {
@@ -118,7 +118,7 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					hint := w.acquire(30000, 1).(int64)
 					require.InDelta(w, 10000, -1-hint, 1000, "the lease that is left")
 					require.EqualValues(w, 0, w.release(1, 0))
-					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, 2))
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, "PUBLISH", 2))
 					require.Equal(w, []any{int64(0)}, w.renewal(me))
 					require.Equal(w, map[string]string{other: "2"}, w.lock())
 					require.LessOrEqual(w, w.pttl(), 10*time.Second)
@@ -156,15 +156,15 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 				{"a count is shown, not computed", func(w *wire) {
 					w.acquire(30000, 1)
 					for range 2 {
-						require.EqualValues(w, 1, w.run("count", me, 60000, 1, w.channel, 2))
+						require.EqualValues(w, 1, w.run("count", me, 60000, 1, w.channel, "PUBLISH", 2))
 						require.Equal(w, map[string]string{me: "2"}, w.lock())
 					}
-					require.EqualValues(w, 1, w.run("count", me, 1, 1, w.channel, 1))
+					require.EqualValues(w, 1, w.run("count", me, 1, 1, w.channel, "PUBLISH", 1))
 					require.Equal(w, map[string]string{me: "1"}, w.lock())
 					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second), "the lease is never shortened")
 				}},
 				{"a count resurrects nothing", func(w *wire) {
-					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, 2))
+					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, "PUBLISH", 2))
 					require.Empty(w, w.lock())
 				}},
 				{"a release frees whatever the count, once, and publishes once", func(w *wire) {
@@ -173,7 +173,7 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					_, err := sub.Receive(ctx)
 					require.NoError(w, err)
 					w.acquire(30000, 1)
-					w.run("count", me, 30000, 1, w.channel, 5)
+					w.run("count", me, 30000, 1, w.channel, "PUBLISH", 5)
 					require.EqualValues(w, 1, w.release(1, 0))
 					require.EqualValues(w, 0, w.release(1, 0))
 					require.Empty(w, w.lock())
@@ -194,9 +194,9 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a lease that was taken away is given back")
 				}},
 				{"a forced release frees anybody's lock and publishes", func(w *wire) {
-					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel))
+					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
 					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 1).Err())
-					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel))
+					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
 					require.Empty(w, w.lock())
 				}},
 				{"questions", func(w *wire) {

@@ -8,7 +8,8 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    without the holder to be, who listens on one of his own
--- ARGV[5] wait       ms that a waiter may go without asking; negative: this one does not queue
+-- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] wait       ms that a waiter may go without asking; negative: this one does not queue
 -- returns 0 when acquired; when refused, -1 less the milliseconds until asking again may help
 
 if redis.call('HEXISTS', KEYS[4], ARGV[3]) == 1 then
@@ -20,7 +21,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return 0
 end
 
-local now, wait = milliseconds(), math.abs(tonumber(ARGV[5]))
+local now, wait = milliseconds(), math.abs(tonumber(ARGV[6]))
 local head, evicted = evict(KEYS[2], KEYS[3], now, wait, ARGV[1])
 local free = redis.call('EXISTS', KEYS[1]) == 0
 if free and (not head or head == ARGV[1]) then
@@ -34,17 +35,17 @@ if free and (not head or head == ARGV[1]) then
     local behind = redis.call('LRANGE', KEYS[2], 0, -1)
     hasten(KEYS[3], behind, wait)
     if behind[1] then
-      wake(ARGV[4], behind[1]) -- he is first now, and has to watch the lease
+      wake(ARGV[5], ARGV[4], behind[1]) -- he is first now, and has to watch the lease
     end
   end
   return 0
 end
 
 if evicted and head ~= ARGV[1] then
-  wake(ARGV[4], head)
+  wake(ARGV[5], ARGV[4], head)
 end
 local position
-if tonumber(ARGV[5]) > 0 then
+if tonumber(ARGV[6]) > 0 then
   position = redis.call('LPOS', KEYS[2], ARGV[1])
   if not position then
     position = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1

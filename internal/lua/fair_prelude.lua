@@ -45,8 +45,7 @@ local function evict(queue, deadlines, now, wait, asking)
   end
 end
 
--- Tells the head of the queue, and nobody else, to ask again. A user who may not publish has done his part all the same;
--- waiters then find out by polling.
-local function wake(channel, head)
-  redis.pcall('PUBLISH', channel .. ':' .. head, '0')
+-- Tells the head of the queue, and nobody else, to ask again.
+local function wake(publish, channel, head)
+  announce(publish, channel .. ':' .. head, '0')
 end

@@ -8,11 +8,12 @@
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    without the holder to be
--- ARGV[5] wait       ms that a waiter may go without asking
+-- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] wait       ms that a waiter may go without asking
 -- returns 1 when freed, 0 when not held
 
 local now = milliseconds()
-local wait = tonumber(ARGV[5])
+local wait = tonumber(ARGV[6])
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 local position
 if freed ~= 1 then
@@ -27,6 +28,6 @@ abandon(KEYS[4], ARGV[3], ARGV[2])
 local head, evicted = evict(KEYS[2], KEYS[3], now, wait)
 -- In a slot on the move a cluster does not say whether a key is gone.
 if head and (evicted or position == 0 or redis.pcall('EXISTS', KEYS[1]) ~= 1) then
-  wake(ARGV[4], head)
+  wake(ARGV[5], ARGV[4], head)
 end
 return freed

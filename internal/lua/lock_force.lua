@@ -2,6 +2,7 @@
 --
 -- KEYS[1] lock     hash: holder -> count
 -- ARGV[4] channel  empty: none
+-- ARGV[5] publish  PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when nobody held it
 
 -- HLEN refuses a key of another type, which DEL would destroy.
@@ -10,6 +11,6 @@ if redis.call('HLEN', KEYS[1]) == 0 then
 end
 redis.call('DEL', KEYS[1])
 if ARGV[4] ~= '' then
-  redis.pcall('PUBLISH', ARGV[4], '0')
+  announce(ARGV[5], ARGV[4], '0')
 end
 return 1

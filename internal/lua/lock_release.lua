@@ -6,12 +6,12 @@
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    empty: none
+-- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 and ARGV[4] ~= '' then
-  -- A user who may not publish has freed the lock all the same; waiters then find out by polling.
-  redis.pcall('PUBLISH', ARGV[4], '0')
+  announce(ARGV[5], ARGV[4], '0')
 end
 return freed

@@ -68,3 +68,14 @@ local function refused(key, lease)
   end
   return -1 - ttl
 end
+
+-- Publishes a message: by PUBLISH, by SPUBLISH, which do not reach each other's waiters, or by BOTH. A user who may not
+-- publish has done his part all the same; waiters then find out by polling.
+local function announce(publish, channel, message)
+  if publish ~= 'PUBLISH' then
+    redis.pcall('SPUBLISH', channel, message)
+  end
+  if publish ~= 'SPUBLISH' then
+    redis.pcall('PUBLISH', channel, message)
+  end
+end

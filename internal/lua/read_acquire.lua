@@ -7,7 +7,7 @@
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- ARGV[6] writer     the field by which the same owner holds the write lock; empty: it does not
+-- ARGV[7] writer     the field by which the same owner holds the write lock; empty: it does not
 -- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
 
 if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
@@ -15,7 +15,7 @@ if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
 end
 
 local mode = redis.call('HGET', KEYS[1], 'mode')
-if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[6]) == 1)
+if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)
   or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('SET', KEYS[2], 1, 'PX', math.max(redis.call('PTTL', KEYS[2]), tonumber(ARGV[2])))
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then

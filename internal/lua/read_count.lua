@@ -5,7 +5,7 @@
 -- KEYS[2] hold    a string that lives as long as this hold
 -- ARGV[1] holder
 -- ARGV[2] lease   ms that must remain; the present lease is never shortened
--- ARGV[5] count
+-- ARGV[6] count
 -- returns 1, or 0 when the hold is gone
 
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 0 then
@@ -13,5 +13,5 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2])
 end
 extend(KEYS[2], ARGV[2])
 extend(KEYS[1], ARGV[2])
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[5])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[6])
 return 1

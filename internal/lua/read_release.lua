@@ -8,6 +8,7 @@
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
+-- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held
 
 local own, ttl = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[1])
@@ -22,11 +23,11 @@ if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write'
   if left > 0 then
     redis.call('PEXPIRE', KEYS[1], left)
     if left + 100 < ttl then
-      redis.pcall('PUBLISH', ARGV[4], '0') -- who waits to write was told of a longer lease, and sleeps for that
+      announce(ARGV[5], ARGV[4], '0') -- who waits to write was told of a longer lease, and sleeps for that
     end
   else
     redis.call('DEL', KEYS[1])
-    redis.pcall('PUBLISH', ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], '0')
   end
 end
 return freed

@@ -2,11 +2,12 @@
 --
 -- KEYS[1] lock     hash: mode -> read or write, holder -> count
 -- ARGV[4] channel
+-- ARGV[5] publish  PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when nobody writes
 
 if redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
   return 0
 end
 redis.call('DEL', KEYS[1])
-redis.pcall('PUBLISH', ARGV[4], '1')
+announce(ARGV[5], ARGV[4], '1')
 return 1

@@ -6,6 +6,7 @@
 -- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
+-- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
@@ -19,6 +20,6 @@ if freed == 1 then
     redis.call('DEL', KEYS[1])
   end
   -- 1 wakes every waiter of a Java process: all of them may read now.
-  redis.pcall('PUBLISH', ARGV[4], '1')
+  announce(ARGV[5], ARGV[4], '1')
 end
 return freed

@@ -88,6 +88,22 @@ func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
 	return nil
 }
 
+// ReplicaOf returns a replica of a master.
+func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
+	tb.Helper()
+	ctx := context.Background()
+	id := master.Client(tb).ClusterMyID(ctx).Val()
+	for _, node := range c.Nodes {
+		for line := range strings.Lines(node.Client(tb).ClusterNodes(ctx).Val()) {
+			if strings.Contains(line, "myself,slave "+id) {
+				return node
+			}
+		}
+	}
+	tb.Fatalf("%s has no replica", master.Addr)
+	return nil
+}
+
 // MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
 // The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip.
 func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
@@ -119,8 +135,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
 	for _, node := range c.Nodes {
 		rdb := node.Client(tb)
 		EventuallyWithin(tb, 30*time.Second, "every node knows the slot's new owner", func() bool {
-			return slices.ContainsFunc(rdb.ClusterSlots(ctx).Val(), func(r redis.ClusterSlot) bool {
-				return r.Start <= int(slot) && int(slot) <= r.End && r.Nodes[0].ID == toID
+			return slices.ContainsFunc(rdb.ClusterShards(ctx).Val(), func(shard redis.ClusterShard) bool {
+				return slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) &&
+					slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.ID == toID })
 			})
 		})
 	}

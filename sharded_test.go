@@ -1,0 +1,338 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestShardedPubSub starts one cluster for all its claims.
+func TestShardedPubSub(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, c := range []struct {
+		claim string
+		test  func(*testing.T, *redistest.Cluster)
+	}{
+		{"waiters of every mode are woken", shardedModes},
+		{"Auto takes what the cluster has", shardedAuto},
+		{"the rights that SECURITY.md asks for are enough", shardedRights},
+		{"many channels share a connection per node", shardedConnections},
+		{"a refused channel harms no other", shardedRefused},
+		{"a slot that moves takes its waiters along", shardedMove},
+		{"a connection that is lost is made anew", shardedKilled},
+		{"a node that hangs harms no other", shardedHangingNode},
+		{"a failover takes the waiters along", shardedFailover},
+		{"a master that dies takes no waiter with it", shardedDeath},
+	} {
+		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
+	}
+}
+
+// subscribers counts who has subscribed the channel of a lock, sharded or not, on the node that has it.
+func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sharded bool) int64 {
+	t.Helper()
+	var n int64
+	for _, node := range cluster.Nodes {
+		rdb, channel := node.Client(t), lock.Channel()
+		if sharded {
+			n += rdb.PubSubShardNumSub(t.Context(), channel).Val()[channel]
+		} else {
+			n += rdb.PubSubNumSub(t.Context(), channel).Val()[channel]
+		}
+	}
+	return n
+}
+
+// woken has a waiter of one client subscribed, changes something meanwhile, and has the lock released by another client.
+func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(*rlock.Lock)) {
+	t.Helper()
+	logger, _ := recording()
+	opts := []rlock.Option{logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(never)}
+	holder, waiter := newClient(t, cluster.Client(t), opts...), newClient(t, cluster.Client(t), opts...)
+	for kind, newLock := range map[string]func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock{
+		"lock": (*rlock.Client).NewLock,
+		"write": func(c *rlock.Client, name string, _ ...rlock.LockOption) *rlock.Lock {
+			return c.NewRWLock(name).WriteLock()
+		},
+	} {
+		name := newName()
+		held, lock := newLock(holder, name), newLock(waiter, name)
+		require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
+		waiting := async(func() error { return lock.Lock(t.Context()) })
+		eventually(t, kind+" is subscribed", func() bool { return subscribers(t, cluster, lock, mode != rlock.Off) == 1 })
+		meanwhile(lock)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, within(t, kind+" is woken", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+func shardedModes(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.On, rlock.Off} {
+		woken(t, cluster, mode, func(*rlock.Lock) {})
+	}
+	// The channels of a fair lock's waiters are known to its scripts alone.
+	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.Off} {
+		client := newClient(t, cluster.Client(t), rlock.WithShardedPubSub(mode), rlock.WithPollInterval(never))
+		lock := client.NewFairLock(newName())
+		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(never)))
+		var turns []<-chan error
+		for i := range 3 {
+			turns = append(turns, async(func() error { return lock.Lock(t.Context(), rlock.Lease(never)) }))
+			eventually(t, "it waits in its place", func() bool { return lock.Waiting() == i+1 })
+		}
+		for _, turn := range turns {
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.NoError(t, within(t, "the next one is woken", turn))
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	name := newName()
+	master := cluster.MasterOf(t, name)
+	for _, c := range []struct {
+		refuses string
+		sharded bool
+	}{{"", true}, {"pubsub", false}} {
+		proxy := redistest.NewProxy(t, master.Addr)
+		opt := cluster.Options()
+		opt.Dialer = dialThrough(proxy, master.Addr)
+		if c.refuses != "" {
+			for _, node := range cluster.Nodes {
+				require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "old", "on", ">pw", "~*", "&*", "+@all",
+					"-"+c.refuses, "+pubsub|channels").Err())
+			}
+			opt.Username, opt.Password = "old", "pw"
+		}
+		rdb := redis.NewClusterClient(opt)
+		defer rdb.Close()
+		held, lock := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(name), newClient(t, rdb).NewLock(name)
+		probe := redistest.Named("pubsub")
+		require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
+		require.Zero(t, proxy.Count(probe), "an acquisition does not ask")
+		waiting := async(func() error { return lock.Lock(t.Context()) })
+		eventually(t, "it subscribes as Auto found", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, within(t, "it is woken", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+		asked := proxy.Count(probe)
+		require.Equal(t, 2, asked, "each client asks")
+		for range 20 {
+			require.NoError(t, held.Lock(t.Context()))
+			require.NoError(t, held.Unlock(t.Context()))
+		}
+		require.Equal(t, asked, proxy.Count(probe), "once")
+	}
+}
+
+func shardedRights(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "app", "on", ">pw", "resetkeys", "resetchannels", "-@all",
+			"~app:*", "~redisson_unlock_latch:{app:*", "&redisson_lock__channel:{app:*", "+evalsha", "+eval", "+subscribe",
+			"+unsubscribe", "+ping", "+exists", "+hexists", "+hset", "+hdel", "+hlen", "+hkeys", "+del", "+pexpire", "+pttl",
+			"+time", "+publish", "+cluster|slots", "+command",
+			"+pubsub|shardnumsub", "+ssubscribe", "+sunsubscribe", "+spublish", "+role").Err())
+	}
+	opt := cluster.Options()
+	opt.Username, opt.Password = "app", "pw"
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	logger, log := recording()
+	opts := []rlock.Option{logger, rlock.WithKeyPrefix("app:"), rlock.WithPollInterval(never)}
+	lock := newClient(t, rdb, opts...).NewLock(newName())
+	held := newClient(t, rdb, opts...).NewLock(lock.Name())
+	for range 2 {
+		require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
+		waiting := async(func() error { return lock.Lock(t.Context()) })
+		subscribed := func() bool { return subscribers(t, cluster, lock, true) == 1 }
+		eventually(t, "it is subscribed", subscribed)
+		cluster.MoveSlot(t, "app:"+lock.Name())
+		eventually(t, "it is subscribed at the new owner", subscribed)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, within(t, "it is woken", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	require.NotContains(t, log.String(), "NOPERM")
+	require.Empty(t, denied(t, cluster))
+}
+
+// denied returns what the nodes refused, and to whom, as ACL LOG has it.
+func denied(t *testing.T, cluster *redistest.Cluster) (all []string) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		for _, entry := range must(node.Client(t).ACLLog(t.Context(), 100).Result()) {
+			if entry.Username == "app" {
+				all = append(all, entry.Object)
+			}
+		}
+	}
+	return all
+}
+
+func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	client := newClient(t, cluster.Client(t), rlock.WithPollInterval(never))
+	holder := newClient(t, cluster.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	const n = 120
+	for range n {
+		lock := client.NewLock(newName())
+		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context()))
+		wg.Go(func() { _ = lock.Lock(ctx) })
+	}
+	channels := func() (all int) {
+		for _, node := range cluster.Nodes {
+			all += len(node.Client(t).PubSubShardChannels(t.Context(), "redisson_lock__channel:*").Val())
+		}
+		return all
+	}
+	eventually(t, "all are subscribed", func() bool { return channels() == n })
+	require.LessOrEqual(t, client.Lines(), 3)
+	cancel()
+	wg.Wait()
+	eventually(t, "no channel is left", func() bool { return channels() == 0 && client.Remains() == 0 })
+	eventually(t, "nor a connection", func() bool { return client.Lines() == 0 })
+}
+
+func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "few", "on", ">pw", "~*",
+			"resetchannels", "&redisson_lock__channel:{good*", "+@all").Err())
+	}
+	opt := cluster.Options()
+	opt.Username, opt.Password = "few", "pw"
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	logger, log := recording()
+	client, holder := newClient(t, rdb, logger), newClient(t, cluster.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 20 {
+		for _, name := range []string{fmt.Sprint("good", i), fmt.Sprint("bad", i)} {
+			held := holder.NewLock(name)
+			require.NoError(t, held.Lock(t.Context()))
+			defer func() { require.NoError(t, held.Unlock(t.Context())) }()
+			wg.Go(func() { _ = client.NewLock(name).Lock(ctx) })
+		}
+	}
+	for i := range 20 {
+		lock := client.NewLock(fmt.Sprint("good", i))
+		eventually(t, "the permitted channel is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+	}
+	eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
+	cancel()
+	wg.Wait()
+}
+
+func shardedMove(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for range 3 {
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+			cluster.MoveSlot(t, lock.Name())
+			eventually(t, "it is subscribed at the new owner", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+		})
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) }) // and is released before that
+	}
+}
+
+func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	kill := func(*rlock.Lock) {
+		for _, node := range cluster.Nodes {
+			require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+		}
+	}
+	for range 5 {
+		woken(t, cluster, rlock.Auto, kill)
+	}
+}
+
+func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	client, holder := newClient(t, cluster.Client(t), rlock.WithPollInterval(never)), newClient(t, cluster.Client(t))
+	var hung, healthy *rlock.Lock
+	for hung == nil || healthy == nil {
+		lock := client.NewLock(newName())
+		if cluster.MasterOf(t, lock.Name()) == cluster.Nodes[0] {
+			hung = lock
+		} else {
+			healthy = lock
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, holder.NewLock(hung.Name()).Lock(t.Context()))
+	stuck := async(func() error { return hung.Lock(ctx) })
+	eventually(t, "it waits on the node that will hang", func() bool { return subscribers(t, cluster, hung, true) == 1 })
+	held := holder.NewLock(healthy.Name())
+	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
+	cluster.Nodes[0].Pause()
+	waiting := async(func() error { return healthy.Lock(t.Context()) })
+	eventually(t, "one waits on another", func() bool {
+		channel := healthy.Channel()
+		n := int64(0)
+		for _, node := range cluster.Nodes[1:] {
+			n += node.Client(t).PubSubShardNumSub(t.Context(), channel).Val()[channel]
+		}
+		return n == 1
+	})
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, within(t, "it is woken", waiting))
+	cluster.Nodes[0].Resume()
+	require.NoError(t, healthy.Unlock(t.Context()))
+	cancel()
+	require.Error(t, within(t, "the other gives up", stuck))
+}
+
+func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+		name := lock.Name()
+		old := cluster.MasterOf(t, name)
+		replica := cluster.ReplicaOf(t, old)
+		require.EqualValues(t, 1, replicated(t, cluster, name))
+		eventually(t, "the replica takes over", func() bool {
+			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
+			return cluster.MasterOf(t, name) == replica
+		})
+	})
+}
+
+func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	logger, _ := recording()
+	opts := []rlock.Option{logger, rlock.WithPollInterval(never), rlock.WithCommandTimeout(30 * time.Second)}
+	held := newClient(t, cluster.Client(t), opts...).NewLock(newName())
+	lock := newClient(t, cluster.Client(t), opts...).NewLock(held.Name())
+	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return lock.Lock(t.Context()) })
+	eventually(t, "it is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+	require.EqualValues(t, 1, replicated(t, cluster, held.Name()))
+	old := cluster.MasterOf(t, held.Name())
+	replica := cluster.ReplicaOf(t, old)
+	old.Kill()
+	start := time.Now()
+	redistest.EventuallyWithin(t, time.Minute, "it is subscribed at the new master", func() bool {
+		channel := lock.Channel()
+		return replica.Client(t).PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
+	})
+	t.Logf("subscribed again %v after the death of the master", time.Since(start))
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, within(t, "it is woken", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
