@@ -1,0 +1,142 @@
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// childEnv makes the test binary a Go process of its own: a childCall in JSON.
+const childEnv = "RLOCK_INTEROP_CHILD"
+
+// children has what such a process can do, by name. It gets its arguments and the lines that it is told, and prints what
+// it says. It ends with its function, and at once with its input.
+var children = map[string]func(args json.RawMessage, told <-chan string) error{
+	"hold": childFunc(hold),
+}
+
+type childCall struct {
+	Function string          `json:"function"`
+	Args     json.RawMessage `json:"args"`
+}
+
+func childMain() {
+	var call childCall
+	err := json.Unmarshal([]byte(os.Getenv(childEnv)), &call)
+	if err == nil {
+		told := make(chan string)
+		go func() {
+			for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+				told <- in.Text()
+			}
+			os.Exit(0) // the tests have ended
+		}()
+		err = children[call.Function](call.Args, told)
+	}
+	if err != nil {
+		fmt.Println("child:", err)
+		os.Exit(1)
+	}
+}
+
+// childFunc makes a function with arguments of some type one of children.
+func childFunc[A any](run func(A, <-chan string) error) func(json.RawMessage, <-chan string) error {
+	return func(args json.RawMessage, told <-chan string) error {
+		var a A
+		if err := json.Unmarshal(args, &a); err != nil {
+			return err
+		}
+		return run(a, told)
+	}
+}
+
+// holding is what hold does.
+type holding struct {
+	Addr     string
+	Kind     string // of kinds
+	Name     string
+	Watchdog time.Duration
+}
+
+// hold takes a lock when it is told anything, says so, and gives it back when it is told the next.
+func hold(h holding, told <-chan string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: h.Addr})
+	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(h.Watchdog))
+	if err != nil {
+		return err
+	}
+	lock := kindNamed(h.Kind).newLock(locks, h.Name)
+	for range told {
+		if err := lock.Lock(context.Background()); err != nil {
+			return err
+		}
+		fmt.Println("locked")
+		<-told
+		if err := lock.Unlock(context.Background()); err != nil {
+			return err
+		}
+		fmt.Println("unlocked")
+	}
+	return nil
+}
+
+// child is such a process.
+type child struct {
+	testing.TB
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// startChild starts one that runs a function of children. It ends with the test.
+func startChild(tb testing.TB, function string, args any) *child {
+	tb.Helper()
+	require.Contains(tb, children, function)
+	text, err := json.Marshal(args)
+	require.NoError(tb, err)
+	call, err := json.Marshal(childCall{Function: function, Args: text})
+	require.NoError(tb, err)
+	c := &child{TB: tb, cmd: exec.Command(os.Args[0])}
+	c.cmd.Env = append(os.Environ(), childEnv+"="+string(call))
+	c.cmd.Stderr = os.Stderr
+	in, err := c.cmd.StdinPipe()
+	require.NoError(tb, err)
+	out, err := c.cmd.StdoutPipe()
+	require.NoError(tb, err)
+	c.in, c.out = in, bufio.NewScanner(out)
+	require.NoError(tb, c.cmd.Start())
+	tb.Cleanup(c.kill)
+	return c
+}
+
+// kill ends it at once.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait()
+}
+
+// say sends it a line.
+func (c *child) say(text string) {
+	c.Helper()
+	_, err := io.WriteString(c.in, text+"\n")
+	require.NoError(c, err)
+}
+
+// answer reads the line that it says next.
+func (c *child) answer() string {
+	c.Helper()
+	said := make(chan bool, 1)
+	go func() { said <- c.out.Scan() }()
+	require.True(c, within(c, "the child says something", said), "the child has ended")
+	return c.out.Text()
+}

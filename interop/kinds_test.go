@@ -1,0 +1,89 @@
+package interop_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/go-rlock/rlock"
+)
+
+// kindOf is a kind of lock of one name, on both sides.
+type kindOf struct {
+	java    string // as the Java program calls it
+	newLock func(*rlock.Client, string) *rlock.Lock
+	channel func(name string) string // where who waits listens; "": nowhere, or each owner on a channel of its own
+	fair    bool                     // who waits is queued
+	since   [2]int                   // the first version of Redisson that has it
+
+	// rival is the Java kind that it excludes, rivalLock the same in Go: itself but for readers.
+	rival     string
+	rivalLock func(*rlock.Client, string) *rlock.Lock
+}
+
+func single(
+	newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock, opts ...rlock.LockOption,
+) func(*rlock.Client, string) *rlock.Lock {
+	return func(c *rlock.Client, name string) *rlock.Lock { return newLock(c, name, opts...) }
+}
+
+func newReadLock(c *rlock.Client, name string) *rlock.Lock  { return c.NewRWLock(name).ReadLock() }
+func newWriteLock(c *rlock.Client, name string) *rlock.Lock { return c.NewRWLock(name).WriteLock() }
+
+func lockChannel(name string) string { return "redisson_lock__channel:{" + name + "}" }
+func rwChannel(name string) string   { return "redisson_rwlock:{" + name + "}" }
+func noChannel(string) string        { return "" }
+
+// kinds has every kind of lock of one name.
+var kinds = []kindOf{
+	excluding(kindOf{java: "lock", newLock: single((*rlock.Client).NewLock), channel: lockChannel}),
+	excluding(kindOf{java: "fenced", newLock: single((*rlock.Client).NewFencedLock), channel: lockChannel}),
+	excluding(kindOf{java: "spin", newLock: single((*rlock.Client).NewSpinLock), channel: noChannel}),
+	excluding(kindOf{java: "fair", newLock: single((*rlock.Client).NewFairLock), channel: noChannel, fair: true}),
+	excluding(kindOf{java: "write", newLock: newWriteLock, channel: rwChannel}),
+	{java: "read", newLock: newReadLock, channel: rwChannel, rival: "write", rivalLock: newWriteLock},
+	excluding(kindOf{
+		java: "nonreentrant", newLock: single((*rlock.Client).NewLock, rlock.NonReentrant()), channel: lockChannel,
+		since: [2]int{4, 4},
+	}),
+	excluding(kindOf{
+		java: "nonreentrantfair", newLock: single((*rlock.Client).NewFairLock, rlock.NonReentrant()), channel: noChannel,
+		fair: true, since: [2]int{4, 4},
+	}),
+}
+
+// kindNamed returns the kind that Java calls so.
+func kindNamed(java string) kindOf {
+	return kinds[slices.IndexFunc(kinds, func(k kindOf) bool { return k.java == java })]
+}
+
+// excluding makes a kind its own rival.
+func excluding(k kindOf) kindOf {
+	k.rival, k.rivalLock = k.java, k.newLock
+	return k
+}
+
+// newMultiLock returns what Java's kind "multi" is.
+func newMultiLock(c *rlock.Client, names ...string) *rlock.MultiLock {
+	locks := make([]rlock.Locker, 0, len(names))
+	for _, name := range names {
+		locks = append(locks, c.NewLock(name))
+	}
+	return rlock.NewMultiLock(locks...)
+}
+
+// onKinds runs a test for every kind against every version that has it, side by side.
+func onKinds(t *testing.T, test func(*testing.T, version, kindOf)) {
+	t.Helper()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		for _, k := range kinds {
+			if !v.atLeast(k.since[0], k.since[1]) {
+				continue
+			}
+			t.Run(k.java, func(t *testing.T) {
+				t.Parallel()
+				test(t, v, k)
+			})
+		}
+	})
+}
