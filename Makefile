@@ -2,6 +2,9 @@
 
 GO ?= go
 TIMEOUT ?= 8m
+SOAK ?= 60s
+# Modules of their own, beside the root: what only they need stays out of it.
+MODULES = interop
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
@@ -23,9 +26,16 @@ test: ## run the tests; those that need a redis-server skip where there is none
 race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
+.PHONY: interop
+interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a JDK 17 and Maven, or skips
+	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "There is no $$need here: the tests skip."; done
+	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
+	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
+
 .PHONY: lint
 lint: ## run golangci-lint, with .golangci.yml
 	$(GO) run $(LINT) run ./...
+	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) run ./...) || exit; done
 
 .PHONY: fmt
 fmt: ## format the code as lint wants it
@@ -41,7 +51,12 @@ cover: ## measure the coverage of the package, into coverage.html
 tidy-check: ## fail if go.mod or go.sum is not tidy
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) mod verify) || exit; done
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; needs a redis-server
 	RLOCK_FIGURES=1 $(GO) test -count=1 -v -run 'TestFigure' .
+
+.PHONY: figures-redisson
+figures-redisson: ## measure Redisson side by side, for docs/interop.md; needs what interop needs
+	cd interop && RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestFigure' .

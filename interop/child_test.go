@@ -22,7 +22,9 @@ const childEnv = "RLOCK_INTEROP_CHILD"
 // children has what such a process can do, by name. It gets its arguments and the lines that it is told, and prints what
 // it says. It ends with its function, and at once with its input.
 var children = map[string]func(args json.RawMessage, told <-chan string) error{
-	"hold": childFunc(hold),
+	"hold":  childFunc(hold),
+	"count": childFunc(countInGo),
+	"bench": childFunc(benchInGo),
 }
 
 type childCall struct {

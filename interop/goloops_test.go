@@ -1,0 +1,172 @@
+package interop_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
+)
+
+// The loops of loops_test.go, as Go processes run them.
+
+// goCount is count.
+type goCount struct {
+	Addr string
+	count
+}
+
+// goCounted is counted, and the longest that anybody waited.
+type goCounted struct {
+	counted
+	Longest time.Duration
+}
+
+func countInGo(c goCount, told <-chan string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: c.Addr})
+	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(soakWatchdog))
+	if err != nil {
+		return err
+	}
+	lock, readLock := kindNamed(c.Kind).newLock(locks, c.Names[0]), newReadLock(locks, c.Names[0])
+	fmt.Println("ready")
+	<-told
+	var longest, reads atomic.Int64
+	increments, errs := make([]int64, c.Threads), make([]error, c.Threads+c.Readers)
+	end := time.Now().Add(c.For)
+	loop := func(l *rlock.Lock, critical func(context.Context) error) error {
+		ctx := context.Background()
+		for start := time.Now(); start.Before(end); start = time.Now() {
+			if err := l.Lock(ctx); err != nil {
+				return err
+			}
+			for waited := int64(time.Since(start)); ; {
+				if most := longest.Load(); waited <= most || longest.CompareAndSwap(most, waited) {
+					break
+				}
+			}
+			if err := errors.Join(critical(ctx), l.Unlock(ctx)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var wg sync.WaitGroup
+	for i := range c.Threads {
+		wg.Go(func() {
+			errs[i] = loop(lock, func(ctx context.Context) error {
+				before, err := number(ctx, rdb, c.Counter)
+				if err != nil {
+					return err
+				}
+				increments[i]++
+				return rdb.Set(ctx, c.Counter, before+1, 0).Err()
+			})
+		})
+	}
+	for i := range c.Readers {
+		wg.Go(func() {
+			errs[c.Threads+i] = loop(readLock, func(ctx context.Context) error {
+				first, err := number(ctx, rdb, c.Counter)
+				second, err2 := number(ctx, rdb, c.Counter)
+				if first != second {
+					return fmt.Errorf("read %d and then %d under the read lock", first, second)
+				}
+				reads.Add(1)
+				return errors.Join(err, err2)
+			})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return sayJSON(goCounted{counted{increments, reads.Load()}, time.Duration(longest.Load())})
+}
+
+// number returns the number at a key, 0 if there is none.
+func number(ctx context.Context, rdb *redis.Client, key string) (int64, error) {
+	n, err := rdb.Get(ctx, key).Int64()
+	if errors.Is(err, redis.Nil) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// goBench is bench.
+type goBench struct {
+	Addr string
+	bench
+}
+
+// benchInGo runs a bench each time that it is told one.
+func benchInGo(b goBench, told <-chan string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: b.Addr})
+	locks, err := rlock.New(rdb)
+	if err != nil {
+		return err
+	}
+	for text := range told {
+		if err := json.Unmarshal([]byte(text), &b.bench); err != nil {
+			return err
+		}
+		done, err := benchOnce(kindNamed(b.Kind).newLock(locks, b.Names[0]), b.bench)
+		if err != nil {
+			return err
+		}
+		if err := sayJSON(done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func benchOnce(lock *rlock.Lock, b bench) (benched, error) {
+	var counting, over atomic.Bool
+	last := -1 // the goroutine that held the lock last; the lock guards it
+	done := benched{Pairs: make([]int64, b.Threads)}
+	errs := make([]error, b.Threads)
+	var wg sync.WaitGroup
+	for i := range b.Threads {
+		wg.Go(func() {
+			ctx := context.Background()
+			for !over.Load() && errs[i] == nil {
+				if errs[i] = lock.Lock(ctx); errs[i] != nil {
+					return
+				}
+				counts := counting.Load()
+				if counts && last != i {
+					done.HandOffs++
+				}
+				last = i
+				errs[i] = lock.Unlock(ctx)
+				if counts {
+					done.Pairs[i]++
+				}
+			}
+		})
+	}
+	time.Sleep(b.Warmup)
+	counting.Store(true)
+	start := time.Now()
+	time.Sleep(b.For)
+	counting.Store(false)
+	done.Elapsed = time.Since(start)
+	over.Store(true)
+	wg.Wait()
+	return done, errors.Join(errs...)
+}
+
+func sayJSON(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(text))
+	return nil
+}
