@@ -16,8 +16,7 @@ import (
 
 // Client makes locks on one Redis and keeps them alive. A process needs one for each Redis it locks on. All locks of a
 // client share one goroutine that renews them and, while somebody waits, one subscription connection, or with sharded
-// pub/sub one to each node. It is safe for
-// concurrent use; it ports RedissonClient, as far as locks go.
+// pub/sub one to each node. It is safe for concurrent use; it ports RedissonClient, as far as locks go.
 type Client struct {
 	rdb redis.UniversalClient
 	id  string

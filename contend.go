@@ -159,7 +159,7 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 		defer taken.free()
 		script, publish := l.kind.acquire, any("")
 		if l.kind.queues {
-			publish = l.publisher(ctx) // who takes the lock tells the next one that he is first
+			publish = l.publisher() // who takes the lock tells the next one that he is first
 		}
 		keys := script.withAbandoned(p.keys)
 		reply, failed = c.take(ctx, script, keys, p.field, millis(lease), p.number, l.sent, publish, wait, writer)

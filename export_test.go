@@ -56,7 +56,7 @@ func (c *Client) Remains() int {
 	return len(c.possessions) + len(c.gates) + len(c.watchdog.heap) + len(c.pubsub.channels)
 }
 
-// Lines counts the connections to nodes on which channels are subscribed.
+// Lines counts the nodes to which there is, or was not long ago, a subscription connection.
 func (c *Client) Lines() int {
 	c.pubsub.mu.Lock()
 	defer c.pubsub.mu.Unlock()

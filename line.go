@@ -15,8 +15,8 @@ import (
 // that has gone silent, so the keeper pings an idle one and replaces one that answers nothing.
 //
 // On the line of a shard go-redis cannot subscribe anew: it asks for all channels at once, which a cluster refuses as
-// CROSSSLOT, and does not follow a slot that moves. Such a line lives as long as its connection. Its channels then go
-// back to the trunk, whose keeper finds where they belong now.
+// CROSSSLOT, and does not follow a slot that moves. A connection that breaks there is given up, and its channels go back
+// to the trunk, whose keeper finds where they belong now.
 type line struct {
 	pubsub *pubsub
 	node   *redis.Client // nil: the trunk
@@ -29,10 +29,11 @@ type line struct {
 	refused time.Time   // when what is confirmed was last asked for again, because something was refused
 }
 
-// connection is one of go-redis's. On the trunk it connects anew by itself when it breaks.
+// connection is one of go-redis's. On the trunk that connects anew by itself when it breaks.
 type connection struct {
 	conn   *redis.PubSub
 	cancel context.CancelFunc
+	since  time.Time // when it was made
 	heard  time.Time // when anything was last received; the start, until then
 	pinged time.Time
 	spoke  bool // whether anything was received
@@ -139,6 +140,9 @@ func (l *line) order(subscribe, unsubscribe []string) {
 		}
 		if l.sharded() {
 			l.lose(true)
+			if l.conn == conn {
+				l.drop() // the error is the connection's, and its reader would dial for ever
+			}
 		}
 	}
 	ps.mu.Unlock()
@@ -182,7 +186,8 @@ func (l *line) send(ctx context.Context, conn *redis.PubSub, subscribe, unsubscr
 func (l *line) connect() {
 	ps := l.pubsub
 	ctx, cancel := context.WithCancel(ps.ctx)
-	conn := &connection{cancel: cancel, heard: time.Now()}
+	now := time.Now()
+	conn := &connection{cancel: cancel, since: now, heard: now}
 	if l.sharded() {
 		conn.conn = l.node.SSubscribe(ctx)
 	} else {
@@ -207,9 +212,7 @@ func (l *line) doubt() {
 	if len(moved) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ps.ctx, routeWithin)
-	defer cancel()
-	role, err := l.node.Do(ctx, "role").Slice()
+	role, err := l.node.WithTimeout(routeWithin).Do(ps.ctx, "role").Slice()
 	isReplica := err == nil && len(role) > 0 && role[0] != "master"
 	if isReplica {
 		ps.client.reload()
@@ -221,7 +224,7 @@ func (l *line) doubt() {
 		case s.line != l:
 		case isReplica:
 			ps.leave(s, true)
-		default:
+		case err == nil || replied(err):
 			s.moved = false
 		}
 	}
@@ -276,7 +279,7 @@ func (l *line) idle(quiet time.Duration) bool {
 	l.keeping = false
 	l.drop()
 	if l.sharded() {
-		delete(ps.shards, l.node.Options().Addr)
+		delete(ps.shards, l.node)
 	}
 	return true
 }

@@ -17,7 +17,8 @@ type pubsub struct {
 	mu       sync.Mutex
 	channels map[string]*subscription // guarded by mu, as is everything in them and in the lines
 	trunk    *line
-	shards   map[string]*line // by the address of the node
+	shards   map[*redis.Client]*line // by node: go-redis may make a new one for the same address
+	turns    int                     // how often all channels were rerouted
 	stopped  bool
 	warned   bool // that Redis refuses to subscribe
 
@@ -46,11 +47,11 @@ const (
 	deadAfter     = 3 * time.Second
 	connectWithin = 10 * time.Second // instead, for a connection that has not said anything yet
 	retryRefused  = 5 * time.Second  // when to ask again for a channel that was not confirmed
-	routeWithin   = time.Second      // a node that hangs must not hold up the channels of the others
+	routeWithin   = time.Second      // for questions about where a channel belongs
 )
 
 func newPubSub(c *Client) *pubsub {
-	ps := &pubsub{client: c, channels: make(map[string]*subscription), shards: make(map[string]*line)}
+	ps := &pubsub{client: c, channels: make(map[string]*subscription), shards: make(map[*redis.Client]*line)}
 	ps.trunk = newLine(ps, nil)
 	ps.ctx, ps.cancel = context.WithCancel(context.Background())
 	return ps
@@ -79,6 +80,7 @@ func (ps *pubsub) route(now time.Time) {
 	}
 	ps.mu.Lock()
 	var coming []string
+	turns := ps.turns
 	for channel, s := range ps.channels {
 		if !s.routed && !s.after.After(now) {
 			coming = append(coming, channel)
@@ -89,7 +91,7 @@ func (ps *pubsub) route(now time.Time) {
 		ctx, cancel := context.WithTimeout(ps.ctx, routeWithin)
 		var node *redis.Client
 		var err error
-		switch c.sharded(ctx, channel) {
+		switch c.sharded(channel) {
 		case isSharded:
 			node, err = c.cluster.MasterForKey(ctx, channel)
 		case notAsked:
@@ -99,9 +101,10 @@ func (ps *pubsub) route(now time.Time) {
 		ps.mu.Lock()
 		s := ps.channels[channel]
 		switch {
+		case ps.turns != turns: // what was found is of a cluster that has changed since; the keeper was told
 		case s == nil || s.routed: // nobody listens any more; only this goroutine forgets those
 		case err != nil:
-			s.after = now.Add(keeperTick)
+			s.after = time.Now().Add(keeperTick)
 		default:
 			s.routed = true
 			if node != nil {
@@ -115,11 +118,10 @@ func (ps *pubsub) route(now time.Time) {
 
 // shard returns the line of a node. It requires mu.
 func (ps *pubsub) shard(node *redis.Client) *line {
-	address := node.Options().Addr
-	l := ps.shards[address]
+	l := ps.shards[node]
 	if l == nil {
 		l = newLine(ps, node)
-		ps.shards[address] = l
+		ps.shards[node] = l
 	}
 	return l
 }
@@ -128,14 +130,17 @@ func (ps *pubsub) shard(node *redis.Client) *line {
 func (ps *pubsub) reroute() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	ps.turns++
 	ps.trunk.drop()
 	for _, l := range ps.shards {
 		l.drop()
 	}
 	for _, s := range ps.channels {
-		s.routed = false
+		s.routed, s.after = false, time.Time{}
 	}
-	ps.trunk.ensure()
+	if len(ps.channels) > 0 {
+		ps.trunk.ensure()
+	}
 }
 
 // leave sends a channel back to the trunk: it is no longer, or cannot be, subscribed on the line where it is. What

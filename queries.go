@@ -13,7 +13,7 @@ import (
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed int64
 	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
-		freed, err = l.client.runNumber(ctx, l.kind.force, l.kind.force.of(l.keys), "", 0, 0, l.sent, l.publisher(ctx), l.queueWait())
+		freed, err = l.client.runNumber(ctx, l.kind.force, l.kind.force.of(l.keys), "", 0, 0, l.sent, l.publisher(), l.queueWait())
 		if freed == 1 {
 			l.client.forced(l.nameKey) // here, because the caller may have left
 		}

@@ -24,7 +24,7 @@ func (l *line) read(ctx context.Context, conn *connection) {
 			l.heard(conn, nil)
 			l.wasRefused(err)
 			continue // there may be as many as channels
-		case l.sharded() && replied(err):
+		case l.sharded() && replied(err) && !redis.HasErrorPrefix(err, "CROSSSLOT"):
 			l.heard(conn, nil)
 			l.misrouted(conn, err)
 			continue
@@ -85,6 +85,7 @@ func (l *line) broken(conn *connection, err error) {
 	switch {
 	case l.conn != conn:
 	case l.sharded():
+		l.lose(time.Since(conn.since) < time.Second) // what breaks at once would do so again
 		l.drop()
 	default:
 		l.unconfirm()

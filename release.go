@@ -150,7 +150,7 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(ctx), l.queueWait())
+		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait())
 	}, func() {})
 	switch {
 	case err != nil:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // ShardedPubSub says how releases are announced on a Redis Cluster, see [WithShardedPubSub].
@@ -35,6 +37,7 @@ func WithShardedPubSub(mode ShardedPubSub) Option {
 type sharding struct {
 	answer atomic.Int32 // notAsked, or what was answered last
 	stale  atomic.Bool  // whether the nodes may be others since
+	asking atomic.Bool  // whether somebody asks
 }
 
 const (
@@ -43,43 +46,55 @@ const (
 	isPlain
 )
 
-// sharded tells how channels are announced: notAsked when that cannot be known now. In Auto it asks the node that has a
-// key, the first time and whenever the cluster has changed; meanwhile, and when there is no answer, the last one stands.
-func (c *Client) sharded(ctx context.Context, key string) int32 {
+// sharded tells how channels are announced: notAsked when that is not known yet. In Auto it has the node that has a key
+// asked, the first time and whenever the cluster has changed; meanwhile, and when there is no answer, the last one stands.
+// It waits for nothing, for the node may hang.
+func (c *Client) sharded(key string) int32 {
 	switch {
 	case c.cluster == nil || c.shardedMode == Off:
 		return isPlain
 	case c.shardedMode == On:
 		return isSharded
 	}
-	was := c.sharding.answer.Load()
-	if was != notAsked && !c.sharding.stale.CompareAndSwap(true, false) {
-		return was
-	}
-	node, err := c.cluster.MasterForKey(ctx, key)
-	if err == nil {
-		err = node.PubSubShardNumSub(ctx, "0").Err()
-	}
-	is := isSharded
-	switch {
-	case err == nil:
-	case replied(err) && !c.transient(err):
-		is = isPlain
-	default:
-		c.sharding.stale.Store(true)
-		return was
-	}
-	if c.sharding.answer.Swap(is) != is && was != notAsked {
-		c.pubsub.reroute()
+	is := c.sharding.answer.Load()
+	if (is == notAsked || c.sharding.stale.Load()) && !c.isClosed() && c.sharding.asking.CompareAndSwap(false, true) {
+		c.background(func() {
+			defer c.sharding.asking.Store(false)
+			c.askSharded(key)
+		})
 	}
 	return is
 }
 
+// askSharded asks one node, and has all channels rerouted if the answer is new.
+func (c *Client) askSharded(key string) {
+	c.sharding.stale.Store(false)
+	timeout := min(routeWithin, c.commandTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	node, err := c.cluster.MasterForKey(ctx, key)
+	if err == nil {
+		err = node.WithTimeout(timeout).PubSubShardNumSub(ctx, "0").Err() // go-redis reads for longer than ctx says
+	}
+	is := isSharded
+	switch {
+	case err == nil:
+	case replied(err) && !c.transient(err) && !redis.IsAuthError(err):
+		is = isPlain
+	default:
+		c.sharding.stale.Store(true)
+		return
+	}
+	if c.sharding.answer.Swap(is) != is {
+		c.pubsub.reroute()
+	}
+}
+
 // publisher returns how scripts announce what they do with a lock: the command, or BOTH while it is not known which one
 // reaches the waiters.
-func (l *Lock) publisher(ctx context.Context) any {
+func (l *Lock) publisher() any {
 	if l.channel == "" {
 		return "PUBLISH"
 	}
-	return [...]any{notAsked: "BOTH", isSharded: "SPUBLISH", isPlain: "PUBLISH"}[l.client.sharded(ctx, l.nameKey.name)]
+	return [...]any{notAsked: "BOTH", isSharded: "SPUBLISH", isPlain: "PUBLISH"}[l.client.sharded(l.nameKey.name)]
 }

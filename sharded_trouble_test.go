@@ -1,0 +1,141 @@
+package rlock_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestShardedPubSubInTrouble starts one cluster for all its claims, the last of which has a node hang.
+func TestShardedPubSubInTrouble(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, c := range []struct {
+		claim string
+		test  func(*testing.T, *redistest.Cluster)
+	}{
+		{"a server that drops subscribers is not stormed", shardedDropped},
+		{"a server that refuses the password is not stormed, nor taken for an old one", shardedPassword},
+		{"a node that hangs harms no other", shardedHangingNode},
+	} {
+		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
+	}
+}
+
+// heldOn returns locks of a client that are on one node, and held by another client.
+func heldOn(t *testing.T, cluster *redistest.Cluster, client *rlock.Client, node *redistest.Server, n int) (locks []*rlock.Lock) {
+	t.Helper()
+	rdb := cluster.Client(t)
+	holder := newClient(t, rdb)
+	for len(locks) < n {
+		lock := client.NewLock(newName())
+		if must(rdb.MasterForKey(t.Context(), lock.Name())).Options().Addr == node.Addr {
+			locks = append(locks, lock)
+			require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(never)))
+		}
+	}
+	return locks
+}
+
+// waitFor has somebody wait for each of the locks until the context ends.
+func waitFor(ctx context.Context, locks []*rlock.Lock) (done *sync.WaitGroup) {
+	done = &sync.WaitGroup{}
+	for _, lock := range locks {
+		done.Go(func() { _ = lock.Lock(ctx) })
+	}
+	return done
+}
+
+// subscribedOn counts the locks that are subscribed, sharded, on a node.
+func subscribedOn(t *testing.T, node *redistest.Server, locks ...*rlock.Lock) (n int64) {
+	t.Helper()
+	rdb := node.Client(t)
+	for _, lock := range locks {
+		n += rdb.PubSubShardNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()]
+	}
+	return n
+}
+
+func shardedDropped(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	node := cluster.Nodes[0]
+	proxy := redistest.NewProxy(t, node.Addr)
+	opt := cluster.Options()
+	opt.Dialer = dialThrough(proxy, node.Addr)
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	logger, _ := recording()
+	proxy.DropReply(-1, redistest.Named("ssubscribe"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := waitFor(ctx, heldOn(t, cluster, newClient(t, rdb, logger), node, 2))
+	eventually(t, "it tries", func() bool { return proxy.Count(redistest.Named("ssubscribe")) > 0 })
+	opened := proxy.Opened()
+	<-time.After(2 * time.Second)
+	require.Less(t, proxy.Opened()-opened, 100)
+	cancel()
+	done.Wait()
+}
+
+func shardedPassword(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	everywhere := func(args ...any) {
+		for _, node := range cluster.Nodes {
+			require.NoError(t, node.Client(t).Do(t.Context(), args...).Err())
+		}
+	}
+	everywhere("acl", "setuser", "rotated", "on", ">old", "~*", "&*", "+@all")
+	opt := cluster.Options()
+	opt.Username, opt.Password = "rotated", "old"
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	logger, _ := recording()
+	node := cluster.Nodes[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	var locks []*rlock.Lock
+	for _, mode := range []rlock.ShardedPubSub{rlock.On, rlock.Auto} {
+		locks = append(locks, heldOn(t, cluster, newClient(t, rdb, logger, rlock.WithShardedPubSub(mode)), node, 1)...)
+	}
+	done := waitFor(ctx, locks)
+	defer done.Wait()
+	defer cancel()
+	eventually(t, "they are subscribed", func() bool { return subscribedOn(t, node, locks...) == 2 })
+	everywhere("acl", "setuser", "rotated", "resetpass", ">new")
+	everywhere("client", "kill", "user", "rotated")
+	before := connections(t, node.Client(t))
+	<-time.After(2 * time.Second)
+	require.Less(t, connections(t, node.Client(t))-before, 100)
+	everywhere("acl", "setuser", "rotated", "resetpass", ">old")
+	eventually(t, "they are subscribed again", func() bool { return subscribedOn(t, node, locks...) == 2 })
+}
+
+func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		require.NoError(t, node.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", strconv.Itoa(60_000)).Err())
+	}
+	hangs, healthy := cluster.Nodes[0], cluster.Nodes[1]
+	logger, _ := recording()
+	client := newClient(t, cluster.Client(t), logger)
+	ctx, cancel := context.WithCancel(t.Context())
+	stuck, locks := heldOn(t, cluster, client, hangs, 20), heldOn(t, cluster, client, healthy, 4)
+	done := waitFor(ctx, stuck)
+	eventually(t, "they wait on the node that will hang", func() bool { return subscribedOn(t, hangs, stuck...) == 20 })
+	hangs.Pause()
+	<-time.After(4 * time.Second) // until the client has noticed, and asks where they belong
+	start := time.Now()
+	done2 := waitFor(ctx, locks)
+	eventually(t, "others are subscribed elsewhere", func() bool { return subscribedOn(t, healthy, locks...) == 4 })
+	require.Less(t, time.Since(start), 4*time.Second, "without waiting for the node that hangs")
+	hangs.Resume()
+	cancel()
+	done.Wait()
+	done2.Wait()
+}
