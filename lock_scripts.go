@@ -52,7 +52,7 @@ var (
 
 	writeAcquire = newScript(1, lua.WriteAcquire)
 	writeRelease = newScript(1, lua.RWPrelude, lua.WriteRelease)
-	writeForce   = newScript(1, lua.WriteForce)
+	writeForce   = newScript(1, lua.RWPrelude, lua.WriteForce)
 	writeInspect = newScript(1, lua.WriteInspect)
 )
 

@@ -16,3 +16,10 @@ local function longest(lock)
   end
   return most
 end
+
+-- Tells every waiter that the writer is gone: readers and writers alike may try. Of a Java process a 1 wakes every thread
+-- that sleeps, and none that has subscribed and is about to; a 0 wakes one, and is kept for it.
+local function announceWriter(publish, channel)
+  announce(publish, channel, '1')
+  announce(publish, channel, '0')
+end

@@ -9,5 +9,5 @@ if redis.call('HGET', KEYS[1], 'mode') ~= 'write' then
   return 0
 end
 redis.call('DEL', KEYS[1])
-announce(ARGV[5], ARGV[4], '1')
+announceWriter(ARGV[5], ARGV[4])
 return 1

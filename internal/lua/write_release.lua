@@ -19,7 +19,6 @@ if freed == 1 then
   else
     redis.call('DEL', KEYS[1])
   end
-  -- 1 wakes every waiter of a Java process: all of them may read now.
-  announce(ARGV[5], ARGV[4], '1')
+  announceWriter(ARGV[5], ARGV[4])
 end
 return freed
