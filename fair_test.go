@@ -195,7 +195,7 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 		for _, waiter := range append(dead, "living:1") {
 			require.Negative(t, ask(waiter))
 		}
-		java := float64(time.Now().Add(25 * time.Minute).UnixMilli())
+		java := rdb.ZScore(ctx, lock.Keys()[2], "living:1").Val() + 300000 // as Redisson makes it, of the one ahead
 		require.NoError(t, rdb.RPush(ctx, lock.Keys()[1], other).Err())
 		require.NoError(t, rdb.ZAdd(ctx, lock.Keys()[2], redis.Z{Score: java, Member: other}).Err())
 		require.Negative(t, ask("living:2"))
@@ -214,6 +214,26 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
 		require.Zero(t, ask("living:1"))
 		require.Equal(t, []string{other, "living:2"}, queued(t, rdb, lock))
+	})
+}
+
+func TestFairWaitersThatDiedAreEvictedWhileTheLockIsHeld(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		lock := newClient(t, rdb).NewFairLock(newName())
+		require.NoError(t, lock.Lock(ctx))
+		for _, try := range []func() error{
+			func() error { return second(lock.TryAcquire(ctx)) },
+			func() error { return second(lock.Acquire(ctx, rlock.Wait(100*time.Millisecond))) },
+		} {
+			require.NoError(t, rdb.RPush(ctx, lock.Keys()[1], other).Err())
+			require.NoError(t, rdb.ZAdd(ctx, lock.Keys()[2], redis.Z{Score: 1, Member: other}).Err())
+			require.ErrorIs(t, try(), rlock.ErrNotAcquired)
+			require.NotContains(t, queued(t, rdb, lock), other)
+		}
+		require.NoError(t, lock.Unlock(ctx))
 	})
 }
 

@@ -41,7 +41,7 @@ if free and (not head or head == ARGV[1]) then
   return 0
 end
 
-if evicted and head ~= ARGV[1] then
+if evicted and head and head ~= ARGV[1] then
   wake(ARGV[5], ARGV[4], head)
 end
 local position
@@ -58,11 +58,11 @@ if tonumber(ARGV[6]) > 0 then
     base = redis.call('ZSCORE', KEYS[3], redis.call('LINDEX', KEYS[2], position - 1))
   end
   base = base and tonumber(base) or now + math.min(math.max(redis.call('PTTL', KEYS[1]), 0), wait)
-  local deadline = math.floor(math.max(base + wait, now + (position + 1) * wait)) + 0.5
+  local deadline = math.floor(math.max(base + wait, now + (position + 1) * wait)) + mark(ARGV[1])
   local before = redis.call('ZSCORE', KEYS[3], ARGV[1])
   if not before or tonumber(before) < deadline then
     redis.call('ZREM', KEYS[3], ARGV[1]) -- is accepted, and the ZADD after it, when Redis is out of memory
-    redis.call('ZADD', KEYS[3], string.format('%.1f', deadline), ARGV[1])
+    redis.call('ZADD', KEYS[3], string.format('%.17g', deadline), ARGV[1])
   end
 end
 

@@ -1,7 +1,12 @@
--- Deadlines of rlock's waiters end in half a millisecond, which tells them from Redisson's: those are never renewed, and
--- say nothing of who is alive.
-local function renews(deadline)
-  return deadline % 1 == 0.5
+-- The fraction of a millisecond, one of 1023, by which the deadlines of one of rlock's waiters are known: it is made of his
+-- name. Redisson makes a deadline of the one ahead, fraction and all; but its waiters never renew theirs, which say nothing
+-- of who is alive.
+local function mark(waiter)
+  return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 1023 + 1) / 1024
+end
+
+local function renews(waiter, deadline)
+  return deadline % 1 == mark(waiter)
 end
 
 -- Takes off the deadlines of waiters the time that somebody ahead of them would have had; of all, or of those who renew.
@@ -11,8 +16,8 @@ local function hasten(deadlines, waiters, wait, renewing)
     local scores, moved = redis.call('ZMSCORE', deadlines, unpack(waiters, first, last)), {}
     for i = first, last do
       local score = tonumber(scores[i - first + 1] or nil)
-      if score and (not renewing or renews(score)) then
-        moved[#moved + 1] = string.format('%.1f', score - wait)
+      if score and (not renewing or renews(waiters[i], score)) then
+        moved[#moved + 1] = string.format('%.17g', score - wait)
         moved[#moved + 1] = waiters[i]
       end
     end
@@ -39,7 +44,7 @@ local function evict(queue, deadlines, now, wait, asking)
     redis.call('LPOP', queue)
     redis.call('ZREM', deadlines, head)
     evicted = true
-    if deadline and renews(deadline) then
+    if deadline and renews(head, deadline) then
       hasten(deadlines, redis.call('LRANGE', queue, 0, -1), wait, true)
     end
   end
