@@ -2,6 +2,7 @@ package interop_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,10 @@ const childEnv = "RLOCK_INTEROP_CHILD"
 // children has what such a process can do, by name. It gets its arguments and the lines that it is told, and prints what
 // it says. It ends with its function, and at once with its input.
 var children = map[string]func(args json.RawMessage, told <-chan string) error{
-	"hold":  childFunc(hold),
-	"count": childFunc(countInGo),
-	"bench": childFunc(benchInGo),
+	"hold":     childFunc(hold),
+	"hold all": childFunc(holdAll),
+	"count":    childFunc(countInGo),
+	"bench":    childFunc(benchInGo),
 }
 
 type childCall struct {
@@ -68,12 +70,14 @@ type holding struct {
 	Kind     string // of kinds
 	Name     string
 	Watchdog time.Duration
+	FairWait time.Duration // 0: the default
 }
 
 // hold takes a lock when it is told anything, says so, and gives it back when it is told the next.
 func hold(h holding, told <-chan string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: h.Addr})
-	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(h.Watchdog))
+	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(h.Watchdog),
+		rlock.WithFairWait(cmp.Or(h.FairWait, 5*time.Minute)))
 	if err != nil {
 		return err
 	}

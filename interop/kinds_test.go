@@ -2,6 +2,7 @@ package interop_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-rlock/rlock"
@@ -29,9 +30,17 @@ func single(
 func newReadLock(c *rlock.Client, name string) *rlock.Lock  { return c.NewRWLock(name).ReadLock() }
 func newWriteLock(c *rlock.Client, name string) *rlock.Lock { return c.NewRWLock(name).WriteLock() }
 
-func lockChannel(name string) string { return "redisson_lock__channel:{" + name + "}" }
-func rwChannel(name string) string   { return "redisson_rwlock:{" + name + "}" }
+func lockChannel(name string) string { return derived("redisson_lock__channel", name) }
+func rwChannel(name string) string   { return derived("redisson_rwlock", name) }
 func noChannel(string) string        { return "" }
+
+// derived is Redisson's rule for the keys and channels that belong to a lock.
+func derived(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}
 
 // kinds has every kind of lock of one name.
 var kinds = []kindOf{
@@ -71,15 +80,22 @@ func newMultiLock(c *rlock.Client, names ...string) *rlock.MultiLock {
 	return rlock.NewMultiLock(locks...)
 }
 
+// kindsOf returns the kinds that a version has.
+func kindsOf(v version) (all []kindOf) {
+	for _, k := range kinds {
+		if v.atLeast(k.since[0], k.since[1]) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
 // onKinds runs a test for every kind against every version that has it, side by side.
 func onKinds(t *testing.T, test func(*testing.T, version, kindOf)) {
 	t.Helper()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
-		for _, k := range kinds {
-			if !v.atLeast(k.since[0], k.since[1]) {
-				continue
-			}
+		for _, k := range kindsOf(v) {
 			t.Run(k.java, func(t *testing.T) {
 				t.Parallel()
 				test(t, v, k)

@@ -122,6 +122,6 @@ func subscribed(tb testing.TB, rdb *redis.Client, channel string, clients int64)
 func queued(tb testing.TB, rdb redis.UniversalClient, name string, owners int64) {
 	tb.Helper()
 	eventually(tb, "they queue for "+name, func() bool {
-		return rdb.LLen(context.Background(), "redisson_lock_queue:{"+name+"}").Val() >= owners
+		return rdb.LLen(context.Background(), derived("redisson_lock_queue", name)).Val() >= owners
 	})
 }

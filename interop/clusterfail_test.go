@@ -1,0 +1,172 @@
+package interop_test
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func clusterDisagreement(t *testing.T, f *fleet) {
+	t.Helper()
+	const watchdog = time.Second // for so long Java sleeps
+	for _, m := range f.disagreed() {
+		inGo := f.openGo(t, m, rlock.WithPollInterval(100*time.Millisecond), rlock.WithWatchdogTimeout(watchdog))
+		inJava := f.openJava(t, m, settings{Watchdog: watchdog})
+		for _, sides := range [][2]side{{inGo, inJava}, {inJava, inGo}} {
+			name := newName()
+			one, two := sides[0].lock("lock", name), sides[1].lock("lock", name)
+			require.NoError(t, within(t, "it is free", one.take(0)))
+			got := two.take(0)
+			f.waits(t, sides[1], kindNamed("lock"), name)
+			require.Zero(t, f.listeners(lockChannel(name), sides[0].sharded()), "nobody hears what is published")
+			refuses(t, sides[1].lock("lock", name))
+			require.NoError(t, one.give())
+			require.NoError(t, within(t, "it is not woken, and has the lock", got))
+			require.NoError(t, two.give())
+		}
+		addTogether(t, f, inGo, inJava)
+	}
+}
+
+// addTogether counts in both languages under one lock, in a way that loses additions if two are in the lock at a time.
+func addTogether(t *testing.T, f *fleet, inGo goSide, inJava javaSide) {
+	t.Helper()
+	const lasting = time.Second
+	name, counter := newName(), newName()
+	loop := inJava.client.Count(count{Kind: "lock", Names: []string{name}, Counter: counter, Threads: 2, For: lasting})
+	lock, added := inGo.lock("lock", name), int64(0)
+	for end := time.Now().Add(lasting); time.Now().Before(end); added++ {
+		require.NoError(t, within(t, "Go has its turn", lock.take(0)))
+		n, err := f.rdb.Get(t.Context(), counter).Int64()
+		if !errors.Is(err, redis.Nil) {
+			require.NoError(t, err)
+		}
+		require.NoError(t, f.rdb.Set(t.Context(), counter, n+1, 0).Err())
+		require.NoError(t, lock.give())
+	}
+	counted := within(t, "the loop ends", loop)
+	require.NoError(t, counted.Err)
+	n, err := f.rdb.Get(t.Context(), counter).Int64()
+	require.NoError(t, err)
+	require.Equal(t, added+counted.Value.sum(), n)
+}
+
+func clusterMove(t *testing.T, f *fleet) {
+	t.Helper()
+	f.throughout(t, 6*time.Second, true, func(key string) { f.MoveSlot(t, key) })
+}
+
+func clusterFailover(t *testing.T, f *fleet) {
+	t.Helper()
+	f.throughout(t, 6*time.Second, true, func(key string) {
+		replica := f.ReplicaOf(t, f.MasterOf(t, key))
+		eventually(t, "the replica takes over", func() bool {
+			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
+			return f.MasterOf(t, key) == replica
+		})
+	})
+}
+
+func clusterDeath(t *testing.T, f *fleet) {
+	t.Helper()
+	const watchdog = 18 * time.Second     // a lock that was renewed a third ago lives until the others have a new master
+	javaKeeps := f.version.atLeast(3, 44) // before, a renewal that failed was the last
+	f.throughout(t, watchdog, javaKeeps, func(key string) {
+		eventually(t, "it will be renewed while there is no master", func() bool {
+			return f.rdb.PTTL(t.Context(), key).Val() < watchdog*3/4
+		})
+		f.MasterOf(t, key).Kill()
+	})
+}
+
+// throughout has each language hold locks that the other waits for, all in one slot, while something happens to it: the
+// locks are still held then, and those who wait get them. The event is told a lock of the slot that Go renews. Java
+// renews one too, if it can be relied on.
+func (f *fleet) throughout(t *testing.T, watchdog time.Duration, javaKeeps bool, event func(key string)) {
+	t.Helper()
+	tag := "{" + newName() + "}"
+	modes := f.agreed()
+	if last := len(modes) - 1; last > 0 {
+		modes = []mode{modes[0], modes[last]} // sharded and not
+	}
+	var settle []func()
+	for i, m := range modes {
+		settle = append(settle, f.cross(t, m, tag+strconv.Itoa(i), watchdog, javaKeeps))
+	}
+	acknowledged, err := f.MasterOf(t, tag).Client(t).Wait(t.Context(), 1, aLongTime).Result()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, acknowledged)
+	event(tag + "0:go")
+	for _, check := range settle {
+		check()
+	}
+}
+
+// cross has one lock held by Java, which does not renew it, so that nothing but a message wakes Go, which waits; one by
+// Go, which Java waits for; and, if javaKeeps, one by Java that is renewed. What it returns does the rest.
+func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duration, javaKeeps bool) (settle func()) {
+	t.Helper()
+	inGo := f.openGo(t, m, rlock.WithPollInterval(never), rlock.WithWatchdogTimeout(watchdog))
+	inJava := f.openJava(t, m, settings{Watchdog: watchdog})
+	byJava, byGo, kept := prefix+":java", prefix+":go", prefix+":kept"
+	javaHas, goHas := inJava.lock("lock", byJava), inGo.lock("lock", byGo)
+	require.NoError(t, within(t, "it is free", javaHas.take(never)))
+	require.NoError(t, within(t, "it is free", goHas.take(0)))
+	renewed, done := []string{byGo}, []holder{inGo.lock("lock", byJava), inJava.lock("lock", byGo)}
+	goGets, javaGets := done[0].take(never), done[1].take(0)
+	f.waits(t, inGo, kindNamed("lock"), byJava)
+	f.waits(t, inJava, kindNamed("lock"), byGo)
+	if javaKeeps {
+		lock := inJava.lock("lock", kept)
+		require.NoError(t, within(t, "it is free", lock.take(0)))
+		renewed, done = append(renewed, kept), append(done, lock)
+	}
+	before := map[string]map[string]string{}
+	for _, name := range append(renewed, byJava) {
+		before[name] = holders(t, f.rdb, name)
+	}
+
+	return func() {
+		t.Helper()
+		for _, name := range renewed {
+			f.grows(t, name)
+		}
+		for name, fields := range before {
+			require.Equal(t, fields, holders(t, f.rdb, name), name)
+		}
+		f.waits(t, inGo, kindNamed("lock"), byJava)
+		eventually(t, "Java finds the lock's master", func() bool { // an unlock that does not fails
+			_, err := javaHas.(javaHolder).lock.IsLocked()
+			return err == nil
+		})
+		require.NoError(t, javaHas.give())
+		require.NoError(t, within(t, "Go is woken", goGets))
+		// With sharded pub/sub Redisson does not follow a slot that moves: its waiter sleeps until the hint is over.
+		require.NoError(t, goHas.give())
+		require.NoError(t, within(t, "Java has the lock", javaGets))
+		for _, h := range done {
+			require.NoError(t, h.give())
+		}
+	}
+}
+
+// grows waits until a lock is renewed.
+func (f *fleet) grows(tb testing.TB, name string) {
+	tb.Helper()
+	last := time.Duration(0)
+	eventually(tb, name+" is renewed", func() bool {
+		ttl, err := f.rdb.PTTL(tb.Context(), name).Result()
+		if err != nil {
+			f.rdb.ReloadState(tb.Context()) // go-redis by itself keeps asking a dead master
+			return false
+		}
+		grown := last > 0 && ttl > last
+		last = ttl
+		return grown
+	})
+}

@@ -1,0 +1,246 @@
+package interop_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func fairDeadlines(name string) string { return derived("redisson_lock_timeout", name) }
+
+// inLine returns who waits for a fair lock, the next one first, and until when each is waited for, in Unix ms.
+func inLine(tb testing.TB, rdb *redis.Client, name string) (waiters []string, deadlines []float64) {
+	tb.Helper()
+	var queue *redis.StringSliceCmd
+	var scores *redis.ZSliceCmd
+	_, err := rdb.TxPipelined(context.Background(), func(tx redis.Pipeliner) error {
+		queue = tx.LRange(context.Background(), derived("redisson_lock_queue", name), 0, -1)
+		scores = tx.ZRangeWithScores(context.Background(), fairDeadlines(name), 0, -1)
+		return nil
+	})
+	require.NoError(tb, err)
+	byWaiter := make(map[string]float64)
+	for _, z := range scores.Val() {
+		byWaiter[z.Member.(string)] = z.Score
+	}
+	require.Len(tb, byWaiter, len(queue.Val()), "each who queues has a deadline, and nobody else")
+	for _, waiter := range queue.Val() {
+		require.Contains(tb, byWaiter, waiter)
+		deadlines = append(deadlines, byWaiter[waiter])
+	}
+	return queue.Val(), deadlines
+}
+
+// openFair opens a Redisson client for fair locks.
+func openFair(tb testing.TB, j *jvm, address string, s settings) *redissonClient {
+	tb.Helper()
+	s.Watchdog = watchdogOf(j.version)
+	if !j.version.atLeast(3, 46) {
+		s.FairWait = 0
+	}
+	return j.open(tb, s, address)
+}
+
+// bargers are newcomers who try again and again, while others wait.
+type bargers struct {
+	stop chan struct{}
+	got  []<-chan []string // who had the lock, or what went wrong
+}
+
+func barge(hands ...hand) bargers {
+	b := bargers{stop: make(chan struct{})}
+	for _, h := range hands {
+		got := make(chan []string, 1)
+		b.got = append(b.got, got)
+		go func() {
+			var all []string
+			defer func() { got <- all }()
+			for {
+				select {
+				case <-b.stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				if ok, err := h.try(); ok || err != nil {
+					all = append(all, fmt.Sprintf("%v %s: %v, %v", time.Now().UnixMilli(), h.language, ok, errors.Join(err, h.unlock())))
+				}
+			}
+		}()
+	}
+	return b
+}
+
+// refused stops them, and requires that none ever had the lock.
+func (b bargers) refused(t *testing.T) {
+	t.Helper()
+	close(b.stop)
+	for _, got := range b.got {
+		require.Empty(t, within(t, "the newcomers stop", got), "nobody passes the queue")
+	}
+}
+
+func TestAFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		rdb := server.Client(t)
+		// Each waiter in Java listens on a channel of its own, of which a connection has 5 unless it is told otherwise.
+		java := openFair(t, sharedJVM(t, v), server.Addr, settings{More: map[string]any{"subscriptionsPerConnection": 50}})
+		client := newClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(watchdogOf(v)))
+		lock := client.NewFairLock(name)
+		holder := goHand(t.Context(), lock)
+		holder.lock(t)
+
+		const n = 100
+		type turn struct {
+			waiter int
+			err    error
+		}
+		served := make(chan turn, n)
+		waiters := make([]hand, n)
+		for i := range waiters {
+			waiters[i] = goHand(t.Context(), lock)
+			if i%2 == 1 {
+				waiters[i] = javaHand(java.thread(i).lock("fair", name))
+			}
+			asked := waiters[i].ask()
+			go func() { served <- turn{i, <-asked} }()
+			queued(t, rdb, name, int64(i+1))
+		}
+		_, deadlines := inLine(t, rdb, name)
+		require.IsIncreasing(t, deadlines)
+
+		newcomers := barge(goHand(t.Context(), lock), javaHand(java.thread(n).lock("fair", name)))
+		holder.release(t)
+		for i := range waiters {
+			next := within(t, "the next one is served", served)
+			require.NoError(t, next.err)
+			require.Equal(t, i, next.waiter, "in the order of arrival")
+			if i == n-1 {
+				newcomers.refused(t) // now there is no queue to pass
+			}
+			waiters[i].release(t)
+		}
+		require.Empty(t, keysOf(t, rdb))
+	})
+}
+
+// fairLeaver waits for a fair lock, and gives up.
+type fairLeaver struct {
+	who   string
+	wait  time.Duration // that his deadline is reckoned with
+	start func(ctx context.Context, inGo *rlock.Lock, inJava *javaLock) (left <-chan error, leave func())
+}
+
+// fairLeavers have a wait that is long enough for others to queue behind them meanwhile.
+func fairLeavers() []fairLeaver {
+	const patience = 6 * time.Second
+	return []fairLeaver{
+		{"Go, whose context ends", 5 * time.Minute, func(
+			ctx context.Context, inGo *rlock.Lock, _ *javaLock,
+		) (<-chan error, func()) {
+			ctx, cancel := context.WithCancel(rlock.WithOwner(ctx))
+			return async(func() error { return inGo.Lock(ctx) }), cancel
+		}},
+		{"Go, whose wait is over", 5 * time.Minute, func(
+			ctx context.Context, inGo *rlock.Lock, _ *javaLock,
+		) (<-chan error, func()) {
+			return goHand(ctx, inGo, rlock.Wait(patience)).ask(), func() {}
+		}},
+		{"Java, whose wait is over", patience, func(
+			_ context.Context, _ *rlock.Lock, inJava *javaLock,
+		) (<-chan error, func()) {
+			asked := inJava.TryLockAsync(wait(patience))
+			return async(func() error {
+				got := <-asked
+				if got.Value {
+					return nil
+				}
+				return cmp.Or(got.Err, rlock.ErrNotAcquired)
+			}), func() {}
+		}},
+	}
+}
+
+// Whoever leaves the queue leaves nothing in it, and takes his time off the deadlines of those behind him.
+func TestAFairWaiterThatGivesUpIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		for _, leaver := range fairLeavers() {
+			t.Run(leaver.who, func(t *testing.T) {
+				t.Parallel()
+				server, name := redistest.Start(t), newName()
+				rdb := server.Client(t)
+				java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
+				lock := newClient(t, rdb, rlock.WithWatchdogTimeout(watchdogOf(v))).NewFairLock(name)
+				holder := goHand(t.Context(), lock)
+				holder.lock(t)
+				thread := func(n int) *javaLock { return java.thread(n).lock("fair", name) }
+				others := []hand{javaHand(thread(1)), javaHand(thread(3)), goHand(t.Context(), lock)}
+				asked := []<-chan error{others[0].ask()}
+				queued(t, rdb, name, 1)
+				left, leave := leaver.start(t.Context(), lock, thread(2))
+				queued(t, rdb, name, 2)
+				for i, other := range others[1:] {
+					asked = append(asked, other.ask())
+					queued(t, rdb, name, int64(3+i))
+				}
+				before, deadlines := inLine(t, rdb, name)
+				leave()
+				require.ErrorIs(t, within(t, "it gives up", left), rlock.ErrNotAcquired)
+				eventually(t, "it has left", func() bool { return rdb.ZCard(t.Context(), fairDeadlines(name)).Val() == 3 })
+				after, hastened := inLine(t, rdb, name)
+				require.Equal(t, []string{before[0], before[2], before[3]}, after)
+				require.InDelta(t, deadlines[0], hastened[0], 0, "he does not concern who is ahead")
+				require.InDelta(t, deadlines[2]-float64(leaver.wait.Milliseconds()), hastened[1], 0)
+
+				holder.release(t)
+				for i, other := range others {
+					other.granted(t, asked[i])
+					other.release(t)
+				}
+				require.Empty(t, keysOf(t, rdb))
+			})
+		}
+	})
+}
+
+// An interrupted waiter in Java stays queued. The others wait for it until its deadline, and no longer; here that is moved
+// by hand, for it is minutes away.
+func TestAnInterruptedFairWaiterOfJavaIsWaitedForUntilItsDeadline(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		rdb := server.Client(t)
+		java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
+		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
+		holder, inGo := goHand(t.Context(), lock), goHand(t.Context(), lock)
+		holder.lock(t)
+		ghost := java.thread(1)
+		asked := ghost.lock("fair", name).LockAsync(interruptibly)
+		queued(t, rdb, name, 1)
+		require.True(t, isInterrupted(ghost.InterruptUntil(t, asked)))
+		left, _ := inLine(t, rdb, name)
+		require.Equal(t, []string{ghost.Holder(t)}, left, "it stays")
+
+		deadline := time.Now().Add(time.Second).Truncate(time.Millisecond)
+		require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name),
+			redis.Z{Score: float64(deadline.UnixMilli()), Member: left[0]}).Err())
+		holder.release(t)
+		inGo.lock(t)
+		require.False(t, time.Now().Before(deadline), "it was waited for")
+		inGo.release(t)
+		require.Empty(t, keysOf(t, rdb))
+	})
+}

@@ -1,0 +1,159 @@
+package interop_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// deadFairWait is how long a fair lock waits for who has died: the least that rlock allows.
+const deadFairWait = 10 * time.Second
+
+// startFairWaiter has a process of its own wait for a fair lock, and returns how to kill it.
+func startFairWaiter(t *testing.T, v version, language, address, name string) (kill func()) {
+	t.Helper()
+	if language == "Go" {
+		waiter := startChild(t, "hold", holding{
+			Addr: address, Kind: "fair", Name: name, Watchdog: time.Minute, FairWait: deadFairWait,
+		})
+		waiter.say("lock")
+		return waiter.kill
+	}
+	own := newJVM(t, v)
+	waiter := openFair(t, own, address, settings{FairWait: deadFairWait}).thread(1).lock("fair", name)
+	if v.atLeast(3, 46) {
+		waiter.LockAsync()
+	} else {
+		waiter.TryLockAsync(wait(deadFairWait)) // there is no such setting: who has no wait is waited for 5 min
+	}
+	return own.Kill
+}
+
+// A waiter that is killed blocks the queue until its deadline: until then nobody passes it, and then who lives is served
+// in the order of arrival.
+func TestAKilledFairWaiterIsSkipped(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		for _, dead := range []string{"Go", "Java"} {
+			t.Run(dead, func(t *testing.T) {
+				t.Parallel()
+				server, name := redistest.Start(t), newName()
+				rdb := server.Client(t)
+				java := openFair(t, sharedJVM(t, v), server.Addr, settings{FairWait: deadFairWait})
+				lock := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithFairWait(deadFairWait)).NewFairLock(name)
+				holder := goHand(t.Context(), lock)
+				holder.lock(t)
+				kill := startFairWaiter(t, v, dead, server.Addr, name)
+				queued(t, rdb, name, 1)
+				_, deadlines := inLine(t, rdb, name)
+				deadline := time.UnixMilli(int64(deadlines[0]))
+				// Behind a dead waiter of Go one of Go comes first: see the next test.
+				alive := [2]hand{goHand(t.Context(), lock), javaHand(java.thread(1).lock("fair", name))}
+				if dead == "Java" {
+					alive[0], alive[1] = alive[1], alive[0]
+				}
+				first := alive[0].ask()
+				queued(t, rdb, name, 2)
+				second := alive[1].ask()
+				queued(t, rdb, name, 3)
+				kill()
+
+				// Late, because Redisson's waiters ask as fast as they can while the lock is free and its first waiter is dead.
+				<-time.After(time.Until(deadline) - time.Second)
+				newcomers := barge(goHand(t.Context(), lock), javaHand(java.thread(2).lock("fair", name)))
+				holder.release(t)
+				alive[0].granted(t, first)
+				require.False(t, time.Now().Before(deadline), "the dead one was waited for")
+				newcomers.refused(t)
+				alive[0].release(t)
+				alive[1].granted(t, second)
+				alive[1].release(t)
+				require.Empty(t, keysOf(t, rdb))
+			})
+		}
+	})
+}
+
+// Redisson makes a deadline of the one ahead, so that behind one of ours it looks like ours; but it is never renewed.
+func TestALivingFairWaiterOfJavaKeepsItsPlaceBehindADeadOneOfGo(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		rdb := server.Client(t)
+		java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
+		lock := newClient(t, rdb, rlock.WithFairWait(deadFairWait), rlock.WithPollInterval(100*time.Millisecond)).NewFairLock(name)
+		holder, inGo := goHand(t.Context(), lock), goHand(t.Context(), lock)
+		holder.lock(t)
+		kill := startFairWaiter(t, v, "Go", server.Addr, name)
+		queued(t, rdb, name, 1)
+		inJava := java.thread(1).lock("fair", name)
+		gotJava := inJava.TryLockAsync(wait(deadFairWait))
+		queued(t, rdb, name, 2)
+		gotGo := inGo.ask()
+		queued(t, rdb, name, 3)
+		before, deadlines := inLine(t, rdb, name)
+		kill()
+		// As if all but half a second of the dead one's time had passed.
+		passed := math.Floor(deadlines[0]) - float64(time.Now().Add(500*time.Millisecond).UnixMilli())
+		for _, waiter := range before {
+			require.NoError(t, rdb.ZIncrBy(t.Context(), fairDeadlines(name), -passed, waiter).Err())
+		}
+		eventually(t, "the dead one is skipped", func() bool {
+			return rdb.ZScore(t.Context(), fairDeadlines(name), before[0]).Err() != nil
+		})
+		after, _ := inLine(t, rdb, name)
+		require.Equal(t, before[1:], after, "who lives keeps his place")
+		holder.release(t)
+		got := within(t, "Java has the lock", gotJava)
+		require.NoError(t, got.Err)
+		require.True(t, got.Value)
+		require.NoError(t, inJava.Unlock())
+		inGo.granted(t, gotGo)
+		inGo.release(t)
+		require.Empty(t, keysOf(t, rdb))
+	})
+}
+
+// Who asks when nobody but dead waiters is left in the queue clears it, and is refused as ever while the lock is held.
+func TestOnlyDeadFairWaitersAreLeftWhileTheLockIsHeld(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		rdb := server.Client(t)
+		java := openFair(t, sharedJVM(t, v), server.Addr, settings{})
+		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
+		holder := javaHand(java.thread(1).lock("fair", name))
+		holder.lock(t)
+		leaveGhost := func() {
+			t.Helper()
+			ghost := java.thread(2)
+			asked := ghost.lock("fair", name).LockAsync(interruptibly)
+			queued(t, rdb, name, 1)
+			require.True(t, isInterrupted(ghost.InterruptUntil(t, asked)))
+			require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name), redis.Z{Score: 1, Member: ghost.Holder(t)}).Err())
+		}
+		leaveGhost()
+		goHand(t.Context(), lock).refused(t, "it is held")
+		requireKeys(t, rdb, []string{name})
+		leaveGhost()
+		next := goHand(t.Context(), lock)
+		asked := next.ask()
+		eventually(t, "it queues instead of the dead one", func() bool {
+			waiters, _ := inLine(t, rdb, name)
+			return len(waiters) == 1 && !strings.HasPrefix(waiters[0], java.ID)
+		})
+		holder.release(t)
+		next.granted(t, asked)
+		next.release(t)
+		require.Empty(t, keysOf(t, rdb))
+	})
+}

@@ -1,0 +1,166 @@
+package interop_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+func tokenKey(name string) string { return derived("redisson_lock_token", name) }
+
+func requireToken(t *testing.T, rdb *redis.Client, name string, want int64) {
+	t.Helper()
+	got, err := rdb.Get(t.Context(), tokenKey(name)).Int64()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+// A lock that Java has used alone counts from one. Go's first token lifts it to the clock, in microseconds, and from
+// there Java counts on.
+func TestTokensOfGoAreNumbersOfJava(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		rdb := server.Client(t)
+		inGo := newClient(t, rdb).NewFencedLock(name)
+		inJava := sharedJVM(t, v).open(t, settings{}, server.Addr).thread(1).lock("fenced", name)
+		requireSeen := func(want int64) {
+			t.Helper()
+			seen, err := inJava.Token()
+			require.NoError(t, err)
+			require.Equal(t, want, seen)
+		}
+
+		small, err := inJava.LockToken()
+		require.NoError(t, err)
+		require.Equal(t, int64(1), small)
+		require.NoError(t, inJava.Unlock())
+
+		before, err := rdb.Time(t.Context()).Result()
+		require.NoError(t, err)
+		hold, err := inGo.Acquire(t.Context())
+		require.NoError(t, err)
+		after, err := rdb.Time(t.Context()).Result()
+		require.NoError(t, err)
+		token := int64(hold.Token())
+		require.GreaterOrEqual(t, token, before.UnixMicro())
+		require.LessOrEqual(t, token, after.UnixMicro())
+		requireSeen(token)
+		require.NoError(t, hold.Unlock(t.Context()))
+		requireSeen(token)
+
+		next, err := inJava.LockToken()
+		require.NoError(t, err)
+		require.Equal(t, token+1, next)
+		require.NoError(t, inJava.Unlock())
+		require.NoError(t, inJava.Lock())
+		requireToken(t, rdb, name, token+2) // a verb that tells no token raises it too
+		require.NoError(t, inJava.Lock())
+		requireToken(t, rdb, name, token+3) // and so does a re-entry
+		require.NoError(t, inJava.Unlock())
+		require.NoError(t, inJava.Unlock())
+
+		// A clock that is behind, say of a server that took over, brings no token back.
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		require.NoError(t, rdb.Set(t.Context(), tokenKey(name), ahead, 0).Err())
+		hold, err = inGo.Acquire(t.Context())
+		require.NoError(t, err)
+		requireSeen(ahead + 1)
+		require.NoError(t, hold.Unlock(t.Context()))
+	})
+}
+
+// tokens are those of one lock, in the order in which it was held.
+type tokens struct {
+	mu  sync.Mutex // the lock orders them, but the race detector does not know that
+	all []int64
+}
+
+func (s *tokens) add(token int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, token)
+}
+
+// holdInGo holds a lock once, and keeps its token.
+func (s *tokens) holdInGo(ctx context.Context, l *rlock.Lock) error {
+	hold, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	s.add(int64(hold.Token()))
+	return hold.Unlock(ctx)
+}
+
+func (s *tokens) holdInJava(l *javaLock) error {
+	token, err := l.LockToken()
+	if err != nil {
+		return err
+	}
+	s.add(token)
+	return l.Unlock()
+}
+
+func TestTokensOfBothLanguagesGrow(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		for what, first := range map[string]int{"Go first": 0, "Java first": 1} {
+			server, name := redistest.Start(t), newName()
+			inGo := newClient(t, server.Client(t)).NewFencedLock(name)
+			inJava := sharedJVM(t, v).open(t, settings{}, server.Addr).thread(1).lock("fenced", name)
+			var seen tokens
+			for i := range 200 {
+				if (first+i)%2 == 0 {
+					require.NoError(t, seen.holdInGo(t.Context(), inGo))
+				} else {
+					require.NoError(t, seen.holdInJava(inJava))
+				}
+			}
+			require.IsIncreasing(t, seen.all, what)
+		}
+	})
+}
+
+// Whoever has the lock later has the greater token, however many want it.
+func TestTokensGrowInTheOrderOfHolders(t *testing.T) {
+	t.Parallel()
+	const each, rounds = 4, 15
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server, name := redistest.Start(t), newName()
+		watchdog := time.Second // for Redisson before 3.28.0, which misses that it is woken more often among many
+		java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
+		var seen tokens
+		var done []<-chan error
+		for i := range each {
+			inGo := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog)).NewFencedLock(name)
+			inJava := java.thread(i).lock("fenced", name)
+			for _, hold := range []func() error{
+				func() error { return seen.holdInGo(t.Context(), inGo) }, func() error { return seen.holdInJava(inJava) },
+			} {
+				done = append(done, async(func() error {
+					for range rounds {
+						if err := hold(); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			}
+		}
+		for _, d := range done {
+			require.NoError(t, within(t, "all had their rounds", d))
+		}
+		require.Len(t, seen.all, 2*each*rounds)
+		require.IsIncreasing(t, seen.all)
+		requireToken(t, server.Client(t), name, seen.all[len(seen.all)-1])
+	})
+}

@@ -1,0 +1,194 @@
+package interop_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// rwPair is a read-write lock in the hands of both languages.
+type rwPair struct {
+	name  string
+	rdb   *redis.Client
+	inGo  *rlock.RWLock
+	owner context.Context // of goReads and goWrites
+	java  *redissonClient
+
+	goReads, goWrites     hand
+	javaReads, javaWrites hand
+	goWriter, javaWriter  hand // others, who only write
+}
+
+func newRWPair(t *testing.T, v version, s settings, opts ...rlock.Option) *rwPair {
+	t.Helper()
+	server := redistest.Start(t)
+	p := &rwPair{name: newName(), rdb: server.Client(t), owner: rlock.WithOwner(t.Context())}
+	p.inGo = newClient(t, p.rdb, opts...).NewRWLock(p.name)
+	p.java = sharedJVM(t, v).open(t, s, server.Addr)
+	p.goReads, p.goWrites = goHandOf(p.owner, p.inGo.ReadLock()), goHandOf(p.owner, p.inGo.WriteLock())
+	p.javaReads, p.javaWrites = javaHand(p.inJava("read")), javaHand(p.inJava("write"))
+	p.goWriter = goHand(t.Context(), p.inGo.WriteLock())
+	p.javaWriter = javaHand(p.java.thread(2).lock("write", p.name))
+	return p
+}
+
+// inJava returns a side of the lock for the thread of javaReads and javaWrites.
+func (p *rwPair) inJava(kind string) *javaLock { return p.java.thread(1).lock(kind, p.name) }
+
+// ttl returns how long the lock is held yet.
+func (p *rwPair) ttl(t *testing.T) time.Duration {
+	t.Helper()
+	return p.rdb.PTTL(t.Context(), p.name).Val()
+}
+
+func (p *rwPair) writersRefused(t *testing.T, why string) {
+	t.Helper()
+	p.goWriter.refused(t, why)
+	p.javaWriter.refused(t, why)
+}
+
+func TestReadersOfBothLanguagesShareAndWritersWaitForAll(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		// A reader of Redisson that is just going to sleep misses that a writer is gone, in any version.
+		const watchdog = 2 * time.Second
+		p := newRWPair(t, v, settings{Watchdog: watchdog}, rlock.WithWatchdogTimeout(watchdog))
+		for _, readers := range bothOrders(p.goReads, p.javaReads) {
+			for _, writers := range bothOrders(p.goWriter, p.javaWriter) {
+				p.turnOfReadersAndWriter(t, readers, writers)
+			}
+		}
+	})
+}
+
+// turnOfReadersAndWriter has both read, then the first writer write, whom the other reader waits for.
+func (p *rwPair) turnOfReadersAndWriter(t *testing.T, readers, writers [2]hand) {
+	t.Helper()
+	readers[0].lock(t)
+	readers[1].lock(t)
+	require.Len(t, holders(t, p.rdb, p.name), 3)
+	require.Equal(t, "read", holders(t, p.rdb, p.name)["mode"])
+	require.Len(t, p.rdb.Keys(t.Context(), "{"+p.name+"}:*:rwlock_timeout:1").Val(), 2)
+	p.writersRefused(t, "they read")
+	writing := writers[0].ask()
+	readers[0].release(t)
+	require.Empty(t, writing, "one still reads")
+	writers[1].refused(t, "one still reads")
+	readers[1].release(t)
+	writers[0].granted(t, writing)
+	require.Equal(t, "write", holders(t, p.rdb, p.name)["mode"])
+	readers[0].refused(t, "another writes")
+	readers[1].refused(t, "another writes")
+	writers[1].refused(t, "another writes")
+
+	reading := [2]<-chan error{readers[0].ask(), readers[1].ask()}
+	writers[0].release(t)
+	for i, reader := range readers {
+		reader.granted(t, reading[i])
+	}
+	for _, reader := range readers {
+		reader.release(t)
+	}
+	require.Empty(t, keysOf(t, p.rdb))
+}
+
+// listen returns what is published on the lock's channel from now on.
+func (p *rwPair) listen(t *testing.T) <-chan *redis.Message {
+	t.Helper()
+	sub := p.rdb.Subscribe(t.Context(), rwChannel(p.name))
+	t.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	return sub.Channel()
+}
+
+// asleep waits until somebody besides listen has subscribed, and then for as long as it may take him to try again and
+// sleep: Redisson tells only who sleeps already that a writer is gone.
+func (p *rwPair) asleep(t *testing.T) {
+	t.Helper()
+	subscribed(t, p.rdb, rwChannel(p.name), 2)
+	<-time.After(time.Second)
+}
+
+// A downgrade in Go is announced: the lease of an hour that a reader was told of is not waited for.
+func TestTheDowngradeOfAWriterInGoLetsReadersOfJavaIn(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		p := newRWPair(t, v, settings{})
+		messages := p.listen(t)
+		require.NoError(t, p.inGo.WriteLock().Lock(p.owner, rlock.Lease(time.Hour)))
+		p.goReads.lock(t)
+		locked, err := p.inJava("write").IsLocked()
+		require.NoError(t, err)
+		require.True(t, locked)
+		locked, err = p.inJava("read").IsLocked()
+		require.NoError(t, err)
+		require.Equal(t, v.atLeast(3, 25), locked, "before 3.24.1 Redisson does not see that a writer reads")
+		p.javaReads.refused(t, "another writes, though it reads too")
+		reading := p.javaReads.ask()
+		p.asleep(t)
+		require.Empty(t, reading)
+		p.goWrites.release(t)
+		require.Equal(t, "1", within(t, "the downgrade is announced", messages).Payload)
+		p.javaReads.granted(t, reading)
+		require.Less(t, p.ttl(t), time.Minute, "nobody is left who has an hour")
+		locked, err = p.inJava("write").IsLocked()
+		require.NoError(t, err)
+		require.False(t, locked)
+
+		p.writersRefused(t, "they read")
+		p.goReads.release(t)
+		p.writersRefused(t, "one still reads")
+		p.javaReads.release(t)
+		p.javaWriter.lock(t)
+		p.javaWriter.release(t)
+		require.Empty(t, keysOf(t, p.rdb))
+	})
+}
+
+// A downgrade in Java is silent. A waiter in Go finds out when its poll interval is over.
+func TestTheDowngradeOfAWriterInJavaIsFoundByPolling(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		const poll = 2 * time.Second
+		p := newRWPair(t, v, settings{}, rlock.WithPollInterval(poll))
+		messages := p.listen(t)
+		require.NoError(t, p.inJava("write").Lock(lease(time.Hour)))
+		p.javaReads.lock(t)
+		for _, lock := range []*rlock.Lock{p.inGo.ReadLock(), p.inGo.WriteLock()} {
+			locked, err := lock.IsLocked(t.Context())
+			require.NoError(t, err)
+			require.True(t, locked)
+		}
+		p.goReads.refused(t, "another writes, though it reads too")
+		reading := p.goReads.ask()
+		p.asleep(t)
+		require.Empty(t, reading)
+		start := time.Now()
+		p.javaWrites.release(t)
+		p.goReads.granted(t, reading)
+		require.Less(t, time.Since(start), poll+10*time.Second, "the poll interval, and what a busy machine may add")
+		require.Empty(t, messages, "nobody said so")
+		require.Greater(t, p.ttl(t), time.Minute, "Redisson leaves the writer's lease")
+		locked, err := p.inGo.WriteLock().IsLocked(t.Context())
+		require.NoError(t, err)
+		require.False(t, locked)
+
+		p.writersRefused(t, "they read")
+		p.javaReads.release(t)
+		require.Less(t, p.ttl(t), time.Minute, "nobody is left who has an hour")
+		p.writersRefused(t, "one still reads")
+		p.goReads.release(t)
+		p.goWriter.lock(t)
+		p.goWriter.release(t)
+		require.Empty(t, keysOf(t, p.rdb))
+	})
+}
