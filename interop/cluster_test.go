@@ -87,16 +87,9 @@ func (f *fleet) disagreed() []mode {
 
 // side is one language's client of the fleet.
 type side interface {
-	lock(kind, name string) holder
+	// lock returns the hand of an owner of its own, who locks for a lease, or renewed if that is 0.
+	lock(kind, name string, d time.Duration) hand
 	sharded() bool
-}
-
-// holder is a lock in its hands.
-type holder interface {
-	// take locks for a lease, or renewed if that is 0, and returns where the outcome comes.
-	take(lease time.Duration) <-chan error
-	try() (bool, error)
-	give() error
 }
 
 type goSide struct {
@@ -112,25 +105,13 @@ func (f *fleet) openGo(tb testing.TB, m mode, opts ...rlock.Option) goSide {
 
 func (s goSide) sharded() bool { return s.mode.inGo != rlock.Off }
 
-func (s goSide) lock(kind, name string) holder {
-	return goHolder{s.tb.Context(), kindNamed(kind).newLock(s.client, name)}
-}
-
-type goHolder struct {
-	ctx  context.Context
-	lock *rlock.Lock
-}
-
-func (h goHolder) take(lease time.Duration) <-chan error {
+func (s goSide) lock(kind, name string, d time.Duration) hand {
 	var opts []rlock.AcquireOption
-	if lease != 0 {
-		opts = append(opts, rlock.Lease(lease))
+	if d != 0 {
+		opts = append(opts, rlock.Lease(d))
 	}
-	return async(func() error { return h.lock.Lock(h.ctx, opts...) })
+	return goHand(s.tb.Context(), kindNamed(kind).newLock(s.client, name), opts...)
 }
-
-func (h goHolder) try() (bool, error) { return h.lock.TryLock(h.ctx) }
-func (h goHolder) give() error        { return h.lock.Unlock(h.ctx) }
 
 type javaSide struct {
 	client *redissonClient
@@ -149,25 +130,19 @@ func (s javaSide) sharded() bool {
 	return v.atLeast(3, 22) && s.mode.java != "OFF"
 }
 
-// lock uses a thread of its own for each lock, so that one may wait while another unlocks.
-func (s javaSide) lock(kind, name string) holder {
-	*s.last++
-	return javaHolder{s.client.thread(*s.last).lock(kind, name)}
-}
-
-type javaHolder struct{ lock *javaLock }
-
-func (h javaHolder) take(d time.Duration) <-chan error {
+func (s javaSide) lock(kind, name string, d time.Duration) hand {
 	var opts []javaOption
 	if d != 0 {
 		opts = append(opts, lease(d))
 	}
-	sent := h.lock.LockAsync(opts...)
-	return async(func() error { return (<-sent).Err })
+	return javaHand(s.threads().lock(kind, name), opts...)
 }
 
-func (h javaHolder) try() (bool, error) { return h.lock.TryLock() }
-func (h javaHolder) give() error        { return h.lock.Unlock() }
+// threads returns one thread after the other, so that one may wait while another unlocks.
+func (s javaSide) threads() *javaThread {
+	*s.last++
+	return s.client.thread(*s.last)
+}
 
 // listeners counts the clients that listen on a channel, at whichever node.
 func (f *fleet) listeners(channel string, sharded bool) (n int64) {
@@ -220,63 +195,20 @@ func (f *fleet) scripts(tb testing.TB) (n int) {
 }
 
 // handOver has one side hold a lock, and the other wait for its rival until it is woken: their leases outlast the test.
-func (f *fleet) handOver(tb testing.TB, first, second side, held, wanted string, newName func() string) {
+func (f *fleet) handOver(tb testing.TB, first, second side, held, wanted, name string) {
 	tb.Helper()
-	for misses := 0; !f.handedOver(tb, first, second, held, wanted, newName()); misses++ {
-		require.Less(tb, misses, 10, "%s released, and %s is not woken", held, wanted)
-	}
-}
-
-// handedOver is one attempt, which fails if Redisson loses the message. The release of a write lock wakes all of a JVM's
-// waiters that sleep just then, but not one that has subscribed and is about to: it sleeps until its hint is over. Two of
-// a hundred get lost so on their way here, whichever language publishes. A 0 is never lost.
-func (f *fleet) handedOver(tb testing.TB, first, second side, held, wanted, name string) bool {
-	tb.Helper()
-	one, two := first.lock(held, name), second.lock(wanted, name)
-	require.NoError(tb, within(tb, "it is free", one.take(never)))
-	refuses(tb, two)
+	one, two := first.lock(held, name, never), second.lock(wanted, name, never)
+	one.lock(tb)
+	two.refused(tb, "the other holds it")
 	before := f.scripts(tb)
-	got := two.take(never)
+	got := two.ask()
 	f.waits(tb, second, kindNamed(wanted), name)
 	eventually(tb, "it has tried once more when it was subscribed", func() bool { return f.scripts(tb) >= before+2 })
-	require.NoError(tb, one.give())
-	_, inJava := second.(javaSide)
-	mayMiss, patience := inJava && held == "write", aLongTime
-	if mayMiss {
-		patience = time.Second
-	}
-	var err error
-	woken := true
-	select {
-	case err = <-got:
-	case <-time.After(patience):
-		require.True(tb, mayMiss, "%s released, and the waiter for %s is not woken", held, wanted)
-		woken = false
-		f.publish(tb, second, kindNamed(wanted).channel(name))
-		err = within(tb, "it is woken at last", got)
-	}
-	require.NoError(tb, err)
-	refuses(tb, one)
-	require.NoError(tb, two.give())
+	one.release(tb)
+	two.granted(tb, got)
+	one.refused(tb, "the other holds it")
+	two.release(tb)
 	require.Zero(tb, f.rdb.Exists(context.Background(), name).Val())
-	return woken
-}
-
-// publish wakes whoever waits on a channel, as no release does.
-func (f *fleet) publish(tb testing.TB, s side, channel string) {
-	tb.Helper()
-	send := f.rdb.Publish
-	if s.sharded() {
-		send = f.rdb.SPublish
-	}
-	require.NoError(tb, send(context.Background(), channel, "0").Err())
-}
-
-func refuses(tb testing.TB, h holder) {
-	tb.Helper()
-	ok, err := h.try()
-	require.NoError(tb, err)
-	require.False(tb, ok)
 }
 
 // handOvers has which kind of lock is held, and which waited for.
@@ -290,8 +222,8 @@ func clusterWakeUps(t *testing.T, f *fleet) {
 		t.Run(m.String(), func(t *testing.T) {
 			inGo, inJava := f.openGo(t, m, rlock.WithPollInterval(never)), f.openJava(t, m, settings{})
 			for _, k := range handOvers {
-				f.handOver(t, inGo, inJava, k[0], k[1], newName)
-				f.handOver(t, inJava, inGo, k[0], k[1], newName)
+				f.handOver(t, inGo, inJava, k[0], k[1], newName())
+				f.handOver(t, inJava, inGo, k[0], k[1], newName())
 			}
 		})
 	}
@@ -308,27 +240,27 @@ func clusterSpread(t *testing.T, f *fleet) {
 	}
 	type hold struct {
 		name      string
-		held      holder
+		held      hand
 		fields    map[string]string
-		waits     holder
+		waits     hand
 		hasWaited <-chan error
 	}
 	var holds []hold
 	start := time.Now()
 	for i, name := range f.namesOfAllMasters(t, 10) {
-		h := hold{name: name, held: sides[i%2].lock("lock", name), waits: sides[(i+1)%2].lock("lock", name)}
-		require.NoError(t, within(t, "it is free", h.held.take(0)))
-		h.fields, h.hasWaited = holders(t, f.rdb, name), h.waits.take(0)
+		h := hold{name: name, held: sides[i%2].lock("lock", name, 0), waits: sides[(i+1)%2].lock("lock", name, 0)}
+		h.held.lock(t)
+		h.fields, h.hasWaited = holders(t, f.rdb, name), h.waits.ask()
 		holds = append(holds, h)
 	}
 	eventually(t, "three leases have passed", func() bool { return time.Since(start) > 3*watchdog })
 	for _, h := range holds {
 		require.Equal(t, h.fields, holders(t, f.rdb, h.name))
-		require.NoError(t, h.held.give())
+		h.held.release(t)
 	}
 	for _, h := range holds {
-		require.NoError(t, within(t, "the other side has its turn", h.hasWaited))
-		require.NoError(t, h.waits.give())
+		h.waits.granted(t, h.hasWaited)
+		h.waits.release(t)
 	}
 }
 
@@ -358,8 +290,8 @@ func clusterTags(t *testing.T, f *fleet) {
 	for _, form := range []string{"{%s}:a", "x{%s}y", "a{%s}c{d}"} {
 		tagged := func() string { return fmt.Sprintf(form, newName()) }
 		for _, k := range handOvers {
-			f.handOver(t, inGo, inJava, k[0], k[1], tagged)
-			f.handOver(t, inJava, inGo, k[0], k[1], tagged)
+			f.handOver(t, inGo, inJava, k[0], k[1], tagged())
+			f.handOver(t, inJava, inGo, k[0], k[1], tagged())
 		}
 	}
 }
@@ -377,13 +309,13 @@ func clusterPartingNames(t *testing.T, f *fleet) {
 	for _, form := range []string{"%s}b", "%s{}b", "%s{b", "{}%s", "}{%s"} {
 		for _, kind := range []string{"lock", "fenced", "fair", "write", "read"} {
 			name := fmt.Sprintf(form, newName())
-			_, err := inGo.lock(kind, name).try()
+			_, err := inGo.lock(kind, name, never).try()
 			require.ErrorIs(t, err, rlock.ErrInvalidName, kind+" "+name)
-			java := inJava.lock(kind, name)
-			err = within(t, "Java has an answer", java.take(never))
+			java := inJava.lock(kind, name, never)
+			err = within(t, "Java has an answer", java.ask())
 			if kind == "lock" || kind == "write" {
 				require.NoError(t, err, kind+" "+name)
-				crossSlot(java.give(), "unlock "+kind+" "+name)
+				crossSlot(java.unlock(), "unlock "+kind+" "+name)
 				require.NotEmpty(t, holders(t, f.rdb, name), "it is locked for good")
 			} else {
 				crossSlot(err, kind+" "+name)

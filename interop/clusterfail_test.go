@@ -19,15 +19,15 @@ func clusterDisagreement(t *testing.T, f *fleet) {
 		inJava := f.openJava(t, m, settings{Watchdog: watchdog})
 		for _, sides := range [][2]side{{inGo, inJava}, {inJava, inGo}} {
 			name := newName()
-			one, two := sides[0].lock("lock", name), sides[1].lock("lock", name)
-			require.NoError(t, within(t, "it is free", one.take(0)))
-			got := two.take(0)
+			one, two := sides[0].lock("lock", name, 0), sides[1].lock("lock", name, 0)
+			one.lock(t)
+			got := two.ask()
 			f.waits(t, sides[1], kindNamed("lock"), name)
 			require.Zero(t, f.listeners(lockChannel(name), sides[0].sharded()), "nobody hears what is published")
-			refuses(t, sides[1].lock("lock", name))
-			require.NoError(t, one.give())
-			require.NoError(t, within(t, "it is not woken, and has the lock", got))
-			require.NoError(t, two.give())
+			sides[1].lock("lock", name, 0).refused(t, "the other holds it")
+			one.release(t)
+			two.granted(t, got) // without being woken
+			two.release(t)
 		}
 		addTogether(t, f, inGo, inJava)
 	}
@@ -39,15 +39,15 @@ func addTogether(t *testing.T, f *fleet, inGo goSide, inJava javaSide) {
 	const lasting = time.Second
 	name, counter := newName(), newName()
 	loop := inJava.client.Count(count{Kind: "lock", Names: []string{name}, Counter: counter, Threads: 2, For: lasting})
-	lock, added := inGo.lock("lock", name), int64(0)
+	lock, added := inGo.lock("lock", name, 0), int64(0)
 	for end := time.Now().Add(lasting); time.Now().Before(end); added++ {
-		require.NoError(t, within(t, "Go has its turn", lock.take(0)))
+		lock.lock(t)
 		n, err := f.rdb.Get(t.Context(), counter).Int64()
 		if !errors.Is(err, redis.Nil) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, f.rdb.Set(t.Context(), counter, n+1, 0).Err())
-		require.NoError(t, lock.give())
+		lock.release(t)
 	}
 	counted := within(t, "the loop ends", loop)
 	require.NoError(t, counted.Err)
@@ -114,16 +114,17 @@ func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duratio
 	inGo := f.openGo(t, m, rlock.WithPollInterval(never), rlock.WithWatchdogTimeout(watchdog))
 	inJava := f.openJava(t, m, settings{Watchdog: watchdog})
 	byJava, byGo, kept := prefix+":java", prefix+":go", prefix+":kept"
-	javaHas, goHas := inJava.lock("lock", byJava), inGo.lock("lock", byGo)
-	require.NoError(t, within(t, "it is free", javaHas.take(never)))
-	require.NoError(t, within(t, "it is free", goHas.take(0)))
-	renewed, done := []string{byGo}, []holder{inGo.lock("lock", byJava), inJava.lock("lock", byGo)}
-	goGets, javaGets := done[0].take(never), done[1].take(0)
+	javaLock := inJava.threads().lock("lock", byJava)
+	javaHas, goHas := javaHand(javaLock, lease(never)), inGo.lock("lock", byGo, 0)
+	javaHas.lock(t)
+	goHas.lock(t)
+	renewed, done := []string{byGo}, []hand{inGo.lock("lock", byJava, never), inJava.lock("lock", byGo, 0)}
+	goGets, javaGets := done[0].ask(), done[1].ask()
 	f.waits(t, inGo, kindNamed("lock"), byJava)
 	f.waits(t, inJava, kindNamed("lock"), byGo)
 	if javaKeeps {
-		lock := inJava.lock("lock", kept)
-		require.NoError(t, within(t, "it is free", lock.take(0)))
+		lock := inJava.lock("lock", kept, 0)
+		lock.lock(t)
 		renewed, done = append(renewed, kept), append(done, lock)
 	}
 	before := map[string]map[string]string{}
@@ -141,16 +142,16 @@ func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duratio
 		}
 		f.waits(t, inGo, kindNamed("lock"), byJava)
 		eventually(t, "Java finds the lock's master", func() bool { // an unlock that does not fails
-			_, err := javaHas.(javaHolder).lock.IsLocked()
+			_, err := javaLock.IsLocked()
 			return err == nil
 		})
-		require.NoError(t, javaHas.give())
-		require.NoError(t, within(t, "Go is woken", goGets))
+		javaHas.release(t)
+		done[0].granted(t, goGets)
 		// With sharded pub/sub Redisson does not follow a slot that moves: its waiter sleeps until the hint is over.
-		require.NoError(t, goHas.give())
-		require.NoError(t, within(t, "Java has the lock", javaGets))
+		goHas.release(t)
+		done[1].granted(t, javaGets)
 		for _, h := range done {
-			require.NoError(t, h.give())
+			h.release(t)
 		}
 	}
 }
