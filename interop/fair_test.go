@@ -215,6 +215,22 @@ func TestAFairWaiterThatGivesUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
+// leaveGhost has a thread wait for a fair lock that nobody else waits for, interrupts it, and returns what stays queued.
+func leaveGhost(t *testing.T, rdb *redis.Client, thread *javaThread, name string) string {
+	t.Helper()
+	asked := thread.lock("fair", name).LockAsync(interruptibly)
+	queued(t, rdb, name, 1)
+	waiters, _ := inLine(t, rdb, name)
+	subscribed(t, rdb, lockChannel(name)+":"+waiters[0], 1)
+	<-time.After(500 * time.Millisecond) // until it sleeps: a command of it that is on its way may still take the lock
+	err := thread.InterruptUntil(t, asked)
+	require.True(t, isInterrupted(err), "%v", err)
+	left, _ := inLine(t, rdb, name)
+	require.Equal(t, waiters, left, "it stays")
+	require.Equal(t, []string{thread.Holder(t)}, left)
+	return left[0]
+}
+
 // An interrupted waiter in Java stays queued. The others wait for it until its deadline, and no longer; here that is moved
 // by hand, for it is minutes away.
 func TestAnInterruptedFairWaiterOfJavaIsWaitedForUntilItsDeadline(t *testing.T) {
@@ -227,16 +243,11 @@ func TestAnInterruptedFairWaiterOfJavaIsWaitedForUntilItsDeadline(t *testing.T) 
 		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
 		holder, inGo := goHand(t.Context(), lock), goHand(t.Context(), lock)
 		holder.lock(t)
-		ghost := java.thread(1)
-		asked := ghost.lock("fair", name).LockAsync(interruptibly)
-		queued(t, rdb, name, 1)
-		require.True(t, isInterrupted(ghost.InterruptUntil(t, asked)))
-		left, _ := inLine(t, rdb, name)
-		require.Equal(t, []string{ghost.Holder(t)}, left, "it stays")
+		ghost := leaveGhost(t, rdb, java.thread(1), name)
 
 		deadline := time.Now().Add(time.Second).Truncate(time.Millisecond)
 		require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name),
-			redis.Z{Score: float64(deadline.UnixMilli()), Member: left[0]}).Err())
+			redis.Z{Score: float64(deadline.UnixMilli()), Member: ghost}).Err())
 		holder.release(t)
 		inGo.lock(t)
 		require.False(t, time.Now().Before(deadline), "it was waited for")

@@ -47,7 +47,8 @@ func TestAKilledFairWaiterIsSkipped(t *testing.T) {
 				server, name := redistest.Start(t), newName()
 				rdb := server.Client(t)
 				java := openFair(t, sharedJVM(t, v), server.Addr, settings{FairWait: deadFairWait})
-				lock := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithFairWait(deadFairWait)).NewFairLock(name)
+				client := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithFairWait(deadFairWait))
+				lock := client.NewFairLock(name)
 				holder := goHand(t.Context(), lock)
 				holder.lock(t)
 				kill := startFairWaiter(t, v, dead, server.Addr, name)
@@ -133,18 +134,15 @@ func TestOnlyDeadFairWaitersAreLeftWhileTheLockIsHeld(t *testing.T) {
 		lock := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewFairLock(name)
 		holder := javaHand(java.thread(1).lock("fair", name))
 		holder.lock(t)
-		leaveGhost := func() {
+		leaveDead := func(thread int) {
 			t.Helper()
-			ghost := java.thread(2)
-			asked := ghost.lock("fair", name).LockAsync(interruptibly)
-			queued(t, rdb, name, 1)
-			require.True(t, isInterrupted(ghost.InterruptUntil(t, asked)))
-			require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name), redis.Z{Score: 1, Member: ghost.Holder(t)}).Err())
+			ghost := leaveGhost(t, rdb, java.thread(thread), name)
+			require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name), redis.Z{Score: 1, Member: ghost}).Err())
 		}
-		leaveGhost()
+		leaveDead(2)
 		goHand(t.Context(), lock).refused(t, "it is held")
 		requireKeys(t, rdb, []string{name})
-		leaveGhost()
+		leaveDead(3)
 		next := goHand(t.Context(), lock)
 		asked := next.ask()
 		eventually(t, "it queues instead of the dead one", func() bool {

@@ -136,7 +136,7 @@ func TestTokensGrowInTheOrderOfHolders(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		server, name := redistest.Start(t), newName()
-		watchdog := time.Second // for Redisson before 3.28.0, which misses that it is woken more often among many
+		watchdog := 3 * time.Second // for Redisson before 3.28.0, which misses that it is woken more often among many
 		java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
 		var seen tokens
 		var done []<-chan error

@@ -79,7 +79,7 @@ func watchdogOf(v version) time.Duration {
 	if v.atLeast(3, 28) {
 		return time.Minute
 	}
-	return 2 * time.Second
+	return 3 * time.Second
 }
 
 // keysOf returns the keys of a server, but for those that say how an unlock went: Redisson deletes its own behind the

@@ -58,8 +58,8 @@ func TestMultiLocksInOppositeOrdersTakeTurns(t *testing.T) {
 		t.Helper()
 		server, a, b := redistest.Start(t), newName(), newName()
 		rdb := server.Client(t)
-		java := sharedJVM(t, v).open(t, settings{Watchdog: time.Second}, server.Addr)
-		client := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second))
+		java := sharedJVM(t, v).open(t, settings{Watchdog: 3 * time.Second}, server.Addr)
+		client := newClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 		// One in Java: two there, in opposite orders, wait for each other for 3 s, again and again.
 		hands := []hand{
 			javaHand(java.thread(1).lock("multi", b, a)),

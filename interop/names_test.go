@@ -105,7 +105,7 @@ func onNames(t *testing.T, test func(t *testing.T, h *namesHarness)) {
 					server := redistest.Start(t)
 					watchdog := watchdogOf(v)
 					if k.message == "1" { // it wakes whoever sleeps in Java, but not who is just going to
-						watchdog = 2 * time.Second
+						watchdog = 3 * time.Second
 					}
 					java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
 					test(t, &namesHarness{k, watchdog, server.Client(t), java, holder == "Java"})

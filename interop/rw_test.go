@@ -57,7 +57,7 @@ func TestReadersOfBothLanguagesShareAndWritersWaitForAll(t *testing.T) {
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		// A reader of Redisson that is just going to sleep misses that a writer is gone, in any version.
-		const watchdog = 2 * time.Second
+		const watchdog = 3 * time.Second
 		p := newRWPair(t, v, settings{Watchdog: watchdog}, rlock.WithWatchdogTimeout(watchdog))
 		for _, readers := range bothOrders(p.goReads, p.javaReads) {
 			for _, writers := range bothOrders(p.goWriter, p.javaWriter) {

@@ -95,7 +95,7 @@ func TestADeadReaderBlocksWritersOfBothLanguagesForItsOwnLeaseOnly(t *testing.T)
 func testDeadReader(t *testing.T, v version, dead string, before bool) {
 	t.Helper()
 	const watchdog = 3 * time.Second
-	p := newRWPair(t, v, settings{Watchdog: watchdog})
+	p := newRWPair(t, v, settings{Watchdog: watchdog}, rlock.WithWatchdogTimeout(watchdog)) // see asleep
 	kill := startReader(t, v, dead, p.rdb.Options().Addr, p.name, watchdog)
 	zombie := p.rdb.Keys(t.Context(), "{"+p.name+"}:*:rwlock_timeout:1").Val()
 	require.Len(t, zombie, 1)
