@@ -4,7 +4,7 @@ GO ?= go
 TIMEOUT ?= 8m
 SOAK ?= 60s
 # Modules of their own, beside the root: what only they need stays out of it.
-MODULES = interop
+MODULES = interop bench
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
@@ -31,6 +31,10 @@ interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a
 	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "There is no $$need here: the tests skip."; done
 	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
+
+.PHONY: bench
+bench: ## measure rlock beside other libraries, in 10 minutes; writes docs/benchmarks.md
+	cd bench && $(GO) run . -write ../docs
 
 .PHONY: lint
 lint: ## run golangci-lint, with .golangci.yml

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// arena is memory that the processes of a cell share: the data that the lock under test guards, and the phase they are
+// in. Redis would be the natural place for both, but every command there would be measured with the lock; reading
+// memory costs nothing, and the same for all libraries.
+type arena struct {
+	phase atomic.Int32
+	ready atomic.Int32 // processes that wait for the first phase
+
+	// Guarded by the lock under test alone. They are atomic only so that no write is torn: each is read first and
+	// written later.
+	counter  atomic.Int64 // of all sections ever
+	last     atomic.Int64 // who was the last holder: process and goroutine
+	taken    atomic.Int64 // acquisitions, while counting
+	handOffs atomic.Int64 // those by another goroutine than the last holder
+	between  atomic.Int64 // those by another process
+
+	// For S5.
+	releasedAt atomic.Int64 // ns
+}
+
+// The phases.
+const (
+	phaseWait = int32(iota)
+	phaseWarm
+	phaseCount
+	phaseOver
+)
+
+// newArena makes the file of an arena, and returns its name.
+func newArena() (string, error) {
+	f, err := os.CreateTemp("", "rlock-bench-arena-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Name(), f.Truncate(int64(os.Getpagesize()))
+}
+
+// openArena maps the file of an arena into memory, for as long as the process lives: it is one page.
+func openArena(name string) (*arena, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	mem, err := syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	return (*arena)(unsafe.Pointer(&mem[0])), nil
+}
+
+// who is a goroutine among those of all processes, never 0.
+func who(process, goroutine int) int64 { return int64(process)<<32 | int64(goroutine+1) }
+
+// section does what the lock under test guards: it counts, for as long as the lock is to be held. Two sections at a time
+// lose an update of the counter.
+func (a *arena) section(me int64, hold time.Duration) (counted bool) {
+	before := a.counter.Load()
+	if counted = a.phase.Load() == phaseCount; counted {
+		a.taken.Store(a.taken.Load() + 1)
+		last := a.last.Load()
+		if last != me {
+			a.handOffs.Store(a.handOffs.Load() + 1)
+		}
+		if last>>32 != me>>32 {
+			a.between.Store(a.between.Load() + 1)
+		}
+	}
+	a.last.Store(me)
+	if hold > 0 {
+		time.Sleep(hold)
+	}
+	a.counter.Store(before + 1)
+	return counted
+}
+
+// await returns when a phase has begun.
+func (a *arena) await(phase int32) {
+	for a.phase.Load() < phase {
+		time.Sleep(500 * time.Microsecond)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// baseline is what -record writes and -check reads.
+type baseline struct {
+	Recorded string             // when, and with which Go: nothing depends on it
+	Figures  map[string]float64 // by guarded.name
+}
+
+// guarded is a figure of rlock that -check watches.
+type guarded struct {
+	library, scenario, size, metric string
+	toFloor                         bool // the ratio, not the figure
+	lowIsGood                       bool
+	slack                           float64 // that is allowed besides the tolerance
+}
+
+func (g guarded) name() string {
+	name := fmt.Sprintf("%s, %s %s: %s", g.library, g.scenario, g.size, g.metric)
+	if g.toFloor {
+		name += " to the floor"
+	}
+	return name
+}
+
+// worse says whether a figure is worse than the recorded one by more than the tolerance.
+func (g guarded) worse(now, recorded, tolerance float64) bool {
+	switch {
+	case math.IsNaN(now):
+		return true
+	case g.lowIsGood:
+		return now > recorded*(1+tolerance)+g.slack
+	default:
+		return now < recorded/(1+tolerance)-g.slack
+	}
+}
+
+// checked are the sizes that -check runs, and what it watches of them for every variant of rlock.
+func checked() (scs []scenario, watch []guarded) {
+	sizes := map[string][]string{"S1": {"1"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
+	for _, sc := range scenarios() {
+		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
+		if len(sc.sizes) > 0 {
+			scs = append(scs, sc)
+		}
+	}
+	for _, lib := range ours() {
+		watch = append(
+			watch,
+			guarded{library: lib, scenario: "S1", size: "1", metric: mLatency, toFloor: true, lowIsGood: true},
+			guarded{library: lib, scenario: "S1", size: "1", metric: mAllocs, lowIsGood: true},
+			guarded{library: lib, scenario: "S1", size: "1", metric: mCommands, lowIsGood: true},
+			guarded{library: lib, scenario: "S6", size: "1000", metric: mGoroutines, lowIsGood: true, slack: 2},
+			guarded{library: lib, scenario: "S6", size: "1000", metric: mRate, lowIsGood: true},
+			guarded{library: lib, scenario: "S6", size: "1000", metric: mBytes, lowIsGood: true, slack: 100},
+			guarded{library: lib, scenario: "S6", size: "1000", metric: mLost, lowIsGood: true},
+		)
+		for _, s := range sizes["S3"] {
+			watch = append(
+				watch,
+				guarded{library: lib, scenario: "S3", size: s, metric: mHandOffs, toFloor: true},
+				guarded{library: lib, scenario: "S3", size: s, metric: mPerHandOff, lowIsGood: true},
+			)
+		}
+	}
+	watch = slices.DeleteFunc(watch, func(g guarded) bool {
+		e, _ := entrantNamed(g.library)
+		return !e.enters(g.scenario) || e.skip(g.scenario, g.size) != ""
+	})
+	return scs, watch
+}
+
+// ours are the variants of rlock.
+func ours() []string {
+	var names []string
+	for _, e := range entrants() {
+		if !e.peer && e.name != floor {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
+// figures runs the checked scenarios and returns what is watched of them, NaN for what could not be had.
+func (l *lab) figures(ctx context.Context, log io.Writer) (map[string]float64, error) {
+	scs, watch := checked()
+	found := make(map[string]sizeResult)
+	for _, sc := range scs {
+		libraries := append([]string{floor}, ours()...)
+		if sc.id == "S6" {
+			libraries = libraries[1:] // its figures are counts
+		}
+		results, err := l.run(ctx, plan{scenarios: []scenario{sc}, libraries: libraries, scale: 0.5, progress: log})
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range results[0].sizes {
+			found[sc.id+" "+s.id] = s
+		}
+	}
+	figures := make(map[string]float64)
+	for _, g := range watch {
+		s := found[g.scenario+" "+g.size].samples
+		if g.toFloor {
+			figures[g.name()] = s.ratio(g.library, floor, g.metric)
+		} else {
+			figures[g.name()] = median(s.values(g.library, g.metric))
+		}
+	}
+	return figures, nil
+}
+
+// record writes the file that check reads.
+func (l *lab) record(ctx context.Context, file string, log io.Writer) error {
+	figures, err := l.figures(ctx, log)
+	if err != nil {
+		return err
+	}
+	for name, v := range figures {
+		if math.IsNaN(v) {
+			return fmt.Errorf("nothing to record of %s", name)
+		}
+		figures[name] = math.Round(v*1000) / 1000
+	}
+	at := fmt.Sprintf("%s, %s", time.Now().UTC().Format(time.DateOnly), runtime.Version())
+	text, err := json.MarshalIndent(baseline{Recorded: at, Figures: figures}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+var errWorse = errors.New("rlock is slower than recorded")
+
+// check measures, and fails where a figure is worse than the recorded one. What is worse once only was noise.
+func (l *lab) check(ctx context.Context, file string, tolerance float64, out, log io.Writer) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var recorded baseline
+	if err := json.Unmarshal(text, &recorded); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	var worse []string
+	for range 2 {
+		now, err := l.figures(ctx, log)
+		if err != nil {
+			return err
+		}
+		if worse, err = judge(now, recorded, tolerance, out); err != nil || len(worse) == 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("%w, twice: %s", errWorse, strings.Join(worse, "; "))
+}
+
+// judge writes all figures beside the recorded ones, and returns the names of those that are worse.
+func judge(now map[string]float64, recorded baseline, tolerance float64, out io.Writer) ([]string, error) {
+	_, watch := checked()
+	var worse []string
+	for _, g := range watch {
+		was, ok := recorded.Figures[g.name()]
+		if !ok {
+			return nil, fmt.Errorf("nothing is recorded of %q: -record anew", g.name())
+		}
+		verdict := "ok"
+		if g.worse(now[g.name()], was, tolerance) {
+			verdict = "WORSE"
+			worse = append(worse, g.name())
+		}
+		_, _ = fmt.Fprintf(out, "%-5s %s: %s, recorded %s\n", verdict, g.name(), figure(now[g.name()]), figure(was))
+	}
+	return worse, nil
+}

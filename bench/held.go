@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// memory is what the process has, after a collection.
+type memory struct {
+	heap, stack uint64
+	goroutines  int
+}
+
+func measureMemory() memory {
+	runtime.GC()
+	runtime.GC() // what the first one's finalizers let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return memory{m.HeapAlloc, m.StackInuse, runtime.NumGoroutine()}
+}
+
+// lockNames makes names of locks.
+func lockNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("bench:held:%d", i)
+	}
+	return names
+}
+
+// lockAll locks all names, as fast as some goroutines can. The handles are made for it: they are part of a lock's cost.
+func lockAll(ctx context.Context, lib Library, names []string) ([]Handle, error) {
+	const workers = 32
+	handles := make([]Handle, len(names))
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < len(names) && errs[w] == nil; i += workers {
+				handles[i] = lib.Handle(names[i])
+				errs[w] = handles[i].Lock(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	return handles, errors.Join(errs...)
+}
+
+// warm locks and unlocks as many names as make the connections and goroutines that are there once, not for each lock.
+func warm(ctx context.Context, lib Library) error {
+	names := make([]string, 64)
+	for i := range names {
+		names[i] = fmt.Sprintf("bench:warm:%d", i)
+	}
+	handles, err := lockAll(ctx, lib, names)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(handles))
+	for i, h := range handles {
+		errs[i] = h.Unlock(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+// runHeld holds many locks, and looks at what keeping them costs and whether they are kept.
+func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
+	servers := newServers(c.Addrs)
+	defer servers.close()
+	names := lockNames(c.Locks)
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = lib.Key(name)
+	}
+	if err := warm(ctx, lib); err != nil && c.Library != floor { // the floor renews only, and ends with the process
+		return nil, err
+	}
+	before := measureMemory()
+	handles, err := lockAll(ctx, lib, names)
+	if err != nil {
+		return nil, err
+	}
+	after := measureMemory()
+	if err := servers.reset(ctx); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	watched, err := watchTTLs(ctx, c, servers, keys)
+	if err != nil {
+		return nil, err
+	}
+	elapsed := time.Since(start).Seconds()
+	sent, err := servers.sent(ctx, c.Library)
+	if err != nil {
+		return nil, err
+	}
+	runtime.KeepAlive(handles)
+	n := float64(c.Locks)
+	return Metrics{
+		mGoroutines: float64(after.goroutines - before.goroutines),
+		mRate:       sent / elapsed,
+		mBytes:      (float64(after.heap) - float64(before.heap)) / n,
+		mStack:      (float64(after.stack) - float64(before.stack)) / n,
+		mLate:       float64(watched.late), mLost: float64(watched.gone), mLowest: float64(watched.lowest),
+	}, nil
+}
+
+// ttlWatch is what was seen of the keys' times to live.
+type ttlWatch struct{ late, gone, lowest int64 }
+
+// watchTTLs looks at a part of the keys again and again for as long as the cell measures, and at all of them at its end.
+// A key is late when less than a third of its lease is left: the slowest library here renews at the half of it.
+func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch, error) {
+	const part, pause = 500, 100 * time.Millisecond
+	limit := c.Lease.Milliseconds() / 3
+	w := ttlWatch{lowest: c.Lease.Milliseconds()}
+	parts := slices.Collect(slices.Chunk(keys, part))
+	look := func(part []string) (int64, error) {
+		gone, late, lowest, err := s.ttls(ctx, part, limit)
+		w.late += late
+		w.lowest = min(w.lowest, lowest)
+		return gone, err
+	}
+	for i, end := 0, time.Now().Add(c.Measure); time.Now().Before(end); i++ {
+		if _, err := look(parts[i%len(parts)]); err != nil {
+			return w, err
+		}
+		time.Sleep(pause)
+	}
+	for _, part := range parts {
+		gone, err := look(part)
+		if err != nil {
+			return w, err
+		}
+		w.gone += gone
+	}
+	return w, nil
+}
+
+// runWaiters has many goroutines wait for as many locks, and looks at what a waiter costs.
+func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
+	servers := newServers(c.Addrs)
+	defer servers.close()
+	names := lockNames(c.Locks)
+	e, _ := entrantNamed(c.Library)
+	holder, err := e.open(c) // a client of its own, as another process would have
+	if err != nil {
+		return nil, err
+	}
+	held, err := lockAll(ctx, holder, names)
+	if err != nil {
+		return nil, err
+	}
+	if err := warm(ctx, lib); err != nil {
+		return nil, err
+	}
+	sockets, _, err := servers.sockets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before := measureMemory()
+	failed := make(chan error, len(names)) // nobody is let in, so whatever comes is a failure
+	for _, name := range names {
+		h := lib.Handle(name)
+		go func() { failed <- h.Lock(ctx) }()
+	}
+	time.Sleep(c.Warmup)
+	if err := servers.reset(ctx); err != nil {
+		return nil, err
+	}
+	time.Sleep(c.Measure)
+	sent, err := servers.sent(ctx, c.Library)
+	if err != nil {
+		return nil, err
+	}
+	after := measureMemory()
+	all, pubsub, err := servers.sockets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	runtime.KeepAlive(held)
+	if len(failed) > 0 {
+		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", len(failed), len(names), <-failed)
+	}
+	n := float64(c.Locks)
+	return Metrics{
+		mSockets: float64(all - sockets), mPubSub: float64(pubsub), mRate: sent / c.Measure.Seconds(),
+		mGoroutines: float64(after.goroutines - before.goroutines),
+		mBytes:      (float64(after.heap) - float64(before.heap)) / n,
+		mStack:      (float64(after.stack) - float64(before.stack)) / n,
+	}, nil
+}

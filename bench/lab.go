@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// childFlag says that the next argument is the cell of a child.
+const childFlag = "-cell"
+
+// lab runs cells, each in processes of its own, on servers of its own.
+type lab struct {
+	self    string // the program that children run
+	env     []string
+	tb      testing.TB
+	single  *servers
+	cluster *servers // nil until it is needed: six idle servers disturb
+	cpus    string   // that we may use; "": no taskset here
+}
+
+// newLab starts a server.
+func newLab(ctx context.Context, tb testing.TB) (*lab, error) {
+	tb.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	server := redistest.Start(tb)
+	l := &lab{self: self, tb: tb, single: newServers([]string{server.Addr})}
+	tb.Cleanup(l.single.close)
+	l.cpus = affinity(ctx)
+	return l, nil
+}
+
+var (
+	affinityList = regexp.MustCompile(`list: (\S+)`)
+	firstCPU     = regexp.MustCompile(`^\d+`)
+)
+
+// affinity returns the processors that this process may run on, "" if taskset does not say.
+func affinity(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "taskset", "-cp", fmt.Sprint(os.Getpid())).Output()
+	if m := affinityList.FindStringSubmatch(string(out)); err == nil && m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+var processID = regexp.MustCompile(`process_id:(\d+)`)
+
+// pin keeps the single server on the first processor, or lets it go again, and returns the command that starts a client
+// likewise. Between two cores a wake-up costs more than all that Redis does.
+func (l *lab) pin(ctx context.Context, pinned bool) ([]string, error) {
+	if l.cpus == "" {
+		return nil, nil
+	}
+	cpus := l.cpus
+	if pinned {
+		cpus = firstCPU.FindString(cpus)
+	}
+	info, err := l.single.nodes[0].Info(ctx, "server").Result()
+	if err != nil {
+		return nil, err
+	}
+	m := processID.FindStringSubmatch(info)
+	if m == nil {
+		return nil, errors.New("the server does not tell its process id")
+	}
+	if err := exec.CommandContext(ctx, "taskset", "-acp", cpus, m[1]).Run(); err != nil {
+		return nil, err
+	}
+	return []string{"taskset", "-c", cpus}, nil
+}
+
+// on returns the servers for a scenario.
+func (l *lab) on(sc scenario) *servers {
+	if !sc.cluster {
+		return l.single
+	}
+	if l.cluster == nil {
+		// The first three are the masters. Replicas are not asked: their statistics have what masters pass on.
+		l.cluster = newServers(redistest.StartCluster(l.tb).Options().Addrs[:3])
+		l.tb.Cleanup(l.cluster.close)
+	}
+	return l.cluster
+}
+
+// measure runs one cell, on servers that were emptied.
+func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error) {
+	s := l.on(sc)
+	if err := s.flush(ctx); err != nil {
+		return nil, err
+	}
+	prefix, err := l.pin(ctx, sc.pinned)
+	if err != nil {
+		return nil, err
+	}
+	c.Scenario = sc.id
+	c.Processes = max(1, c.Processes)
+	for _, node := range s.nodes {
+		c.Addrs = append(c.Addrs, node.Options().Addr)
+	}
+	if c.Library == floor && c.Names == 1 { // it has no waiters
+		c.Processes, c.Goroutines = 1, 1
+	}
+	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // a lock that is made, looked at and let go
+	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+limit)
+	defer cancel()
+	if c.Goroutines == 0 || sc.id == "S1" {
+		outcomes, err := l.children(ctx, prefix, c, nil)
+		if err != nil {
+			return nil, err
+		}
+		return outcomes[0].Metrics, nil
+	}
+	return l.phased(ctx, prefix, s, c)
+}
+
+// children runs the processes of a cell, and conduct meanwhile.
+func (l *lab) children(ctx context.Context, prefix []string, c Cell, conduct func() error) ([]Outcome, error) {
+	outs, errOuts := make([]bytes.Buffer, c.Processes), make([]bytes.Buffer, c.Processes)
+	cmds := make([]*exec.Cmd, 0, c.Processes)
+	defer func() {
+		for _, cmd := range cmds {
+			_ = cmd.Process.Kill() // those that have ended are not harmed
+		}
+	}()
+	for i := range c.Processes {
+		c.Process = i
+		text, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		args := append(append([]string{}, prefix...), l.self, childFlag, string(text))
+		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+		cmd.Stdout, cmd.Stderr = &outs[i], &errOuts[i]
+		cmd.Env = append(os.Environ(), l.env...)
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		cmds = append(cmds, cmd)
+	}
+	var conducted error
+	if conduct != nil {
+		conducted = conduct()
+	}
+	outcomes := make([]Outcome, c.Processes)
+	errs := []error{conducted}
+	for i, cmd := range cmds {
+		err := cmd.Wait()
+		if ctx.Err() != nil {
+			err = errors.New("did not end in time")
+		} else if err == nil {
+			err = readOutcome(&outs[i], &outcomes[i])
+		} else {
+			err = fmt.Errorf("%w: %s", err, firstLine(errOuts[i].String()))
+		}
+		errs = append(errs, err)
+	}
+	return outcomes, errors.Join(errs...)
+}
+
+func readOutcome(from io.Reader, o *Outcome) error {
+	if err := json.NewDecoder(from).Decode(o); err != nil {
+		return err
+	}
+	if o.Error != "" {
+		return errors.New(firstLine(o.Error))
+	}
+	return nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

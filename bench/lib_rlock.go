@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-rlock/rlock"
+)
+
+// openRlock returns rlock with these options besides the lease.
+func openRlock(options ...rlock.Option) func(Cell) (Library, error) {
+	return func(c Cell) (Library, error) {
+		rdb, err := c.goRedis()
+		if err != nil {
+			return nil, err
+		}
+		all := slices.Clone(options)
+		if c.Lease > 0 {
+			all = append(all, rlock.WithWatchdogTimeout(c.Lease))
+		}
+		client, err := rlock.New(rdb, all...)
+		if err != nil {
+			return nil, err
+		}
+		return rlockLibrary{client}, nil
+	}
+}
+
+type rlockLibrary struct{ client *rlock.Client }
+
+func (l rlockLibrary) Handle(name string) Handle { return rlockHandle{l.client.NewLock(name)} }
+
+func (rlockLibrary) Key(name string) string { return name }
+
+type rlockHandle struct{ lock *rlock.Lock }
+
+func (h rlockHandle) Lock(ctx context.Context) error { return h.lock.Lock(ctx) }
+
+func (h rlockHandle) Unlock(ctx context.Context) error { return h.lock.Unlock(ctx) }

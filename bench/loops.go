@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Tally is what one process of a cell counted.
+type Tally struct {
+	Sections int64   // all, whenever
+	Left     int64   // goroutines that went on waiting when all others had gone
+	Pairs    []int64 // those of each goroutine that ended while it counted
+	Waits    Waits
+	Longest  time.Duration
+	Samples  []time.Duration `json:",omitempty"` // in S5
+}
+
+// loop is one goroutine's part of a tally.
+type loop struct {
+	sections, pairs int64
+	left            bool
+	waits           Waits
+	longest         time.Duration
+	err             error
+}
+
+// patience is how long goroutines that wait for a free lock may go on, once all are over.
+const patience = 2 * time.Second
+
+// untilDrained returns a context that ends when the phases are over, and patience after.
+func untilDrained(ctx context.Context, a *arena) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		a.await(phaseOver)
+		time.Sleep(patience)
+		cancel()
+	}()
+	return ctx, cancel
+}
+
+// runLoops lets goroutines lock and unlock for as long as the phases last: each its own name, or one name together.
+func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
+	a, err := openArena(c.Arena)
+	if err != nil {
+		return nil, err
+	}
+	drain, cancel := untilDrained(ctx, a)
+	defer cancel()
+	handles := make([]Handle, c.Goroutines)
+	for i := range handles {
+		name := "bench:one"
+		if c.Names != 1 {
+			name = fmt.Sprintf("bench:%d:%d", c.Process, i)
+		}
+		handles[i] = lib.Handle(name)
+	}
+	loops := make([]loop, c.Goroutines)
+	a.ready.Add(1)
+	a.await(phaseWarm)
+	var wg sync.WaitGroup
+	for i := range loops {
+		wg.Go(func() {
+			if c.Names == 1 {
+				loops[i].contend(drain, a, handles[i], who(c.Process, i), c.Hold)
+			} else {
+				loops[i].alone(ctx, a, handles[i])
+			}
+		})
+	}
+	wg.Wait()
+	t := &Tally{Waits: Waits{}}
+	errs := make([]error, len(loops))
+	for i, l := range loops {
+		t.Sections += l.sections
+		t.Pairs = append(t.Pairs, l.pairs)
+		t.Waits.merge(l.waits)
+		t.Longest = max(t.Longest, l.longest)
+		if l.left {
+			t.Left++
+		}
+		errs[i] = l.err
+	}
+	return t, errors.Join(errs...)
+}
+
+// contend locks what others lock too.
+func (l *loop) contend(ctx context.Context, a *arena, h Handle, me int64, hold time.Duration) {
+	l.waits = Waits{}
+	unlock := context.WithoutCancel(ctx) // whoever is let in at the last moment still leaves
+	for a.phase.Load() < phaseOver {
+		start := time.Now()
+		if err := h.Lock(ctx); err != nil {
+			if l.left = ctx.Err() != nil; !l.left {
+				l.err = err
+			}
+			return
+		}
+		waited := time.Since(start)
+		counted := a.section(me, hold)
+		if l.err = h.Unlock(unlock); l.err != nil {
+			return
+		}
+		l.sections++
+		if counted {
+			l.pairs++
+			l.waits.add(waited)
+		}
+		if counted || a.phase.Load() == phaseOver { // who waited past the end waited longest
+			l.longest = max(l.longest, waited)
+		}
+	}
+}
+
+// alone locks what nobody else does.
+func (l *loop) alone(ctx context.Context, a *arena, h Handle) {
+	for {
+		phase := a.phase.Load()
+		if phase == phaseOver {
+			return
+		}
+		if l.err = h.Lock(ctx); l.err != nil {
+			return
+		}
+		if l.err = h.Unlock(ctx); l.err != nil {
+			return
+		}
+		if phase == phaseCount {
+			l.pairs++
+		}
+	}
+}
+
+// runPassing hands one lock from process to process and back: the time from before the release to after the acquisition
+// of the other, who has been waiting for a while.
+func runPassing(ctx context.Context, c Cell, lib Library) (*Tally, error) {
+	const settle = 3 * time.Millisecond // for which the other waits already: its subscription is made
+	a, err := openArena(c.Arena)
+	if err != nil {
+		return nil, err
+	}
+	drain, cancel := untilDrained(ctx, a)
+	defer cancel()
+	h := lib.Handle("bench:one")
+	me := who(c.Process, 0)
+	t := &Tally{Waits: Waits{}}
+	a.ready.Add(1)
+	a.await(phaseWarm)
+	for a.phase.Load() < phaseOver {
+		if err := h.Lock(drain); err != nil {
+			if drain.Err() != nil {
+				return t, nil // left waiting; what was measured before holds
+			}
+			return nil, err
+		}
+		acquired := time.Now().UnixNano()
+		passed := a.last.Load() != 0 && a.last.Load() != me
+		if passed && a.phase.Load() == phaseCount {
+			t.Samples = append(t.Samples, time.Duration(acquired-a.releasedAt.Load()))
+		}
+		t.Sections++
+		a.counter.Store(a.counter.Load() + 1)
+		a.last.Store(me)
+		time.Sleep(settle)
+		a.releasedAt.Store(time.Now().UnixNano())
+		if err := h.Unlock(ctx); err != nil {
+			return nil, err
+		}
+		for a.last.Load() == me && a.phase.Load() < phaseOver { // it is the other's turn
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,101 @@
+// Command bench measures rlock beside other lock libraries on one Redis, which it starts, and the floor beneath them all.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// quiet is a logger of go-redis.
+type quiet struct{}
+
+// Printf drops what go-redis would log.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	only, libraries      string
+	write, check, record string
+	tolerance            float64
+	rounds               int
+	scale                float64
+}
+
+func command(ctx context.Context, args []string, out, log io.Writer) error {
+	if len(args) == 2 && args[0] == childFlag {
+		return child(ctx, args[1], out)
+	}
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(log)
+	flags.StringVar(&o.only, "only", "", "run these scenarios alone, as in S1,S3")
+	flags.StringVar(&o.libraries, "libraries", "", "run these libraries alone, as in floor,rlock")
+	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
+	flags.StringVar(&o.check, "check", "", "run S1, S3 and S6 briefly, and fail where rlock is worse than this file says")
+	flags.StringVar(&o.record, "record", "", "run S1, S3 and S6 briefly, and write the file for -check")
+	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse -check lets a figure be: 0.4 is 40 %")
+	flags.IntVar(&o.rounds, "rounds", 0, "run so many rounds of everything")
+	flags.Float64Var(&o.scale, "scale", 1, "measure so many times as long")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("what is %q?", flags.Arg(0))
+	}
+	redis.SetLogger(quiet{}) // a server that does not answer yet is no news
+	b := &bed{log: log}
+	defer b.close()
+	l, err := newLab(ctx, b)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.record != "":
+		return l.record(ctx, o.record, log)
+	case o.check != "":
+		return l.check(ctx, o.check, o.tolerance, out, log)
+	}
+	return l.compare(ctx, o, strings.Join(args, " "), out, log)
+}
+
+// compare runs what the flags say, and reports it.
+func (l *lab) compare(ctx context.Context, o options, args string, out, log io.Writer) error {
+	p := plan{scale: o.scale, progress: log}
+	if o.libraries != "" {
+		p.libraries = strings.Split(o.libraries, ",")
+	}
+	for _, sc := range scenarios() {
+		if o.only != "" && !strings.Contains(","+o.only+",", ","+sc.id+",") {
+			continue
+		}
+		if o.rounds > 0 {
+			sc.rounds = o.rounds
+		}
+		p.scenarios = append(p.scenarios, sc)
+	}
+	results, err := l.run(ctx, p)
+	if err != nil {
+		return err
+	}
+	if err := writeTables(out, results); err != nil || o.write == "" {
+		return err
+	}
+	return l.writeReport(ctx, o.write, args, results)
+}

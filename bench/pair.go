@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// runPair measures pairs of one goroutine that nobody disturbs: how long they take, what they allocate, what they send.
+func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
+	servers := newServers(c.Addrs)
+	defer servers.close()
+	h := lib.Handle("bench:one")
+	pair := func() error {
+		if err := h.Lock(ctx); err != nil {
+			return err
+		}
+		return h.Unlock(ctx)
+	}
+	for end := time.Now().Add(c.Warmup); time.Now().Before(end); {
+		if err := pair(); err != nil {
+			return nil, err
+		}
+	}
+	if err := servers.reset(ctx); err != nil {
+		return nil, err
+	}
+	times := make([]float64, 0, 1<<20) // so that it does not grow between the readings
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	last := time.Now()
+	for end := last.Add(c.Measure); last.Before(end); {
+		if err := pair(); err != nil {
+			return nil, err
+		}
+		now := time.Now()
+		times = append(times, float64(now.Sub(last))/float64(time.Microsecond))
+		last = now
+	}
+	runtime.ReadMemStats(&after)
+	sent, err := servers.sent(ctx, c.Library)
+	if err != nil {
+		return nil, err
+	}
+	n := float64(len(times))
+	w := Waits{}
+	for _, t := range times {
+		w.add(time.Duration(t * float64(time.Microsecond)))
+	}
+	return Metrics{
+		mLatency: median(times), mLatency99: w.quantile(0.99, time.Microsecond),
+		mAllocs: float64(after.Mallocs-before.Mallocs) / n, mCommands: sent / n,
+	}, nil
+}

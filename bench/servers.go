@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// servers are the masters that a cell runs on, as the measuring side talks to them.
+type servers struct{ nodes []*redis.Client }
+
+func newServers(addrs []string) *servers {
+	s := &servers{}
+	for _, addr := range addrs {
+		s.nodes = append(s.nodes, redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1}))
+	}
+	return s
+}
+
+func (s *servers) close() {
+	for _, node := range s.nodes {
+		_ = node.Close()
+	}
+}
+
+// flush empties all nodes.
+func (s *servers) flush(ctx context.Context) error {
+	for _, node := range s.nodes {
+		if err := node.FlushAll(ctx).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reset makes sent begin anew.
+func (s *servers) reset(ctx context.Context) error {
+	errs := make([]error, len(s.nodes))
+	for i, node := range s.nodes {
+		errs[i] = node.ConfigResetStat(ctx).Err()
+	}
+	return errors.Join(errs...)
+}
+
+// sentCommands are what clients send. Commands that scripts call are in the statistics, too: the rest.
+var sentCommands = []string{
+	"evalsha", "eval", "fcall", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "ping", "multi", "exec", "watch",
+}
+
+var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+)`)
+
+// sent returns how many commands a library has sent since reset. The measuring side sends none that it counts.
+func (s *servers) sent(ctx context.Context, library string) (float64, error) {
+	e, _ := entrantNamed(library)
+	sum := 0.0
+	for _, node := range s.nodes {
+		info, err := node.Info(ctx, "commandstats").Result()
+		if err != nil {
+			return 0, err
+		}
+		for _, m := range commandStat.FindAllStringSubmatch(info, -1) {
+			if slices.Contains(sentCommands, m[1]) || slices.Contains(e.direct, m[1]) {
+				calls, err := strconv.ParseFloat(m[2], 64)
+				if err != nil {
+					return 0, err
+				}
+				sum += calls
+			}
+		}
+	}
+	return sum, nil
+}
+
+// sockets returns how many clients are connected besides the measuring side, and how many of them subscribe.
+func (s *servers) sockets(ctx context.Context) (all, pubsub int, err error) {
+	for _, node := range s.nodes {
+		normal, err := node.Do(ctx, "client", "list", "type", "normal").Text()
+		subscribers, err2 := node.Do(ctx, "client", "list", "type", "pubsub").Text()
+		if err := errors.Join(err, err2); err != nil {
+			return 0, 0, err
+		}
+		n := strings.Count(subscribers, "\n")
+		pubsub += n
+		all += n + strings.Count(normal, "\n") - 1
+	}
+	return all, pubsub, nil
+}
+
+// lowestTTL returns, of some keys, how many are gone, how many have less than a limit to live, and the least of all.
+const lowestTTL = `local gone, late, lowest = 0, 0, 1e9
+for _, key in ipairs(KEYS) do
+	local ttl = redis.call('pttl', key)
+	if ttl < 0 then gone = gone + 1 else
+		if ttl < tonumber(ARGV[1]) then late = late + 1 end
+		if ttl < lowest then lowest = ttl end
+	end
+end
+return {gone, late, lowest}`
+
+// ttls asks lowestTTL of the one server. It is sent as EVAL_RO, which no library sends.
+func (s *servers) ttls(ctx context.Context, keys []string, limit int64) (gone, late, lowest int64, err error) {
+	n, err := s.nodes[0].EvalRO(ctx, lowestTTL, keys, limit).Int64Slice()
+	if err == nil && len(n) != 3 {
+		err = fmt.Errorf("%d replies for 3", len(n))
+	}
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	return n[0], n[1], n[2], nil
+}

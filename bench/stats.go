@@ -1,0 +1,134 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// median returns the middle of the values, NaN if there are none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	if n%2 == 1 {
+		return sorted[n/2]
+	}
+	return (sorted[n/2-1] + sorted[n/2]) / 2
+}
+
+// A Waits counts durations in buckets that are 2 % wide each, so that those of goroutines and processes add up.
+type Waits map[int]int
+
+const bucketGrowth = 1.02
+
+// add counts a duration.
+func (w Waits) add(d time.Duration) {
+	w[int(math.Log(float64(max(d, 1)))/math.Log(bucketGrowth))]++
+}
+
+// merge adds what another has counted.
+func (w Waits) merge(other Waits) {
+	for bucket, n := range other {
+		w[bucket] += n
+	}
+}
+
+// quantile returns the duration that a share of the counted ones does not exceed, NaN if none was counted.
+func (w Waits) quantile(share float64, unit time.Duration) float64 {
+	total := 0
+	buckets := make([]int, 0, len(w))
+	for bucket, n := range w {
+		buckets = append(buckets, bucket)
+		total += n
+	}
+	if total == 0 {
+		return math.NaN()
+	}
+	slices.Sort(buckets)
+	need := int(math.Ceil(share * float64(total)))
+	seen := 0
+	for _, bucket := range buckets {
+		if seen += w[bucket]; seen >= need {
+			return math.Pow(bucketGrowth, float64(bucket)+0.5) / float64(unit)
+		}
+	}
+	return math.NaN() // not reached: the counts add up to the total
+}
+
+// spread returns the largest count divided by the smallest, and infinity if that is 0.
+func spread(counts []int64) float64 {
+	if len(counts) == 0 {
+		return math.NaN()
+	}
+	return float64(slices.Max(counts)) / float64(slices.Min(counts))
+}
+
+// samples are the metrics of the rounds of one size: by library, then by round. A round in which a library failed is nil.
+type samples map[string][]Metrics
+
+// values returns a library's figures of all rounds.
+func (s samples) values(library, metric string) []float64 {
+	var values []float64
+	for _, m := range s[library] {
+		if v, ok := m[metric]; ok && !math.IsNaN(v) {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// ratio returns the median, over the rounds in which both have a figure, of a library's figure divided by the base's.
+// Both were measured within a minute: what the machine did meanwhile, it did to both.
+func (s samples) ratio(library, base, metric string) float64 {
+	return s.ratioTo(library, metric, func(round int) float64 { return s.at(base, round, metric) })
+}
+
+// ratioToBest is ratio with the best of several in each round as the base.
+func (s samples) ratioToBest(library string, others []string, metric string, lowIsGood bool) float64 {
+	return s.ratioTo(library, metric, func(round int) float64 {
+		best := math.NaN()
+		for _, other := range others {
+			v := s.at(other, round, metric)
+			if math.IsNaN(v) || !math.IsNaN(best) && (v < best) != lowIsGood {
+				continue
+			}
+			best = v
+		}
+		return best
+	})
+}
+
+func (s samples) ratioTo(library, metric string, base func(round int) float64) float64 {
+	var ratios []float64
+	for round := range s[library] {
+		if r := s.at(library, round, metric) / base(round); !math.IsNaN(r) && !math.IsInf(r, 0) {
+			ratios = append(ratios, r)
+		}
+	}
+	return median(ratios)
+}
+
+// at returns a library's figure of a round, NaN if there is none.
+func (s samples) at(library string, round int, metric string) float64 {
+	if rounds := s[library]; round < len(rounds) {
+		if v, ok := rounds[round][metric]; ok {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// compareToFIFO adds mFIFO: in a queue of so many, the last waits until all others have had their turn.
+func (s samples) compareToFIFO(waiters int) {
+	for library, rounds := range s {
+		for round, m := range rounds {
+			ideal := float64(waiters-1) / s.at(floor, round, mHandOffs) * 1000
+			if wait, ok := m[mWait99]; ok && library != floor && !math.IsNaN(ideal) {
+				m[mFIFO] = wait / ideal
+			}
+		}
+	}
+}
