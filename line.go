@@ -212,7 +212,7 @@ func (l *line) doubt() {
 	if len(moved) == 0 {
 		return
 	}
-	role, err := l.node.WithTimeout(routeWithin).Do(ps.ctx, "role").Slice()
+	role, err := l.node.Do(ps.ctx, "role").Slice()
 	isReplica := err == nil && len(role) > 0 && role[0] != "master"
 	if isReplica {
 		ps.client.reload()

@@ -69,12 +69,11 @@ func (c *Client) sharded(key string) int32 {
 // askSharded asks one node, and has all channels rerouted if the answer is new.
 func (c *Client) askSharded(key string) {
 	c.sharding.stale.Store(false)
-	timeout := min(routeWithin, c.commandTimeout)
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), routeWithin)
 	defer cancel()
 	node, err := c.cluster.MasterForKey(ctx, key)
 	if err == nil {
-		err = node.WithTimeout(timeout).PubSubShardNumSub(ctx, "0").Err() // go-redis reads for longer than ctx says
+		err = node.PubSubShardNumSub(ctx, "0").Err()
 	}
 	is := isSharded
 	switch {
