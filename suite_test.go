@@ -289,6 +289,24 @@ func tryLock(f *fixture, lock locker, ctx context.Context) bool { //nolint:reviv
 	return ok
 }
 
+// requireFree requires that a handle gets the lock, and has it unlocked. A red lock is unlocked when a majority is: what each
+// unlock left to itself, a member of its own perhaps, may keep the lock for a moment longer.
+func requireFree(f *fixture, lock locker) {
+	f.Helper()
+	if red(lock) {
+		require.NoError(f, lock.Lock(f.Context(), rlock.Wait(aLongTime)))
+	} else {
+		require.True(f, tryLock(f, lock, f.Context()))
+	}
+	require.NoError(f, lock.Unlock(f.Context()))
+}
+
+// red tells whether a lock is held by a majority.
+func red(lock locker) bool {
+	g, ok := lock.(grouped)
+	return ok && g.most < len(g.members)
+}
+
 func isLocked(f *fixture, lock locker) bool {
 	f.Helper()
 	locked, err := lock.IsLocked(f.Context())
