@@ -36,13 +36,14 @@ func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
 	for _, source := range rlock.Sources() {
 		require.NoError(t, f.direct.ScriptLoad(t.Context(), source).Err())
 	}
-	if opt == nil {
-		opt = &redis.Options{}
+	own := redis.Options{} // tests that run side by side may share opt
+	if opt != nil {
+		own = *opt
 	}
-	opt.Addr = f.proxy.Addr
+	own.Addr = f.proxy.Addr
 	logger, log := recording()
 	f.log = log
-	f.client = newClient(t, redistest.Open(t, opt), append([]rlock.Option{logger}, opts...)...)
+	f.client = newClient(t, redistest.Open(t, &own), append([]rlock.Option{logger}, opts...)...)
 	name := newName()
 	f.lock = f.client.NewLock(name)
 	f.other = newClient(t, f.direct).NewLock(name)
