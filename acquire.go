@@ -111,7 +111,7 @@ func (r *request) run() (*entry, error) {
 		if !again {
 			return e, err
 		}
-		if !r.sleep(r.backoff(), nil, nil) {
+		if _, more := r.sleep(r.backoff(), nil, nil, nil); !more {
 			return nil, r.ended()
 		}
 	}

@@ -51,6 +51,8 @@ type Client struct {
 	forces      []nameKey     // the names of the latest unlocks by force
 	forceCount  int           // and how many there were in all
 	gates       map[nameKey]*gate
+	tenants     map[nameKey]*possession // who holds a name exclusively
+	offers      offers
 	possessions map[possessionKey]*possession
 }
 
@@ -99,6 +101,7 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 		done:        make(chan struct{}),
 		quiet:       make(chan struct{}),
 		gates:       make(map[nameKey]*gate),
+		tenants:     make(map[nameKey]*possession),
 		possessions: make(map[possessionKey]*possession),
 	}
 	if err := c.fit(); err != nil {

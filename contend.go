@@ -13,6 +13,8 @@ func (r *request) contend(p *possession) (*entry, error) {
 	var e *entry
 	var err error
 	switch {
+	case r.single() && r.refusedHere(p):
+		err = errEnded
 	case r.single():
 		if e, _, err = r.attempt(p); e == nil && err == nil {
 			err = errEnded
@@ -20,9 +22,14 @@ func (r *request) contend(p *possession) (*entry, error) {
 	case r.lock.kind.queues || r.holdsOther(p):
 		p, e, err = r.await(p, nil)
 	default:
-		w := c.enter(r.lock.nameKey)
+		w := &waiter{id: r.lock.nameKey, request: r, possession: p}
+		c.enter(w)
 		p, e, err = r.await(p, w)
-		if last := c.leave(w); !r.last.known() {
+		given, last := c.leave(w)
+		if given != nil {
+			e, err = given, nil
+		}
+		if !r.last.known() {
 			r.last = last
 		}
 	}
@@ -49,40 +56,28 @@ func (r *request) holdsOther(p *possession) bool {
 // reason, is only a hint to try again; whether the lock is free is for the script to say. It returns the possession too,
 // because one that was granted too late to rely on is replaced.
 func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
-	c, l := r.client, r.lock
-	var wake *listener
-	defer func() { wake.close() }()
+	c := r.client
+	var own *listener // of one who is not in the gate
+	defer func() { own.close() }()
 	waited := w != nil && w.head != nil
 	if waited {
 		defer r.warnLater(p)()
-		r.tried = true // others do
-		r.queue(p, true)
-		select {
-		case <-w.head:
-			r.queue(p, false)
-		case <-p.beside:
-			r.queue(p, false)
-		case <-r.waiting.Done():
-			return p, nil, errEnded
-		case <-c.done:
+		if !r.queueUp(p, w) {
 			return p, nil, errEnded
 		}
-		// Others waited here, so there is probably a subscription, and an attempt that is refused need not be made
-		// again after subscribing.
-		if wake = r.listen(p); wake != nil {
-			select {
-			case <-wake.wake:
-			default:
-			}
+		if w.request == nil { // the others need not come first
+			w = nil
 		}
 	}
-	for {
-		e, pause, err := r.attempt(p)
+	var wake <-chan struct{}
+	var why cause
+	for more := true; more; {
+		e, pause, err := r.step(p, w, why)
 		if errors.Is(err, errLate) {
-			p, err = r.replace(p), nil
-			if l.kind.queues { // the next one listens on a channel of its own
-				wake.close()
-				wake = nil
+			p, err = r.replace(p, w), nil
+			if r.lock.kind.queues { // the next one listens on a channel of its own
+				own.close()
+				own, wake = nil, nil
 			}
 		}
 		if e != nil || err != nil {
@@ -96,23 +91,67 @@ func (r *request) await(p *possession, w *waiter) (*possession, *entry, error) {
 			waited = true
 			defer r.warnLater(p)()
 		}
-		if wake == nil {
-			// The confirmation wakes us, so the lock is tried once more when no release can be missed any longer.
-			wake = r.listen(p)
+		// The confirmation of a subscription wakes us, so the lock is tried once more when no release can be missed any
+		// longer.
+		switch channel := p.channel(); {
+		case wake != nil || channel == "":
+		case w != nil:
+			wake = c.listenFor(w, channel)
+		default:
+			own = c.pubsub.listen(channel)
+			wake = own.wake
 		}
-		if !r.sleep(pause, wake.woken(), p.beside) {
-			return p, nil, errEnded
-		}
+		why, more = r.sleep(pause, wake, w, p.beside)
 	}
+	return p, nil, errEnded
 }
 
-// listen returns the listener by which a possession that waits is woken, or nil if it must poll.
-func (r *request) listen(p *possession) *listener {
-	channel := p.channel()
-	if channel == "" {
-		return nil
+// queueUp waits until those who were in the gate before have left, or need not come first. It returns false when there is
+// nothing left to wait for.
+func (r *request) queueUp(p *possession, w *waiter) bool {
+	c := r.client
+	r.tried = true // others do
+	r.queue(p, true)
+	select {
+	case <-w.head:
+	case <-p.beside:
+		c.mu.Lock()
+		w.request = nil
+		c.mu.Unlock()
+	case <-r.waiting.Done():
+		return false
+	case <-c.done:
+		return false
 	}
-	return r.client.pubsub.listen(channel)
+	r.queue(p, false)
+	return true
+}
+
+// step takes the lock that was handed to the waiter, or lets it rest, or asks Redis. It returns what attempt does.
+func (r *request) step(p *possession, w *waiter, why cause) (*entry, time.Duration, error) {
+	if w == nil {
+		return r.attempt(p)
+	}
+	c := r.client
+	c.mu.Lock()
+	if w.stage == handed {
+		e, failed := w.entry, w.failed
+		w.stage, w.entry, w.failed = idle, nil, nil
+		c.mu.Unlock()
+		switch {
+		case e != nil:
+			return e, 0, nil
+		case errors.Is(failed, errLate), errors.Is(failed, errEnded):
+			return nil, r.backoff(), failed
+		}
+		return nil, r.backoff(), r.failed(p, failed)
+	}
+	pause := c.consult(w, why)
+	c.mu.Unlock()
+	if pause > 0 {
+		return nil, pause, nil
+	}
+	return r.attempt(p)
 }
 
 // pause returns for how long to sleep at most after a refusal that came with a hint.
@@ -185,7 +224,12 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 		r.note(p, outcome{refused: true})
 		return nil, r.pause(time.Duration(min(-1-reply, maxHint)) * time.Millisecond), nil
 	}
+	c.mu.Lock()
 	e, err := r.grant(p, uint64(reply), sent, forces)
+	if err != nil {
+		r.last = outcome{trouble: errLate}
+	}
+	c.mu.Unlock()
 	if errors.Is(err, errLate) {
 		return nil, r.backoff(), err
 	}
@@ -240,25 +284,26 @@ func (r *request) note(p *possession, last outcome) {
 	p.notify()
 }
 
-// grant makes the possession held, and its first entry.
+// grant makes the possession held, and its first entry. It requires client.mu.
 func (r *request) grant(p *possession, token uint64, sent time.Time, forces int) (*entry, error) {
 	c, lease := r.client, r.leaseTime()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	p.orphan = true // unless it is held below
 	switch {
 	case c.closed:
 		return nil, errEnded
 	case time.Since(sent) >= lease-margin(lease), c.forcedSince(p.id, forces):
-		r.last = outcome{trouble: errLate}
 		return nil, r.lock.wrap(errLate, r.op)
 	}
 	p.orphan = false
 	p.stage, p.token = held, token
+	p.turns, p.offered = 0, sent
 	if c.maxHold > 0 {
 		p.maxHold = sent.Add(c.maxHold)
 	}
 	p.register()
+	if r.lock.kind.side == mainSide {
+		c.tenants[p.id] = p
+	}
 	e := r.enter(p)
 	p.confirm(sent, lease)
 	p.rest()
@@ -272,7 +317,7 @@ func (r *request) grant(p *possession, token uint64, sent time.Time, forces int)
 }
 
 // replace gives up a possession that was granted too late to rely on, and returns a new one.
-func (r *request) replace(p *possession) *possession {
+func (r *request) replace(p *possession, w *waiter) *possession {
 	c := r.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,6 +327,9 @@ func (r *request) replace(p *possession) *possession {
 	if p.owner != &p.self {
 		next.owner = p.owner
 		next.register()
+	}
+	if w != nil {
+		w.possession = next
 	}
 	return next
 }
@@ -299,19 +347,27 @@ func backoff(retries int, most time.Duration) time.Duration {
 }
 
 // sleep pauses until it is woken, or for d and a little more by chance, so that processes whose lease hint is the same
-// do not all come at once. It returns false when there is nothing left to wait for.
-func (r *request) sleep(d time.Duration, wake, beside <-chan struct{}) bool {
+// do not all come at once. It returns by what it was woken, and false when there is nothing left to wait for.
+func (r *request) sleep(d time.Duration, wake <-chan struct{}, w *waiter, beside <-chan struct{}) (why cause, more bool) {
 	d = max(d, time.Millisecond)
 	timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
 	defer timer.Stop()
+	var news chan struct{}
+	if w != nil {
+		news = w.news
+	}
 	select {
+	case <-news:
 	case <-wake:
+		why = byMessage
 	case <-beside:
+		why = byTime
 	case <-timer.C:
+		why = byTime
 	case <-r.waiting.Done():
 	case <-r.client.done:
 	}
-	return r.waiting.Err() == nil && !r.client.isClosed()
+	return why, r.waiting.Err() == nil && !r.client.isClosed()
 }
 
 // warnLater says, when a caller without owner has waited for a lease, what to do if it waits for itself. It returns the

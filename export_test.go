@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"strings"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/redistest"
 )
@@ -15,6 +16,7 @@ var kindsByName = map[string]*kind{
 func (k *kind) scripts() map[string]*script {
 	return map[string]*script{
 		"acquire": k.acquire, "count": k.count, "release": k.release, "renew": k.renew, "force": k.force, "inspect": k.inspect,
+		"handOver": k.handOver,
 	}
 }
 
@@ -25,11 +27,21 @@ func Script(kind, name string) (source string, keys int) {
 	return s.source, s.keys
 }
 
+// WithStandBack sets for how long a lock that was offered to other processes is left to them.
+func WithStandBack(d time.Duration) Option {
+	return func(s *settings) error {
+		s.standBack = d
+		return nil
+	}
+}
+
 // Sources returns what all scripts send.
 func Sources() (all []string) {
 	for _, k := range kindsByName {
 		for _, s := range k.scripts() {
-			all = append(all, s.source)
+			if s != nil {
+				all = append(all, s.source)
+			}
 		}
 	}
 	return all
@@ -39,7 +51,7 @@ func Sources() (all []string) {
 func Runs(name string) func(redistest.Command) bool {
 	return func(c redistest.Command) bool {
 		for _, k := range kindsByName {
-			if s := k.scripts()[name]; c[0] == "evalsha" && c[1] == s.run[1] || c[0] == "eval" && c[1] == s.source {
+			if s := k.scripts()[name]; s != nil && (c[0] == "evalsha" && c[1] == s.run[1] || c[0] == "eval" && c[1] == s.source) {
 				return true
 			}
 		}
@@ -53,7 +65,7 @@ func (c *Client) Remains() int {
 	defer c.mu.Unlock()
 	c.pubsub.mu.Lock()
 	defer c.pubsub.mu.Unlock()
-	return len(c.possessions) + len(c.gates) + len(c.watchdog.heap) + len(c.pubsub.channels)
+	return len(c.possessions) + len(c.gates) + len(c.tenants) + len(c.watchdog.heap) + len(c.pubsub.channels)
 }
 
 // Lines counts the nodes to which there is, or was not long ago, a subscription connection.
@@ -61,6 +73,16 @@ func (c *Client) Lines() int {
 	c.pubsub.mu.Lock()
 	defer c.pubsub.mu.Unlock()
 	return len(c.pubsub.shards)
+}
+
+// Listens tells whether a waiter of a lock that queues in this process hears of its releases.
+func (l *Lock) Listens() bool {
+	c := l.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.gates[l.nameKey]
+	_, confirmed := c.pubsub.heard(l.channel)
+	return confirmed && g != nil && g.listener != nil
 }
 
 // Waiting counts the waiters of a lock in this process: in the gate, or listening on channels of their own.

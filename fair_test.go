@@ -224,9 +224,10 @@ func TestFairWaitersThatDiedAreEvictedWhileTheLockIsHeld(t *testing.T) {
 		ctx := t.Context()
 		lock := newClient(t, rdb).NewFairLock(newName())
 		require.NoError(t, lock.Lock(ctx))
+		rival := newClient(t, rdb).NewFairLock(lock.Name())
 		for _, try := range []func() error{
-			func() error { return second(lock.TryAcquire(ctx)) },
-			func() error { return second(lock.Acquire(ctx, rlock.Wait(100*time.Millisecond))) },
+			func() error { return second(rival.TryAcquire(ctx)) },
+			func() error { return second(rival.Acquire(ctx, rlock.Wait(100*time.Millisecond))) },
 		} {
 			require.NoError(t, rdb.RPush(ctx, lock.Keys()[1], other).Err())
 			require.NoError(t, rdb.ZAdd(ctx, lock.Keys()[2], redis.Z{Score: 1, Member: other}).Err())

@@ -1,15 +1,16 @@
 package rlock
 
 var fencedKind = &kind{
-	family:  plainFamily,
-	acquire: fencedAcquire,
-	count:   lockCount,
-	release: lockRelease,
-	renew:   lockRenew,
-	force:   lockForce,
-	inspect: lockInspect,
-	keys:    []string{"redisson_lock_token"},
-	channel: "redisson_lock__channel",
+	family:   plainFamily,
+	acquire:  fencedAcquire,
+	count:    lockCount,
+	release:  lockRelease,
+	renew:    lockRenew,
+	force:    lockForce,
+	inspect:  lockInspect,
+	handOver: fencedHandOver,
+	keys:     []string{"redisson_lock_token"},
+	channel:  "redisson_lock__channel",
 }
 
 // NewFencedLock returns a handle on the reentrant lock of that name whose every outermost acquisition bears a token that

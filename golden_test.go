@@ -22,7 +22,7 @@ import (
 // what is so everywhere:
 //
 //   - An acquire answers 0 or a token for nil, and -1 less the hint, here "wait", for the hint.
-//   - A release answers 1 or 0 for 1 or nil, and frees whatever the count. The client counts: a re-entry or a partial
+//   - A release answers 1 and how many were told, here one, or 0, for 1 or nil, and frees whatever the count. The client counts: a re-entry or a partial
 //     release is a count, of the entries that are open then. It answers 1, or 0 if the holder is gone.
 //   - The write lock announces 0 after 1. Java's waiters do not hear a 1 when they have subscribed and are not asleep yet.
 //   - Each acquisition has a number of its own, by which any command may be repeated: there are no latches.
@@ -47,15 +47,43 @@ var vectors = []struct{ claim, lines string }{
 		count lock 1 10000 1 = 1 -> {u:1:1} 30000 // 0, a latch: a count is absolute and may be repeated
 		count lock 1 10000 1 = 1
 		count lock 1 10000 2 = 1 -> {u:1:2} 30000
-		release lock 1 = 1 -> free ! redisson_lock__channel:@ 0 // 0, counts 1: the client counts
+		release lock 1 = 2 -> free ! redisson_lock__channel:@ 0 // 0, counts 1: the client counts
 		release lock 1 = 0
 		count lock 1 30000 2 = 0 // nil, is held again: what was lost stays lost
+	`},
+	{"rlock's own: a hand-over gives the lock to the next holder, silently and once", `
+		acquire lock 1 60000 = 0 -> {u:1:1} 60000
+		count lock 1 60000 2 = 1 -> {u:1:2} 60000
+		handOver lock 2 30000 0 u:1 = 0 -> {u:2:1} 30000
+		handOver lock 2 30000 0 u:1 = 0
+		release lock 1 = 0
+		handOver lock 3 30000 0 u:1 = -1
+		release lock 4 120000 = 0 -> {u:2:1} 30000, redisson_unlock_latch:@:u
+		handOver lock 4 30000 0 u:2 = -2
+		release lock 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
+		handOver lock 2 30000 0 u:1 = -1
+		java HSET $ j:1 2; PEXPIRE $ 10000 -> {j:1:2} 10000, redisson_unlock_latch:@:u
+		handOver lock 2 30000 0 u:1 = -1
+	`},
+	{"rlock's own: a hand-over of a fenced lock raises its token, once", `
+		acquire fenced 1 60000 = new token -> {u:1:1} 60000
+		handOver fenced 2 30000 0 u:1 = new token -> {u:2:1} 30000
+		handOver fenced 2 40000 0 u:1 = same token -> {u:2:1} 40000
+		handOver fenced 3 30000 0 u:1 = -1
+		release fenced 4 120000 = 0 -> {u:2:1} 40000, redisson_unlock_latch:@:u
+		handOver fenced 4 30000 0 u:2 = -2
+	`},
+	{"rlock's own: a hand-over from writer to writer", `
+		acquire write 1 60000 = 0 -> {mode:write u:1:write:1} 60000
+		handOver write 2 30000 0 u:1:write = 0 -> {mode:write u:2:write:1} 30000
+		handOver write 3 30000 0 u:1:write = -1
+		release write 2 = 2 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"1 lock: an acquire that comes after its release is refused", `
 		release lock 1 120000 = 0 -> free, redisson_unlock_latch:@:u // nil: an acquire may be under way
 		acquire lock 1 30000 = wait 0 // nil, held by nobody: its number was given up
 		acquire lock 2 30000 = 0 -> {u:2:1} 30000, redisson_unlock_latch:@:u
-		release lock 2 = 1 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
+		release lock 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
 	`},
 	{"1 lock: Java's is respected, but for force", `
 		force lock = 0
@@ -76,9 +104,9 @@ var vectors = []struct{ claim, lines string }{
 		acquire fenced 2 30000 = wait 30000
 		java PERSIST $ -> {u:1:2} 0
 		acquire fenced 2 30000 = wait 30000 -> {u:1:2} 30000 // [-1, -1], as if acquired: it gets a lease, as above
-		release fenced 1 = 1 -> free ! redisson_lock__channel:@ 0
+		release fenced 1 = 2 -> free ! redisson_lock__channel:@ 0
 		acquire fenced 2 30000 = new token -> {u:2:1} 30000
-		release fenced 2 = 1 -> free ! redisson_lock__channel:@ 0
+		release fenced 2 = 2 -> free ! redisson_lock__channel:@ 0
 		java SET redisson_lock_token:@ 8000000000000000
 		acquire fenced 3 30000 = new token -> {u:3:1} 30000
 		acquire fenced 3 30000 = same token
@@ -92,7 +120,7 @@ var vectors = []struct{ claim, lines string }{
 		acquire read 3 30000 0 u:2:write = wait 30000
 		acquire read 3 30000 0 u:1:write = 0 -> {mode:write u:1:write:2 u:3:1} 30000, u:3#1 30000
 		count write 1 30000 1 = 1 -> {mode:write u:1:write:1 u:3:1} 30000, u:3#1 30000
-		release write 1 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers may read
+		release write 1 = 2 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers may read
 		acquire write 1 30000 = wait 30000
 		acquire read 2 50000 = 0 -> {mode:read u:2:1 u:3:1} 50000, u:2#1 50000, u:3#1 30000
 		release read 2 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 0 // 0, silent: writers sleep for the longer lease
@@ -100,7 +128,7 @@ var vectors = []struct{ claim, lines string }{
 	`},
 	{"5 rw: who holds nothing frees nothing", `
 		acquire write 1 30000 = 0 -> {mode:write u:1:write:1} 30000
-		release write 1 = 1 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		release write 1 = 2 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 		release read 1 = 0 // nil, latch 1, message 0, then 1: nothing became free by it
 		release write 1 = 0 // nil, latch 1, message 1, then 1: nothing became free by it
 		acquire read 1 30000 = 0 -> {mode:read u:1:1} 30000, u:1#1 30000
@@ -132,11 +160,11 @@ var vectors = []struct{ claim, lines string }{
 	{"8 rw: after a downgrade the lease is the reader's", `
 		acquire write 1 10000 = 0 -> {mode:write u:1:write:1} 10000
 		acquire read 2 30000 0 u:1:write = 0 -> {mode:write u:1:write:1 u:2:1} 30000, u:2#1 30000
-		release write 1 = 1 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers may read
+		release write 1 = 2 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers may read
 		release read 2 = 1 -> free ! redisson_rwlock:@ 0
 		acquire write 1 60000 = 0 -> {mode:write u:1:write:1} 60000
 		acquire read 2 30000 0 u:1:write = 0 -> {mode:write u:1:write:1 u:2:1} 60000, u:2#1 30000
-		release write 1 = 1 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // PTTL 60000: it is not its own
+		release write 1 = 2 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // PTTL 60000: it is not its own
 	`},
 	{"8 rw: an entry never shortens a read hold, and Java sees its lease", `
 		acquire read 1 30000 = 0 -> {mode:read u:1:1} 30000, u:1#1 30000
@@ -345,7 +373,7 @@ func (g *golden) do(call string) string {
 	}
 	// What a line leaves out: after the number and the ms, ARGV[6] and [7].
 	usual := map[string][]string{
-		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"},
+		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"}, "handOver": {"", "", ""},
 	}[script]
 	args = append(args, usual[min(len(args), len(usual)):]...)
 	field := "u:" + args[0]
@@ -359,7 +387,7 @@ func (g *golden) do(call string) string {
 	}
 	source, n := rlock.Script(kind, script)
 	switch {
-	case script == "acquire", script == "release" && args[1] != "0":
+	case script == "acquire", script == "handOver", script == "release" && args[1] != "0":
 		keys = append(keys[:n], keys[len(keys)-1])
 	default:
 		keys = keys[:n]
@@ -371,9 +399,9 @@ func (g *golden) do(call string) string {
 	reply, err := g.rdb.Eval(context.Background(), source, keys, argv...).Int64()
 	require.NoError(g, err, call)
 	switch {
-	case reply < 0:
+	case reply < 0 && script == "acquire":
 		return fmt.Sprintf("wait %d", tens(-1-reply))
-	case kind == "fenced" && script == "acquire":
+	case reply >= 0 && kind == "fenced" && script != "release" && script != "count":
 		return g.issued(reply)
 	}
 	return strconv.FormatInt(reply, 10)

@@ -42,14 +42,6 @@ func (l *listener) notify() {
 	}
 }
 
-// woken returns the channel on which the listener is woken. Nothing ever wakes nil.
-func (l *listener) woken() <-chan struct{} {
-	if l == nil {
-		return nil
-	}
-	return l.wake
-}
-
 // close does nothing for nil.
 func (l *listener) close() {
 	if l == nil {

@@ -34,6 +34,7 @@ type kind struct {
 	side   side
 
 	acquire, count, release, renew, force, inspect *script
+	handOver                                       *script // nil: it is not handed over within a process
 
 	// keys are the prefixes of the keys that the kind has besides the lock.
 	keys []string
@@ -50,6 +51,8 @@ type kind struct {
 	// queues tells that waiters stand in a queue in Redis, each of which is woken alone, on a channel of its own. Where
 	// they do not, those of one process queue in the gate.
 	queues bool
+	// messages counts those that announce one release; 0: one.
+	messages uint64
 	// noUpgrade tells that an owner who holds the other side of the name would wait for itself.
 	noUpgrade bool
 }
@@ -73,14 +76,15 @@ const (
 )
 
 var lockKind = &kind{
-	family:  plainFamily,
-	acquire: lockAcquire,
-	count:   lockCount,
-	release: lockRelease,
-	renew:   lockRenew,
-	force:   lockForce,
-	inspect: lockInspect,
-	channel: "redisson_lock__channel",
+	family:   plainFamily,
+	acquire:  lockAcquire,
+	count:    lockCount,
+	release:  lockRelease,
+	renew:    lockRenew,
+	force:    lockForce,
+	inspect:  lockInspect,
+	handOver: lockHandOver,
+	channel:  "redisson_lock__channel",
 }
 
 // Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or

@@ -22,7 +22,8 @@ import (
 //	[4] the channel on which a release is announced
 //	[5] the command that announces it there
 //	[6] of a count, what it is; else how long a waiter in a queue may go without asking, in ms, negative: it does not queue
-//	[7] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not
+//	[7] of an acquire, the field by which the same owner holds the other side of a read-write lock; empty: it does not. Of a
+//	    hand-over, the field that gives the lock up
 //
 // Renewals differ: they speak of many locks. An acquire answers the token, 0 where there are none, or when it is refused
 // -1 less the ms until asking again may help.
@@ -30,14 +31,16 @@ import (
 // Every script may run more than once, late, and after any other: it changes nothing that is not its holder's, and
 // creates a holder only for a number that nobody gave up.
 var (
-	lockAcquire = newScript(1, lua.LockAcquire)
-	lockCount   = newScript(1, lua.LockCount)
-	lockRelease = newScript(1, lua.LockRelease)
-	lockRenew   = newScript(1, lua.LockRenew)
-	lockForce   = newScript(1, lua.LockForce)
-	lockInspect = newScript(1, lua.LockInspect)
+	lockAcquire  = newScript(1, lua.LockAcquire)
+	lockCount    = newScript(1, lua.LockCount)
+	lockRelease  = newScript(1, lua.LockRelease)
+	lockRenew    = newScript(1, lua.LockRenew)
+	lockForce    = newScript(1, lua.LockForce)
+	lockInspect  = newScript(1, lua.LockInspect)
+	lockHandOver = newScript(1, lua.HandOverPrelude, lua.LockHandOver)
 
-	fencedAcquire = newScript(2, lua.FencedAcquire)
+	fencedAcquire  = newScript(2, lua.FencedPrelude, lua.FencedAcquire)
+	fencedHandOver = newScript(2, lua.FencedPrelude, lua.HandOverPrelude, lua.FencedHandOver)
 
 	fairAcquire = newScript(3, lua.FairPrelude, lua.FairAcquire)
 	fairRelease = newScript(3, lua.FairPrelude, lua.FairRelease)

@@ -32,7 +32,10 @@ type settings struct {
 	maxHold         time.Duration
 	fairWait        time.Duration
 	batchSize       int
-	acks            int // 0: none
+	handOvers       int
+	handOverTime    time.Duration
+	standBack       time.Duration // for how long a lock that was offered to other processes is left to them
+	acks            int           // 0: none
 	ackTimeout      time.Duration
 	shardedMode     ShardedPubSub
 	mapName         func(string) string
@@ -46,6 +49,9 @@ func newSettings(opts []Option) (*settings, error) {
 		pollInterval:    5 * time.Second,
 		fairWait:        5 * time.Minute,
 		batchSize:       100,
+		handOvers:       32,
+		handOverTime:    5 * time.Millisecond,
+		standBack:       2 * time.Millisecond,
 		mapName:         func(name string) string { return name },
 	}
 	for i, opt := range opts {

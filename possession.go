@@ -47,6 +47,9 @@ type possession struct {
 	// a place in a queue.
 	orphan bool
 	token  uint64 // of a fenced lock
+	// turns counts the hand-overs since the lock was last offered to all, which was at the moment offered.
+	turns   int
+	offered time.Time
 	// confirmed is from when Redis last said that it has the holder: before that was asked.
 	confirmed time.Time
 	// gone tells that the possession was lost before its deadline, and final that this client ended it on purpose.
@@ -355,8 +358,12 @@ func (p *possession) register() {
 
 // unregister requires client.mu.
 func (p *possession) unregister() {
-	key := p.key()
-	if p.client.possessions[key] == p {
-		delete(p.client.possessions, key)
+	c, key := p.client, p.key()
+	if c.possessions[key] == p {
+		delete(c.possessions, key)
+	}
+	if c.tenants[p.id] == p {
+		delete(c.tenants, p.id)
+		c.alert(p.id)
 	}
 }

@@ -37,6 +37,7 @@ type subscription struct {
 	confirmed bool      // whether the present connection has confirmed it
 	moved     bool      // whether it was on the line of a shard before
 	idleSince time.Time // when the last listener left
+	messages  uint64
 }
 
 const (
@@ -55,6 +56,16 @@ func newPubSub(c *Client) *pubsub {
 	ps.trunk = newLine(ps, nil)
 	ps.ctx, ps.cancel = context.WithCancel(context.Background())
 	return ps
+}
+
+// heard counts the messages of a channel, and tells whether this client receives them now.
+func (ps *pubsub) heard(channel string) (messages uint64, now bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if s := ps.channels[channel]; s != nil {
+		return s.messages, s.confirmed
+	}
+	return 0, false
 }
 
 func (s *subscription) notifyAll() {

@@ -51,7 +51,8 @@ func (r *groupRequest) queue() (report func(error), leave func(), err error) {
 	if r.single() || r.holdsAny() {
 		return func(error) {}, func() {}, nil
 	}
-	w := c.enter(nameKey{c, l.nameKey.name, redFamily})
+	w := &waiter{id: nameKey{c, l.nameKey.name, redFamily}}
+	c.enter(w)
 	report = func(err error) {
 		if errors.Is(err, errRefused) {
 			c.report(w, outcome{refused: true})
@@ -59,7 +60,7 @@ func (r *groupRequest) queue() (report func(error), leave func(), err error) {
 			c.report(w, outcome{trouble: err})
 		}
 	}
-	leave = func() { c.leave(w) }
+	leave = func() { _, _ = c.leave(w) }
 	if w.head == nil {
 		return report, leave, nil
 	}
@@ -77,7 +78,7 @@ func (r *groupRequest) queue() (report func(error), leave func(), err error) {
 	case <-over:
 	case <-r.ctx.Done():
 	}
-	last := c.leave(w)
+	_, last := c.leave(w)
 	if last.refused {
 		last.trouble = errRefused
 	}

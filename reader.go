@@ -57,6 +57,7 @@ func (l *line) heard(conn *connection, message any) {
 	switch m := message.(type) {
 	case *redis.Message:
 		if s := ps.channels[m.Channel]; s != nil {
+			s.messages++
 			s.notifyAll()
 		}
 	case *redis.Subscription:

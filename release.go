@@ -45,11 +45,18 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 		for _, leaked := range p.leaked {
 			ends.add(leaked, ErrNotHeld)
 		}
+		w := p.heir(time.Now())
 		p.stage = releasing
 		c.watchdog.drop(p)
 		c.mu.Unlock()
 		ends.tell()
-		err = p.releaseAll(ctx)
+		settled, doubt := false, false
+		if w != nil {
+			settled, doubt, err = p.handOver(ctx, w)
+		}
+		if !settled {
+			err = p.releaseAll(ctx, doubt)
+		}
 	}
 	if err == nil || errors.Is(err, ErrLost) && err == e.why { //nolint:errorlint // the very error, already complete
 		return err
@@ -97,29 +104,28 @@ func (p *possession) releasePart(ctx context.Context) error {
 }
 
 // releaseAll frees the lock, and tries until the command timeout. After that the possession is over all the same, and
-// the watchdog goes on trying.
-func (p *possession) releaseAll(ctx context.Context) error {
+// the watchdog goes on trying. doubt tells that Redis may not have the holder any more because of what was sent before.
+func (p *possession) releaseAll(ctx context.Context, doubt bool) error {
 	c := p.client
 	start := time.Now()
 	c.mu.Lock()
 	inside := !p.past(start)
 	c.mu.Unlock()
-	doubt := false // an earlier release may have been carried out
 	for retries := 1; ; retries++ {
-		freed, err := p.release(ctx)
+		out, err := p.release(ctx)
 		pause := backoff(retries, time.Second)
 		switch {
 		case err == nil:
-			p.done(false)
-			if freed || doubt && inside {
+			p.done(false, out)
+			if out.freed || doubt && inside {
 				return nil
 			}
 			return fmt.Errorf("%w: %s", ErrLost, lostInRedis)
 		case wrongType(err):
-			p.done(false)
+			p.done(false, released{})
 			return fmt.Errorf("%w: %w", ErrLost, err)
 		case !c.transient(err), time.Since(start)+pause >= c.commandTimeout:
-			p.done(true)
+			p.done(true, released{})
 			return err
 		}
 		doubt = doubt || unanswered(err) || halfDone(err)
@@ -136,8 +142,15 @@ func (l *Lock) queueWait() int64 {
 	return millis(l.client.fairWait)
 }
 
-// release sends the release once, and tells whether it freed the lock.
-func (p *possession) release(ctx context.Context) (bool, error) {
+// released is what came of a release.
+type released struct {
+	freed  bool
+	others bool   // were told, as far as is known
+	echoes uint64 // how many messages of its channel this client has when all of them are back
+}
+
+// release sends the release once.
+func (p *possession) release(ctx context.Context) (released, error) {
 	c, l := p.client, p.lock
 	c.mu.Lock()
 	memory := p.memory()
@@ -147,6 +160,7 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	if memory > 0 {
 		keys = script.withAbandoned(p.keys)
 	}
+	heard, ours := c.pubsub.heard(l.channel)
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
@@ -154,18 +168,32 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	}, func() {})
 	switch {
 	case err != nil:
-		return false, err
+		return released{}, err
 	case failed != nil:
-		return false, failed
+		return released{}, failed
 	}
-	return reply == 1, nil
+	told := reply - 1
+	if ours {
+		told--
+		heard += max(l.kind.messages, 1)
+	}
+	// A cluster does not say how many heard it at other nodes.
+	return released{reply > 0, told > 0 || reply > 0 && c.cluster != nil && l.channel != "", heard}, nil
 }
 
 // done ends the possession after its release, which is retried without the caller if it must be.
-func (p *possession) done(retry bool) {
+func (p *possession) done(retry bool, out released) {
 	c := p.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if out.others && c.tenants[p.id] == p {
+		c.offers.add(offer{p.id, time.Now().Add(c.standBack), out.echoes})
+	}
+	p.end(retry)
+}
+
+// end requires client.mu.
+func (p *possession) end(retry bool) {
 	p.unregister()
 	p.orphan = false
 	if retry {

@@ -22,9 +22,11 @@ var writeKind = &kind{
 	renew:       lockRenew,
 	force:       writeForce,
 	inspect:     writeInspect,
+	handOver:    lockHandOver,
 	fieldSuffix: ":write",
 	channel:     "redisson_rwlock",
 	noUpgrade:   true,
+	messages:    2,
 }
 
 // RWLock is a pair of handles on one read-write lock: many owners may read, or one may write. It is made by

@@ -174,7 +174,7 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					require.NoError(w, err)
 					w.acquire(30000, 1)
 					w.run("count", me, 30000, 1, w.channel, "PUBLISH", 5)
-					require.EqualValues(w, 1, w.release(1, 0))
+					require.EqualValues(w, 2, w.release(1, 0), "freed, and one was told")
 					require.EqualValues(w, 0, w.release(1, 0))
 					require.Empty(w, w.lock())
 					require.Equal(w, "0", within(w, "the release is announced", sub.Channel()).Payload)

@@ -13,7 +13,6 @@ if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1
 end
 
-local time = redis.call('TIME')
 local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 if not held and redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
@@ -25,14 +24,7 @@ if token then
   return tonumber(token)
 end
 
--- A failover may lose the latest tokens. They are drawn from the clock, in microseconds, so that those given out after
--- it are greater all the same.
-token = redis.call('INCR', KEYS[2])
-local now = time[1] * 1000000 + time[2]
-if token < now then
-  token = now
-  redis.call('SET', KEYS[2], string.format('%.0f', token))
-end
+token = raise(KEYS[2])
 if held then
   extend(KEYS[1], ARGV[2])
   return token

@@ -7,11 +7,11 @@
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    empty: none
 -- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
--- returns 1 when freed, 0 when not held
+-- returns when freed 1 and the number of those who were told, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 and ARGV[4] ~= '' then
-  announce(ARGV[5], ARGV[4], '0')
+  freed = 1 + announce(ARGV[5], ARGV[4], '0')
 end
 return freed

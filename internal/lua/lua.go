@@ -1,8 +1,8 @@
 // Package lua holds the scripts that rlock runs on Redis, one file each.
 //
 // Every file opens with the sentence that says what it does, then its KEYS, ARGV and replies; a test holds that header
-// and the use of the arguments together. The prelude is put in front of each script that is sent; scripts of fair and of
-// read-write locks have another one after it, with what only they share.
+// and the use of the arguments together. The prelude is put in front of each script that is sent; some scripts have another
+// one after it, with what only they share.
 package lua
 
 import _ "embed" // for the scripts below
@@ -15,6 +15,10 @@ var (
 	FairPrelude string
 	//go:embed rw_prelude.lua
 	RWPrelude string
+	//go:embed fenced_prelude.lua
+	FencedPrelude string
+	//go:embed handover_prelude.lua
+	HandOverPrelude string
 
 	//go:embed lock_acquire.lua
 	LockAcquire string
@@ -28,9 +32,13 @@ var (
 	LockForce string
 	//go:embed lock_inspect.lua
 	LockInspect string
+	//go:embed lock_handover.lua
+	LockHandOver string
 
 	//go:embed fenced_acquire.lua
 	FencedAcquire string
+	//go:embed fenced_handover.lua
+	FencedHandOver string
 
 	//go:embed fair_acquire.lua
 	FairAcquire string

@@ -70,12 +70,15 @@ local function refused(key, lease)
 end
 
 -- Publishes a message: by PUBLISH, by SPUBLISH, which do not reach each other's waiters, or by BOTH. A user who may not
--- publish has done his part all the same; waiters then find out by polling.
+-- publish has done his part all the same; waiters then find out by polling. Returns how many received it, as far as this
+-- server knows.
 local function announce(publish, channel, message)
-  if publish ~= 'PUBLISH' then
-    redis.pcall('SPUBLISH', channel, message)
+  local receivers = 0
+  for _, command in ipairs(publish == 'BOTH' and {'SPUBLISH', 'PUBLISH'} or {publish}) do
+    local answer = redis.pcall(command, channel, message)
+    if type(answer) == 'number' then
+      receivers = receivers + answer
+    end
   end
-  if publish ~= 'SPUBLISH' then
-    redis.pcall('PUBLISH', channel, message)
-  end
+  return receivers
 end

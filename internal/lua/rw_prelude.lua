@@ -21,5 +21,5 @@ end
 -- that sleeps, and none that has subscribed and is about to; a 0 wakes one, and is kept for it.
 local function announceWriter(publish, channel)
   announce(publish, channel, '1')
-  announce(publish, channel, '0')
+  return announce(publish, channel, '0')
 end

@@ -7,7 +7,7 @@
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
--- returns 1 when freed, 0 when not held
+-- returns when freed 1 and the number of those who were told, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
 abandon(KEYS[2], ARGV[3], ARGV[2])
@@ -19,6 +19,6 @@ if freed == 1 then
   else
     redis.call('DEL', KEYS[1])
   end
-  announceWriter(ARGV[5], ARGV[4])
+  freed = 1 + announceWriter(ARGV[5], ARGV[4])
 end
 return freed

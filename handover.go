@@ -1,0 +1,228 @@
+package rlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A hand-over gives the lock from an owner that releases it to the head of its gate in this process: one command, of which
+// no other process is told. While an owner of this process holds the lock, the head of its gate therefore does not ask
+// Redis, but waits to be handed the lock or to hear how the hold ended.
+//
+// Others are not starved: after so many hand-overs, or so long after the lock was last offered to all, it is freed and
+// announced, and when others were told the head leaves it to them for a moment.
+
+// grace is when the head asks Redis after a message that came while an owner of this process holds the lock. Mostly that is
+// the echo of an earlier release, and the lock has been handed on by then.
+const grace = 5 * time.Millisecond
+
+// cause is why the head of a gate looks again.
+type cause uint8
+
+const (
+	byNews    cause = iota // it begins, or something has changed in this process
+	byMessage              // its channel had a message, or has just been subscribed
+	byTime                 // it has slept for as long as it was to
+)
+
+// WithHandOver bounds how often in a row, and for how long, a lock is handed from one owner of this process straight to the
+// next one that waits here: after n hand-overs, or when d is over since it was last offered to all, it is freed for every
+// process. The defaults are 32 and 5 ms; 0 for either hands nothing over. Fair locks, read locks and read-write locks whose
+// writer also reads are never handed over.
+func WithHandOver(n int, d time.Duration) Option {
+	return func(s *settings) error {
+		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease {
+			return fmt.Errorf("%w: %d hand-overs within %v are not from 0 to %d within 0 to 100 years",
+				ErrInvalidOption, n, d, maxHandOvers)
+		}
+		s.handOvers, s.handOverTime = n, d
+		return nil
+	}
+}
+
+const maxHandOvers = 1_000_000
+
+// offer is a lock that was released while other processes listened.
+type offer struct {
+	id     nameKey
+	until  time.Time // until when it is left to them
+	echoes uint64    // with one more message of its channel than these, somebody has released it since
+}
+
+// offers remembers the latest ones. One that is forgotten too soon costs others a turn, and no more.
+type offers struct {
+	latest [8]offer
+	next   int
+}
+
+func (o *offers) add(latest offer) {
+	for i := range o.latest {
+		if o.latest[i].id == latest.id {
+			o.latest[i] = latest
+			return
+		}
+	}
+	o.latest[o.next] = latest
+	o.next = (o.next + 1) % len(o.latest)
+}
+
+// of returns what is still on offer of a name, or nil.
+func (o *offers) of(id nameKey, now time.Time) *offer {
+	for i := range o.latest {
+		if o := &o.latest[i]; o.id == id && o.until.After(now) {
+			return o
+		}
+	}
+	return nil
+}
+
+// tenant returns who holds the name in this process to the exclusion of a possession, or is letting it go; or nil. It
+// requires mu.
+func (c *Client) tenant(p *possession) *possession {
+	if t := c.tenants[p.id]; t != nil && t.owner != p.owner && (t.usable() || t.stage == releasing) {
+		return t
+	}
+	return nil
+}
+
+// consult tells the head of a gate for how long there is nothing to do, because this process knows that asking Redis is in
+// vain; 0: it is to ask. It requires mu.
+func (c *Client) consult(w *waiter, why cause) time.Duration {
+	now := time.Now()
+	pause := c.knows(w, why, now)
+	if pause <= 0 {
+		w.stage, w.askAt = asking, time.Time{}
+		return 0
+	}
+	w.mayRest()
+	return pause
+}
+
+// knows is consult without what follows from it.
+func (c *Client) knows(w *waiter, why cause, now time.Time) time.Duration {
+	if w.stage == handing {
+		return c.pollInterval // whoever hands it over says when that is settled
+	}
+	if why == byTime {
+		return 0
+	}
+	if t := c.tenant(w.possession); t != nil {
+		pause, soon := c.pollInterval, c.standBack // a release that is announced is as good as answered
+		if t.stage == held {
+			w.request.heldHere(w.possession)
+			pause, soon = min(pause, t.deadline.Sub(now)+t.margin), grace
+		}
+		if why == byMessage && w.askAt.IsZero() {
+			w.askAt = now.Add(soon)
+		}
+		if !w.askAt.IsZero() {
+			pause = min(pause, w.askAt.Sub(now))
+		}
+		return pause
+	}
+	o := c.offers.of(w.id, now)
+	if end, limited := w.request.waiting.Deadline(); o == nil || limited && end.Before(o.until) {
+		return 0
+	}
+	if heard, _ := c.pubsub.heard(w.request.lock.channel); heard > o.echoes {
+		return 0
+	}
+	return o.until.Sub(now)
+}
+
+// refusedHere tells whether another owner of this process holds the lock, so that a single attempt need not be made.
+func (r *request) refusedHere(p *possession) bool {
+	r.client.mu.Lock()
+	defer r.client.mu.Unlock()
+	t := r.client.tenant(p)
+	if t == nil || t.stage != held || p.sibling().usable() {
+		return false
+	}
+	r.heldHere(p)
+	return true
+}
+
+// heldHere notes that the lock was refused without asking Redis. It requires client.mu.
+func (r *request) heldHere(p *possession) {
+	r.tried = true // so to say: a waiter whose time is over has been refused
+	r.last = outcome{refused: true}
+	p.last = r.last
+	p.notify()
+}
+
+// heir returns the head to which a possession that is released now is to be handed, or nil: it is for everybody. It
+// requires client.mu.
+func (p *possession) heir(now time.Time) *waiter {
+	c, k := p.client, p.lock.kind
+	g := c.gates[p.id]
+	if g == nil || k.handOver == nil || c.closed || c.tenants[p.id] != p || !p.usable() || p.unanswered || p.sibling() != nil ||
+		p.turns >= c.handOvers || now.Sub(p.offered) >= c.handOverTime {
+		return nil
+	}
+	w := g.queue[0]
+	if w.stage != idle || w.request == nil || w.request.lock.kind != k || w.request.waiting.Err() != nil ||
+		w.possession.stage != pending { // it has been granted, and is about to leave
+		return nil
+	}
+	w.stage, w.askAt = handing, time.Time{}
+	return w
+}
+
+// handOver gives the lock to the waiter that heir chose, and tells whether the release is settled by that, with the error
+// of the unlock. If it is not, the lock must be released; doubt tells that the hand-over may have been carried out.
+func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bool, err error) {
+	c, r := p.client, w.request
+	lease := r.leaseTime()
+	c.mu.Lock()
+	next := w.possession
+	sent, forces := next.sending(lease), c.forceCount
+	c.mu.Unlock()
+	reply, failed := int64(-1), error(nil)
+	err = c.exec(ctx, func(ctx context.Context) {
+		script := p.lock.kind.handOver
+		keys := script.withAbandoned(next.keys)
+		reply, failed = c.take(ctx, script, keys, next.field, millis(lease), next.number, "", "", "", p.field)
+	}, func() {})
+	given := false
+	if err == nil { // else the command goes on, and its answer is not ours to look at
+		err, given = failed, granted(reply)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.answer(given, err, uint64(reply), sent, forces) //nolint:gosec // a token if it was given
+	switch {
+	case given:
+		if next.stage == held {
+			next.turns, next.offered = p.turns+1, p.offered
+		}
+		p.end(false)
+		return true, false, nil
+	case err == nil && reply == lastGone:
+		p.end(false)
+		return true, false, fmt.Errorf("%w: %s", ErrLost, lostInRedis)
+	}
+	return false, unanswered(err) || halfDone(err), nil
+}
+
+// lastGone is the answer of a hand-over by a holder that Redis does not have.
+const lastGone = -1
+
+// answer takes in what came of handing the lock to the waiter. It requires client.mu.
+func (w *waiter) answer(given bool, err error, token uint64, sent time.Time, forces int) {
+	next := w.possession
+	switch {
+	case w.stage == gone: // and so is the next possession, with a release of its own
+	case given && err == nil:
+		w.stage = handed
+		w.entry, w.failed = w.request.grant(next, token, sent, forces)
+		next.client.gates[w.id].last = outcome{refused: true} // for those behind
+	case given: // but replicas did not acknowledge it
+		w.stage, w.failed = handed, err
+		next.orphan = true
+	default:
+		w.stage = idle
+		next.unanswered = next.unanswered || unanswered(err)
+	}
+	w.alert()
+}
