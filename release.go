@@ -72,23 +72,22 @@ func (p *possession) releasePart(ctx context.Context) error {
 	left := len(p.entries)
 	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
 	c.mu.Unlock()
-	var reply int64
-	var failed error
-	err := c.exec(ctx, func(ctx context.Context) {
-		count := l.kind.count
-		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, "", left)
-	}, func() {})
+	count := l.kind.count
+	got, err := c.ask(ctx, question{
+		script: count, name: l.nameKey.name, keys: count.of(p.keys),
+		args: []any{p.field, millis(remaining), p.number, l.sent, "", left},
+	})
 	var ends endings
 	defer ends.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer p.rest()
-	answered := err == nil && failed == nil
+	answered := err == nil && got.err == nil
 	switch {
-	case answered && reply == 0 && (p.stage == held || p.stage == expired):
+	case answered && got.reply == 0 && (p.stage == held || p.stage == expired):
 		p.lose(&ends, lostInRedis, false)
 		ends.known()
-	case answered && reply == 1:
+	case answered && got.reply == 1:
 		return nil
 	case !answered && p.stage == held && !p.past(time.Now()):
 		return nil
@@ -147,18 +146,14 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	if memory > 0 {
 		keys = script.withAbandoned(p.keys)
 	}
-	var reply int64
-	var failed error
-	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait())
-	}, func() {})
-	switch {
-	case err != nil:
-		return false, err
-	case failed != nil:
-		return false, failed
+	got, err := c.ask(ctx, question{
+		script: script, name: l.nameKey.name, keys: keys,
+		args: []any{p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait()},
+	})
+	if err == nil {
+		err = got.err
 	}
-	return reply == 1, nil
+	return err == nil && got.reply == 1, err
 }
 
 // done ends the possession after its release, which is retried without the caller if it must be.
