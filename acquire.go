@@ -206,19 +206,13 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 	count := len(p.entries) + 1
 	sent := p.sending(lease)
 	c.mu.Unlock()
-	var reply int64
-	var failed error
-	err = c.exec(limit, func(ctx context.Context) {
-		var taken place
-		if taken, failed = c.place(r.waiting, l.nameKey.name); failed != nil {
-			return
-		}
-		defer taken.free()
-		script := p.lock.kind.count
-		reply, failed = c.runNumber(ctx, script, script.of(p.keys), p.field, millis(lease), p.number, l.sent, "", count)
-	}, func() {})
+	script := p.lock.kind.count
+	got, err := c.ask(limit, question{
+		script: script, name: l.nameKey.name, keys: script.of(p.keys),
+		args: []any{p.field, millis(lease), p.number, l.sent, "", count}, waiting: r.waiting,
+	})
 	if err == nil {
-		err = failed
+		err = got.err
 	}
 
 	var ends endings
@@ -239,7 +233,7 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 		return nil, true, nil
 	case err != nil:
 		return nil, false, l.wrap(err, r.op)
-	case reply == 0 && p.stage == held:
+	case got.reply == 0 && p.stage == held:
 		p.lose(&ends, lostInRedis, false)
 		ends.known()
 	case p.stage == held && !p.past(time.Now()):

@@ -32,6 +32,9 @@ type Client struct {
 	places int
 	taken  sync.Map // node address -> place, the ones taken there
 
+	// routed tells that the node of a key was found once, so that finding another waits for nothing.
+	routed atomic.Bool
+
 	numbers  atomic.Int64
 	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns
 	sharding sharding
@@ -39,6 +42,8 @@ type Client struct {
 	workers  *workers
 	watchdog *watchdog
 	pubsub   *pubsub
+
+	pipelines autoPipelines
 
 	closing sync.Once
 	done    chan struct{} // closed by Close
@@ -115,12 +120,13 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 
 // fit takes the kind and the limits of the redis client into account.
 func (c *Client) fit() error {
-	var poolSize, maxConns int
+	var pool pool
 	var readTimeout time.Duration
 	switch rdb := c.rdb.(type) {
 	case *redis.Client:
 		opt := rdb.Options()
-		poolSize, maxConns, readTimeout = opt.PoolSize, opt.MaxActiveConns, opt.ReadTimeout
+		pool = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
+		readTimeout = opt.ReadTimeout
 		if readTimeout <= 0 || readTimeout > c.commandTimeout {
 			// Nothing else ends a command whose reply is lost, and gives its connection back.
 			c.rdb, readTimeout = rdb.WithTimeout(c.commandTimeout), c.commandTimeout
@@ -129,21 +135,59 @@ func (c *Client) fit() error {
 		opt := rdb.Options()
 		c.cluster = rdb
 		c.bySlot.Store(true)
-		poolSize, maxConns, readTimeout = opt.PoolSize, opt.MaxActiveConns, opt.ReadTimeout
+		pool = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
+		readTimeout = opt.ReadTimeout
 		if readTimeout <= 0 {
 			return fmt.Errorf("%w: the cluster client has no ReadTimeout, so a lost reply would hold its connection for ever",
 				ErrInvalidOption)
 		}
 	case *redis.Ring:
 		return fmt.Errorf("%w: a redis.Ring cannot keep a lock on one server", ErrInvalidOption)
+	case *redis.AutoPipeliner:
+		return fmt.Errorf("%w: a redis.AutoPipeliner would batch renewals too; pass its client, and WithAutoPipeline",
+			ErrInvalidOption)
 	default:
+		if c.autoPipeline {
+			return fmt.Errorf("%w: WithAutoPipeline needs a redis.Client or a redis.ClusterClient, not a %T",
+				ErrInvalidOption, c.rdb)
+		}
 		return nil
 	}
-	if maxConns > 0 {
-		poolSize = min(poolSize, maxConns)
-	}
-	c.places = max(poolSize-1, 1)
 	c.bounded = readTimeout > 0 && readTimeout <= c.commandTimeout
+	return c.share(pool)
+}
+
+// pool is how many connections to a node there may be, and how many of those that pipelines have where they have a pool
+// of their own; else 0.
+type pool struct{ size, pipelines int }
+
+func poolOf(size, most, buffers, pipelines int) pool {
+	if most <= 0 {
+		most = size
+	}
+	p := pool{size: min(size, most)}
+	if buffers > 0 && pipelines > 0 { // by default there are enough
+		p.pipelines = pipelines
+	}
+	return p
+}
+
+// share divides the connections to a node among renewals, batches and the rest.
+func (c *Client) share(p pool) error {
+	c.places = max(p.size-1, 1)
+	if !c.autoPipeline {
+		return nil
+	}
+	batches := min(p.size-2, maxBatches)
+	if p.pipelines > 0 {
+		batches = min(batches, p.pipelines-1)
+	}
+	if batches < 1 {
+		return fmt.Errorf("%w: WithAutoPipeline needs 3 connections to a node, and 2 in a pool for pipelines, not %d and %d",
+			ErrInvalidOption, p.size, p.pipelines)
+	}
+	c.pipelines.batches = batches
+	c.places = p.size - 1 - batches
 	return nil
 }
 
@@ -188,6 +232,7 @@ func (c *Client) close() {
 	case <-c.quiet:
 	case <-ctx.Done():
 	}
+	c.pipelines.stop(ctx)
 	c.watchdog.stop(ctx)
 	c.pubsub.stop(ctx)
 	c.workers.stop(ctx)

@@ -1,7 +1,6 @@
 package rlock
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -189,20 +188,16 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 	}
 	sent, forces := p.sending(lease), c.forceCount
 	c.mu.Unlock()
-	reply, failed := int64(-1), error(nil)
-	err := c.exec(limit, func(ctx context.Context) {
-		var taken place
-		if taken, failed = c.place(r.waiting, l.nameKey.name); failed != nil {
-			return
-		}
-		defer taken.free()
-		script, publish := l.kind.acquire, any("")
-		if l.kind.queues {
-			publish = l.publisher() // who takes the lock tells the next one that he is first
-		}
-		keys := script.withAbandoned(p.keys)
-		reply, failed = c.take(ctx, script, keys, p.field, millis(lease), p.number, l.sent, publish, wait, writer)
-	}, func() { p.late(reply, failed) })
+	script, publish := l.kind.acquire, any("")
+	if l.kind.queues {
+		publish = l.publisher() // who takes the lock tells the next one that he is first
+	}
+	got, err := c.ask(limit, question{
+		script: script, name: l.nameKey.name, keys: script.withAbandoned(p.keys),
+		args:    []any{p.field, millis(lease), p.number, l.sent, publish, wait, writer},
+		waiting: r.waiting, replicated: true, late: p.late,
+	})
+	reply, failed := got.reply, got.err
 	switch {
 	case err != nil && limit.Err() != nil:
 		if wait > 0 {

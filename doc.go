@@ -49,5 +49,6 @@
 //   - the watchdog, from the first acquisition to Close: renewals, deadlines and detached releases;
 //   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer; with sharded
 //     pub/sub, of the one to each node that has a lock somebody waits for;
+//   - with [WithAutoPipeline], one for each node, which gathers scripts, and one for each batch under way, until Close;
 //   - workers, which run the commands whose callers may walk away; each ends after an idle second.
 package rlock

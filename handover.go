@@ -178,19 +178,18 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 	next := w.possession
 	sent, forces := next.sending(lease), c.forceCount
 	c.mu.Unlock()
-	reply, failed := int64(-1), error(nil)
-	err = c.exec(ctx, func(ctx context.Context) {
-		script := p.lock.kind.handOver
-		keys := script.withAbandoned(next.keys)
-		reply, failed = c.take(ctx, script, keys, next.field, millis(lease), next.number, "", "", "", p.field)
-	}, func() {})
+	script := p.lock.kind.handOver
+	got, err := c.ask(ctx, question{
+		script: script, name: p.id.name, keys: script.withAbandoned(next.keys),
+		args: []any{next.field, millis(lease), next.number, "", "", "", p.field}, replicated: true,
+	})
 	given := false
-	if err == nil { // else the command goes on, and its answer is not ours to look at
-		err, given = failed, granted(reply)
+	if err == nil { // else the command goes on, and may yet be carried out
+		err, given = got.err, granted(got.reply)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.answer(given, err, uint64(reply), sent, forces) //nolint:gosec // a token if it was given
+	w.answer(given, err, uint64(got.reply), sent, forces) //nolint:gosec // a token if it was given
 	switch {
 	case given:
 		if next.stage == held {
@@ -198,7 +197,7 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 		}
 		p.end(false)
 		return true, false, nil
-	case err == nil && reply == lastGone:
+	case err == nil && got.reply == lastGone:
 		p.end(false)
 		return true, false, fmt.Errorf("%w: %s", ErrLost, lostInRedis)
 	}

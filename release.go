@@ -79,23 +79,22 @@ func (p *possession) releasePart(ctx context.Context) error {
 	left := len(p.entries)
 	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
 	c.mu.Unlock()
-	var reply int64
-	var failed error
-	err := c.exec(ctx, func(ctx context.Context) {
-		count := l.kind.count
-		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, "", left)
-	}, func() {})
+	count := l.kind.count
+	got, err := c.ask(ctx, question{
+		script: count, name: l.nameKey.name, keys: count.of(p.keys),
+		args: []any{p.field, millis(remaining), p.number, l.sent, "", left},
+	})
 	var ends endings
 	defer ends.tell()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer p.rest()
-	answered := err == nil && failed == nil
+	answered := err == nil && got.err == nil
 	switch {
-	case answered && reply == 0 && (p.stage == held || p.stage == expired):
+	case answered && got.reply == 0 && (p.stage == held || p.stage == expired):
 		p.lose(&ends, lostInRedis, false)
 		ends.known()
-	case answered && reply == 1:
+	case answered && got.reply == 1:
 		return nil
 	case !answered && p.stage == held && !p.past(time.Now()):
 		return nil
@@ -161,24 +160,23 @@ func (p *possession) release(ctx context.Context) (released, error) {
 		keys = script.withAbandoned(p.keys)
 	}
 	heard, ours := c.pubsub.heard(l.channel)
-	var reply int64
-	var failed error
-	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait())
-	}, func() {})
-	switch {
-	case err != nil:
-		return released{}, err
-	case failed != nil:
-		return released{}, failed
+	got, err := c.ask(ctx, question{
+		script: script, name: l.nameKey.name, keys: keys,
+		args: []any{p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait()},
+	})
+	if err == nil {
+		err = got.err
 	}
-	told := reply - 1
+	if err != nil {
+		return released{}, err
+	}
+	told := got.reply - 1
 	if ours {
 		told--
 		heard += max(l.kind.messages, 1)
 	}
 	// A cluster does not say how many heard it at other nodes.
-	return released{reply > 0, told > 0 || reply > 0 && c.cluster != nil && l.channel != "", heard}, nil
+	return released{got.reply > 0, told > 0 || got.reply > 0 && c.cluster != nil && l.channel != "", heard}, nil
 }
 
 // done ends the possession after its release, which is retried without the caller if it must be.

@@ -196,10 +196,13 @@ type fixture struct {
 	rdb  redis.UniversalClient
 	kind kindOf
 	name string
+	opts []rlock.Option // of every client
 }
 
 // client returns a new client, as another process would have.
-func (f *fixture) client(opts ...rlock.Option) *rlock.Client { return newClient(f, f.rdb, opts...) }
+func (f *fixture) client(opts ...rlock.Option) *rlock.Client {
+	return newClient(f, f.rdb, append(slices.Clip(f.opts), opts...)...)
+}
 
 // newLock returns a handle of the kind under test.
 func (f *fixture) newLock(c *rlock.Client, name string) locker { return f.kind.make(c, name) }
@@ -218,8 +221,8 @@ func (f *fixture) lock(opts ...rlock.Option) locker { return f.newLock(f.client(
 // rival returns a handle that excludes it, of another new client.
 func (f *fixture) rival(opts ...rlock.Option) locker { return f.newRival(f.client(opts...), f.name) }
 
-// conform runs every claim for every kind of lock.
-func conform(t *testing.T, rdb redis.UniversalClient, groups bool) {
+// conform runs every claim for every kind of lock, with clients that have these options.
+func conform(t *testing.T, rdb redis.UniversalClient, groups bool, opts ...rlock.Option) {
 	t.Helper()
 	for name, kind := range kinds {
 		if kind.groups && !groups {
@@ -232,7 +235,7 @@ func conform(t *testing.T, rdb redis.UniversalClient, groups bool) {
 					if why := kind.skips[c.claim]; why != "" {
 						t.Skip(why)
 					}
-					c.test(&fixture{T: t, rdb: rdb, kind: kind, name: newName()})
+					c.test(&fixture{T: t, rdb: rdb, kind: kind, name: newName(), opts: opts})
 				})
 			}
 		})

@@ -33,6 +33,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"a node that hangs harms no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
 		{"replicas acknowledge, wherever the slot is", clusterAcks},
+		{"pipelines", clusterPipelined},
 		{"a master that dies", clusterDyingMaster},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster, rdb) })
@@ -91,6 +92,11 @@ func clusterRenewals(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClien
 
 func clusterOnce(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
 	t.Helper()
+	sentOnce(t, cluster)
+}
+
+func sentOnce(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option) {
+	t.Helper()
 	name := newName()
 	master := cluster.MasterOf(t, name)
 	proxy := redistest.NewProxy(t, master.Addr)
@@ -99,7 +105,7 @@ func clusterOnce(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClien
 	opt.Dialer = dialThrough(proxy, master.Addr)
 	proxied := redis.NewClusterClient(opt)
 	defer proxied.Close()
-	lock := newClient(t, proxied).NewLock(name)
+	lock := newClient(t, proxied, opts...).NewLock(name)
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
 	for how, lose := range lossy {
@@ -115,11 +121,16 @@ func clusterOnce(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClien
 
 func clusterHangingNode(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
 	t.Helper()
+	hangingNode(t, cluster)
+}
+
+func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option) {
+	t.Helper()
 	opt := cluster.Options()
 	opt.PoolSize = 4
 	small := redis.NewClusterClient(opt)
 	defer small.Close()
-	client := newClient(t, small, rlock.WithCommandTimeout(2*time.Second))
+	client := newClient(t, small, append(opts, rlock.WithCommandTimeout(2*time.Second))...)
 	var hung, healthy string
 	for hung == "" || healthy == "" {
 		name := newName()

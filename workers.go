@@ -161,6 +161,7 @@ func (c *Client) place(ctx context.Context, key string) (place, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNotSent, err)
 		}
+		c.routed.Store(true)
 		addr = node.Options().Addr
 	}
 	v, ok := c.taken.Load(addr)

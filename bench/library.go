@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"slices"
+
+	"github.com/go-rlock/rlock"
 )
 
 // Library is a lock library in one process, as it is measured.
@@ -44,6 +46,7 @@ func entrants() []entrant {
 	return []entrant{
 		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
 		{name: "rlock", open: openRlock()},
+		{name: "rlock-pipelined", open: openRlock(rlock.WithAutoPipeline()), only: []string{"S1", "S2", "S8"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
 		{name: "rueidislock", peer: true, open: openRueidis(asItComes), skips: map[string]string{"S6/100000": threeFor}},

@@ -1,0 +1,298 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// crowd is how many goroutines the tests have lock names of their own at the same time.
+const crowd = 40
+
+// TestConformancePipelined runs every claim for every kind of lock, through pipelines.
+func TestConformancePipelined(t *testing.T) {
+	t.Parallel()
+	conform(t, redistest.Start(t).Client(t), true, rlock.WithAutoPipeline())
+}
+
+// batches notes how many scripts go-redis sends together.
+type batches struct {
+	mu    sync.Mutex
+	sizes []int
+}
+
+func (*batches) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" { // a new connection begins with a pipeline too
+			b.mu.Lock()
+			b.sizes = append(b.sizes, len(cmds))
+			b.mu.Unlock()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func (b *batches) largest() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Max(append(b.sizes, 0))
+}
+
+// crowded is a faulty lock whose client pipelines, and many others of the same client.
+type crowded struct {
+	*faulty
+	locks []*rlock.Lock
+}
+
+func newCrowded(t *testing.T, opt *redis.Options, opts ...rlock.Option) *crowded {
+	t.Helper()
+	c := &crowded{faulty: newFaulty(t, opt, append(opts, rlock.WithAutoPipeline())...)}
+	for range crowd {
+		c.locks = append(c.locks, c.client.NewLock(newName()))
+	}
+	return c
+}
+
+// all has each lock do something, all at the same time, and returns their errors.
+func (c *crowded) all(do func(*rlock.Lock) error) []error {
+	errs := make([]error, len(c.locks))
+	var wg sync.WaitGroup
+	for i, lock := range c.locks {
+		wg.Go(func() { errs[i] = do(lock) })
+	}
+	wg.Wait()
+	return errs
+}
+
+// sent counts how often a script was sent for a lock.
+func (c *crowded) sent(script string, lock *rlock.Lock) int {
+	runs := rlock.Runs(script)
+	return c.proxy.Count(func(cmd redistest.Command) bool { return runs(cmd) && cmd[3] == lock.Name() })
+}
+
+func TestManyGoroutinesShareBatches(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	sent := &batches{}
+	rdb.AddHook(sent)
+	client := newClient(t, rdb, rlock.WithAutoPipeline())
+	var wg sync.WaitGroup
+	for range crowd {
+		lock := client.NewLock(newName())
+		wg.Go(func() {
+			for range 20 {
+				if err := errors.Join(lock.Lock(t.Context()), lock.Unlock(context.Background())); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Greater(t, sent.largest(), 1)
+}
+
+func TestAPipelinedCommandIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for how, lose := range lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := newCrowded(t, quick(), rlock.WithCommandTimeout(10*time.Second))
+			lost := lose(c.proxy, -1, rlock.Runs("acquire"))
+			for _, err := range c.all(func(l *rlock.Lock) error { return second(l.TryLock(t.Context())) }) {
+				require.Error(t, err, "nobody knows")
+				require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
+			}
+			for _, lock := range c.locks {
+				require.LessOrEqual(t, c.sent("acquire", lock), 1, "go-redis must not send a command again")
+			}
+			lost.Release()
+			for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(t.Context(), rlock.Wait(aLongTime)) }) {
+				require.NoError(t, err, "no orphan stays for a lease")
+			}
+			lose(c.proxy, 3, rlock.Runs("release"))
+			for _, err := range c.all(func(l *rlock.Lock) error { return l.Unlock(t.Context()) }) {
+				require.NoError(t, err)
+			}
+			for _, lock := range c.locks {
+				require.Empty(t, holders(t, c.direct, lock.Name()))
+			}
+		})
+	}
+}
+
+func TestRenewalsDoNotWaitForPipelines(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithWatchdogTimeout(900*time.Millisecond))
+	hold, err := c.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	held := c.proxy.HoldReply(-1, rlock.Runs("acquire"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, crowd)
+	for wave := range slices.Chunk(c.locks, crowd/4) { // in all they take longer than the lease
+		for _, lock := range wave {
+			go func() { done <- lock.Lock(ctx) }()
+		}
+		before := hold.Deadline()
+		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+	}
+	within(t, "a batch hangs", held.Met())
+	require.NoError(t, hold.Err())
+	require.Empty(t, done, "the acquisitions hang all the while")
+	cancel()
+	for range c.locks {
+		require.ErrorIs(t, within(t, "the calls return", done), context.Canceled)
+	}
+	held.Release()
+	require.NoError(t, hold.Unlock(t.Context()))
+	for _, lock := range c.locks {
+		eventually(t, "no orphan stays", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
+	}
+}
+
+func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, &redis.Options{})
+	held := c.proxy.HoldReply(-1, rlock.Runs("acquire"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []error, 1)
+	go func() { done <- c.all(func(l *rlock.Lock) error { return l.Lock(ctx) }) }()
+	within(t, "a batch hangs", held.Met())
+	cancel()
+	ended := time.Now()
+	for _, err := range within(t, "the calls return", done) {
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	}
+	require.Less(t, time.Since(ended), time.Second, "nobody waits for the batch")
+	held.Release()
+	for _, lock := range c.locks {
+		eventually(t, "what was granted late is released", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
+	}
+	require.NoError(t, second(c.locks[0].TryLock(t.Context())))
+	require.NoError(t, c.locks[0].Unlock(t.Context()))
+}
+
+func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
+	t.Parallel()
+	const timeout = time.Second
+	c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithCommandTimeout(timeout))
+	require.NoError(t, c.lock.Lock(t.Context()))
+	c.proxy.Freeze()
+	for range 2 { // with idle connections, then with none
+		start := time.Now()
+		for _, err := range c.all(func(l *rlock.Lock) error { return second(l.TryLock(context.Background())) }) {
+			require.Error(t, err)
+			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		}
+		require.Less(t, time.Since(start), timeout+700*time.Millisecond, "though most waited for the batch of others")
+	}
+	c.proxy.Thaw()
+	for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(t.Context(), rlock.Wait(aLongTime)) }) {
+		require.NoError(t, err)
+	}
+	for _, err := range c.all(func(l *rlock.Lock) error { return l.Unlock(t.Context()) }) {
+		require.NoError(t, err)
+	}
+}
+
+func TestPipelinedScriptsThatRedisForgot(t *testing.T) {
+	t.Parallel()
+	c := newCrowded(t, &redis.Options{})
+	owner := rlock.WithOwner(t.Context())
+	for what, do := range map[string]func(*rlock.Lock) error{
+		"lock":     func(l *rlock.Lock) error { return l.Lock(owner) },
+		"re-enter": func(l *rlock.Lock) error { return second(l.TryLock(owner)) },
+	} {
+		require.NoError(t, c.direct.ScriptFlush(t.Context()).Err())
+		for _, err := range c.all(do) {
+			require.NoError(t, err, what)
+		}
+	}
+	for range 2 {
+		require.NoError(t, c.direct.ScriptFlush(t.Context()).Err())
+		for _, err := range c.all(func(l *rlock.Lock) error { return l.Unlock(owner) }) {
+			require.NoError(t, err)
+		}
+	}
+	for _, lock := range c.locks {
+		require.Empty(t, holders(t, c.direct, lock.Name()))
+	}
+}
+
+func TestCloseLeavesTheUsersAutoPipelinerAlone(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	own, err := rdb.AsyncAutoPipeline()
+	require.NoError(t, err)
+	client := newClient(t, rdb, rlock.WithAutoPipeline())
+	lock := client.NewLock(newName())
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, client.Close())
+	require.NoError(t, lock.Unlock(t.Context()), "an unlock works after it, by itself")
+	require.Empty(t, holders(t, rdb, lock.Name()))
+	require.NoError(t, own.Ping(t.Context()).Err())
+	require.ErrorIs(t, lock.Lock(t.Context()), rlock.ErrClosed)
+}
+
+func TestAutoPipelineNeedsAClientThatCan(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1"}) // New sends nothing
+	pipeliner, err := rdb.AutoPipeline()
+	require.NoError(t, err)
+	_, err = rlock.New(pipeliner)
+	require.ErrorIs(t, err, rlock.ErrInvalidOption)
+	require.ErrorContains(t, err, "WithAutoPipeline")
+	another := struct{ redis.UniversalClient }{rdb}
+	require.NoError(t, newClient(t, another).Close())
+	for what, rdb := range map[string]redis.UniversalClient{
+		"redis.Client": another,
+		"not 2 and 0":  redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1", PoolSize: 2}),
+		" and 1": redistest.Open(t, &redis.Options{
+			Addr: "127.0.0.1:1", PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 1,
+		}),
+	} {
+		_, err := rlock.New(rdb, rlock.WithAutoPipeline())
+		require.ErrorIs(t, err, rlock.ErrInvalidOption)
+		require.ErrorContains(t, err, what)
+	}
+}
+
+// clusterPipelined runs every claim through pipelines, and loses answers.
+func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	t.Run("conformance", func(t *testing.T) { conform(t, rdb, false, rlock.WithAutoPipeline()) })
+	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline()) })
+	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline()) })
+	t.Run("a slot that has moved is followed", func(t *testing.T) {
+		client := newClient(t, rdb, rlock.WithAutoPipeline())
+		tag := newName()
+		lock := func(i int) *rlock.Lock { return client.NewLock(fmt.Sprintf("%d{%s}", i, tag)) }
+		first := lock(0)
+		require.NoError(t, first.Lock(t.Context()), "and the way is known")
+		cluster.MoveSlot(t, tag)
+		var wg sync.WaitGroup
+		for i := range crowd {
+			wg.Go(func() {
+				if err := second(lock(i + 1).TryLock(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, first.Unlock(t.Context()))
+	})
+}
