@@ -482,7 +482,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 	})
 	plain := "resetkeys resetchannels -@all ~app:* ~redisson_unlock_latch:{app:* &redisson_lock__channel:{app:* " +
 		"+evalsha +eval +subscribe +unsubscribe +ping " +
-		"+exists +hexists +hset +hdel +hlen +hkeys +del +pexpire +pttl +time +publish "
+		"+exists +hexists +hset +hsetnx +hdel +hlen +hkeys +del +pexpire +pttl +time +publish "
 	rw := "~{app:* &redisson_rwlock:{app:* +hget +hgetall +set"
 	for kind, rules := range map[string]string{
 		"lock":   plain,
@@ -516,8 +516,10 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
 	t.Helper()
 	require.NoError(t, admin.ScriptFlush(t.Context()).Err())
+	require.NoError(t, admin.Do(t.Context(), "acl", "log", "reset").Err())
 	logger, log := recording()
-	client := newClient(t, rdb, logger, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(300*time.Millisecond))
+	client := newClient(t, rdb, logger, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(300*time.Millisecond),
+		rlock.WithHandOver(1, time.Hour))
 	name := newName()
 	lock := kinds[kind].make(client, name).(*rlock.Lock)
 	rival := lock
@@ -540,6 +542,7 @@ func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
 	require.NoError(t, second(rival.ForceUnlock(t.Context())))
 	require.ErrorIs(t, rival.Unlock(t.Context()), rlock.ErrLost)
 	require.NotContains(t, log.String(), "NOPERM")
+	require.Empty(t, must(admin.ACLLog(t.Context(), 10).Result()), "nor was a hand-over refused")
 
 	// The repair of a lock without lease, and the memory of a number.
 	require.NoError(t, admin.HSet(t.Context(), "app:"+name, other, 1).Err())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -66,7 +65,8 @@ type script struct {
 }
 
 func newScript(keys int, parts ...string) *script {
-	source := lua.Prelude + strings.Join(parts, "")
+	last := len(parts) - 1
+	source := lua.With(parts[last], append([]string{lua.Prelude}, parts[:last]...)...)
 	return &script{source, keys, [2]any{"evalsha", redis.NewScript(source).Hash()}}
 }
 

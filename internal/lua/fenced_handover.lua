@@ -10,15 +10,12 @@
 -- ARGV[7] last       the holder that gives it up
 -- returns the token when given; -1 when the last one does not hold it; -2 when the next one gave up
 
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
-  extend(KEYS[1], ARGV[2])
-  return tonumber(redis.call('GET', KEYS[2])) or raise(KEYS[2])
+local last = redis.call('GET', KEYS[2])
+if last and not tonumber(last) then
+  return redis.error_reply('ERR the fencing token is not an integer')
 end
-
-local why = unwanted(KEYS[1], KEYS[3], ARGV[3], ARGV[7])
-if why then
-  return why
+local kept = hand(KEYS[1], KEYS[3], ARGV[7], ARGV[1], ARGV[3], ARGV[2])
+if kept and kept < 0 then
+  return kept
 end
-local token = raise(KEYS[2])
-hand(KEYS[1], ARGV[7], ARGV[1], ARGV[2])
-return token
+return kept and tonumber(last) or raise(KEYS[2])

@@ -8,14 +8,4 @@
 -- ARGV[7] last       the holder that gives it up
 -- returns 0 when given; -1 when the last one does not hold it; -2 when the next one gave up
 
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
-  extend(KEYS[1], ARGV[2])
-  return 0
-end
-
-local why = unwanted(KEYS[1], KEYS[2], ARGV[3], ARGV[7])
-if why then
-  return why
-end
-hand(KEYS[1], ARGV[7], ARGV[1], ARGV[2])
-return 0
+return hand(KEYS[1], KEYS[2], ARGV[7], ARGV[1], ARGV[3], ARGV[2]) or 0

@@ -1,13 +1,18 @@
 // Package lua holds the scripts that rlock runs on Redis, one file each.
 //
 // Every file opens with the sentence that says what it does, then its KEYS, ARGV and replies; a test holds that header
-// and the use of the arguments together. The prelude is put in front of each script that is sent; some scripts have another
-// one after it, with what only they share.
+// and the use of the arguments together. What several share is in preludes, whose functions stand between blank lines; each
+// script is sent with those that it uses.
 package lua
 
-import _ "embed" // for the scripts below
+import (
+	_ "embed" // for the scripts below
+	"regexp"
+	"slices"
+	"strings"
+)
 
-// The scripts, as they are sent less the preludes.
+// The scripts, as they are sent less what they use of the preludes.
 var (
 	//go:embed prelude.lua
 	Prelude string
@@ -69,3 +74,16 @@ var (
 	//go:embed write_inspect.lua
 	WriteInspect string
 )
+
+var function = regexp.MustCompile(`(?m)^local function (\w+)`)
+
+// With returns a script with the functions of preludes that it uses before it: Redis makes all that are there at each run.
+func With(script string, preludes ...string) string {
+	for _, part := range slices.Backward(strings.Split(strings.Join(preludes, "\n"), "\n\n")) {
+		name := function.FindStringSubmatch(part)
+		if name != nil && regexp.MustCompile(`\b`+name[1]+`\(`).MatchString(script) {
+			script = strings.TrimSpace(part) + "\n\n" + script
+		}
+	}
+	return script
+}

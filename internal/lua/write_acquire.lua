@@ -12,12 +12,12 @@ if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
   return -1
 end
 
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return create(KEYS[1], ARGV[2], 'mode', 'write', ARGV[1], 1) or 0
+end
+
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   extend(KEYS[1], ARGV[2])
   return 0
-end
-
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  return create(KEYS[1], ARGV[2], 'mode', 'write', ARGV[1], 1) or 0
 end
 return refused(KEYS[1], ARGV[2])
