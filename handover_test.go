@@ -339,6 +339,19 @@ func TestATryLockOfWhatThisProcessHoldsAsksNobody(t *testing.T) {
 // TestHandOverUnderFire has owners of two processes hammer one lock of each kind while answers are lost, and counts.
 func TestHandOverUnderFire(t *testing.T) {
 	t.Parallel()
+	for what, opts := range map[string][]rlock.Option{
+		"strict": nil,
+		"lazy":   {rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			underFire(t, opts)
+		})
+	}
+}
+
+func underFire(t *testing.T, opts []rlock.Option) {
+	t.Helper()
 	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		server := redistest.Start(t)
@@ -347,7 +360,8 @@ func TestHandOverUnderFire(t *testing.T) {
 		name := newName()
 		for range 2 {
 			rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 250 * time.Millisecond})
-			locks = append(locks, makeLock(kind, newClient(t, rdb, rlock.WithLogger(discard), rlock.WithPollInterval(200*time.Millisecond)), name))
+			client := newClient(t, rdb, append(opts, rlock.WithLogger(discard), rlock.WithPollInterval(200*time.Millisecond))...)
+			locks = append(locks, makeLock(kind, client, name))
 		}
 		stop, over := make(chan struct{}), time.Now().Add(3*time.Second)
 		var faulting, working sync.WaitGroup
@@ -396,4 +410,83 @@ func TestHandOverUnderFire(t *testing.T) {
 		t.Logf("%d turns", served.Load())
 		eventually(t, "it is free", func() bool { return !must(locks[0].IsLocked(t.Context())) })
 	})
+}
+
+func TestALazyHandOverAsksNobody(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "spin", "write"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb, admin := server.Client(t), server.Client(t)
+			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			queue := newLine(t, makeLock(kind, client, newName()))
+			hold := must(queue.lock.Acquire(t.Context()))
+			for range 4 {
+				queue.join(t.Context())
+			}
+			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+			for range 3 {
+				deadline := hold.Deadline()
+				require.NoError(t, hold.Unlock(t.Context()))
+				hold = queue.next()
+				require.False(t, hold.Deadline().After(deadline), "the lease is that of the last one")
+			}
+			require.Zero(t, stats(t, admin)["evalsha"])
+			before := hold.Deadline()
+			eventually(t, "the present one is renewed", func() bool { return hold.Deadline().After(before) })
+			require.NoError(t, hold.Unlock(t.Context()))
+			hold = queue.next()
+			ctx := hold.Context()
+			require.NoError(t, queue.lock.Lock(ctx), "it re-enters")
+			require.Equal(t, 2, must(queue.lock.HoldCount(ctx)))
+			require.NoError(t, queue.lock.Unlock(ctx))
+			require.True(t, must(queue.lock.IsHeld(ctx)))
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.False(t, must(queue.lock.IsLocked(t.Context())), "the last one frees it")
+
+			hold = must(queue.lock.Acquire(t.Context()))
+			queue.join(t.Context())
+			queue.join(t.Context())
+			require.NoError(t, rdb.Del(t.Context(), queue.lock.Name()).Err())
+			require.NoError(t, hold.Unlock(t.Context()), "nobody was asked")
+			hold = queue.next()
+			within(t, "a renewal tells", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+			require.NoError(t, queue.next().Unlock(t.Context()), "the next one takes it himself")
+		})
+	}
+}
+
+func TestWhatIsNotHandedOverLazily(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		kind        string
+		opts        []rlock.Option
+		first, next []rlock.AcquireOption
+		age         time.Duration
+	}{
+		"a fenced lock":                   {kind: "fenced"},
+		"to one who takes it for a time":  {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"from one who took it for a time": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"when less than half a lease is left": {
+			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb, admin := server.Client(t), server.Client(t)
+			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			queue := newLine(t, makeLock(c.kind, client, newName()))
+			hold := must(queue.lock.Acquire(t.Context(), c.first...))
+			queue.join(t.Context(), c.next...)
+			<-time.After(c.age)
+			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+			require.NoError(t, hold.Unlock(t.Context()))
+			hold = queue.next()
+			require.Equal(t, 1, stats(t, admin)["evalsha"])
+			require.NoError(t, hold.Unlock(t.Context()))
+		})
+	}
 }

@@ -51,6 +51,8 @@ type kind struct {
 	// queues tells that waiters stand in a queue in Redis, each of which is woken alone, on a channel of its own. Where
 	// they do not, those of one process queue in the gate.
 	queues bool
+	// lazy tells that a holder in Redis may be handed on as it is.
+	lazy bool
 	// messages counts those that announce one release; 0: one.
 	messages uint64
 	// noUpgrade tells that an owner who holds the other side of the name would wait for itself.
@@ -84,6 +86,7 @@ var lockKind = &kind{
 	force:    lockForce,
 	inspect:  lockInspect,
 	handOver: lockHandOver,
+	lazy:     true,
 	channel:  "redisson_lock__channel",
 }
 

@@ -34,6 +34,7 @@ type settings struct {
 	batchSize       int
 	handOvers       int
 	handOverTime    time.Duration
+	lazy            bool          // hand over without Redis
 	standBack       time.Duration // for how long a lock that was offered to other processes is left to them
 	acks            int           // 0: none
 	ackTimeout      time.Duration

@@ -23,6 +23,7 @@ var writeKind = &kind{
 	force:       writeForce,
 	inspect:     writeInspect,
 	handOver:    lockHandOver,
+	lazy:        true,
 	fieldSuffix: ":write",
 	channel:     "redisson_rwlock",
 	noUpgrade:   true,

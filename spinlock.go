@@ -11,6 +11,7 @@ var spinKind = &kind{
 	force:    lockForce,
 	inspect:  lockInspect,
 	handOver: lockHandOver,
+	lazy:     true,
 	first:    time.Millisecond,
 	most:     128 * time.Millisecond,
 }
