@@ -62,7 +62,7 @@ type possession struct {
 	due      time.Time // when it must look again
 	index    int       // in its heap; -1: not in it
 	renewAt  time.Time
-	picked   bool      // for the batches that are being gathered
+	inRound  bool      // its renewal is on its way: sent, or soon to be
 	alone    bool      // to be renewed by a script call of its own
 	failures int       // renewals or releases that failed since
 	until    time.Time // when a detached release gives up
@@ -222,7 +222,7 @@ func (p *possession) confirm(sent time.Time, lease time.Duration) {
 		p.deadline, p.margin = deadline, margin(lease)
 	}
 	p.confirmed = sent
-	p.failures, p.alone = 0, false
+	p.failures, p.alone, p.inRound = 0, false, false
 	p.renewAt = p.deadline.Add(p.margin - p.client.watchdogTimeout*2/3)
 	p.client.watchdog.plan(p)
 }
