@@ -51,7 +51,7 @@ type Client struct {
 	forces      []nameKey     // the names of the latest unlocks by force
 	forceCount  int           // and how many there were in all
 	gates       map[nameKey]*gate
-	possessions map[possessionKey]*possession
+	possessions map[possessionKey]*possession // of owners who may have more than one
 }
 
 // nameKey tells what excludes each other: one name in Redis, as one family of locks. It is also the key under which a
@@ -169,7 +169,7 @@ func (c *Client) close() {
 	c.closed = true
 	close(c.done)
 	var ends endings
-	for _, p := range c.possessions {
+	for _, p := range c.watchdog.heap { // it has all that are held
 		for _, e := range slices.Concat(p.entries, p.leaked) {
 			ends.add(e, ErrClosed)
 		}

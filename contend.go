@@ -249,14 +249,14 @@ func (r *request) grant(p *possession, token uint64, sent time.Time, forces int)
 	switch {
 	case c.closed:
 		return nil, errEnded
-	case time.Since(sent) >= lease-margin(lease), c.forcedSince(p.id, forces):
+	case time.Since(sent) >= lease-margin(lease), c.forcedSince(r.lock.nameKey, forces):
 		r.last = outcome{trouble: errLate}
 		return nil, r.lock.wrap(errLate, r.op)
 	}
 	p.orphan = false
 	p.stage, p.token = held, token
 	if c.maxHold > 0 {
-		p.maxHold = sent.Add(c.maxHold)
+		p.maxHold = instantOf(sent).add(c.maxHold)
 	}
 	p.register()
 	e := r.enter(p)

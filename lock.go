@@ -320,7 +320,7 @@ func (l *Lock) latest(o *owner) *entry {
 	if o == nil {
 		return nil
 	}
-	p := l.client.possessions[possessionKey{l.key(), o}]
+	p := l.client.possession(l.key(), o)
 	if p == nil {
 		p = o.lostOf(l.key())
 	}
@@ -342,7 +342,7 @@ func (l *Lock) soonest() *entry {
 	pick := func(entries []*entry, plain bool) {
 		for _, e := range entries {
 			if !e.closed && e.plain == plain &&
-				(best == nil || e.possession.deadline.Before(best.possession.deadline)) {
+				(best == nil || e.possession.deadline < best.possession.deadline) {
 				best = e
 			}
 		}

@@ -39,8 +39,8 @@ func (c *Client) forced(id nameKey) {
 	}
 	c.forces = append(c.forces, id)
 	c.forceCount++
-	for key, p := range c.possessions {
-		if key.nameKey == id && (p.stage == held || p.stage == expired) {
+	for _, p := range slices.Clone(c.watchdog.heap) { // it has all that are held
+		if p.lock.nameKey == id && (p.stage == held || p.stage == expired) {
 			p.lose(&ends, lostByForce, true)
 		}
 	}
@@ -107,7 +107,7 @@ func (l *Lock) possessionIn(ctx context.Context) *possession {
 	defer c.mu.Unlock()
 	var p *possession
 	if o != nil {
-		p = c.possessions[possessionKey{l.key(), o}]
+		p = c.possession(l.key(), o)
 	} else if e := l.soonest(); e != nil {
 		p = e.possession
 	}

@@ -93,7 +93,7 @@ func (r *groupRequest) holdsAny() bool {
 		}
 		l.client.mu.Lock()
 		defer l.client.mu.Unlock()
-		return l.client.possessions[possessionKey{l.key(), o}].usable()
+		return l.client.possession(l.key(), o).usable()
 	})
 }
 

@@ -70,7 +70,7 @@ func (p *possession) releasePart(ctx context.Context) error {
 	c, l := p.client, p.lock
 	c.mu.Lock()
 	left := len(p.entries)
-	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
+	remaining := max(time.Until(p.deadline.time())+p.margin, time.Millisecond)
 	c.mu.Unlock()
 	var reply int64
 	var failed error
@@ -181,14 +181,14 @@ func (p *possession) releaseDetached() {
 	c := p.client
 	ctx := context.Background()
 	limit, cancel := context.WithTimeout(ctx, c.commandTimeout)
-	taken, err := c.place(limit, p.id.name)
+	taken, err := c.place(limit, p.lock.nameKey.name)
 	cancel()
 	if err == nil || errors.Is(err, ErrClosed) {
 		_, err = p.release(ctx)
 	}
 	taken.free()
 	gone := err == nil || wrongType(err)
-	late := time.Now().After(p.until)
+	late := instantOf(time.Now()) > p.until
 	if !gone && late {
 		p.lock.warn(cannotRelease, err)
 	}
@@ -201,7 +201,7 @@ func (p *possession) releaseDetached() {
 		return
 	}
 	p.failures++
-	p.due = time.Now().Add(backoff(p.failures, time.Second))
+	p.due = instantOf(time.Now()).add(backoff(int(p.failures), time.Second))
 	c.watchdog.plan(p)
 }
 

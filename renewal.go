@@ -42,15 +42,15 @@ func (w *watchdog) gather(now time.Time) []batch {
 	bySlot := w.client.bySlot.Load()
 	open := make(map[group]int) // where the group's unfilled batch is
 	var all []batch
-	for _, p := range w.heap.before(now.Add(w.client.watchdogTimeout / 6)) {
-		if p.stage != held || p.past(now) || p.inRound || !p.renewing() || p.failures > 0 && p.renewAt.After(now) {
+	for _, p := range w.heap.before(instantOf(now).add(w.client.watchdogTimeout / 6)) {
+		if p.stage != held || p.past(now) || p.inRound || !p.renewing() || p.failures > 0 && p.renewAt > instantOf(now) {
 			continue
 		}
 		p.inRound = true
 		w.plan(p)
 		g := group{script: p.lock.kind.renew}
 		if bySlot {
-			g.slot = slot(p.id.name)
+			g.slot = slot(p.lock.nameKey.name)
 		}
 		i, ok := open[g]
 		if !ok || p.alone || len(all[i].possessions) == w.client.batchSize {
@@ -70,7 +70,7 @@ func (w *watchdog) gather(now time.Time) []batch {
 func (w *watchdog) stalled(now time.Time) []batch {
 	var all []batch
 	for node, r := range w.rounds {
-		if late := r.sent.Add(w.retryPause()); late.After(now) {
+		if late := instantOf(r.sent).add(w.retryPause()); late > instantOf(now) {
 			w.wake(late)
 			continue
 		}
@@ -81,44 +81,51 @@ func (w *watchdog) stalled(now time.Time) []batch {
 	return all
 }
 
-// send adds the batches to the rounds of their nodes, and carries out those that are new. It counts as active already.
+// send adds batches to the rounds of their nodes. It requires client.mu.
 func (w *watchdog) send(batches []batch) {
 	c := w.client
+	switch {
+	case len(batches) == 0:
+	case c.cluster == nil:
+		w.join(nil, batches)
+	default:
+		c.active++
+		c.workers.run(func() { w.route(batches) }) // who knows the nodes may have to ask one
+	}
+}
+
+// route adds batches to the rounds of a cluster's nodes. It counts as active already.
+func (w *watchdog) route(batches []batch) {
+	c := w.client
 	defer c.end()
-	nodes := map[*redis.Client][]batch{}
+	nodes := make(map[*redis.Client][]batch)
 	for _, b := range batches {
 		node := w.node(b)
 		nodes[node] = append(nodes[node], b)
 	}
-	var fresh []*round
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for node, batches := range nodes {
-		r := w.rounds[node]
-		if r == nil {
-			r = &round{node: node, sent: time.Now(), size: minFlight}
-			w.rounds[node] = r
-			w.wake(r.sent.Add(w.retryPause()))
-			fresh = append(fresh, r)
-			c.active++
-		}
-		r.batches = append(r.batches, batches...)
-	}
-	c.mu.Unlock()
-	for i, r := range fresh {
-		if i == len(fresh)-1 {
-			w.carry(r)
-		} else {
-			c.workers.run(func() { w.carry(r) })
-		}
+		w.join(node, batches)
 	}
 }
 
-// node returns the client of the node that has a batch, or nil.
-func (w *watchdog) node(b batch) *redis.Client {
-	if w.client.cluster == nil {
-		return nil
+// join adds batches to the round of a node, and starts it if there is none. It requires client.mu.
+func (w *watchdog) join(node *redis.Client, batches []batch) {
+	r := w.rounds[node]
+	if r == nil {
+		r = &round{node: node, sent: time.Now(), size: minFlight}
+		w.rounds[node] = r
+		w.wake(instantOf(r.sent).add(w.retryPause()))
+		w.client.active++
+		w.client.workers.run(func() { w.carry(r) })
 	}
-	node, err := w.client.cluster.MasterForKey(context.Background(), b.possessions[0].id.name)
+	r.batches = append(r.batches, batches...)
+}
+
+// node returns the client of the node that has a batch, or nil if none is known.
+func (w *watchdog) node(b batch) *redis.Client {
+	node, err := w.client.cluster.MasterForKey(context.Background(), b.possessions[0].lock.nameKey.name)
 	if err != nil {
 		return nil
 	}
@@ -156,7 +163,7 @@ func (w *watchdog) next(r *round) ([]batch, time.Time) {
 		}
 	}
 	if len(r.flying) > 0 {
-		w.wake(now.Add(w.retryPause()))
+		w.wake(instantOf(now).add(w.retryPause()))
 	} else if w.rounds[r.node] == r {
 		delete(w.rounds, r.node)
 	}
@@ -242,7 +249,7 @@ func (w *watchdog) renewed(b batch, sent time.Time, cmd once) {
 			p.failures++
 			p.inRound = false
 			p.alone = redis.HasErrorPrefix(err, "TRYAGAIN") // a slot on the move, with the batch on both sides
-			p.renewAt = time.Now().Add(backoff(p.failures, w.retryPause()))
+			p.renewAt = instantOf(time.Now()).add(backoff(int(p.failures), w.retryPause()))
 			w.plan(p)
 		case answers[i] == 1:
 			p.confirm(sent, c.watchdogTimeout)
@@ -255,17 +262,18 @@ func (w *watchdog) renewed(b batch, sent time.Time, cmd once) {
 }
 
 // before returns what is due before a moment, the first ones roughly first.
-func (h dueHeap) before(moment time.Time) []*possession {
+func (h *dueHeap) before(moment instant) []*possession {
 	var found []*possession
 	look := func(i int) {
-		if i < len(h) && h[i].due.Before(moment) {
-			found = append(found, h[i])
+		if i < len(*h) && (*h)[i].due < moment {
+			found = append(found, (*h)[i])
 		}
 	}
 	look(0)
 	for i := 0; i < len(found); i++ { // the children of what is due later are, too
-		look(2*found[i].index + 1)
-		look(2*found[i].index + 2)
+		at := int(found[i].index)
+		look(2*at + 1)
+		look(2*at + 2)
 	}
 	return found
 }

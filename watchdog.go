@@ -20,7 +20,7 @@ type watchdog struct {
 	heap   dueHeap
 	rounds map[*redis.Client]*round // the renewals under way, by node
 	timer  *time.Timer              // nil until started
-	armed  time.Time                // when the timer fires; zero: not set
+	armed  instant                  // when the timer fires; 0: not set
 
 	stopping chan struct{}
 	running  sync.WaitGroup
@@ -38,14 +38,14 @@ func (w *watchdog) plan(p *possession) {
 			return
 		}
 		p.due = p.deadline
-		if !p.inRound && p.renewing() && p.renewAt.Before(p.due) {
+		if !p.inRound && p.renewing() && p.renewAt < p.due {
 			p.due = p.renewAt
 		}
-		if !p.maxHold.IsZero() && p.maxHold.Before(p.due) {
+		if p.maxHold != 0 && p.maxHold < p.due {
 			p.due = p.maxHold
 		}
 	case expired:
-		p.due = p.deadline.Add(p.margin)
+		p.due = p.deadline.add(p.margin)
 	case detached:
 	default:
 		return
@@ -53,7 +53,7 @@ func (w *watchdog) plan(p *possession) {
 	if p.index < 0 {
 		heap.Push(&w.heap, p)
 	} else {
-		heap.Fix(&w.heap, p.index)
+		heap.Fix(&w.heap, int(p.index))
 	}
 	w.arm()
 }
@@ -67,23 +67,23 @@ func (w *watchdog) arm() {
 
 // wake sets the timer if it would fire too late. (One that fires for nothing is cheaper than one that is always right: a
 // lock that is taken and released all day leaves it alone.) It requires client.mu.
-func (w *watchdog) wake(due time.Time) {
-	if !w.armed.IsZero() && !due.Before(w.armed) {
+func (w *watchdog) wake(due instant) {
+	if w.armed != 0 && due >= w.armed {
 		return
 	}
 	w.armed = due
 	if w.timer == nil {
-		w.timer = time.NewTimer(time.Until(due))
+		w.timer = time.NewTimer(time.Until(due.time()))
 		w.running.Go(w.run)
 		return
 	}
-	w.timer.Reset(time.Until(due))
+	w.timer.Reset(time.Until(due.time()))
 }
 
 // drop forgets a possession. It requires client.mu.
 func (w *watchdog) drop(p *possession) {
 	if p.index >= 0 {
-		heap.Remove(&w.heap, p.index)
+		heap.Remove(&w.heap, int(p.index))
 	}
 }
 
@@ -96,7 +96,7 @@ func (w *watchdog) retire() {
 		case held:
 			w.drop(p)
 		case detached:
-			p.due = now
+			p.due = instantOf(now)
 			w.plan(p)
 		default: // an expired one has its release before it
 		}
@@ -139,9 +139,9 @@ func (w *watchdog) look() {
 	now := time.Now()
 	var ends endings
 	c.mu.Lock()
-	w.armed = time.Time{}
+	w.armed = 0
 	batches := w.stalled(now)
-	for len(w.heap) > 0 && !w.heap[0].due.After(now) {
+	for len(w.heap) > 0 && w.heap[0].due <= instantOf(now) {
 		p := w.heap[0]
 		switch {
 		case p.stage == expired:
@@ -151,7 +151,7 @@ func (w *watchdog) look() {
 			c.workers.run(p.releaseDetached)
 		case p.past(now):
 			p.expire(&ends)
-		case !p.maxHold.IsZero() && !p.maxHold.After(now):
+		case p.maxHold != 0 && p.maxHold <= instantOf(now):
 			p.lose(&ends, lostByMaxHold, true)
 		case !p.renewing():
 			w.plan(p)
@@ -160,11 +160,8 @@ func (w *watchdog) look() {
 		}
 	}
 	w.arm()
-	c.active += min(len(batches), 1)
+	w.send(batches)
 	c.mu.Unlock()
-	if len(batches) > 0 {
-		c.workers.run(func() { w.send(batches) })
-	}
 	ends.tell()
 }
 
@@ -177,18 +174,18 @@ func (w *watchdog) retryPause() time.Duration {
 type dueHeap []*possession
 
 func (h *dueHeap) Len() int           { return len(*h) }
-func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due.Before((*h)[j].due) }
+func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due < (*h)[j].due }
 
 func (h *dueHeap) Swap(i, j int) {
 	s := *h
 	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
+	s[i].index, s[j].index = int32(i), int32(j)
 }
 
 // Push is called by heap.
 func (h *dueHeap) Push(x any) {
 	p := x.(*possession)
-	p.index = len(*h)
+	p.index = int32(len(*h))
 	*h = append(*h, p)
 }
 
