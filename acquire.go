@@ -194,7 +194,10 @@ func (c *Client) outcomeFor(p *possession) outcome {
 	if g := c.gates[p.lock.nameKey]; p.queued && g != nil {
 		return g.last
 	}
-	return p.last
+	if p.last == nil {
+		return outcome{}
+	}
+	return *p.last
 }
 
 // reenter adds an entry to a possession that the owner has. It returns again when Redis did not answer and the wait is
@@ -215,7 +218,7 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 		}
 		defer taken.free()
 		script := p.lock.kind.count
-		reply, failed = c.runNumber(ctx, script, script.of(p.keys), p.field, millis(lease), p.number, l.sent, "", count)
+		reply, failed = c.runNumber(ctx, script, script.of(p.keys()), p.field, millis(lease), p.number, l.wire().sent, "", count)
 	}, func() {})
 	if err == nil {
 		err = failed

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -36,6 +37,7 @@ type Client struct {
 	reloaded atomic.Int64 // when the picture of the cluster was last renewed, Unix ns
 	sharding sharding
 
+	wires    wires
 	workers  *workers
 	watchdog *watchdog
 	pubsub   *pubsub
@@ -104,6 +106,7 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 	if err := c.fit(); err != nil {
 		return nil, err
 	}
+	c.wires.seed = maphash.MakeSeed()
 	c.workers = newWorkers()
 	c.watchdog = newWatchdog(c)
 	c.pubsub = newPubSub(c)

@@ -117,7 +117,7 @@ func (r *request) listen(p *possession) *listener {
 
 // pause returns for how long to sleep at most after a refusal that came with a hint.
 func (r *request) pause(hint time.Duration) time.Duration {
-	if l := r.lock; l.channel == "" {
+	if l := r.lock; l.kind.channel == "" {
 		r.nap = min(max(r.nap*2, l.first), l.most)
 		return r.nap
 	}
@@ -161,8 +161,8 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 		if l.kind.queues {
 			publish = l.publisher() // who takes the lock tells the next one that he is first
 		}
-		keys := script.withAbandoned(p.keys)
-		reply, failed = c.take(ctx, script, keys, p.field, millis(lease), p.number, l.sent, publish, wait, writer)
+		keys := script.withAbandoned(p.keys())
+		reply, failed = c.take(ctx, script, keys, p.field, millis(lease), p.number, l.wire().sent, publish, wait, writer)
 	}, func() { p.late(reply, failed) })
 	switch {
 	case err != nil && limit.Err() != nil:
@@ -235,7 +235,10 @@ func (r *request) note(p *possession, last outcome) {
 	r.last = last
 	r.client.mu.Lock()
 	defer r.client.mu.Unlock()
-	p.last = last
+	if p.owner != &p.self {
+		p.last = new(outcome)
+		*p.last = last
+	}
 	p.orphan = p.orphan || last.refused && r.lock.kind.queues && !r.single()
 	p.notify()
 }

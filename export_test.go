@@ -78,7 +78,7 @@ func (l *Lock) Waiting() int {
 	defer c.pubsub.mu.Unlock()
 	n := 0
 	for channel, s := range c.pubsub.channels {
-		if strings.HasPrefix(channel, l.channel+":") {
+		if strings.HasPrefix(channel, l.wire().channel+":") {
 			n += len(s.listeners)
 		}
 	}
@@ -101,15 +101,15 @@ func (l *Lock) Remains() int { return l.client.Remains() }
 
 // Keys returns the names in Redis of the lock, what else it needs, and its abandoned numbers.
 func (l *Lock) Keys() []string {
-	keys := make([]string, len(l.keys))
-	for i, key := range l.keys {
+	keys := make([]string, len(l.wire().keys))
+	for i, key := range l.wire().keys {
 		keys[i] = key.(string)
 	}
 	return keys
 }
 
 // Channel returns the channel on which a release is announced.
-func (l *Lock) Channel() string { return l.channel }
+func (l *Lock) Channel() string { return l.wire().channel }
 
 // Reads tells whether it is the read side of a read-write lock.
 func (l *Lock) Reads() bool { return l.kind == readKind }

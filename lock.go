@@ -95,10 +95,6 @@ type Lock struct {
 	kind    *kind
 	name    string // the user's
 	nameKey nameKey
-	id      any   // nameKey again: the key of a hold in a context
-	keys    []any // the lock, the numbers abandoned on it; as they are sent, made once
-	channel string
-	sent    any   // the channel, as it is sent
 	err     error // what is wrong with the name or the options
 
 	nonReentrant bool
@@ -125,17 +121,7 @@ func (c *Client) newLock(k *kind, name string, opts []LockOption) *Lock {
 	}
 	key := c.mapName(name)
 	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
-	l.id = l.nameKey
-	if k.channel != "" {
-		l.channel = derived(k.channel, key)
-	}
-	l.sent = l.channel
 	l.first, l.most = k.first, k.most
-	l.keys = []any{key}
-	for _, prefix := range k.keys {
-		l.keys = append(l.keys, derived(prefix, key))
-	}
-	l.keys = append(l.keys, derived("redisson_unlock_latch", key)+":"+c.id)
 	l.err = checkName(key, c.cluster != nil)
 	for i, opt := range opts {
 		switch {

@@ -2,7 +2,9 @@ package rlock
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strings"
+	"sync/atomic"
 )
 
 // maxName is the longest name of a lock in Redis, in bytes.
@@ -23,6 +25,42 @@ func suffixed(name, suffix string) string {
 		return name + ":" + suffix
 	}
 	return "{" + name + "}:" + suffix
+}
+
+// wire is what belongs to a lock in Redis, in the form in which it is sent. It is several times the size of a handle, of
+// which there may be a hundred thousand, and so the client has it for the locks that were used last.
+type wire struct {
+	kind    *kind
+	name    string // in Redis
+	keys    []any  // the lock, what else its kind needs, the numbers abandoned on it
+	channel string
+	sent    any // the channel
+}
+
+// wires is where a client has them, each at a place that its name decides.
+type wires struct {
+	seed   maphash.Seed
+	places [256]atomic.Pointer[wire]
+}
+
+func (l *Lock) wire() *wire {
+	c, name := l.client, l.nameKey.name
+	place := &c.wires.places[maphash.String(c.wires.seed, name)%uint64(len(c.wires.places))]
+	if w := place.Load(); w != nil && w.kind == l.kind && w.name == name {
+		return w
+	}
+	w := &wire{kind: l.kind, name: name, keys: make([]any, 0, 2+len(l.kind.keys))}
+	w.keys = append(w.keys, name)
+	for _, prefix := range l.kind.keys {
+		w.keys = append(w.keys, derived(prefix, name))
+	}
+	w.keys = append(w.keys, derived("redisson_unlock_latch", name)+":"+c.id)
+	if l.kind.channel != "" {
+		w.channel = derived(l.kind.channel, name)
+	}
+	w.sent = w.channel
+	place.Store(w)
+	return w
 }
 
 // checkName refuses what cannot be a lock's name in Redis.

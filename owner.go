@@ -34,6 +34,9 @@ func (o *owner) belongings() *belongings {
 
 type ownerKey struct{}
 
+// holdsKey is in a context that carries a hold of any lock.
+type holdsKey struct{}
+
 // WithOwner returns a context that owns locks: whoever locks with it, or with a context derived from it, is one and
 // the same holder of every lock, as one thread is in Java. Each call mints a new owner, also within another one.
 //
@@ -47,7 +50,10 @@ func WithOwner(ctx context.Context) context.Context {
 // lock counts unless an owner was minted within it.
 func (l *Lock) ownerIn(ctx context.Context) *owner {
 	minted := mintedIn(ctx)
-	if hold, _ := ctx.Value(l.id).(*Hold); hold != nil && hold.minted == minted {
+	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
+		return minted
+	}
+	if hold, _ := ctx.Value(l.nameKey).(*Hold); hold != nil && hold.minted == minted {
 		return hold.of.ownerOf(l.nameKey)
 	}
 	return minted

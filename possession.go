@@ -20,7 +20,7 @@ type possession struct {
 	self   owner // its owner when nobody else is
 	number int64
 	field  string
-	keys   []any // all that its scripts may need, as they are sent
+	own    *[]any // its keys, as they are sent, if one of them is for it alone
 
 	// Guarded by client.mu from here on. There may be a hundred thousand held locks, so what is small is kept together.
 
@@ -32,8 +32,8 @@ type possession struct {
 	// idle is closed when the operation that busy tells of is over.
 	idle chan struct{}
 	// last is how the latest attempt of a pending possession went, for the owner's other goroutines, who may not want
-	// to wait themselves.
-	last outcome
+	// to wait themselves; nil: not known, or there are none.
+	last *outcome
 	// beside has a token once the owner holds the other side of the name: then this one need not queue.
 	beside chan struct{}
 	token  uint64 // of a fenced lock
@@ -99,19 +99,28 @@ func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
 	if o != nil && l.kind.family == rwFamily {
 		p.beside = make(chan struct{}, 1)
 	}
-	p.keys = l.keys
 	if l.kind.holdKey != "" {
-		p.keys = slices.Insert(slices.Clone(l.keys), len(l.keys)-1, any(suffixed(l.nameKey.name, p.field+l.kind.holdKey)))
+		keys := slices.Clone(l.wire().keys)
+		keys = slices.Insert(keys, len(keys)-1, any(suffixed(l.nameKey.name, p.field+l.kind.holdKey)))
+		p.own = &keys
 	}
 	return p
+}
+
+// keys are all that its scripts may need, as they are sent.
+func (p *possession) keys() []any {
+	if p.own != nil {
+		return *p.own
+	}
+	return p.lock.wire().keys
 }
 
 // channel is the one on which whoever waits with this possession is woken; empty: none.
 func (p *possession) channel() string {
 	if p.lock.kind.queues {
-		return p.lock.channel + ":" + p.field
+		return p.lock.wire().channel + ":" + p.field
 	}
-	return p.lock.channel
+	return p.lock.wire().channel
 }
 
 // sibling returns what the same owner holds on the other side of the name, or nil. It requires client.mu.

@@ -76,7 +76,7 @@ func (p *possession) releasePart(ctx context.Context) error {
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
 		count := l.kind.count
-		reply, failed = c.runNumber(ctx, count, count.of(p.keys), p.field, millis(remaining), p.number, l.sent, "", left)
+		reply, failed = c.runNumber(ctx, count, count.of(p.keys()), p.field, millis(remaining), p.number, l.wire().sent, "", left)
 	}, func() {})
 	var ends endings
 	defer ends.tell()
@@ -143,14 +143,14 @@ func (p *possession) release(ctx context.Context) (bool, error) {
 	memory := p.memory()
 	c.mu.Unlock()
 	script := l.kind.release
-	keys := script.of(p.keys)
+	keys := script.of(p.keys())
 	if memory > 0 {
-		keys = script.withAbandoned(p.keys)
+		keys = script.withAbandoned(p.keys())
 	}
 	var reply int64
 	var failed error
 	err := c.exec(ctx, func(ctx context.Context) {
-		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait())
+		reply, failed = c.runNumber(ctx, script, keys, p.field, millis(memory), p.number, l.wire().sent, l.publisher(), l.queueWait())
 	}, func() {})
 	switch {
 	case err != nil:

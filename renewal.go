@@ -157,6 +157,7 @@ func (w *watchdog) next(r *round) ([]batch, time.Time) {
 	r.flying, r.sent = nil, now
 	for n := 0; len(r.batches) > 0 && n < r.size && !c.closed; r.batches = r.batches[1:] {
 		b := r.batches[0]
+		r.batches[0] = batch{} // the rest may be with us for long
 		if b.possessions = w.wanted(b.possessions, now); len(b.possessions) > 0 {
 			n += len(b.possessions)
 			r.flying = append(r.flying, b)
@@ -218,7 +219,11 @@ func (w *watchdog) pipeline(ctx context.Context, batches []batch, full bool) []o
 		args := make([]any, 1, 1+len(b.possessions))
 		args[0] = millis(w.client.watchdogTimeout)
 		for _, p := range b.possessions {
-			keys = append(keys, b.script.of(p.keys)...)
+			if p.own != nil {
+				keys = append(keys, b.script.of(*p.own)...)
+			} else {
+				keys = append(keys, p.lock.nameKey.name) // one key is all that these renewals need
+			}
 			args = append(args, p.field)
 		}
 		cmds[i] = b.script.command(ctx, full, keys, args...)
