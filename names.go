@@ -40,7 +40,7 @@ type wire struct {
 // wires is where a client has them, each at a place that its name decides.
 type wires struct {
 	seed   maphash.Seed
-	places [256]atomic.Pointer[wire]
+	places [128]atomic.Pointer[wire]
 }
 
 func (l *Lock) wire() *wire {
