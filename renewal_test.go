@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,6 +136,7 @@ func TestAConnectionThatHangsDelaysNoOtherRenewal(t *testing.T) { //nolint:paral
 	})
 	defer close(free)
 	renewedAll(t, holds)
+	runtime.KeepAlive(holds)
 }
 
 func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:paralleltest // see holdMany
@@ -170,4 +172,5 @@ func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:parall
 			require.Zero(t, h.count(name), name)
 		}
 	}
+	runtime.KeepAlive(holds) // or those that are left would be taken for dropped
 }
