@@ -130,7 +130,7 @@ func (r *request) claim(o *owner) (p *possession, fresh bool, err error) {
 		return p, true, nil
 	}
 	for {
-		p = c.possessions[possessionKey{l.key(), o}]
+		p = c.possession(l.key(), o)
 		if err := r.refuse(o); err != nil {
 			return nil, false, l.wrap(err, r.op)
 		}
@@ -171,7 +171,7 @@ func (r *request) refuse(o *owner) error {
 	}
 	holds := false
 	for _, side := range []side{mainSide, readSide} {
-		switch mine := c.possessions[possessionKey{lockKey{l.nameKey, side}, o}]; {
+		switch mine := c.possession(lockKey{l.nameKey, side}, o); {
 		case mine == nil:
 		case mine.stage == expired, mine.stage == held && mine.past(now):
 			return ErrLost
@@ -191,10 +191,13 @@ func (r *request) refuse(o *owner) error {
 // outcomeFor returns how the latest attempt for a pending possession went, its own or that of the one it queues behind.
 // It requires c.mu.
 func (c *Client) outcomeFor(p *possession) outcome {
-	if g := c.gates[p.id]; p.queued && g != nil {
+	if g := c.gates[p.lock.nameKey]; p.queued && g != nil {
 		return g.last
 	}
-	return p.last
+	if p.last == nil {
+		return outcome{}
+	}
+	return *p.last
 }
 
 // reenter adds an entry to a possession that the owner has. It returns again when Redis did not answer and the wait is
@@ -208,8 +211,8 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 	c.mu.Unlock()
 	script := p.lock.kind.count
 	got, err := c.ask(limit, question{
-		script: script, name: l.nameKey.name, keys: script.of(p.keys),
-		args: []any{p.field, millis(lease), p.number, l.sent, "", count}, waiting: r.waiting,
+		script: script, name: l.nameKey.name, keys: script.of(p.keys()),
+		args: []any{p.field, millis(lease), p.number, l.wire().sent, "", count}, waiting: r.waiting,
 	})
 	if err == nil {
 		err = got.err
@@ -246,7 +249,13 @@ func (r *request) reenter(p *possession) (e *entry, again bool, err error) {
 
 // enter makes an entry. It requires client.mu.
 func (r *request) enter(p *possession) *entry {
-	e := &entry{
+	e := &p.first
+	if e.possession != nil {
+		e = new(entry)
+	} else {
+		p.entries = p.one[:0]
+	}
+	*e = entry{
 		possession: p, lock: r.lock, byHold: r.byHold,
 		plain: p.owner == &p.self && len(p.entries) == 0, renewed: r.lease == 0,
 	}

@@ -182,7 +182,7 @@ func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
 	for _, lock := range c.locks {
 		eventually(t, "what was granted late is released", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
 	}
-	require.NoError(t, second(c.locks[0].TryLock(t.Context())))
+	require.NoError(t, c.locks[0].Lock(t.Context(), rlock.Wait(aLongTime)))
 	require.NoError(t, c.locks[0].Unlock(t.Context()))
 }
 

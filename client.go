@@ -56,9 +56,9 @@ type Client struct {
 	forces      []nameKey     // the names of the latest unlocks by force
 	forceCount  int           // and how many there were in all
 	gates       map[nameKey]*gate
-	tenants     map[nameKey]*possession // who holds a name exclusively
+	tenants     [redFamily]map[string]*possession // who holds a name exclusively, by family
 	offers      offers
-	possessions map[possessionKey]*possession
+	possessions map[possessionKey]*possession // of owners who may have more than one
 }
 
 // nameKey tells what excludes each other: one name in Redis, as one family of locks. It is also the key under which a
@@ -106,11 +106,13 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 		done:        make(chan struct{}),
 		quiet:       make(chan struct{}),
 		gates:       make(map[nameKey]*gate),
-		tenants:     make(map[nameKey]*possession),
 		possessions: make(map[possessionKey]*possession),
 	}
 	if err := c.fit(); err != nil {
 		return nil, err
+	}
+	for i := range c.tenants {
+		c.tenants[i] = make(map[string]*possession)
 	}
 	c.workers = newWorkers()
 	c.watchdog = newWatchdog(c)
@@ -216,7 +218,7 @@ func (c *Client) close() {
 	c.closed = true
 	close(c.done)
 	var ends endings
-	for _, p := range c.possessions {
+	for _, p := range c.watchdog.heap { // it has all that are held
 		for _, e := range slices.Concat(p.entries, p.leaked) {
 			ends.add(e, ErrClosed)
 		}

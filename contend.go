@@ -155,7 +155,7 @@ func (r *request) step(p *possession, w *waiter, why cause) (*entry, time.Durati
 
 // pause returns for how long to sleep at most after a refusal that came with a hint.
 func (r *request) pause(hint time.Duration) time.Duration {
-	if l := r.lock; l.channel == "" {
+	if l := r.lock; l.kind.channel == "" {
 		r.nap = min(max(r.nap*2, l.first), l.most)
 		return r.nap
 	}
@@ -193,8 +193,8 @@ func (r *request) attempt(p *possession) (*entry, time.Duration, error) {
 		publish = l.publisher() // who takes the lock tells the next one that he is first
 	}
 	got, err := c.ask(limit, question{
-		script: script, name: l.nameKey.name, keys: script.withAbandoned(p.keys),
-		args:    []any{p.field, millis(lease), p.number, l.sent, publish, wait, writer},
+		script: script, name: l.nameKey.name, keys: script.withAbandoned(p.keys()),
+		args:    []any{p.field, millis(lease), p.number, l.wire().sent, publish, wait, writer},
 		waiting: r.waiting, replicated: true, late: p.late,
 	})
 	reply, failed := got.reply, got.err
@@ -274,7 +274,10 @@ func (r *request) note(p *possession, last outcome) {
 	r.last = last
 	r.client.mu.Lock()
 	defer r.client.mu.Unlock()
-	p.last = last
+	if p.owner != &p.self {
+		p.last = new(outcome)
+		*p.last = last
+	}
 	p.orphan = p.orphan || last.refused && r.lock.kind.queues && !r.single()
 	p.notify()
 }
@@ -286,18 +289,18 @@ func (r *request) grant(p *possession, token uint64, sent time.Time, forces int)
 	switch {
 	case c.closed:
 		return nil, errEnded
-	case time.Since(sent) >= lease-margin(lease), c.forcedSince(p.id, forces):
+	case time.Since(sent) >= lease-margin(lease), c.forcedSince(r.lock.nameKey, forces):
 		return nil, r.lock.wrap(errLate, r.op)
 	}
 	p.orphan = false
 	p.stage, p.token = held, token
-	p.turns, p.offered = 0, sent
+	p.turns, p.offered = 0, instantOf(sent)
 	if c.maxHold > 0 {
-		p.maxHold = sent.Add(c.maxHold)
+		p.maxHold = instantOf(sent).add(c.maxHold)
 	}
 	p.register()
 	if r.lock.kind.side == mainSide {
-		c.tenants[p.id] = p
+		c.tenants[p.lock.nameKey.family][p.lock.nameKey.name] = p
 	}
 	e := r.enter(p)
 	p.confirm(sent, lease)

@@ -9,16 +9,17 @@ import (
 type entry struct {
 	possession *possession
 	lock       *Lock // the handle it was made through
-	byHold     bool  // made by Acquire or Do: only its Hold unlocks it
-	plain      bool  // made without an owner in the context
 
 	// Guarded by client.mu.
-	renewed bool                    // made without a lease: the watchdog keeps the possession for it
-	closed  bool                    // unlocked, or being unlocked, or leaked
-	why     error                   // it is over; nil: it is not
-	over    chan struct{}           // made when it is asked for, closed when why is set
-	cancel  context.CancelCauseFunc // told why, if somebody asked for that
-	watched bool                    // the holder will be told
+	why    error                   // it is over; nil: it is not
+	over   chan struct{}           // made when it is asked for, closed when why is set
+	cancel context.CancelCauseFunc // told why, if somebody asked for that
+
+	byHold  bool // made by Acquire or Do: only its Hold unlocks it
+	plain   bool // made without an owner in the context
+	renewed bool // made without a lease: the watchdog keeps the possession for it
+	closed  bool // unlocked, or being unlocked, or leaked
+	watched bool // the holder will be told
 }
 
 var _ holding = (*entry)(nil)
@@ -58,7 +59,7 @@ func (e *entry) Deadline() time.Time {
 	c := e.possession.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return e.possession.deadline
+	return e.possession.deadline.time()
 }
 
 // Token is that of a Hold.
@@ -88,15 +89,15 @@ func (e *entry) lost() loss {
 	p := e.possession
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
-	return loss{early: p.gone, since: p.confirmed, final: p.final}
+	return loss{early: p.gone, since: p.confirmed.time(), final: p.final}
 }
 
 func (e *entry) renewSoon() {
 	p := e.possession
 	p.client.mu.Lock()
 	defer p.client.mu.Unlock()
-	soon := time.Now().Add(p.client.watchdogTimeout / 30) // most holds are over by then
-	if p.stage == held && p.failures == 0 && soon.Before(p.renewAt) {
+	soon := instantOf(time.Now()).add(p.client.watchdogTimeout / 30) // most holds are over by then
+	if p.stage == held && p.failures == 0 && soon < p.renewAt {
 		p.renewAt = soon
 		p.client.watchdog.plan(p)
 	}

@@ -65,7 +65,11 @@ func (c *Client) Remains() int {
 	defer c.mu.Unlock()
 	c.pubsub.mu.Lock()
 	defer c.pubsub.mu.Unlock()
-	return len(c.possessions) + len(c.gates) + len(c.tenants) + len(c.watchdog.heap) + len(c.pubsub.channels)
+	tenants := 0
+	for _, byName := range c.tenants {
+		tenants += len(byName)
+	}
+	return len(c.possessions) + len(c.gates) + tenants + len(c.watchdog.heap) + len(c.pubsub.channels)
 }
 
 // Lines counts the nodes to which there is, or was not long ago, a subscription connection.
@@ -81,8 +85,16 @@ func (l *Lock) Listens() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gates[l.nameKey]
-	_, confirmed := c.pubsub.heard(l.channel)
+	_, confirmed := c.pubsub.heard(l.wire().channel)
 	return confirmed && g != nil && g.listener != nil
+}
+
+// Rests tells whether the first waiter of a lock that queues in this process sleeps.
+func (l *Lock) Rests() bool {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
+	g := l.client.gates[l.nameKey]
+	return g != nil && g.queue[0].news != nil && g.queue[0].stage == idle && g.queue[0].askAt.IsZero()
 }
 
 // Waiting counts the waiters of a lock in this process: in the gate, or listening on channels of their own.
@@ -100,7 +112,7 @@ func (l *Lock) Waiting() int {
 	defer c.pubsub.mu.Unlock()
 	n := 0
 	for channel, s := range c.pubsub.channels {
-		if strings.HasPrefix(channel, l.channel+":") {
+		if strings.HasPrefix(channel, l.wire().channel+":") {
 			n += len(s.listeners)
 		}
 	}
@@ -123,15 +135,15 @@ func (l *Lock) Remains() int { return l.client.Remains() }
 
 // Keys returns the names in Redis of the lock, what else it needs, and its abandoned numbers.
 func (l *Lock) Keys() []string {
-	keys := make([]string, len(l.keys))
-	for i, key := range l.keys {
+	keys := make([]string, len(l.wire().keys))
+	for i, key := range l.wire().keys {
 		keys[i] = key.(string)
 	}
 	return keys
 }
 
 // Channel returns the channel on which a release is announced.
-func (l *Lock) Channel() string { return l.channel }
+func (l *Lock) Channel() string { return l.wire().channel }
 
 // Reads tells whether it is the read side of a read-write lock.
 func (l *Lock) Reads() bool { return l.kind == readKind }

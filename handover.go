@@ -89,10 +89,13 @@ func (o *offers) of(id nameKey, now time.Time) *offer {
 	return nil
 }
 
+// tenantOf returns who holds a name exclusively in this process, or nil. It requires mu.
+func (c *Client) tenantOf(id nameKey) *possession { return c.tenants[id.family][id.name] }
+
 // tenant returns who holds the name in this process to the exclusion of a possession, or is letting it go; or nil. It
 // requires mu.
 func (c *Client) tenant(p *possession) *possession {
-	if t := c.tenants[p.id]; t != nil && t.owner != p.owner && (t.usable() || t.stage == releasing) {
+	if t := c.tenantOf(p.lock.nameKey); t != nil && t.owner != p.owner && (t.usable() || t.stage == releasing) {
 		return t
 	}
 	return nil
@@ -123,7 +126,7 @@ func (c *Client) knows(w *waiter, why cause, now time.Time) time.Duration {
 		pause, soon := c.pollInterval, c.standBack // a release that is announced is as good as answered
 		if t.stage == held {
 			w.request.heldHere(w.possession)
-			pause, soon = min(pause, t.deadline.Sub(now)+t.margin), grace
+			pause, soon = min(pause, time.Until(t.deadline.time())+t.margin), grace
 		}
 		if why == byMessage && w.askAt.IsZero() {
 			w.askAt = now.Add(soon)
@@ -137,7 +140,7 @@ func (c *Client) knows(w *waiter, why cause, now time.Time) time.Duration {
 	if end, limited := w.request.waiting.Deadline(); o == nil || limited && end.Before(o.until) {
 		return 0
 	}
-	if heard, _ := c.pubsub.heard(w.request.lock.channel); heard > o.echoes {
+	if heard, _ := c.pubsub.heard(w.request.lock.wire().channel); heard > o.echoes {
 		return 0
 	}
 	return o.until.Sub(now)
@@ -159,7 +162,7 @@ func (r *request) refusedHere(p *possession) bool {
 func (r *request) heldHere(p *possession) {
 	r.tried = true // so to say: a waiter whose time is over has been refused
 	r.last = outcome{refused: true}
-	p.last = r.last
+	p.last = &outcome{refused: true}
 	p.notify()
 }
 
@@ -167,9 +170,9 @@ func (r *request) heldHere(p *possession) {
 // requires client.mu.
 func (p *possession) heir(now time.Time) *waiter {
 	c, k := p.client, p.lock.kind
-	g := c.gates[p.id]
-	if g == nil || k.handOver == nil || c.closed || c.tenants[p.id] != p || !p.usable() || p.unanswered || p.sibling() != nil ||
-		p.turns >= c.handOvers || now.Sub(p.offered) >= c.handOverTime {
+	g := c.gates[p.lock.nameKey]
+	if g == nil || k.handOver == nil || c.closed || c.tenantOf(p.lock.nameKey) != p || !p.usable() || p.unanswered || p.sibling() != nil ||
+		int(p.turns) >= c.handOvers || now.Sub(p.offered.time()) >= c.handOverTime {
 		return nil
 	}
 	w := g.queue[0]
@@ -192,7 +195,7 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 	c.mu.Unlock()
 	script := p.lock.kind.handOver
 	got, err := c.ask(ctx, question{
-		script: script, name: p.id.name, keys: script.withAbandoned(next.keys),
+		script: script, name: p.lock.nameKey.name, keys: script.withAbandoned(next.keys()),
 		args: []any{next.field, millis(lease), next.number, "", "", "", p.field}, replicated: true,
 	})
 	given := false
@@ -222,14 +225,14 @@ func (p *possession) pass(w *waiter, now time.Time) bool {
 	c, next := p.client, w.possession
 	lease := c.watchdogTimeout
 	if !c.lazy || !p.lock.kind.lazy || c.acks > 0 || p.lease != lease || w.request.lease > 0 ||
-		next.unanswered || next.orphan || now.Sub(p.confirmed) > lease/2 {
+		next.unanswered || next.orphan || now.Sub(p.confirmed.time()) > lease/2 {
 		return false
 	}
 	next.field, next.number, next.mayLast = p.field, p.number, p.mayLast // it was never granted by its own
-	w.answer(true, nil, 0, p.confirmed, c.forceCount)                    // which cannot fail while half of the lease remains
+	w.answer(true, nil, 0, p.confirmed.time(), c.forceCount)             // which cannot fail while half of the lease remains
 	next.turns, next.offered = p.turns+1, p.offered
 	if c.maxHold > 0 {
-		next.maxHold = now.Add(c.maxHold)
+		next.maxHold = instantOf(now).add(c.maxHold)
 		c.watchdog.plan(next)
 	}
 	p.end(false)

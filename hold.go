@@ -87,8 +87,9 @@ func (h *Hold) Context() context.Context {
 		return h.ctx
 	}
 	ctx, cancel := context.WithCancelCause(h.parent)
+	ctx = context.WithValue(ctx, holdsKey{}, true)
 	for _, l := range h.of.locks() {
-		ctx = context.WithValue(ctx, l.id, h) //nolint:fatcontext // one for each lock, and a group has few
+		ctx = context.WithValue(ctx, l.nameKey, h) //nolint:fatcontext // one for each lock, and a group has few
 	}
 	h.ctx = ctx
 	if err := h.of.notify(cancel, true); err != nil {

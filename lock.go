@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -102,11 +103,8 @@ type Lock struct {
 	kind    *kind
 	name    string // the user's
 	nameKey nameKey
-	id      any   // nameKey again: the key of a hold in a context
-	keys    []any // the lock, the numbers abandoned on it; as they are sent, made once
-	channel string
-	sent    any   // the channel, as it is sent
 	err     error // what is wrong with the name or the options
+	wired   atomic.Pointer[wire]
 
 	nonReentrant bool
 	first, most  time.Duration // the pauses of one that polls
@@ -132,17 +130,7 @@ func (c *Client) newLock(k *kind, name string, opts []LockOption) *Lock {
 	}
 	key := c.mapName(name)
 	l := &Lock{client: c, kind: k, name: name, nameKey: nameKey{c, key, k.family}}
-	l.id = l.nameKey
-	if k.channel != "" {
-		l.channel = derived(k.channel, key)
-	}
-	l.sent = l.channel
 	l.first, l.most = k.first, k.most
-	l.keys = []any{key}
-	for _, prefix := range k.keys {
-		l.keys = append(l.keys, derived(prefix, key))
-	}
-	l.keys = append(l.keys, derived("redisson_unlock_latch", key)+":"+c.id)
 	l.err = checkName(key, c.cluster != nil)
 	for i, opt := range opts {
 		switch {
@@ -327,7 +315,7 @@ func (l *Lock) latest(o *owner) *entry {
 	if o == nil {
 		return nil
 	}
-	p := l.client.possessions[possessionKey{l.key(), o}]
+	p := l.client.possession(l.key(), o)
 	if p == nil {
 		p = o.lostOf(l.key())
 	}
@@ -349,7 +337,7 @@ func (l *Lock) soonest() *entry {
 	pick := func(entries []*entry, plain bool) {
 		for _, e := range entries {
 			if !e.closed && e.plain == plain &&
-				(best == nil || e.possession.deadline.Before(best.possession.deadline)) {
+				(best == nil || e.possession.deadline < best.possession.deadline) {
 				best = e
 			}
 		}

@@ -25,6 +25,33 @@ func suffixed(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
+// wire is what belongs to a lock in Redis, in the form in which it is sent. It is several times the size of a handle, which
+// drops it when its lock is held for so long that it is renewed.
+type wire struct {
+	keys    []any // the lock, what else its kind needs, the numbers abandoned on it
+	channel string
+	sent    any // the channel
+}
+
+func (l *Lock) wire() *wire {
+	if w := l.wired.Load(); w != nil {
+		return w
+	}
+	name := l.nameKey.name
+	w := &wire{keys: make([]any, 0, 2+len(l.kind.keys))}
+	w.keys = append(w.keys, name)
+	for _, prefix := range l.kind.keys {
+		w.keys = append(w.keys, derived(prefix, name))
+	}
+	w.keys = append(w.keys, derived("redisson_unlock_latch", name)+":"+l.client.id)
+	if l.kind.channel != "" {
+		w.channel = derived(l.kind.channel, name)
+	}
+	w.sent = w.channel
+	l.wired.Store(w)
+	return w
+}
+
 // checkName refuses what cannot be a lock's name in Redis.
 func checkName(name string, cluster bool) error {
 	switch {

@@ -231,7 +231,7 @@ func NonReentrant() LockOption {
 func Backoff(first, max time.Duration) LockOption { //nolint:revive,predeclared // max is what it is
 	return func(l *Lock) error {
 		switch {
-		case l.channel != "":
+		case l.kind.channel != "":
 			return fmt.Errorf("%w: Backoff is for spin locks", ErrInvalidOption)
 		case first < minBackoff || max < first || max > maxBackoff:
 			return fmt.Errorf("%w: a backoff from %v to %v is not within 1 ms to 1 hour", ErrInvalidOption, first, max)

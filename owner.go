@@ -8,15 +8,34 @@ import (
 
 // owner stands for the thread that Redisson's locks belong to. It is known by its address.
 type owner struct {
-	mu sync.Mutex
+	// of is the one possession it has, if it is that one's own. Guarded by client.mu.
+	of *possession
+
+	mu   sync.Mutex
+	more *belongings // guarded by mu; nil: none yet
+}
+
+// belongings are what only few owners have.
+type belongings struct {
 	// lost has the possessions that this owner lost and has not unlocked yet. They live as long as whoever holds the
 	// owner's context, and need no place in the client.
-	lost map[lockKey]*possession // guarded by mu
+	lost map[lockKey]*possession
 	// groups has what this owner locked through groups of locks and has not unlocked yet, in that order.
-	groups []*groupEntry // guarded by mu
+	groups []*groupEntry
+}
+
+// belongings requires mu.
+func (o *owner) belongings() *belongings {
+	if o.more == nil {
+		o.more = &belongings{lost: make(map[lockKey]*possession)}
+	}
+	return o.more
 }
 
 type ownerKey struct{}
+
+// holdsKey is in a context that carries a hold of any lock.
+type holdsKey struct{}
 
 // WithOwner returns a context that owns locks: whoever locks with it, or with a context derived from it, is one and
 // the same holder of every lock, as one thread is in Java. Each call mints a new owner, also within another one.
@@ -31,7 +50,10 @@ func WithOwner(ctx context.Context) context.Context {
 // lock counts unless an owner was minted within it.
 func (l *Lock) ownerIn(ctx context.Context) *owner {
 	minted := mintedIn(ctx)
-	if hold, _ := ctx.Value(l.id).(*Hold); hold != nil && hold.minted == minted {
+	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
+		return minted
+	}
+	if hold, _ := ctx.Value(l.nameKey).(*Hold); hold != nil && hold.minted == minted {
 		return hold.of.ownerOf(l.nameKey)
 	}
 	return minted
@@ -46,18 +68,15 @@ func mintedIn(ctx context.Context) *owner {
 func (o *owner) lose(p *possession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lost == nil {
-		o.lost = make(map[lockKey]*possession)
-	}
-	o.lost[p.lock.key()] = p
+	o.belongings().lost[p.lock.key()] = p
 }
 
 // settle forgets a lost possession: all of its entries know.
 func (o *owner) settle(p *possession) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if key := p.lock.key(); o.lost[key] == p {
-		delete(o.lost, key)
+	if key := p.lock.key(); o.more != nil && o.more.lost[key] == p {
+		delete(o.more.lost, key)
 	}
 }
 
@@ -65,7 +84,10 @@ func (o *owner) settle(p *possession) {
 func (o *owner) lostOf(key lockKey) *possession {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.lost[key]
+	if o.more == nil {
+		return nil
+	}
+	return o.more.lost[key]
 }
 
 // hasLost tells whether there is such a possession of any side of a name.
@@ -77,20 +99,22 @@ func (o *owner) hasLost(id nameKey) bool {
 func (o *owner) rememberGroup(e *groupEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.groups = append(o.groups, e)
+	more := o.belongings()
+	more.groups = append(more.groups, e)
 }
 
 func (o *owner) forgetGroup(e *groupEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.groups = without(o.groups, e)
+	more := o.belongings()
+	more.groups = without(more.groups, e)
 }
 
 // latestGroup returns what this owner locked last through any handle on the same group, or nil.
 func (o *owner) latestGroup(g *group) *groupEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, e := range slices.Backward(o.groups) {
+	for _, e := range slices.Backward(o.belongings().groups) {
 		if e.group.same(g) {
 			return e
 		}

@@ -16,59 +16,61 @@ import (
 type possession struct {
 	client *Client
 	lock   *Lock // the handle it was acquired through: keys, kind and name
-	id     nameKey
 	owner  *owner
 	self   owner // its owner when nobody else is
 	number int64
 	field  string
-	keys   []any // all that its scripts may need, as they are sent
+	own    *[]any // its keys, as they are sent, if one of them is for it alone
 
-	// Guarded by client.mu from here on.
+	// Guarded by client.mu from here on. There may be a hundred thousand held locks, so what is small is kept together.
 
-	stage   stage
-	entries []*entry // open, in the order they were made
-	leaked  []*entry // open, but nobody can unlock them
+	entries []*entry  // open, in the order they were made
+	leaked  []*entry  // open, but nobody can unlock them
+	first   entry     // mostly the only one
+	one     [1]*entry // what entries begins in
 
-	// busy is set while an operation of the owner is under way; idle is closed when it is over. Operations of one
-	// possession take turns, so that the count in Redis follows the count here.
-	busy bool
+	// idle is closed when the operation that busy tells of is over.
 	idle chan struct{}
-	// unlocking counts the unlocks that wait for their turn. They come before acquisitions.
-	unlocking int
 	// last is how the latest attempt of a pending possession went, for the owner's other goroutines, who may not want
-	// to wait themselves.
-	last outcome
+	// to wait themselves; nil: not known, or there are none.
+	last *outcome
 	// beside has a token once the owner holds the other side of the name: then this one need not queue.
 	beside chan struct{}
+	token  uint64 // of a fenced lock
+	// confirmed is from when Redis last said that it has the holder: before that was asked.
+	confirmed instant
+
+	lease    time.Duration // of the acquisition
+	deadline instant       // when the lock can no longer be guaranteed; only ever moved later
+	margin   time.Duration // from the deadline to the moment Redis may have freed the lock
+	maxHold  instant       // when WithMaxHold ends it; 0: never
+	offered  instant       // when it was last offered to all
+	mayLast  instant       // until when Redis may keep the holder, by any command that was sent, answered or not
+
+	stage stage
+	// busy is set while an operation of the owner is under way. Operations of one possession take turns, so that the
+	// count in Redis follows the count here.
+	busy   bool
 	queued bool // behind another contender of this process, whose attempts count for it
 	// unanswered is set once a command that can make this number a holder has gone unanswered: it may still come.
 	unanswered bool
 	// orphan is set while Redis may have what only a release removes: a lock that it granted after the verb had left, or
 	// a place in a queue.
 	orphan bool
-	token  uint64 // of a fenced lock
-	// turns counts the hand-overs since the lock was last offered to all, which was at the moment offered.
-	turns   int
-	offered time.Time
-	// confirmed is from when Redis last said that it has the holder: before that was asked.
-	confirmed time.Time
 	// gone tells that the possession was lost before its deadline, and final that this client ended it on purpose.
 	gone, final bool
-
-	lease    time.Duration // of the acquisition
-	deadline time.Time     // when the lock can no longer be guaranteed; monotonic, only ever moved later
-	margin   time.Duration // from the deadline to the moment Redis may have freed the lock
-	maxHold  time.Time     // when WithMaxHold ends it; zero: never
-	mayLast  time.Time     // until when Redis may keep the holder, by any command that was sent, answered or not
+	// unlocking counts the unlocks that wait for their turn. They come before acquisitions.
+	unlocking int32
 
 	// The watchdog's.
-	due      time.Time // when it must look again
-	index    int       // in its heap; -1: not in it
-	renewAt  time.Time
-	picked   bool      // for the batches that are being gathered
-	alone    bool      // to be renewed by a script call of its own
-	failures int       // renewals or releases that failed since
-	until    time.Time // when a detached release gives up
+	inRound  bool    // its renewal is on its way: sent, or soon to be
+	alone    bool    // to be renewed by a script call of its own
+	turns    int32   // hand-overs since the lock was last offered to all
+	failures int32   // renewals or releases that failed since
+	index    int32   // in its heap; -1: not in it
+	due      instant // when it must look again
+	renewAt  instant
+	until    instant // when a detached release gives up
 }
 
 // stage is how far a possession has come. It only ever grows.
@@ -90,7 +92,7 @@ func margin(lease time.Duration) time.Duration {
 }
 
 func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
-	p := &possession{client: l.client, lock: l, id: l.nameKey, owner: o, lease: lease, index: -1}
+	p := &possession{client: l.client, lock: l, owner: o, lease: lease, index: -1}
 	if o == nil {
 		p.owner = &p.self
 	}
@@ -99,24 +101,33 @@ func (l *Lock) newPossession(o *owner, lease time.Duration) *possession {
 	if o != nil && l.kind.family == rwFamily {
 		p.beside = make(chan struct{}, 1)
 	}
-	p.keys = l.keys
 	if l.kind.holdKey != "" {
-		p.keys = slices.Insert(slices.Clone(l.keys), len(l.keys)-1, any(suffixed(p.id.name, p.field+l.kind.holdKey)))
+		keys := slices.Clone(l.wire().keys)
+		keys = slices.Insert(keys, len(keys)-1, any(suffixed(l.nameKey.name, p.field+l.kind.holdKey)))
+		p.own = &keys
 	}
 	return p
+}
+
+// keys are all that its scripts may need, as they are sent.
+func (p *possession) keys() []any {
+	if p.own != nil {
+		return *p.own
+	}
+	return p.lock.wire().keys
 }
 
 // channel is the one on which whoever waits with this possession is woken; empty: none.
 func (p *possession) channel() string {
 	if p.lock.kind.queues {
-		return p.lock.channel + ":" + p.field
+		return p.lock.wire().channel + ":" + p.field
 	}
-	return p.lock.channel
+	return p.lock.wire().channel
 }
 
 // sibling returns what the same owner holds on the other side of the name, or nil. It requires client.mu.
 func (p *possession) sibling() *possession {
-	return p.client.possessions[possessionKey{lockKey{p.id, mainSide + readSide - p.lock.kind.side}, p.owner}]
+	return p.client.possession(lockKey{p.lock.nameKey, mainSide + readSide - p.lock.kind.side}, p.owner)
 }
 
 // usable tells whether the possession is held as far as is known. It requires client.mu, and works for nil.
@@ -209,24 +220,22 @@ func (p *possession) rest() {
 // the present moment. It requires client.mu.
 func (p *possession) sending(lease time.Duration) time.Time {
 	sent := time.Now()
-	if until := sent.Add(p.client.commandTimeout + lease); until.After(p.mayLast) {
-		p.mayLast = until
-	}
+	p.mayLast = max(p.mayLast, instantOf(sent).add(p.client.commandTimeout+lease))
 	return sent
 }
 
 // past tells whether the lock can no longer be guaranteed. It requires client.mu.
-func (p *possession) past(now time.Time) bool { return !now.Before(p.deadline) }
+func (p *possession) past(now time.Time) bool { return instantOf(now) >= p.deadline }
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent. It
 // requires client.mu.
 func (p *possession) confirm(sent time.Time, lease time.Duration) {
-	if deadline := sent.Add(lease - margin(lease)); deadline.After(p.deadline) {
+	if deadline := instantOf(sent).add(lease - margin(lease)); deadline > p.deadline {
 		p.deadline, p.margin = deadline, margin(lease)
 	}
-	p.confirmed = sent
-	p.failures, p.alone = 0, false
-	p.renewAt = p.deadline.Add(p.margin - p.client.watchdogTimeout*2/3)
+	p.confirmed = instantOf(sent)
+	p.failures, p.alone, p.inRound = 0, false, false
+	p.renewAt = p.deadline.add(p.margin - p.client.watchdogTimeout*2/3)
 	p.client.watchdog.plan(p)
 }
 
@@ -329,12 +338,12 @@ func (p *possession) detach() {
 		p.finish()
 		return
 	}
-	now := time.Now()
+	now := instantOf(time.Now())
 	p.stage = detached
 	p.failures = 0
-	p.until = now.Add(max(p.memory(), p.mayLast.Sub(now), c.commandTimeout))
+	p.until = max(now.add(max(p.memory(), c.commandTimeout)), p.mayLast)
 	if p.lock.kind.queues {
-		p.until = p.until.Add(c.fairWait) // so long a place in the queue outlasts who stood there
+		p.until = p.until.add(c.fairWait) // so long a place in the queue outlasts who stood there
 	}
 	p.due = now
 	c.active++
@@ -351,19 +360,33 @@ func (p *possession) finish() {
 
 func (p *possession) key() possessionKey { return possessionKey{p.lock.key(), p.owner} }
 
+// possession returns what an owner has of a lock, or nil. It requires c.mu.
+func (c *Client) possession(key lockKey, o *owner) *possession {
+	if o != nil && o.of != nil && o.of.lock.key() == key {
+		return o.of
+	}
+	return c.possessions[possessionKey{key, o}]
+}
+
 // register requires client.mu.
 func (p *possession) register() {
-	p.client.possessions[p.key()] = p
+	if p.owner == &p.self {
+		p.self.of = p
+	} else {
+		p.client.possessions[p.key()] = p
+	}
 }
 
 // unregister requires client.mu.
 func (p *possession) unregister() {
-	c, key := p.client, p.key()
-	if c.possessions[key] == p {
+	c, id := p.client, p.lock.nameKey
+	if p.owner == &p.self {
+		p.self.of = nil
+	} else if key := p.key(); c.possessions[key] == p {
 		delete(c.possessions, key)
 	}
-	if c.tenants[p.id] == p {
-		delete(c.tenants, p.id)
-		c.alert(p.id)
+	if tenants := c.tenants[id.family]; tenants[id.name] == p {
+		delete(tenants, id.name)
+		c.alert(id)
 	}
 }

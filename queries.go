@@ -13,7 +13,8 @@ import (
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed int64
 	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
-		freed, err = l.client.runNumber(ctx, l.kind.force, l.kind.force.of(l.keys), "", 0, 0, l.sent, l.publisher(), l.queueWait())
+		w, force := l.wire(), l.kind.force
+		freed, err = l.client.runNumber(ctx, force, force.of(w.keys), "", 0, 0, w.sent, l.publisher(), l.queueWait())
 		if freed == 1 {
 			l.client.forced(l.nameKey) // here, because the caller may have left
 		}
@@ -39,8 +40,8 @@ func (c *Client) forced(id nameKey) {
 	}
 	c.forces = append(c.forces, id)
 	c.forceCount++
-	for key, p := range c.possessions {
-		if key.nameKey == id && (p.stage == held || p.stage == expired) {
+	for _, p := range slices.Clone(c.watchdog.heap) { // it has all that are held
+		if p.lock.nameKey == id && (p.stage == held || p.stage == expired) {
 			p.lose(&ends, lostByForce, true)
 		}
 	}
@@ -107,7 +108,7 @@ func (l *Lock) possessionIn(ctx context.Context) *possession {
 	defer c.mu.Unlock()
 	var p *possession
 	if o != nil {
-		p = c.possessions[possessionKey{l.key(), o}]
+		p = c.possession(l.key(), o)
 	} else if e := l.soonest(); e != nil {
 		p = e.possession
 	}
@@ -128,9 +129,9 @@ func (l *Lock) inspect(ctx context.Context, op string, p *possession) (inspectio
 	if err := l.check(op); err != nil {
 		return inspection{}, err
 	}
-	script, keys, field := l.kind.inspect, l.keys, ""
+	script, keys, field := l.kind.inspect, l.wire().keys, ""
 	if p != nil {
-		script, keys, field = p.lock.kind.inspect, p.keys, p.field
+		script, keys, field = p.lock.kind.inspect, p.keys(), p.field
 	}
 	var got []int64 // the command may outlive this call, and must not write its results
 	err := l.query(ctx, op, func(ctx context.Context) error {

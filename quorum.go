@@ -94,7 +94,7 @@ func (r *groupRequest) holdsAny() bool {
 		}
 		l.client.mu.Lock()
 		defer l.client.mu.Unlock()
-		return l.client.possessions[possessionKey{l.key(), o}].usable()
+		return l.client.possession(l.key(), o).usable()
 	})
 }
 
@@ -298,8 +298,8 @@ func (w *wakes) listen(e *groupEntry) {
 			w.on[l].close()
 			delete(w.on, l)
 		}
-		if errors.Is(e.errs[i], errRefused) && l.channel != "" && !l.kind.queues && w.on[l] == nil {
-			w.on[l] = l.client.pubsub.listenWith(l.channel, w.wake)
+		if errors.Is(e.errs[i], errRefused) && l.kind.channel != "" && !l.kind.queues && w.on[l] == nil {
+			w.on[l] = l.client.pubsub.listenWith(l.wire().channel, w.wake)
 		}
 	}
 }

@@ -83,12 +83,12 @@ func (p *possession) releasePart(ctx context.Context) error {
 	c, l := p.client, p.lock
 	c.mu.Lock()
 	left := len(p.entries)
-	remaining := max(time.Until(p.deadline)+p.margin, time.Millisecond)
+	remaining := max(time.Until(p.deadline.time())+p.margin, time.Millisecond)
 	c.mu.Unlock()
 	count := l.kind.count
 	got, err := c.ask(ctx, question{
-		script: count, name: l.nameKey.name, keys: count.of(p.keys),
-		args: []any{p.field, millis(remaining), p.number, l.sent, "", left},
+		script: count, name: l.nameKey.name, keys: count.of(p.keys()),
+		args: []any{p.field, millis(remaining), p.number, l.wire().sent, "", left},
 	})
 	var ends endings
 	defer ends.tell()
@@ -161,14 +161,14 @@ func (p *possession) release(ctx context.Context) (released, error) {
 	memory := p.memory()
 	c.mu.Unlock()
 	script := l.kind.release
-	keys := script.of(p.keys)
+	keys := script.of(p.keys())
 	if memory > 0 {
-		keys = script.withAbandoned(p.keys)
+		keys = script.withAbandoned(p.keys())
 	}
-	heard, ours := c.pubsub.heard(l.channel)
+	heard, ours := c.pubsub.heard(l.wire().channel)
 	got, err := c.ask(ctx, question{
 		script: script, name: l.nameKey.name, keys: keys,
-		args: []any{p.field, millis(memory), p.number, l.sent, l.publisher(), l.queueWait()},
+		args: []any{p.field, millis(memory), p.number, l.wire().sent, l.publisher(), l.queueWait()},
 	})
 	if err == nil {
 		err = got.err
@@ -182,7 +182,7 @@ func (p *possession) release(ctx context.Context) (released, error) {
 		heard += max(l.kind.messages, 1)
 	}
 	// A cluster does not say how many heard it at other nodes.
-	return released{got.reply > 0, told > 0 || got.reply > 0 && c.cluster != nil && l.channel != "", heard}, nil
+	return released{got.reply > 0, told > 0 || got.reply > 0 && c.cluster != nil && l.kind.channel != "", heard}, nil
 }
 
 // done ends the possession after its release, which is retried without the caller if it must be.
@@ -190,8 +190,8 @@ func (p *possession) done(retry bool, out released) {
 	c := p.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if out.others && c.tenants[p.id] == p {
-		c.offers.add(offer{p.id, time.Now().Add(c.standBack), out.echoes})
+	if out.others && c.tenantOf(p.lock.nameKey) == p {
+		c.offers.add(offer{p.lock.nameKey, time.Now().Add(c.standBack), out.echoes})
 	}
 	p.end(retry)
 }
@@ -213,14 +213,14 @@ func (p *possession) releaseDetached() {
 	c := p.client
 	ctx := context.Background()
 	limit, cancel := context.WithTimeout(ctx, c.commandTimeout)
-	taken, err := c.place(limit, p.id.name)
+	taken, err := c.place(limit, p.lock.nameKey.name)
 	cancel()
 	if err == nil || errors.Is(err, ErrClosed) {
 		_, err = p.release(ctx)
 	}
 	taken.free()
 	gone := err == nil || wrongType(err)
-	late := time.Now().After(p.until)
+	late := instantOf(time.Now()) > p.until
 	if !gone && late {
 		p.lock.warn(cannotRelease, err)
 	}
@@ -233,7 +233,7 @@ func (p *possession) releaseDetached() {
 		return
 	}
 	p.failures++
-	p.due = time.Now().Add(backoff(p.failures, time.Second))
+	p.due = instantOf(time.Now()).add(backoff(int(p.failures), time.Second))
 	c.watchdog.plan(p)
 }
 

@@ -92,7 +92,7 @@ func (c *Client) askSharded(key string) {
 // publisher returns how scripts announce what they do with a lock: the command, or BOTH while it is not known which one
 // reaches the waiters.
 func (l *Lock) publisher() any {
-	if l.channel == "" {
+	if l.kind.channel == "" {
 		return "PUBLISH"
 	}
 	return [...]any{notAsked: "BOTH", isSharded: "SPUBLISH", isPlain: "PUBLISH"}[l.client.sharded(l.nameKey.name)]

@@ -17,16 +17,17 @@ type watchdog struct {
 	client *Client
 
 	// Guarded by client.mu.
-	heap  dueHeap
-	timer *time.Timer // nil until started
-	armed time.Time   // when the timer fires; zero: not set
+	heap   dueHeap
+	rounds map[*redis.Client]*round // the renewals under way, by node
+	timer  *time.Timer              // nil until started
+	armed  instant                  // when the timer fires; 0: not set
 
 	stopping chan struct{}
 	running  sync.WaitGroup
 }
 
 func newWatchdog(c *Client) *watchdog {
-	return &watchdog{client: c, stopping: make(chan struct{})}
+	return &watchdog{client: c, rounds: make(map[*redis.Client]*round), stopping: make(chan struct{})}
 }
 
 // plan sets when a possession must be looked at, from its stage. It requires client.mu.
@@ -37,14 +38,14 @@ func (w *watchdog) plan(p *possession) {
 			return
 		}
 		p.due = p.deadline
-		if p.renewing() && p.renewAt.Before(p.due) {
+		if !p.inRound && p.renewing() && p.renewAt < p.due {
 			p.due = p.renewAt
 		}
-		if !p.maxHold.IsZero() && p.maxHold.Before(p.due) {
+		if p.maxHold != 0 && p.maxHold < p.due {
 			p.due = p.maxHold
 		}
 	case expired:
-		p.due = p.deadline.Add(p.margin)
+		p.due = p.deadline.add(p.margin)
 	case detached:
 	default:
 		return
@@ -52,34 +53,37 @@ func (w *watchdog) plan(p *possession) {
 	if p.index < 0 {
 		heap.Push(&w.heap, p)
 	} else {
-		heap.Fix(&w.heap, p.index)
+		heap.Fix(&w.heap, int(p.index))
 	}
 	w.arm()
 }
 
-// arm sets the timer if it would fire too late. (One that fires for nothing is cheaper than one that is always right:
-// a lock that is taken and released all day leaves it alone.) It requires client.mu.
+// arm sets the timer for what is due first. It requires client.mu.
 func (w *watchdog) arm() {
-	if len(w.heap) == 0 {
-		return
+	if len(w.heap) > 0 {
+		w.wake(w.heap[0].due)
 	}
-	due := w.heap[0].due
-	if !w.armed.IsZero() && !due.Before(w.armed) {
+}
+
+// wake sets the timer if it would fire too late. (One that fires for nothing is cheaper than one that is always right: a
+// lock that is taken and released all day leaves it alone.) It requires client.mu.
+func (w *watchdog) wake(due instant) {
+	if w.armed != 0 && due >= w.armed {
 		return
 	}
 	w.armed = due
 	if w.timer == nil {
-		w.timer = time.NewTimer(time.Until(due))
+		w.timer = time.NewTimer(time.Until(due.time()))
 		w.running.Go(w.run)
 		return
 	}
-	w.timer.Reset(time.Until(due))
+	w.timer.Reset(time.Until(due.time()))
 }
 
 // drop forgets a possession. It requires client.mu.
 func (w *watchdog) drop(p *possession) {
 	if p.index >= 0 {
-		heap.Remove(&w.heap, p.index)
+		heap.Remove(&w.heap, int(p.index))
 	}
 }
 
@@ -92,7 +96,7 @@ func (w *watchdog) retire() {
 		case held:
 			w.drop(p)
 		case detached:
-			p.due = now
+			p.due = instantOf(now)
 			w.plan(p)
 		default: // an expired one has its release before it
 		}
@@ -134,10 +138,10 @@ func (w *watchdog) look() {
 	c := w.client
 	now := time.Now()
 	var ends endings
-	renew := false
 	c.mu.Lock()
-	w.armed = time.Time{}
-	for len(w.heap) > 0 && !w.heap[0].due.After(now) {
+	w.armed = 0
+	batches := w.stalled(now)
+	for len(w.heap) > 0 && w.heap[0].due <= instantOf(now) {
 		p := w.heap[0]
 		switch {
 		case p.stage == expired:
@@ -147,28 +151,17 @@ func (w *watchdog) look() {
 			c.workers.run(p.releaseDetached)
 		case p.past(now):
 			p.expire(&ends)
-		case !p.maxHold.IsZero() && !p.maxHold.After(now):
+		case p.maxHold != 0 && p.maxHold <= instantOf(now):
 			p.lose(&ends, lostByMaxHold, true)
 		case !p.renewing():
 			w.plan(p)
 		default:
-			renew = true
-			p.sending(c.watchdogTimeout)
-			p.renewAt = now.Add(w.retryPause()) // if no answer comes
-			w.plan(p)
-			p.picked = true
+			batches = append(batches, w.gather(now)...) // this one, and all others
 		}
 	}
-	var batches []batch
-	if renew {
-		batches = w.batches(now)
-	}
 	w.arm()
-	c.active += min(len(batches), 1)
+	w.send(batches)
 	c.mu.Unlock()
-	if len(batches) > 0 {
-		c.workers.run(func() { w.send(batches) })
-	}
 	ends.tell()
 }
 
@@ -177,175 +170,22 @@ func (w *watchdog) retryPause() time.Duration {
 	return max(min(w.client.watchdogTimeout/10, time.Second), 20*time.Millisecond)
 }
 
-// batch is possessions that one call of a script renews.
-type batch struct {
-	script      *script
-	slot        uint16
-	possessions []*possession
-}
-
-// batches gathers what is due, and with it what will be soon, so that locks taken one by one come to be renewed
-// together. It requires client.mu.
-func (w *watchdog) batches(now time.Time) []batch {
-	type group struct {
-		script *script
-		slot   uint16
-	}
-	soon := now.Add(w.client.watchdogTimeout / 6)
-	bySlot := w.client.bySlot.Load()
-	open := make(map[group]int) // where the group's unfilled batch is
-	var all []batch
-	for _, p := range slices.Clone(w.heap) {
-		switch {
-		case p.picked:
-			p.picked = false
-		case p.stage == held && p.renewing() && p.failures == 0 && p.renewAt.Before(soon):
-			p.sending(w.client.watchdogTimeout)
-			p.renewAt = now.Add(w.retryPause())
-			w.plan(p)
-		default:
-			continue
-		}
-		g := group{script: p.lock.kind.renew}
-		if bySlot {
-			g.slot = slot(p.id.name)
-		}
-		i, ok := open[g]
-		if !ok || p.alone || len(all[i].possessions) == w.client.batchSize {
-			i = len(all)
-			if !p.alone {
-				open[g] = i
-			}
-			all = append(all, batch{script: g.script, slot: g.slot})
-		}
-		all[i].possessions = append(all[i].possessions, p)
-	}
-	return all
-}
-
-// send sends the batches: one pipeline for each node, so that a sick node delays no renewal elsewhere. It counts as
-// active already.
-func (w *watchdog) send(batches []batch) {
-	c := w.client
-	defer c.end()
-	if c.cluster == nil {
-		w.renew(batches)
-		return
-	}
-	nodes := make(map[*redis.Client][]batch)
-	for _, b := range batches {
-		node := w.node(b)
-		nodes[node] = append(nodes[node], b)
-	}
-	for _, batches := range nodes {
-		c.mu.Lock()
-		c.active++
-		c.mu.Unlock()
-		c.workers.run(func() {
-			defer c.end()
-			w.renew(batches)
-		})
-	}
-}
-
-// node returns the client of the node that has a batch, or nil if none is known.
-func (w *watchdog) node(b batch) *redis.Client {
-	node, err := w.client.cluster.MasterForKey(context.Background(), b.possessions[0].id.name)
-	if err != nil {
-		return nil
-	}
-	return node
-}
-
-// renew sends batches and takes in the answers.
-func (w *watchdog) renew(batches []batch) {
-	c := w.client
-	ctx, cancel := context.WithTimeout(context.Background(), c.commandTimeout)
-	defer cancel()
-	sent := time.Now()
-	cmds := w.pipeline(ctx, batches, false)
-	var unknown []batch // to the server: it does not have the script
-	for i, b := range batches {
-		if redis.HasErrorPrefix(cmds[i].Err(), "NOSCRIPT") {
-			unknown = append(unknown, b)
-			continue
-		}
-		w.renewed(b, sent, cmds[i])
-	}
-	if len(unknown) > 0 {
-		sent = time.Now()
-		for i, cmd := range w.pipeline(ctx, unknown, true) {
-			w.renewed(unknown[i], sent, cmd)
-		}
-	}
-}
-
-func (w *watchdog) pipeline(ctx context.Context, batches []batch, full bool) []once {
-	pipe := w.client.rdb.Pipeline()
-	cmds := make([]once, len(batches))
-	for i, b := range batches {
-		keys := make([]any, 0, len(b.possessions)*b.script.keys)
-		args := make([]any, 1, 1+len(b.possessions))
-		args[0] = millis(w.client.watchdogTimeout)
-		for _, p := range b.possessions {
-			keys = append(keys, b.script.of(p.keys)...)
-			args = append(args, p.field)
-		}
-		cmds[i] = b.script.command(ctx, full, keys, args...)
-		_ = pipe.Process(ctx, cmds[i]) // queues; cannot fail
-	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	return cmds
-}
-
-// renewed takes in the answer for one batch. A hold is renewed, or lost, or nothing is known of it: then it is tried
-// again until its deadline. An answer counts only for what is still held.
-func (w *watchdog) renewed(b batch, sent time.Time, cmd once) {
-	c := w.client
-	err := cmd.Err()
-	var answers []int64
-	if err == nil {
-		answers, err = numbers(cmd.Cmd, len(b.possessions))
-	}
-	if err != nil {
-		c.sawError(err)
-	}
-	var ends endings
-	c.mu.Lock()
-	for i, p := range b.possessions {
-		switch {
-		case p.stage != held || p.past(time.Now()):
-		case err != nil:
-			p.failures++
-			p.alone = redis.HasErrorPrefix(err, "TRYAGAIN") // a slot on the move, with the batch on both sides
-			p.renewAt = time.Now().Add(backoff(p.failures, w.retryPause()))
-			w.plan(p)
-		case answers[i] == 1:
-			p.confirm(sent, c.watchdogTimeout)
-		default:
-			p.lose(&ends, lostInRedis, false)
-		}
-	}
-	c.mu.Unlock()
-	ends.tell()
-}
-
 // dueHeap has the possession that is due first at its head.
 type dueHeap []*possession
 
 func (h *dueHeap) Len() int           { return len(*h) }
-func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due.Before((*h)[j].due) }
+func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due < (*h)[j].due }
 
 func (h *dueHeap) Swap(i, j int) {
 	s := *h
 	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
+	s[i].index, s[j].index = int32(i), int32(j)
 }
 
 // Push is called by heap.
 func (h *dueHeap) Push(x any) {
 	p := x.(*possession)
-	p.index = len(*h)
+	p.index = int32(len(*h))
 	*h = append(*h, p)
 }
 

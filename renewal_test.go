@@ -1,0 +1,176 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// pipelines is a hook that sees the pipelines of a redis client, which are renewals, before they are sent.
+type pipelines struct {
+	mu   sync.Mutex
+	sent map[string]int // how often the renewal of a name was sent
+	each func(names []string)
+}
+
+func (*pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (h *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			if name := cmd.Name(); name != "evalsha" && name != "eval" {
+				return next(ctx, cmds) // how a connection begins
+			}
+			args := cmd.Args()
+			for _, name := range args[3 : 3+args[2].(int)] {
+				names = append(names, name.(string))
+			}
+		}
+		h.mu.Lock()
+		for _, name := range names {
+			h.sent[name]++
+		}
+		h.mu.Unlock()
+		h.each(names)
+		return next(ctx, cmds)
+	}
+}
+
+func (h *pipelines) count(name string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent[name]
+}
+
+func (h *pipelines) total() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, sent := range h.sent {
+		n += sent
+	}
+	return n
+}
+
+// holdMany acquires many locks through a redis client whose renewals a function sees before they are sent. It is too much
+// work to be done beside tests with short leases.
+func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []string)) (*pipelines, []*rlock.Lock, []*rlock.Hold) {
+	t.Helper()
+	h := &pipelines{sent: make(map[string]int), each: each}
+	rdb := redistest.Start(t).Client(t)
+	rdb.AddHook(h)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(timeout))
+	locks, holds := make([]*rlock.Lock, n), make([]*rlock.Hold, n)
+	var wg sync.WaitGroup
+	const workers = 8
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				locks[i] = client.NewLock(fmt.Sprintf("held:%d", i))
+				var err error
+				if holds[i], err = locks[i].Acquire(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.False(t, t.Failed())
+	return h, locks, holds
+}
+
+// renewedAll waits until each hold is renewed once more, and fails the test when one is lost.
+func renewedAll(t *testing.T, holds []*rlock.Hold) {
+	t.Helper()
+	before := make([]time.Time, len(holds))
+	for i, hold := range holds {
+		before[i] = hold.Deadline()
+	}
+	for i, hold := range holds {
+		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) || hold.Err() != nil })
+		require.NoError(t, hold.Err())
+	}
+}
+
+// A server that needs most of the time between two renewals to do them all keeps up only if it is not asked for the same
+// again while it is at it, and if an answer counts from when it was asked for that and not for all.
+func TestASlowServerIsNotAskedForTheSameAgain(t *testing.T) { //nolint:paralleltest // see holdMany
+	const n, timeout = 5000, 6 * time.Second
+	var busy sync.Mutex
+	h, _, holds := holdMany(t, n, timeout, func(names []string) {
+		busy.Lock()
+		defer busy.Unlock()
+		<-time.After(time.Duration(len(names)) * 300 * time.Microsecond) // 1.5 s for all, every 2 s
+	})
+	const rounds = 2
+	for range rounds {
+		renewedAll(t, holds)
+	}
+	t.Logf("%.2f renewals sent for each lock", float64(h.total())/n)
+	require.LessOrEqual(t, h.total(), (2*rounds+1)*n, "the rounds overlap, and a machine that hesitates costs a pipeline")
+	for _, hold := range holds {
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+}
+
+func TestAConnectionThatHangsDelaysNoOtherRenewal(t *testing.T) { //nolint:paralleltest // see holdMany
+	var hung atomic.Bool
+	free := make(chan struct{})
+	_, _, holds := holdMany(t, 3000, 4*time.Second, func([]string) {
+		if hung.CompareAndSwap(false, true) {
+			<-free
+		}
+	})
+	defer close(free)
+	renewedAll(t, holds)
+	runtime.KeepAlive(holds)
+}
+
+func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:paralleltest // see holdMany
+	var hung atomic.Bool
+	met, free := make(chan []string), make(chan struct{})
+	h, locks, holds := holdMany(t, 1500, 9*time.Second, func(names []string) {
+		if hung.CompareAndSwap(false, true) {
+			met <- names
+			<-free
+		}
+	})
+	first := make(map[string]bool)
+	for _, name := range within(t, "the first renewals are on their way", met) {
+		first[name] = true
+	}
+	require.Less(t, len(first), len(locks))
+	kept := ""
+	unlocked := make(map[string]bool)
+	for i, lock := range locks {
+		switch {
+		case first[lock.Name()]:
+		case kept == "":
+			kept = lock.Name()
+		default:
+			require.NoError(t, holds[i].Unlock(t.Context()))
+			unlocked[lock.Name()] = h.count(lock.Name()) == 0
+		}
+	}
+	close(free)
+	eventually(t, "the others are renewed", func() bool { return h.count(kept) > 0 })
+	for name, waiting := range unlocked {
+		if waiting {
+			require.Zero(t, h.count(name), name)
+		}
+	}
+	runtime.KeepAlive(holds) // or those that are left would be taken for dropped
+}
