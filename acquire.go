@@ -41,6 +41,7 @@ type request struct {
 	last    outcome         // of the latest attempt
 	retries int             // attempts in a row that went unanswered
 	nap     time.Duration   // the latest pause of one that polls
+	waiter  waiter          // in the gate, if it queues there
 }
 
 // outcome is how an attempt went: refused, in trouble, or, the zero value, not known yet.

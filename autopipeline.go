@@ -56,6 +56,14 @@ func (c *Client) ask(ctx context.Context, q question) (answer, error) {
 			return got, err
 		}
 	}
+	if c.inPlace(ctx) { // as exec does, and nothing is allocated for it
+		return c.askAlone(c.bound(ctx), &q), nil
+	}
+	return c.askAside(ctx, q)
+}
+
+// askAside runs a script by itself, on a worker from which its caller can walk away.
+func (c *Client) askAside(ctx context.Context, q question) (answer, error) {
 	var got answer
 	err := c.exec(ctx, func(ctx context.Context) { got = c.askAlone(ctx, &q) }, func() {
 		if q.late != nil {

@@ -56,6 +56,7 @@ type Client struct {
 	forces      []nameKey     // the names of the latest unlocks by force
 	forceCount  int           // and how many there were in all
 	gates       map[nameKey]*gate
+	spareGates  []*gate                           // of use again
 	tenants     [redFamily]map[string]*possession // who holds a name exclusively, by family
 	offers      offers
 	possessions map[possessionKey]*possession // of owners who may have more than one

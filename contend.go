@@ -21,7 +21,8 @@ func (r *request) contend(p *possession) (*entry, error) {
 	case r.lock.kind.queues || r.holdsOther(p):
 		p, e, err = r.await(p, nil)
 	default:
-		w := &waiter{id: r.lock.nameKey, request: r, possession: p}
+		r.waiter = waiter{id: r.lock.nameKey, request: r, possession: p}
+		w := &r.waiter
 		c.enter(w)
 		p, e, err = r.await(p, w)
 		given, last := c.leave(w)

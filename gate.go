@@ -14,6 +14,9 @@ type gate struct {
 	listener *listener // of its heads, since one of them had to sleep; nil: none had
 }
 
+// maxSpareGates is how many gates a client keeps for the names that are locked next, and the length of their queues.
+const maxSpareGates = 16
+
 type waiter struct {
 	id   nameKey
 	head chan struct{} // closed when it is this waiter's turn; nil: it was at once
@@ -46,7 +49,12 @@ func (c *Client) enter(w *waiter) {
 	defer c.mu.Unlock()
 	g := c.gates[w.id]
 	if g == nil {
-		g = &gate{}
+		if n := len(c.spareGates); n > 0 {
+			g = c.spareGates[n-1]
+			c.spareGates = c.spareGates[:n-1]
+		} else {
+			g = &gate{}
+		}
 		c.gates[w.id] = g
 	}
 	if len(g.queue) > 0 {
@@ -67,15 +75,19 @@ func (c *Client) leave(w *waiter) (*entry, outcome) {
 	}
 	i := slices.Index(g.queue, w)
 	g.queue = slices.Delete(g.queue, i, i+1)
+	last := g.last
 	var unused *listener
 	switch {
 	case len(g.queue) == 0:
 		delete(c.gates, w.id)
 		unused = g.listener
+		if len(c.spareGates) < maxSpareGates && cap(g.queue) <= maxSpareGates {
+			*g = gate{queue: g.queue}
+			c.spareGates = append(c.spareGates, g)
+		}
 	case i == 0:
 		close(g.queue[0].head)
 	}
-	last := g.last
 	c.mu.Unlock()
 	unused.close()
 	return e, last
@@ -93,7 +105,9 @@ func (c *Client) report(w *waiter, last outcome) {
 	if w.stage == asking {
 		w.stage = idle
 	}
-	w.mayRest()
+	if w.possession != nil && w.possession.stage == pending {
+		w.mayRest()
+	}
 }
 
 // mayRest is called before the waiter sleeps, so that no alert is missed. It requires client.mu.

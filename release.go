@@ -17,7 +17,9 @@ const (
 
 // unlock settles an entry that was marked closed. It requires c.mu, and gives it up.
 func (c *Client) unlock(ctx context.Context, e *entry) error {
-	ctx = context.WithoutCancel(ctx)
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
 	p, l := e.possession, e.lock
 	var ends endings
 	ends.add(e, ErrNotHeld)

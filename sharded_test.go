@@ -267,7 +267,7 @@ func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 		name := lock.Name()
 		old := cluster.MasterOf(t, name)
 		replica := cluster.ReplicaOf(t, old)
-		require.EqualValues(t, 1, replicated(t, cluster, name))
+		eventually(t, "the replica has it", func() bool { return replicated(t, cluster, name) == 1 })
 		eventually(t, "the replica takes over", func() bool {
 			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
 			return cluster.MasterOf(t, name) == replica

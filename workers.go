@@ -75,17 +75,14 @@ const (
 // errNoAnswer after the command timeout; the command then goes on, and late is called when it does come back. A command
 // that nobody can walk away from runs in place.
 func (c *Client) exec(ctx context.Context, command func(context.Context), late func()) error {
-	background := deadlineOnly{context.WithoutCancel(ctx), time.Now().Add(c.commandTimeout)}
-	c.mu.Lock()
-	inPlace := c.bounded && ctx.Done() == nil || c.retired() // an unlock after Close has its caller's goroutine alone
-	if !inPlace {
-		c.active++
-	}
-	c.mu.Unlock()
-	if inPlace {
-		command(background)
+	if c.inPlace(ctx) {
+		command(c.bound(ctx))
 		return nil
 	}
+	background := c.bound(context.WithoutCancel(ctx))
+	c.mu.Lock()
+	c.active++
+	c.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		defer c.end()
 		return err
@@ -121,6 +118,22 @@ func (c *Client) exec(ctx context.Context, command func(context.Context), late f
 	}
 	<-returned
 	return nil
+}
+
+// inPlace tells whether a command runs in its caller's goroutine: nobody can walk away from it, or the client is closed, and
+// then its caller's goroutine is all that is left to an unlock.
+func (c *Client) inPlace(ctx context.Context) bool {
+	if c.bounded && ctx.Done() == nil {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.retired()
+}
+
+// bound returns the context with which a command is sent.
+func (c *Client) bound(ctx context.Context) context.Context {
+	return deadlineOnly{ctx, time.Now().Add(c.commandTimeout)}
 }
 
 // background runs a job on a worker that Close waits for; in place once nobody would wait any more.
@@ -189,6 +202,12 @@ type deadlineOnly struct {
 	context.Context //nolint:containedctx // it is one
 	deadline        time.Time
 }
+
+// Done is nil.
+func (deadlineOnly) Done() <-chan struct{} { return nil }
+
+// Err is nil.
+func (deadlineOnly) Err() error { return nil }
 
 // Deadline is asked by whoever connects, and by go-redis where ContextTimeoutEnabled is set.
 func (d deadlineOnly) Deadline() (time.Time, bool) { return d.deadline, true }
