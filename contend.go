@@ -163,7 +163,7 @@ func (r *request) pause(hint time.Duration) time.Duration {
 	if l := r.lock; l.kind.queues {
 		hint = min(hint, r.client.fairWait/2) // or its place would be lost
 	}
-	return min(hint, r.client.pollInterval)
+	return max(min(hint, r.client.pollInterval), time.Millisecond)
 }
 
 // maxHint is more than anybody sleeps, in ms.
@@ -348,7 +348,7 @@ func backoff(retries int, most time.Duration) time.Duration {
 // sleep pauses until it is woken, or for d and a little more by chance, so that processes whose lease hint is the same
 // do not all come at once. It returns by what it was woken, and false when there is nothing left to wait for.
 func (r *request) sleep(d time.Duration, wake <-chan struct{}, w *waiter, beside <-chan struct{}) (why cause, more bool) {
-	d = max(d, time.Millisecond)
+	d = max(d, 50*time.Microsecond)
 	timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
 	defer timer.Stop()
 	var news chan struct{}

@@ -150,3 +150,10 @@ func (l *Lock) Reads() bool { return l.kind == readKind }
 
 // Slot is the slot that a key is taken to be in.
 func Slot(key string) uint16 { return slot(key) }
+
+// Yield returns how long a process that had a lock for turn, and released it so long ago while others listened, lets others
+// pass when the lock is released again.
+func Yield(turn, since time.Duration, others int64) time.Duration {
+	now := time.Now()
+	return (&offer{at: now.Add(-since), turn: turn, others: others}).yield(now)
+}

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -58,35 +59,51 @@ func WithLazyHandOver() Option {
 // offer is a lock that was released while other processes listened.
 type offer struct {
 	id     nameKey
-	until  time.Time // until when it is left to them
-	echoes uint64    // with one more message of its channel than these, somebody has released it since
+	at     time.Time
+	turn   time.Duration // for how long this process had had it
+	others int64         // how many listened, as far as is known
+	echoes uint64        // with one more message of its channel than these, somebody has released it since
 }
 
-// offers remembers the latest ones. One that is forgotten too soon costs others a turn, and no more.
+// offers remembers the latest one of a few names. One that is forgotten costs others a turn, and no more.
 type offers struct {
 	latest [8]offer
 	next   int
 }
 
 func (o *offers) add(latest offer) {
-	for i := range o.latest {
-		if o.latest[i].id == latest.id {
-			o.latest[i] = latest
-			return
-		}
+	at := slices.IndexFunc(o.latest[:], func(old offer) bool { return old.id == latest.id })
+	if at < 0 {
+		at = o.next
+		o.next = (o.next + 1) % len(o.latest)
 	}
-	o.latest[o.next] = latest
-	o.next = (o.next + 1) % len(o.latest)
+	o.latest[at] = latest
 }
 
-// of returns what is still on offer of a name, or nil.
-func (o *offers) of(id nameKey, now time.Time) *offer {
+// of returns the latest one of a name, or nil.
+func (o *offers) of(id nameKey) *offer {
 	for i := range o.latest {
-		if o := &o.latest[i]; o.id == id && o.until.After(now) {
-			return o
+		if o.latest[i].id == id {
+			return &o.latest[i]
 		}
 	}
 	return nil
+}
+
+// yield returns how long to let others pass after a release by one of them. Of several processes that listen, Redis tells
+// the same one first every time; so who had the lock not long ago comes a little later, by a tenth of the time that he had it
+// at most.
+func (o *offer) yield(now time.Time) time.Duration {
+	const least, most = 50 * time.Microsecond, 500 * time.Microsecond // less cannot be slept
+	if o.others < 2 || o.turn <= 0 {
+		return 0
+	}
+	round := float64(o.turn) * float64(o.others+1)
+	d := min(o.turn/10, most)
+	if d = time.Duration(float64(d) * (1 - float64(now.Sub(o.at))/round)); d < least {
+		return 0
+	}
+	return d
 }
 
 // tenantOf returns who holds a name exclusively in this process, or nil. It requires mu.
@@ -136,14 +153,21 @@ func (c *Client) knows(w *waiter, why cause, now time.Time) time.Duration {
 		}
 		return pause
 	}
-	o := c.offers.of(w.id, now)
-	if end, limited := w.request.waiting.Deadline(); o == nil || limited && end.Before(o.until) {
+	o := c.offers.of(w.id)
+	if o == nil {
 		return 0
 	}
+	until := o.at.Add(c.standBack)
 	if heard, _ := c.pubsub.heard(w.request.lock.wire().channel); heard > o.echoes {
+		if why != byMessage {
+			return 0
+		}
+		until = now.Add(o.yield(now))
+	}
+	if end, limited := w.request.waiting.Deadline(); limited && end.Before(until) {
 		return 0
 	}
-	return o.until.Sub(now)
+	return until.Sub(now)
 }
 
 // refusedHere tells whether another owner of this process holds the lock, so that a single attempt need not be made.

@@ -502,3 +502,23 @@ func TestWhatIsNotHandedOverLazily(t *testing.T) {
 		})
 	}
 }
+
+func TestWhoHadTheLockLastComesLater(t *testing.T) {
+	t.Parallel()
+	const turn = 4 * time.Millisecond
+	last := rlock.Yield(turn, turn, 3)
+	before := rlock.Yield(turn, 2*turn, 3)
+	require.Greater(t, last, before)
+	require.Greater(t, before, rlock.Yield(turn, 3*turn, 3))
+	require.LessOrEqual(t, last, turn/10)
+	require.LessOrEqual(t, rlock.Yield(time.Hour, time.Minute, 3), time.Millisecond, "however long a turn is")
+	for what, d := range map[string]time.Duration{
+		"who had it long ago":      rlock.Yield(turn, 4*turn, 3),
+		"one of two":               rlock.Yield(turn, turn, 1),
+		"who has it for a moment":  rlock.Yield(100*time.Microsecond, 100*time.Microsecond, 3),
+		"who had it for no moment": rlock.Yield(0, 0, 3),
+		"who had it long long ago": rlock.Yield(turn, time.Hour, 3),
+	} {
+		require.Zero(t, d, what)
+	}
+}

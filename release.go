@@ -152,7 +152,7 @@ func (l *Lock) queueWait() int64 {
 // released is what came of a release.
 type released struct {
 	freed  bool
-	others bool   // were told, as far as is known
+	others int64  // were told, as far as is known
 	echoes uint64 // how many messages of its channel this client has when all of them are back
 }
 
@@ -183,8 +183,10 @@ func (p *possession) release(ctx context.Context) (released, error) {
 		told--
 		heard += max(l.kind.messages, 1)
 	}
-	// A cluster does not say how many heard it at other nodes.
-	return released{got.reply > 0, told > 0 || got.reply > 0 && c.cluster != nil && l.kind.channel != "", heard}, nil
+	if got.reply > 0 && c.cluster != nil && l.kind.channel != "" {
+		told = max(told, 1) // it does not say how many heard it at other nodes
+	}
+	return released{got.reply > 0, told, heard}, nil
 }
 
 // done ends the possession after its release, which is retried without the caller if it must be.
@@ -192,8 +194,9 @@ func (p *possession) done(retry bool, out released) {
 	c := p.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if out.others && c.tenantOf(p.lock.nameKey) == p {
-		c.offers.add(offer{p.lock.nameKey, time.Now().Add(c.standBack), out.echoes})
+	if out.others > 0 && c.tenantOf(p.lock.nameKey) == p {
+		now := time.Now()
+		c.offers.add(offer{p.lock.nameKey, now, now.Sub(p.offered.time()), out.others, out.echoes})
 	}
 	p.end(retry)
 }

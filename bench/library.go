@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/go-rlock/rlock"
 )
@@ -47,6 +48,11 @@ func entrants() []entrant {
 		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
 		{name: "rlock", open: openRlock()},
 		{name: "rlock-pipelined", open: openRlock(rlock.WithAutoPipeline()), only: []string{"S1", "S2", "S8"}},
+		{
+			name: "rlock-lazy", only: []string{"S3", "S4"},
+			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),
+		},
+		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
 		{name: "rueidislock", peer: true, open: openRueidis(asItComes), skips: map[string]string{"S6/100000": threeFor}},
