@@ -36,6 +36,10 @@ interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a
 bench: ## measure rlock beside other libraries, in 10 minutes; writes docs/benchmarks.md
 	cd bench && $(GO) run . -write ../docs
 
+.PHONY: bench-check
+bench-check: ## measure some of it briefly, and fail where rlock is much worse than bench/recorded.json says
+	cd bench && $(GO) run . -check recorded.json
+
 .PHONY: lint
 lint: ## run golangci-lint, with .golangci.yml
 	$(GO) run $(LINT) run ./...

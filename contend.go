@@ -32,6 +32,12 @@ func (r *request) contend(p *possession) (*entry, error) {
 		if !r.last.known() {
 			r.last = last
 		}
+		if errors.Is(err, errEnded) && !r.last.known() && r.ctx.Err() == nil && !c.isClosed() {
+			r.tried = false // the first attempt is made, however short the wait
+			if e, _, err = r.attempt(p); e == nil && err == nil {
+				err = errEnded
+			}
+		}
 	}
 	if err == nil {
 		return e, nil
@@ -116,7 +122,9 @@ func (r *request) queueUp(p *possession, w *waiter) bool {
 	case <-w.head:
 	case <-p.beside:
 		c.mu.Lock()
-		w.request = nil
+		if w.stage == idle { // else the lock is being handed to it
+			w.request = nil
+		}
 		c.mu.Unlock()
 	case <-r.waiting.Done():
 		return false
@@ -136,7 +144,7 @@ func (r *request) step(p *possession, w *waiter, why cause) (*entry, time.Durati
 	c.mu.Lock()
 	if w.stage == handed {
 		e, failed := w.entry, w.failed
-		w.stage, w.entry, w.failed = idle, nil, nil
+		w.stage, w.entry, w.failed = asking, nil, nil // until it is reported what came of it
 		c.mu.Unlock()
 		switch {
 		case e != nil:
@@ -352,7 +360,7 @@ func (r *request) sleep(d time.Duration, wake <-chan struct{}, w *waiter, beside
 	timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
 	defer timer.Stop()
 	var news chan struct{}
-	if w != nil {
+	if w != nil && r.lock.kind.channel != "" { // who polls keeps his pace
 		news = w.news
 	}
 	select {

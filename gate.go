@@ -27,6 +27,7 @@ type waiter struct {
 	possession *possession // the one it is for
 	stage      turn
 	news       chan struct{} // has a token when there is reason to consult again; nil: it has not slept yet
+	alerted    bool          // before that
 	askAt      time.Time     // when to ask Redis though an owner of this process has the lock; zero: not planned
 	entry      *entry        // what was handed to it
 	failed     error         // or why nothing was
@@ -87,6 +88,9 @@ func (c *Client) leave(w *waiter) (*entry, outcome) {
 		}
 	case i == 0:
 		close(g.queue[0].head)
+		if g.listener != nil && (w.possession == nil || w.possession.stage == pending) {
+			g.listener.notify() // what this one had heard, and did not follow
+		}
 	}
 	c.mu.Unlock()
 	unused.close()
@@ -101,7 +105,9 @@ func (c *Client) report(w *waiter, last outcome) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gates[w.id].last = last
+	if last.known() {
+		c.gates[w.id].last = last
+	}
 	if w.stage == asking {
 		w.stage = idle
 	}
@@ -114,6 +120,9 @@ func (c *Client) report(w *waiter, last outcome) {
 func (w *waiter) mayRest() {
 	if w.news == nil {
 		w.news = make(chan struct{}, 1)
+		if w.alerted {
+			w.news <- struct{}{}
+		}
 	}
 }
 
@@ -141,6 +150,7 @@ func (c *Client) alert(id nameKey) {
 
 // alert requires client.mu.
 func (w *waiter) alert() {
+	w.alerted = true
 	select {
 	case w.news <- struct{}{}:
 	default:

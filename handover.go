@@ -30,7 +30,7 @@ const (
 // WithHandOver bounds how often in a row, and for how long, a lock is handed from one owner of this process straight to the
 // next one that waits here: after n hand-overs, or when d is over since it was last offered to all, it is freed for every
 // process. The defaults are 32 and 5 ms; 0 for either hands nothing over. Fair locks, read locks and read-write locks whose
-// writer also reads are never handed over.
+// writer also reads are never handed over, nor spin locks, whose waiters poll.
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {
 		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease {
@@ -44,7 +44,7 @@ func WithHandOver(n int, d time.Duration) Option {
 
 const maxHandOvers = 1_000_000
 
-// WithLazyHandOver hands plain, spin and write locks over without asking Redis, within the bounds of [WithHandOver], from one
+// WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver], from one
 // acquisition without [Lease] to another: the next owner goes on with the holder that Redis has, and with its lease, as long
 // as half of that remains. It multiplies the hand-overs of a busy name. What it gives up: a section may begin though the lock
 // was lost since it was last offered to all, by force or by a failover, which a hand-over through Redis would find out.
@@ -136,7 +136,7 @@ func (c *Client) knows(w *waiter, why cause, now time.Time) time.Duration {
 	if w.stage == handing {
 		return c.pollInterval // whoever hands it over says when that is settled
 	}
-	if why == byTime {
+	if why == byTime || w.request.lock.kind.channel == "" { // who polls does so whoever holds it: others have but that chance
 		return 0
 	}
 	if t := c.tenant(w.possession); t != nil {
@@ -177,6 +177,9 @@ func (r *request) refusedHere(p *possession) bool {
 	t := r.client.tenant(p)
 	if t == nil || t.stage != held || p.sibling().usable() {
 		return false
+	}
+	if !t.renewing() && time.Since(t.confirmed.time()) > r.client.watchdogTimeout/3 {
+		return false // no renewal would tell that it was taken away
 	}
 	r.heldHere(p)
 	return true
@@ -228,7 +231,7 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w.answer(given, err, uint64(got.reply), sent, forces) //nolint:gosec // a token if it was given
+	w.answer(next, given, err, uint64(got.reply), sent, forces) //nolint:gosec // a token if it was given
 	switch {
 	case given:
 		if next.stage == held {
@@ -253,7 +256,7 @@ func (p *possession) pass(w *waiter, now time.Time) bool {
 		return false
 	}
 	next.field, next.number, next.mayLast = p.field, p.number, p.mayLast // it was never granted by its own
-	w.answer(true, nil, 0, p.confirmed.time(), c.forceCount)             // which cannot fail while half of the lease remains
+	w.answer(next, true, nil, 0, p.confirmed.time(), c.forceCount)       // which cannot fail while half of the lease remains
 	next.turns, next.offered = p.turns+1, p.offered
 	if c.maxHold > 0 {
 		next.maxHold = instantOf(now).add(c.maxHold)
@@ -267,8 +270,7 @@ func (p *possession) pass(w *waiter, now time.Time) bool {
 const lastGone = -1
 
 // answer takes in what came of handing the lock to the waiter. It requires client.mu.
-func (w *waiter) answer(given bool, err error, token uint64, sent time.Time, forces int) {
-	next := w.possession
+func (w *waiter) answer(next *possession, given bool, err error, token uint64, sent time.Time, forces int) {
 	switch {
 	case w.stage == gone: // and so is the next possession, with a release of its own
 	case given && err == nil:

@@ -63,7 +63,7 @@ func (c *Client) unlock(ctx context.Context, e *entry) error {
 			settled, doubt, err = p.handOver(ctx, w)
 		}
 		if !settled {
-			err = p.releaseAll(ctx, doubt)
+			err = p.releaseAll(ctx, now, doubt)
 		}
 	}
 	if err == nil || errors.Is(err, ErrLost) && err == e.why { //nolint:errorlint // the very error, already complete
@@ -111,13 +111,17 @@ func (p *possession) releasePart(ctx context.Context) error {
 }
 
 // releaseAll frees the lock, and tries until the command timeout. After that the possession is over all the same, and
-// the watchdog goes on trying. doubt tells that Redis may not have the holder any more because of what was sent before.
-func (p *possession) releaseAll(ctx context.Context, doubt bool) error {
+// the watchdog goes on trying. start is when the unlock began; doubt tells that Redis may not have the holder any more
+// because of what was sent before.
+func (p *possession) releaseAll(ctx context.Context, start time.Time, doubt bool) error {
 	c := p.client
-	start := time.Now()
 	c.mu.Lock()
 	inside := !p.past(start)
 	c.mu.Unlock()
+	if doubt && time.Since(start) >= c.commandTimeout {
+		p.done(true, released{})
+		return errNoAnswer
+	}
 	for retries := 1; ; retries++ {
 		out, err := p.release(ctx)
 		pause := backoff(retries, time.Second)

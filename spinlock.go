@@ -3,17 +3,15 @@ package rlock
 import "time"
 
 var spinKind = &kind{
-	family:   plainFamily,
-	acquire:  lockAcquire,
-	count:    lockCount,
-	release:  lockRelease,
-	renew:    lockRenew,
-	force:    lockForce,
-	inspect:  lockInspect,
-	handOver: lockHandOver,
-	lazy:     true,
-	first:    time.Millisecond,
-	most:     128 * time.Millisecond,
+	family:  plainFamily,
+	acquire: lockAcquire,
+	count:   lockCount,
+	release: lockRelease,
+	renew:   lockRenew,
+	force:   lockForce,
+	inspect: lockInspect,
+	first:   time.Millisecond,
+	most:    128 * time.Millisecond,
 }
 
 // NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub: it is not announced when it is

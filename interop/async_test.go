@@ -4,8 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestTheAsynchronousVerbsOfJava locks for thread numbers that no thread has, as reactive programs do. Redisson waits

@@ -1,0 +1,171 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestHandOverUnderFire has owners of two processes hammer one lock of each kind while answers are lost, and counts.
+func TestHandOverUnderFire(t *testing.T) {
+	t.Parallel()
+	for what, opts := range map[string][]rlock.Option{
+		"strict": nil,
+		"lazy":   {rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			underFire(t, opts)
+		})
+	}
+}
+
+func underFire(t *testing.T, opts []rlock.Option) {
+	t.Helper()
+	everyKind(t, func(t *testing.T, kind string) {
+		t.Helper()
+		server := redistest.Start(t)
+		proxy := redistest.NewProxy(t, server.Addr)
+		var locks []*rlock.Lock
+		name := newName()
+		for range 2 {
+			rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 250 * time.Millisecond})
+			client := newClient(t, rdb, append(opts, rlock.WithLogger(discard), rlock.WithPollInterval(200*time.Millisecond))...)
+			locks = append(locks, makeLock(kind, client, name))
+		}
+		stop, over := make(chan struct{}), time.Now().Add(3*time.Second)
+		var faulting, working sync.WaitGroup
+		faulting.Go(func() {
+			for n := 0; ; n++ {
+				fault := lossy["broken"]
+				if n%5 == 0 {
+					fault = lossy["silent"]
+				}
+				select {
+				case <-stop:
+					return
+				case <-fault(proxy, 1, rlock.Runs([]string{"handOver", "release", "acquire"}[n%3])).Met():
+				}
+				<-time.After(20 * time.Millisecond)
+			}
+		})
+		var inside, served atomic.Int32
+		for i := range 16 {
+			working.Go(func() {
+				for time.Now().Before(over) {
+					ctx, cancel := context.WithCancel(t.Context())
+					if i%4 == 0 {
+						ctx, cancel = context.WithTimeout(t.Context(), 30*time.Millisecond)
+					}
+					hold, err := locks[i%2].Acquire(ctx)
+					if err == nil {
+						if inside.Add(1) != 1 && hold.Err() == nil {
+							t.Error("two are inside")
+						}
+						served.Add(1)
+						inside.Add(-1)
+						err = hold.Unlock(t.Context())
+					}
+					cancel()
+					if errors.Is(err, rlock.ErrLost) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		working.Wait()
+		close(stop)
+		faulting.Wait()
+		require.Greater(t, int(served.Load()), 10)
+		t.Logf("%d turns", served.Load())
+		eventually(t, "it is free", func() bool { return !must(locks[0].IsLocked(t.Context())) })
+	})
+}
+
+func TestALazyHandOverAsksNobody(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "write"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb, admin := server.Client(t), server.Client(t)
+			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			queue := newLine(t, makeLock(kind, client, newName()))
+			hold := must(queue.lock.Acquire(t.Context()))
+			for range 4 {
+				queue.join(t.Context())
+			}
+			queue.settle(admin)
+			for range 3 {
+				deadline := hold.Deadline()
+				require.NoError(t, hold.Unlock(t.Context()))
+				hold = queue.next()
+				require.False(t, hold.Deadline().After(deadline), "the lease is that of the last one")
+			}
+			require.Zero(t, stats(t, admin)["evalsha"])
+			before := hold.Deadline()
+			eventually(t, "the present one is renewed", func() bool { return hold.Deadline().After(before) })
+			require.NoError(t, hold.Unlock(t.Context()))
+			hold = queue.next()
+			ctx := hold.Context()
+			require.NoError(t, queue.lock.Lock(ctx), "it re-enters")
+			require.Equal(t, 2, must(queue.lock.HoldCount(ctx)))
+			require.NoError(t, queue.lock.Unlock(ctx))
+			require.True(t, must(queue.lock.IsHeld(ctx)))
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.False(t, must(queue.lock.IsLocked(t.Context())), "the last one frees it")
+
+			hold = must(queue.lock.Acquire(t.Context()))
+			queue.join(t.Context())
+			queue.join(t.Context())
+			require.NoError(t, rdb.Del(t.Context(), queue.lock.Name()).Err())
+			require.NoError(t, hold.Unlock(t.Context()), "nobody was asked")
+			hold = queue.next()
+			within(t, "a renewal tells", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+			require.NoError(t, queue.next().Unlock(t.Context()), "the next one takes it himself")
+		})
+	}
+}
+
+func TestWhatIsNotHandedOverLazily(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		kind        string
+		opts        []rlock.Option
+		first, next []rlock.AcquireOption
+		age         time.Duration
+	}{
+		"a fenced lock":                   {kind: "fenced"},
+		"to one who takes it for a time":  {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"from one who took it for a time": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"when less than half a lease is left": {
+			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb, admin := server.Client(t), server.Client(t)
+			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			queue := newLine(t, makeLock(c.kind, client, newName()))
+			hold := must(queue.lock.Acquire(t.Context(), c.first...))
+			queue.join(t.Context(), c.next...)
+			<-time.After(c.age)
+			queue.settle(admin)
+			require.NoError(t, hold.Unlock(t.Context()))
+			hold = queue.next()
+			require.Equal(t, 1, stats(t, admin)["hsetnx"], "it is asked")
+			require.NoError(t, hold.Unlock(t.Context()))
+		})
+	}
+}

@@ -1,0 +1,134 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// TestHandOverMix has owners with one and two goroutines, of two processes, use and force locks of several kinds on the same
+// names in every way. Nobody may wait for long, or hold a lock while another does, and nothing may be left.
+func TestHandOverMix(t *testing.T) {
+	t.Parallel()
+	t.Run("strict", func(t *testing.T) { t.Parallel(); mix(t) })
+	t.Run("lazy", func(t *testing.T) {
+		t.Parallel()
+		mix(t, rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond))
+	})
+}
+
+func mix(t *testing.T, opts ...rlock.Option) {
+	t.Helper()
+	server := redistest.Start(t)
+	direct := server.Client(t)
+	mk := func() *rlock.Client {
+		return newClient(t, server.Client(t), append(opts, rlock.WithLogger(discard), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour))...)
+	}
+	clients := []*rlock.Client{mk(), mk()}
+	type group struct {
+		kinds   []string
+		clients int
+		name    string
+		c       contested
+	}
+	groups := []*group{
+		{kinds: []string{"lock", "fenced"}, clients: 1},
+		{kinds: []string{"lock", "fenced"}, clients: 2},
+		{kinds: []string{"write", "read", "write"}, clients: 2},
+		{kinds: []string{"write"}, clients: 2},
+		{kinds: []string{"spin"}, clients: 2},
+	}
+	for _, g := range groups {
+		g.name = newName()
+	}
+	var turns, worst atomic.Int64
+	stop := time.Now().Add(4 * time.Second)
+	var wg sync.WaitGroup
+	for gi, g := range groups {
+		for i := range 6 {
+			shared := rlock.WithOwner(context.Background()) // two goroutines are one owner
+			for half := range 2 {
+				wg.Go(func() {
+					random := rand.New(rand.NewPCG(rand.Uint64(), uint64(i)))
+					for time.Now().Before(stop) {
+						kind := g.kinds[random.IntN(len(g.kinds))]
+						lock := makeLock(kind, clients[i%g.clients], g.name)
+						ctx, cancel := context.Background(), context.CancelFunc(func() {})
+						if i%2 == 0 {
+							ctx = shared
+						}
+						switch random.IntN(4) {
+						case 0:
+							ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(3000))*time.Microsecond)
+						case 1:
+							ctx, cancel = context.WithCancel(ctx)
+							time.AfterFunc(time.Duration(random.IntN(3000))*time.Microsecond, cancel)
+						}
+						var opts []rlock.AcquireOption
+						switch random.IntN(8) {
+						case 0:
+							opts = append(opts, rlock.Wait(time.Duration(random.IntN(2000))*time.Microsecond))
+						case 1:
+							opts = append(opts, rlock.Lease(time.Duration(20+random.IntN(20))*time.Millisecond))
+						}
+						if random.IntN(150) == 0 && kind != "spin" {
+							_, _ = lock.ForceUnlock(context.Background())
+						}
+						start := time.Now()
+						over := time.AfterFunc(aLongTime, func() {
+							f, _ := direct.HGetAll(context.Background(), g.name).Result()
+							t.Errorf("group %d, %s: waits for long; %v half %d", gi, kind, f, half)
+						})
+						hold, err := lock.Acquire(ctx, opts...)
+						over.Stop()
+						took := time.Since(start)
+						cancel()
+						if err != nil {
+							if !strings.Contains(err.Error(), "no answer") && !strings.Contains(err.Error(), "too late") && !errors.Is(err, rlock.ErrNotAcquired) && !errors.Is(err, rlock.ErrLost) && !errors.Is(err, rlock.ErrUpgrade) {
+								t.Errorf("%s: %v", kind, err)
+							}
+							continue
+						}
+						worst.Store(max(worst.Load(), int64(took)))
+						turns.Add(1)
+						if i%2 == 1 { // owners of their own exclude each other
+							reads := lock.Reads()
+							g.c.holders.Store(hold, reads)
+							g.c.holders.Range(func(other, readsToo any) bool {
+								if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
+									t.Errorf("two hold %s of group %d", kind, gi)
+								}
+								return true
+							})
+							g.c.holders.Delete(hold)
+						}
+						if err := hold.Unlock(ctx); err != nil && !errors.Is(err, rlock.ErrLost) {
+							t.Errorf("unlock: %v", err)
+						}
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	t.Logf("%d turns, worst wait %v", turns.Load(), time.Duration(worst.Load()))
+	for _, c := range clients {
+		eventually(t, "nothing is left", func() bool { return c.Remains() == 0 })
+	}
+	for _, g := range groups {
+		for _, kind := range g.kinds {
+			lock := makeLock(kind, clients[0], g.name)
+			require.False(t, leftIn(t, direct, lock.Keys()), kind)
+		}
+	}
+}
