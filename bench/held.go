@@ -77,6 +77,7 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	for i, name := range names {
 		keys[i] = lib.Key(name)
 	}
+	quiet := measureMemory().goroutines
 	if err := warm(ctx, lib); err != nil && c.Library != floor { // the floor renews only, and ends with the process
 		return nil, err
 	}
@@ -85,7 +86,6 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	after := measureMemory()
 	if err := servers.reset(ctx); err != nil {
 		return nil, err
 	}
@@ -95,6 +95,7 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		return nil, err
 	}
 	elapsed := time.Since(start).Seconds()
+	after := measureMemory()
 	sent, err := servers.sent(ctx, c.Library)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	runtime.KeepAlive(handles)
 	n := float64(c.Locks)
 	return Metrics{
-		mGoroutines: float64(after.goroutines - before.goroutines),
+		mGoroutines: float64(after.goroutines - quiet),
 		mRate:       sent / elapsed,
 		mBytes:      (float64(after.heap) - float64(before.heap)) / n,
 		mStack:      (float64(after.stack) - float64(before.stack)) / n,

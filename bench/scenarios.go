@@ -86,7 +86,7 @@ func kept() []scenario {
 		{
 			id: "S6", title: "Held locks", rounds: 1,
 			how: "Locks with a lease of 3 s are held for 10 s and looked at all the time: late is how often a key with less " +
-				"than a third of its lease was seen, lost how many were gone in the end. Bytes are heap, the handle included.",
+				"than a third of its lease was seen, lost how many were gone in the end. Bytes are heap in the end, the handle included.",
 			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mRate, mLowest, mLate, mLost},
 			sizes: []size{heldOf(1000), heldOf(10000), heldOf(100000)},
 		},
