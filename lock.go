@@ -203,7 +203,9 @@ func lock(ctx context.Context, l Locker, opts []AcquireOption) error {
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil when
-// another owner holds the lock, and an error, never that, when Redis could not say.
+// another owner holds the lock, and an error, never that, when Redis could not say. Redis is not asked while another owner
+// of this client is known to hold the lock; that the lock was taken away from it by force is known when it was next to be
+// renewed, at the latest.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	return tryLock(ctx, l, opts)
 }

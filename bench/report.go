@@ -35,6 +35,11 @@ All libraries are as they come, with go-redis's default options, but:
   server needs. m1 has a TryNextAfter of 1 s, for with its 20 ms a slow answer makes it wait for ever, even for a name that
   nobody else uses. (Its last waiters sometimes do so still: see "left waiting".)
 - redsync is v4.17.0, the last for Go 1.25.
+- rlock is shown as it comes, and in variants. rlock-lazy (WithLazyHandOver, and WithHandOver(1000, 5 ms)) hands the lock on
+  within the process without asking Redis. What that gives up: a section may begin though the lock was taken away, by force or by
+  a failover, since it was last offered to all, which is 5 ms ago at most. A hold that is renewed notices as late in either
+  form. rlock-1 (WithHandOver(1, 5 ms)) offers the lock to all processes after every hand-over: it goes from process to
+  process more often, and is passed on less often in all. rlock-pipelined is WithAutoPipeline.
 - Not there: Redisson-like locks. The module proxy served none (me-cs/goRedisson, cheerego/go-redisson,
   jefferyjob/go-redislock and others that were looked for).
 
