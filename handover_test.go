@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,8 +42,16 @@ func (l *line) join(ctx context.Context, opts ...rlock.AcquireOption) {
 // settle waits until the first waiter sleeps. It asks once, when it is subscribed, though the lock is held here.
 func (l *line) settle(admin *redis.Client) {
 	l.Helper()
-	eventually(l, "the first waiter sleeps", func() bool { return stats(l, admin)["evalsha"] == 2 && l.lock.Rests() })
+	rest(l, admin, 2, l.lock)
 	require.NoError(l, admin.ConfigResetStat(context.Background()).Err())
+}
+
+// rest waits until so many scripts have run, and the first waiters of these locks sleep.
+func rest(tb testing.TB, admin *redis.Client, ran int, locks ...*rlock.Lock) {
+	tb.Helper()
+	eventually(tb, "the first waiters sleep", func() bool {
+		return stats(tb, admin)["evalsha"] == ran && !slices.ContainsFunc(locks, func(l *rlock.Lock) bool { return !l.Rests() })
+	})
 }
 
 func (l *line) next() *rlock.Hold {
@@ -131,7 +140,7 @@ func TestHandOversAreBounded(t *testing.T) {
 					ours.join(ctx)
 				}
 				theirs.join(t.Context())
-				eventually(t, "both processes listen", func() bool { return ours.lock.Listens() && theirs.lock.Listens() })
+				rest(t, server.Client(t), 4, ours.lock, theirs.lock) // each asks again when it is subscribed
 				for range c.turns - 1 {
 					<-time.After(c.hold)
 					require.NoError(t, hold.Unlock(t.Context()))
