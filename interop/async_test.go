@@ -4,9 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestTheAsynchronousVerbsOfJava locks for thread numbers that no thread has, as reactive programs do. Redisson waits

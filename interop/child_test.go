@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-rlock/rlock"
 )
 
 // childEnv makes the test binary a Go process of its own: a childCall in JSON.

@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 )
 
 // killedLease is the watchdog timeout of processes that are killed: with 2 s, one that had no turn on a busy machine for so

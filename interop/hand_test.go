@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-rlock/rlock"
 )
 
 // hand is a lock in the hands of one owner in Go, or of one thread in Java, with the options it is taken with.

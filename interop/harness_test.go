@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestEveryKindOfTheHarness shows that each kind's rows fit together, and that a Java thread can be interrupted.

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock"
+	"github.com/stretchr/testify/require"
 )
 
 // The lock lasts as long as the longest read hold that is left, whichever side released last and by whose keys.
