@@ -47,7 +47,8 @@ lint: ## run golangci-lint, with .golangci.yml
 
 .PHONY: fmt
 fmt: ## format the code as lint wants it
-	$(GO) run $(LINT) fmt ./...
+	$(GO) run $(LINT) fmt *.go internal examples
+	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) fmt ./...) || exit; done
 
 .PHONY: cover
 cover: ## measure the coverage of the package, into coverage.html

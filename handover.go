@@ -251,12 +251,17 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 func (p *possession) pass(w *waiter, now time.Time) bool {
 	c, next := p.client, w.possession
 	lease := c.watchdogTimeout
+	// As if the lease that remains had been asked for when it would end at that moment, for it ends no later than that.
+	sent := p.deadline.add(margin(lease) - lease).time()
+	if sent.After(now) {
+		sent = now
+	}
 	if !c.lazy || !p.lock.kind.lazy || c.acks > 0 || p.lease != lease || w.request.lease > 0 ||
-		next.unanswered || next.orphan || now.Sub(p.confirmed.time()) > lease/2 {
+		next.unanswered || next.orphan || now.Sub(sent) > lease/2 {
 		return false
 	}
 	next.field, next.number, next.mayLast = p.field, p.number, p.mayLast // it was never granted by its own
-	w.answer(next, true, nil, 0, p.confirmed.time(), c.forceCount)       // which cannot fail while half of the lease remains
+	w.answer(next, true, nil, 0, sent, c.forceCount)                     // which cannot fail while half of the lease remains
 	next.turns, next.offered = p.turns+1, p.offered
 	if c.maxHold > 0 {
 		next.maxHold = instantOf(now).add(c.maxHold)

@@ -106,6 +106,9 @@ func TestALazyHandOverAsksNobody(t *testing.T) {
 			}
 			queue.settle(admin)
 			for range 3 {
+				again := must(queue.lock.Acquire(hold.Context(), rlock.Lease(100*time.Millisecond)))
+				require.NoError(t, again.Unlock(t.Context()))
+				require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 				deadline := hold.Deadline()
 				require.NoError(t, hold.Unlock(t.Context()))
 				hold = queue.next()

@@ -88,7 +88,8 @@ func WithWatchdogTimeout(d time.Duration) Option {
 
 // WithCommandTimeout bounds how long one command that the library sends may go unanswered, and how long [Lock.Unlock]
 // and [Client.Close] try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The commands that
-// the library sends through a redis.Client whose ReadTimeout is longer, or none, have this one instead.
+// the library sends through a redis.Client whose ReadTimeout is longer, or none, have this one instead, and do not pass the
+// hooks that were added to it: go-redis has no other way.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.commandTimeout = d })
 }
