@@ -127,9 +127,11 @@ func TestALazyHandOverAsksNobody(t *testing.T) {
 			require.NoError(t, hold.Unlock(t.Context()))
 			require.False(t, must(queue.lock.IsLocked(t.Context())), "the last one frees it")
 
+			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 			hold = must(queue.lock.Acquire(t.Context()))
 			queue.join(t.Context())
 			queue.join(t.Context())
+			queue.settle(admin)
 			require.NoError(t, rdb.Del(t.Context(), queue.lock.Name()).Err())
 			require.NoError(t, hold.Unlock(t.Context()), "nobody was asked")
 			hold = queue.next()
