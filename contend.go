@@ -280,9 +280,14 @@ func (r *request) queue(p *possession, queued bool) {
 
 // note keeps how an attempt went, and tells other goroutines of the owner.
 func (r *request) note(p *possession, last outcome) {
-	r.last = last
 	r.client.mu.Lock()
 	defer r.client.mu.Unlock()
+	r.noted(p, last)
+}
+
+// noted is note, and requires client.mu.
+func (r *request) noted(p *possession, last outcome) {
+	r.last = last
 	if p.owner != &p.self {
 		p.last = new(outcome)
 		*p.last = last

@@ -188,9 +188,7 @@ func (r *request) refusedHere(p *possession) bool {
 // heldHere notes that the lock was refused without asking Redis. It requires client.mu.
 func (r *request) heldHere(p *possession) {
 	r.tried = true // so to say: a waiter whose time is over has been refused
-	r.last = outcome{refused: true}
-	p.last = &outcome{refused: true}
-	p.notify()
+	r.noted(p, outcome{refused: true})
 }
 
 // heir returns the head to which a possession that is released now is to be handed, or nil: it is for everybody. It
@@ -251,13 +249,15 @@ func (p *possession) handOver(ctx context.Context, w *waiter) (settled, doubt bo
 func (p *possession) pass(w *waiter, now time.Time) bool {
 	c, next := p.client, w.possession
 	lease := c.watchdogTimeout
+	if !c.lazy || !p.lock.kind.lazy || c.acks > 0 || p.lease != lease || w.request.lease > 0 || next.unanswered || next.orphan {
+		return false
+	}
 	// As if the lease that remains had been asked for when it would end at that moment, for it ends no later than that.
 	sent := p.deadline.add(margin(lease) - lease).time()
 	if sent.After(now) {
 		sent = now
 	}
-	if !c.lazy || !p.lock.kind.lazy || c.acks > 0 || p.lease != lease || w.request.lease > 0 ||
-		next.unanswered || next.orphan || now.Sub(sent) > lease/2 {
+	if now.Sub(sent) > lease/2 {
 		return false
 	}
 	next.field, next.number, next.mayLast = p.field, p.number, p.mayLast // it was never granted by its own

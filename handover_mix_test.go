@@ -50,6 +50,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 	}
 	for _, g := range groups {
 		g.name = newName()
+		g.c.kind, g.c.name = strings.Join(g.kinds, ", "), g.name
 	}
 	var turns, worst atomic.Int64
 	stop := time.Now().Add(4 * time.Second)
@@ -102,14 +103,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 						worst.Store(max(worst.Load(), int64(took)))
 						turns.Add(1)
 						if i%2 == 1 { // owners of their own exclude each other
-							reads := lock.Reads()
-							g.c.holders.Store(hold, reads)
-							g.c.holders.Range(func(other, readsToo any) bool {
-								if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
-									t.Errorf("two hold %s of group %d", kind, gi)
-								}
-								return true
-							})
+							g.c.enters(t, hold, lock.Reads())
 							g.c.holders.Delete(hold)
 						}
 						if err := hold.Unlock(ctx); err != nil && !errors.Is(err, rlock.ErrLost) {

@@ -385,8 +385,8 @@ func (p *possession) unregister() {
 	} else if key := p.key(); c.possessions[key] == p {
 		delete(c.possessions, key)
 	}
-	if tenants := c.tenants[id.family]; tenants[id.name] == p {
-		delete(tenants, id.name)
+	if c.tenantOf(id) == p {
+		delete(c.tenants[id.family], id.name)
 		c.alert(id)
 	}
 }

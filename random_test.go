@@ -98,6 +98,18 @@ type contested struct {
 	holders    sync.Map // *rlock.Hold -> whether it reads
 }
 
+// enters notes who believes himself a holder, and fails if another one does whom he excludes.
+func (c *contested) enters(t *testing.T, hold *rlock.Hold, reads bool) {
+	t.Helper()
+	c.holders.Store(hold, reads)
+	c.holders.Range(func(other, readsToo any) bool {
+		if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
+			t.Errorf("two hold the %s %s", c.kind, c.name)
+		}
+		return true
+	})
+}
+
 // oneTurn acquires a lock in some way, re-enters it, and unlocks it in some order.
 func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 	t.Helper()
@@ -124,13 +136,7 @@ func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 	if err != nil {
 		return false
 	}
-	c.holders.Store(hold, reads)
-	c.holders.Range(func(other, readsToo any) bool {
-		if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
-			t.Errorf("two hold the %s %s", c.kind, c.name)
-		}
-		return true
-	})
+	c.enters(t, hold, reads)
 	entries := 0
 	for range random.IntN(3) {
 		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
