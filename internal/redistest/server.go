@@ -21,6 +21,8 @@ import (
 type Server struct {
 	Addr string
 	Port int
+	// Proxy is what clients, Sentinels and replicas reach the server through, if it stands behind one.
+	Proxy *Proxy
 
 	tb   testing.TB
 	dir  string
@@ -34,8 +36,20 @@ type Server struct {
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return newServer(tb, freePort(tb), args...).started()
+}
+
+// StartBehindProxy starts a server and a proxy before it.
+func StartBehindProxy(tb testing.TB, args ...string) *Server {
+	tb.Helper()
 	s := newServer(tb, freePort(tb), args...)
-	tb.Cleanup(s.Kill)
+	s.behind()
+	return s.started()
+}
+
+func (s *Server) started() *Server {
+	s.tb.Helper()
+	s.tb.Cleanup(s.Kill)
 	s.Run()
 	return s
 }
@@ -76,6 +90,23 @@ func free(port int) bool {
 	}
 	_ = l.Close()
 	return true
+}
+
+// behind puts a server that does not run yet behind a proxy, whose port it tells to others by these settings.
+func (s *Server) behind(settings ...string) {
+	s.Proxy = NewProxy(s.tb, s.Addr)
+	_, port, _ := net.SplitHostPort(s.Proxy.Addr)
+	for _, setting := range settings {
+		s.args = append(s.args, setting, port)
+	}
+}
+
+// Public returns the address that others know the server by: its proxy's, if it has one.
+func (s *Server) Public() string {
+	if s.Proxy != nil {
+		return s.Proxy.Addr
+	}
+	return s.Addr
 }
 
 // Run starts the server again after Kill, with what its settings make it keep: by default nothing.

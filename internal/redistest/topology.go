@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,10 +22,27 @@ type Cluster struct {
 // StartCluster starts a cluster of six nodes. It ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	return startCluster(tb, func(*Server) {})
+}
+
+// StartClusterBehindProxies starts a cluster whose clients and replicas reach each node through a proxy of its own. The
+// nodes gossip past the proxies.
+func StartClusterBehindProxies(tb testing.TB) *Cluster {
+	tb.Helper()
+	return startCluster(tb, func(s *Server) {
+		s.behind("--cluster-announce-port")
+		s.args = append(s.args, "--cluster-announce-bus-port", fmt.Sprint(s.Port+10000))
+	})
+}
+
+func startCluster(tb testing.TB, place func(*Server)) *Cluster {
+	tb.Helper()
 	ctx := context.Background()
 	c := &Cluster{}
 	for range 6 {
-		c.Nodes = append(c.Nodes, Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+		node := newServer(tb, freePort(tb), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
+		place(node)
+		c.Nodes = append(c.Nodes, node.started())
 	}
 	for i, node := range c.Nodes {
 		rdb := node.Client(tb)
@@ -61,7 +79,7 @@ func StartCluster(tb testing.TB) *Cluster {
 func (c *Cluster) Options() *redis.ClusterOptions {
 	opt := &redis.ClusterOptions{}
 	for _, node := range c.Nodes {
-		opt.Addrs = append(opt.Addrs, node.Addr)
+		opt.Addrs = append(opt.Addrs, node.Public())
 	}
 	return opt
 }
@@ -80,7 +98,7 @@ func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
 	master, err := c.Client(tb).MasterForKey(context.Background(), key)
 	must(tb, err)
 	for _, node := range c.Nodes {
-		if node.Addr == master.Options().Addr {
+		if node.Public() == master.Options().Addr {
 			return node
 		}
 	}
@@ -156,9 +174,32 @@ const masterName = "rlock"
 // StartSentinel starts all six processes. They end with the test.
 func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{Master: Start(tb)}
+	return startSentinel(tb, func(*Server) {})
+}
+
+// StartSentinelBehindProxies starts a master and two replicas that clients, sentinels and replicas reach through a proxy
+// each.
+func StartSentinelBehindProxies(tb testing.TB) *Sentinel {
+	tb.Helper()
+	return startSentinel(tb, func(s *Server) {
+		s.behind("--replica-announce-port")
+		s.args = append(s.args, "--replica-announce-ip", "127.0.0.1")
+	})
+}
+
+func startSentinel(tb testing.TB, place func(*Server)) *Sentinel {
+	tb.Helper()
+	s := &Sentinel{}
+	start := func(args ...string) *Server {
+		node := newServer(tb, freePort(tb), args...)
+		place(node)
+		return node.started()
+	}
+	s.Master = start()
+	_, port, err := net.SplitHostPort(s.Master.Public())
+	must(tb, err)
 	for range 2 {
-		s.Replicas = append(s.Replicas, Start(tb, "--replicaof", "127.0.0.1", fmt.Sprint(s.Master.Port)))
+		s.Replicas = append(s.Replicas, start("--replicaof", "127.0.0.1", port))
 	}
 	for _, replica := range s.Replicas {
 		inSync(tb, replica)
@@ -169,10 +210,10 @@ func StartSentinel(tb testing.TB) *Sentinel {
 		must(tb, os.WriteFile(config, fmt.Appendf(nil, `port %d
 bind 127.0.0.1
 dir %s
-sentinel monitor %s 127.0.0.1 %d 2
+sentinel monitor %s 127.0.0.1 %s 2
 sentinel down-after-milliseconds %s 1000
 sentinel failover-timeout %s 5000
-`, sentinel.Port, sentinel.dir, masterName, s.Master.Port, masterName, masterName), 0o600))
+`, sentinel.Port, sentinel.dir, masterName, port, masterName, masterName), 0o600))
 		tb.Cleanup(sentinel.Kill)
 		sentinel.exec("redis-server", config, "--sentinel")
 		s.Sentinels = append(s.Sentinels, sentinel)
@@ -190,14 +231,19 @@ sentinel failover-timeout %s 5000
 	return s
 }
 
-// Client opens a client that follows the master, closed with the test.
-func (s *Sentinel) Client(tb testing.TB) *redis.Client {
-	tb.Helper()
+// Options returns the options of a client that follows the master.
+func (s *Sentinel) Options() *redis.FailoverOptions {
 	opt := &redis.FailoverOptions{MasterName: masterName}
 	for _, sentinel := range s.Sentinels {
 		opt.SentinelAddrs = append(opt.SentinelAddrs, sentinel.Addr)
 	}
-	rdb := redis.NewFailoverClient(opt)
+	return opt
+}
+
+// Client opens a client that follows the master, closed with the test.
+func (s *Sentinel) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	rdb := redis.NewFailoverClient(s.Options())
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
