@@ -4,7 +4,7 @@ GO ?= go
 TIMEOUT ?= 8m
 SOAK ?= 60s
 # Modules of their own, beside the root: what only they need stays out of it.
-MODULES = interop bench
+MODULES = interop bench torture
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
@@ -31,6 +31,18 @@ interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a
 	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "There is no $$need here: the tests skip."; done
 	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
+
+# Of the torture: SEED and SCENE of a run to repeat; TOPOLOGY (single, sentinel, cluster, red) and DURATION of a long one.
+SEED ?= 0
+DURATION ?= 0
+.PHONY: torture
+torture: ## break Redis, the network and processes on purpose, for 5 minutes, or as SEED, SCENE, TOPOLOGY and DURATION say
+	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
+		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
+
+.PHONY: mutants
+mutants: ## plant bugs in rlock, or only MUTANT, and see whether the torture finds them; half an hour
+	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: bench
 bench: ## measure rlock beside other libraries, in 10 minutes; writes docs/benchmarks.md

@@ -127,10 +127,10 @@ func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
 func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
 	tb.Helper()
 	ctx := context.Background()
-	from, to = c.MasterOf(tb, key), c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	from = c.MasterOf(tb, key)
+	to = c.Nodes[slices.IndexFunc(c.Nodes, func(node *Server) bool {
+		return node != from && strings.Contains(node.Client(tb).Info(ctx, "replication").Val(), "role:master")
+	})]
 	source, target := from.Client(tb), to.Client(tb)
 	slot := source.ClusterKeySlot(ctx, key).Val()
 	fromID, toID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
