@@ -34,6 +34,7 @@ type History struct {
 	Events  []Event
 	Samples []sample
 	Found   []string            // what was found wrong besides
+	Stalls  Spread              // by how much the machine was late
 	Clients map[string][]string // their ids, by site
 	Closes  []time.Duration
 }
@@ -46,6 +47,7 @@ type collector struct {
 	samples []sample
 	found   []string
 	closes  []time.Duration
+	stalls  Spread
 	clients map[string][]string // their ids, by site
 }
 
@@ -74,9 +76,10 @@ func (c *collector) happened(e Event) {
 	c.events = append(c.events, e)
 }
 
-func (c *collector) see(samples []sample) {
+func (c *collector) see(samples []sample, stalled time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.stalls = append(c.stalls, stalled)
 	c.samples = append(c.samples, samples...)
 }
 
@@ -102,7 +105,7 @@ func (c *collector) dead(from, to Moment) []string {
 func (c *collector) history(scene Scene, start, stop Moment) *History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := &History{Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes, Clients: c.clients}
+	h := &History{Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes, Clients: c.clients, Stalls: c.stalls}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)
 	}

@@ -24,6 +24,7 @@ const (
 	n2Drop        = "N2 drop replies"
 	n3Swallow     = "N3 swallow replies"
 	n4Delay       = "N4 delay"
+	n4Hold        = "N4 hold requests"
 	n5BlackHole   = "N5 black hole"
 	n6Split       = "N6 split"
 	n7Flush       = "N7 script flush"
@@ -57,6 +58,7 @@ var nemeses = map[string]nemesis{
 	n2Drop:        drop,
 	n3Swallow:     swallow,
 	n4Delay:       delay,
+	n4Hold:        holdRequests,
 	n5BlackHole:   blackHole,
 	n6Split:       split,
 	n7Flush:       scriptFlush,
@@ -143,6 +145,16 @@ func delay(a *Arena, r *rand.Rand, e *Event) {
 	wait(short(r))
 	node.Proxy.Delay(0)
 	e.What = fmt.Sprint("replies by ", d)
+}
+
+// holdRequests lets scripts arrive when whoever sent them has given them up.
+func holdRequests(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	n := 1 + r.IntN(8)
+	f := node.Proxy.HoldRequest(n, script)
+	wait(short(r))
+	f.Release()
+	e.What = fmt.Sprint("up to ", n)
 }
 
 func blackHole(a *Arena, r *rand.Rand, e *Event) {
@@ -381,7 +393,11 @@ func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
 		if ARGV[1] == '1' then redis.call('HSET', KEYS[1], 'f0000000-0000-4000-8000-000000000000:1', 1) redis.call('PEXPIRE', KEYS[1], 8000) end`,
 		[]string{name}, steal)
 	e.From, e.Lost, e.What = now(), name, name
+	wait(noticed)
 }
+
+// noticed is within what the keeper of a lock notices that it was taken from him: the next renewal, and a noisy machine.
+const noticed = watchdogTimeout/3 + 600*time.Millisecond
 
 // rights takes the right to run scripts, or to announce and to listen, from the user that all clients are.
 func rights(a *Arena, r *rand.Rand, e *Event) {

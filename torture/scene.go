@@ -16,11 +16,12 @@ type Scene struct {
 	Acks     int
 
 	Safe    bool          // nothing that happens may let two owners in, or lose a renewed lock
+	Long    bool          // not in the short program
 	Ordered bool          // fair locks are granted in the order of arrival
 	WakeUp  time.Duration // how long a free lock may wait for who waits for it; 0: not checked
 }
 
-// Scenes returns the short program, with a seed for each scene made of one.
+// Scenes returns all scenes, with a seed for each made of one.
 func Scenes(seed uint64) []Scene {
 	scenes := []Scene{
 		{
@@ -33,8 +34,8 @@ func Scenes(seed uint64) []Scene {
 		{
 			Name: "safe", Topology: topologySingle, Duration: 55 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
 			Nemeses: []string{
-				n1Close, n2Drop, n3Swallow, n4Delay, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
-				n13StopChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
+				n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
+				n13StopChild, n13KillChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
 			},
 		},
 		{
@@ -50,8 +51,20 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n16Move, n2Drop, n7Flush},
 		},
 		{
+			Name: "acks", Topology: topologySentinel, Duration: 45 * time.Second, Rest: 2 * time.Second, Acks: 1, Long: true,
+			Nemeses: []string{n15Lossy},
+		},
+		{
+			Name: "lossy", Topology: topologySentinel, Duration: 45 * time.Second, Rest: 2 * time.Second, Long: true,
+			Nemeses: []string{n15Lossy},
+		},
+		{
+			Name: "amnesia", Topology: topologyRed, Duration: 20 * time.Second, Rest: 500 * time.Millisecond, Long: true,
+			Nemeses: []string{n12Minority},
+		},
+		{
 			Name: "red", Topology: topologyRed, Duration: 25 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
-			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
+			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
 		},
 	}
 	for i := range scenes {

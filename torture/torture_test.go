@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 
@@ -19,6 +21,7 @@ var (
 	seed     = flag.Uint64("seed", 0, "of the workload and the nemeses; 0: another one each time")
 	topology = flag.String("topology", "", "single, sentinel, cluster or red: play its scenes until the duration is over")
 	only     = flag.String("scene", "", "play this scene alone")
+	dump     = flag.String("dump", "", "write what was noted to this file, as JSON")
 	duration = flag.Duration("duration", 0, "how long to play; 0: each scene once")
 )
 
@@ -47,7 +50,7 @@ func TestTorture(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	for round, start := uint64(0), time.Now(); round == 0 || time.Since(start) < *duration; round++ {
 		scenes := slices.DeleteFunc(Scenes(*seed+round), func(s Scene) bool {
-			return *only != "" && s.Name != *only || *topology != "" && s.Topology != *topology
+			return *only != "" && s.Name != *only || *topology != "" && s.Topology != *topology || *only+*topology == "" && s.Long
 		})
 		if len(scenes) == 0 {
 			t.Fatalf("no scene %q of topology %q", *only, *topology)
@@ -60,6 +63,11 @@ func TestTorture(t *testing.T) {
 
 func play(t *testing.T, scene Scene, seed uint64) {
 	h := Play(t, scene)
+	if *dump != "" {
+		raw, err := json.Marshal(h)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(*dump, raw, 0o600))
+	}
 	report := Check(h)
 	t.Logf("%s: %v\n%s", scene.Name, report.Figures, h.Timeline())
 	if len(report.Broken) == 0 {

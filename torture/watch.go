@@ -22,8 +22,10 @@ func (a *Arena) watch(ctx context.Context) {
 		}
 	}
 	for round := 0; ctx.Err() == nil; round++ {
+		start := now()
 		pause(ctx, 10*time.Millisecond)
-		a.tells.see(a.look(ctx, names))
+		stalled := now().sub(start.add(10 * time.Millisecond))
+		a.tells.see(a.look(ctx, names), stalled)
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
 		}

@@ -18,7 +18,8 @@ type Share struct {
 	Names  []string // a group takes two of them
 }
 
-// fresh stands for a name that changes several times a second, the same for all: of those, each waiter's subscription is new.
+// fresh stands for a name that changes forty times a second, the same for all: few want it, and each waiter's subscription
+// is new.
 const fresh = "fresh"
 
 // mix is what workers do on one Redis. Names that groups use are used by plain locks too.
@@ -73,7 +74,7 @@ func (w *worker) draw() plan {
 		p.names = []string{p.share.Names[i], p.share.Names[(i+1)%len(p.share.Names)]}
 	}
 	if p.names[0] == fresh {
-		p.names[0] = fmt.Sprintf("%s-%d", fresh, now()/Moment(200*time.Millisecond))
+		p.names[0] = fmt.Sprintf("%s-%d", fresh, now()/Moment(25*time.Millisecond))
 	}
 	switch n := r.IntN(100); {
 	case n < 30:
