@@ -105,8 +105,9 @@ func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
 }
 
 // MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
-// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip.
-func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
+// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip. What is
+// given is done when the keys have moved and nobody has been told.
+func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from, to *Server) {
 	tb.Helper()
 	ctx := context.Background()
 	from, to = c.MasterOf(tb, key), c.Nodes[0]
@@ -129,6 +130,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
 			args = append(args, k)
 		}
 		must(tb, source.Do(ctx, args...).Err())
+	}
+	for _, do := range meanwhile {
+		do()
 	}
 	must(tb, target.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
 	must(tb, source.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
@@ -190,14 +194,19 @@ sentinel failover-timeout %s 5000
 	return s
 }
 
-// Client opens a client that follows the master, closed with the test.
-func (s *Sentinel) Client(tb testing.TB) *redis.Client {
-	tb.Helper()
+// Options returns the options of a client that follows the master.
+func (s *Sentinel) Options() *redis.FailoverOptions {
 	opt := &redis.FailoverOptions{MasterName: masterName}
 	for _, sentinel := range s.Sentinels {
 		opt.SentinelAddrs = append(opt.SentinelAddrs, sentinel.Addr)
 	}
-	rdb := redis.NewFailoverClient(opt)
+	return opt
+}
+
+// Client opens a client that follows the master, closed with the test.
+func (s *Sentinel) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	rdb := redis.NewFailoverClient(s.Options())
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
