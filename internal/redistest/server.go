@@ -19,8 +19,9 @@ import (
 
 // Server is a redis-server process.
 type Server struct {
-	Addr string
-	Port int
+	Addr    string
+	TLSAddr string // empty: it speaks no TLS
+	Port    int
 
 	tb   testing.TB
 	dir  string

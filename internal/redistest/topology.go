@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,16 +22,22 @@ type Cluster struct {
 // StartCluster starts a cluster of six nodes. It ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	return startCluster(tb, func(args ...string) *Server { return Start(tb, args...) })
+}
+
+func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
+	tb.Helper()
 	ctx := context.Background()
 	c := &Cluster{}
 	for range 6 {
-		c.Nodes = append(c.Nodes, Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+		c.Nodes = append(c.Nodes, start("--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
 	}
+	_, meet, _ := strings.Cut(cmp.Or(c.Nodes[0].TLSAddr, c.Nodes[0].Addr), ":")
 	for i, node := range c.Nodes {
 		rdb := node.Client(tb)
 		must(tb, rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 		if i > 0 {
-			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(c.Nodes[0].Port)).Err())
+			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", meet).Err())
 		}
 		if i < 3 {
 			must(tb, rdb.ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err())
