@@ -24,7 +24,7 @@ import (
 const appPrefix = "app:"
 
 // secret is the password of every user.
-const secret = "secret"
+const secret = "canary-password"
 
 // rowsOf has the rows of SECURITY.md that speak of a kind, or of what its groups are made of.
 var rowsOf = map[string][]string{
