@@ -3,6 +3,7 @@
 GO ?= go
 TIMEOUT ?= 8m
 SOAK ?= 60s
+FUZZTIME ?= 30s
 # Modules of their own, beside the root: what only they need stays out of it.
 MODULES = interop bench torture
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -25,6 +26,11 @@ test: ## run the tests; those that need a redis-server skip where there is none
 .PHONY: race
 race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME, 30s if not said otherwise
+	for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) . || exit; done
 
 .PHONY: interop
 interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a JDK 17 and Maven, or skips

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,9 +42,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 	}
 }
 
-func clusterConformance(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+func clusterConformance(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	conform(t, rdb, false)
+	conform(t, rdb, limited(t, admins(t, cluster.Nodes...), openClusterAs(t, cluster), clusterRows...), false)
 }
 
 func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
@@ -233,10 +235,12 @@ func replicated(t *testing.T, cluster *redistest.Cluster, key string) int64 {
 	return cluster.MasterOf(t, key).Client(t).Wait(t.Context(), 1, 5*time.Second).Val()
 }
 
-func TestSentinel(t *testing.T) {
+func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the master
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	rdb := sentinel.Client(t)
+	t.Run("conformance", func(t *testing.T) { sentinelConformance(t, sentinel, rdb) })
+	t.Run("each right on the sentinels is needed", func(t *testing.T) { sentinelRights(t, sentinel) })
 	client := newClient(t, rdb, rlock.WithWatchdogTimeout(25*time.Second))
 	lock := client.NewLock(newName())
 	var wg sync.WaitGroup
@@ -264,6 +268,37 @@ func TestSentinel(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, waiter.Unlock(t.Context()))
+}
+
+func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.Client) {
+	t.Helper()
+	watchers := admins(t, sentinel.Sentinels...)
+	watching := newUser(t, watchers, rights(t, sentinelRow)...)
+	data := admins(t, append(sentinel.Replicas, sentinel.Master)...)
+	conform(t, rdb, limited(t, data, func(user string) redis.UniversalClient {
+		return openSentinelAs(t, sentinel, user, watching)
+	}), false)
+	t.Cleanup(func() { require.Empty(t, denied(watchers, watching)) })
+}
+
+func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
+	t.Helper()
+	data := newUser(t, admins(t, sentinel.Master), rights(t, rowsOf["lock"]...)...)
+	rules := rights(t, sentinelRow)
+	open := func(user string) redis.UniversalClient { return openSentinelAs(t, sentinel, data, user) }
+	eachIsNeeded(t, admins(t, sentinel.Sentinels...), open, rules, rules, func(u *trial) error {
+		tried := regexp.MustCompile("cmd=ping user=" + u.user + " ") // sentinels do not count their commands
+		return u.all(
+			func() error { return u.newClient().NewLock(newName()).Lock(u.Context()) },
+			func() error {
+				return u.until("the connection is tried", func() bool {
+					return slices.ContainsFunc(u.nodes, func(sentinel *redis.Client) bool {
+						return tried.MatchString(sentinel.ClientList(u.Context()).Val())
+					})
+				})
+			},
+		)
+	})
 }
 
 func TestAClusterBehindAPlainClientKeepsItsHolds(t *testing.T) {

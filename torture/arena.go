@@ -52,10 +52,10 @@ func newArena(tb testing.TB, scene Scene) *Arena {
 		a.place.Addrs = a.cluster.Options().Addrs
 	case topologyRed:
 		for range 5 {
-			a.nodes = append(a.nodes, redistest.StartBehindProxy(tb))
+			a.nodes = append(a.nodes, redistest.StartBehindProxy(tb, nil))
 		}
 	default:
-		a.nodes = []*redistest.Server{redistest.StartBehindProxy(tb)}
+		a.nodes = []*redistest.Server{redistest.StartBehindProxy(tb, nil)}
 	}
 	for _, node := range a.nodes {
 		node.Proxy.Forget()

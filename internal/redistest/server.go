@@ -19,8 +19,9 @@ import (
 
 // Server is a redis-server process.
 type Server struct {
-	Addr string
-	Port int
+	Addr    string
+	TLSAddr string // empty: it speaks no TLS
+	Port    int
 	// Proxy is what clients, Sentinels and replicas reach the server through, if it stands behind one.
 	Proxy *Proxy
 
@@ -39,11 +40,17 @@ func Start(tb testing.TB, args ...string) *Server {
 	return newServer(tb, freePort(tb), args...).started()
 }
 
-// StartBehindProxy starts a server and a proxy before it.
-func StartBehindProxy(tb testing.TB, args ...string) *Server {
+// StartBehindProxy starts a server and a proxy before it, whose port it tells to others by the settings that announce
+// names.
+func StartBehindProxy(tb testing.TB, announce []string, args ...string) *Server {
 	tb.Helper()
 	s := newServer(tb, freePort(tb), args...)
-	s.behind()
+	s.Proxy = NewProxy(tb, s.Addr)
+	_, port, err := net.SplitHostPort(s.Proxy.Addr)
+	must(tb, err)
+	for _, setting := range announce {
+		s.args = append(s.args, setting, port)
+	}
 	return s.started()
 }
 
@@ -90,15 +97,6 @@ func free(port int) bool {
 	}
 	_ = l.Close()
 	return true
-}
-
-// behind puts a server that does not run yet behind a proxy, whose port it tells to others by these settings.
-func (s *Server) behind(settings ...string) {
-	s.Proxy = NewProxy(s.tb, s.Addr)
-	_, port, _ := net.SplitHostPort(s.Proxy.Addr)
-	for _, setting := range settings {
-		s.args = append(s.args, setting, port)
-	}
 }
 
 // Public returns the address that others know the server by: its proxy's, if it has one.

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -22,33 +23,31 @@ type Cluster struct {
 // StartCluster starts a cluster of six nodes. It ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
-	return startCluster(tb, func(*Server) {})
+	return startCluster(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
 // StartClusterBehindProxies starts a cluster whose clients and replicas reach each node through a proxy of its own. The
 // nodes gossip past the proxies.
 func StartClusterBehindProxies(tb testing.TB) *Cluster {
 	tb.Helper()
-	return startCluster(tb, func(s *Server) {
-		s.behind("--cluster-announce-port")
-		s.args = append(s.args, "--cluster-announce-bus-port", fmt.Sprint(s.Port+10000))
+	return startCluster(tb, func(args ...string) *Server {
+		return StartBehindProxy(tb, []string{"--cluster-announce-port"}, args...)
 	})
 }
 
-func startCluster(tb testing.TB, place func(*Server)) *Cluster {
+func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
 	tb.Helper()
 	ctx := context.Background()
 	c := &Cluster{}
 	for range 6 {
-		node := newServer(tb, freePort(tb), "--cluster-enabled", "yes", "--cluster-node-timeout", "2000")
-		place(node)
-		c.Nodes = append(c.Nodes, node.started())
+		c.Nodes = append(c.Nodes, start("--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
 	}
+	_, meet, _ := strings.Cut(cmp.Or(c.Nodes[0].TLSAddr, c.Nodes[0].Addr), ":")
 	for i, node := range c.Nodes {
 		rdb := node.Client(tb)
 		must(tb, rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 		if i > 0 {
-			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(c.Nodes[0].Port)).Err())
+			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", meet).Err())
 		}
 		if i < 3 {
 			must(tb, rdb.ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err())
@@ -123,8 +122,9 @@ func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
 }
 
 // MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
-// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip.
-func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
+// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip. What is
+// given is done when the keys have moved and nobody has been told.
+func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from, to *Server) {
 	tb.Helper()
 	ctx := context.Background()
 	from = c.MasterOf(tb, key)
@@ -147,6 +147,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
 			args = append(args, k)
 		}
 		must(tb, source.Do(ctx, args...).Err())
+	}
+	for _, do := range meanwhile {
+		do()
 	}
 	must(tb, target.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
 	must(tb, source.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
@@ -174,28 +177,21 @@ const masterName = "rlock"
 // StartSentinel starts all six processes. They end with the test.
 func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	return startSentinel(tb, func(*Server) {})
+	return startSentinel(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
 // StartSentinelBehindProxies starts a master and two replicas that clients, sentinels and replicas reach through a proxy
 // each.
 func StartSentinelBehindProxies(tb testing.TB) *Sentinel {
 	tb.Helper()
-	return startSentinel(tb, func(s *Server) {
-		s.behind("--replica-announce-port")
-		s.args = append(s.args, "--replica-announce-ip", "127.0.0.1")
+	return startSentinel(tb, func(args ...string) *Server {
+		return StartBehindProxy(tb, []string{"--replica-announce-port"}, append(args, "--replica-announce-ip", "127.0.0.1")...)
 	})
 }
 
-func startSentinel(tb testing.TB, place func(*Server)) *Sentinel {
+func startSentinel(tb testing.TB, start func(args ...string) *Server) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{}
-	start := func(args ...string) *Server {
-		node := newServer(tb, freePort(tb), args...)
-		place(node)
-		return node.started()
-	}
-	s.Master = start()
+	s := &Sentinel{Master: start()}
 	_, port, err := net.SplitHostPort(s.Master.Public())
 	must(tb, err)
 	for range 2 {
