@@ -227,3 +227,22 @@ func TestAHoldOutlastsWhatPasses(t *testing.T) {
 		})
 	}
 }
+
+// A master that was demoted, and does not know yet, renews what another owner has on the new one. It knows at least that its
+// replicas are gone: told to refuse writes then, it renews nothing, and its holders give up in time.
+func TestAMasterWithoutReplicasKeepsNobodyBelieving(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
+	rdb := master.Client(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithCommandTimeout(time.Second)).NewLock(newName())
+	hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime)) // when the replica is in time
+	require.NoError(t, err)
+	_ = hold.Done()
+	replica.Pause()
+	within(t, "the hold is over", hold.Done())
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.ErrorContains(t, hold.Err(), "its lease ended", "Redis has not said so")
+	require.Error(t, hold.Unlock(t.Context()))
+	replica.Resume()
+}

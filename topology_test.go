@@ -33,6 +33,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"a node that hangs harms no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
 		{"replicas acknowledge, wherever the slot is", clusterAcks},
+		{"a multi lock spans slots", clusterMulti},
+		{"replicas are not asked", clusterReplicas},
+		{"a redirection that is not followed passes", clusterRedirection},
 		{"pipelines", clusterPipelined},
 		{"a master that dies", clusterDyingMaster},
 	} {
@@ -192,6 +195,60 @@ func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clus
 		setslot(node, "node", toID)
 	}
 	require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
+}
+
+func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	client := newClient(t, rdb)
+	var members []rlock.Locker
+	masters := make(map[*redistest.Server]bool)
+	for len(masters) < 3 {
+		lock := client.NewLock(newName())
+		members = append(members, lock)
+		masters[cluster.MasterOf(t, lock.Name())] = true
+	}
+	for _, group := range []rlock.Locker{rlock.NewMultiLock(members...), rlock.NewRedLock(members...)} {
+		require.NoError(t, group.Do(t.Context(), func(context.Context) error {
+			ok, err := newClient(t, rdb).NewLock(members[0].(*rlock.Lock).Name()).TryLock(t.Context())
+			require.False(t, ok)
+			return err
+		}))
+	}
+}
+
+// A client that is told to read from replicas asks masters all the same who holds a lock.
+func clusterReplicas(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.ReadOnly, opt.RouteRandomly = true, true
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb).NewLock(newName())
+	replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t)
+	require.NoError(t, replica.ConfigResetStat(t.Context()).Err())
+	for range 20 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.True(t, must(lock.IsLocked(t.Context())))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.False(t, must(lock.IsLocked(t.Context())))
+	}
+	require.Zero(t, stats(t, replica)["evalsha"]+stats(t, replica)["eval"])
+}
+
+func clusterRedirection(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.MaxRedirects = -1
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(aLongTime)).NewLock(newName())
+	for range 2 {
+		hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime))
+		require.NoError(t, err)
+		cluster.MoveSlot(t, lock.Name())
+		require.NoError(t, hold.Unlock(t.Context()))
+		cluster.MoveSlot(t, lock.Name())
+	}
 }
 
 func clusterDyingMaster(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
