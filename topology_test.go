@@ -199,20 +199,29 @@ func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clus
 
 func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	client := newClient(t, rdb)
-	var members []rlock.Locker
+	var names []string
 	masters := make(map[*redistest.Server]bool)
 	for len(masters) < 3 {
-		lock := client.NewLock(newName())
-		members = append(members, lock)
-		masters[cluster.MasterOf(t, lock.Name())] = true
+		names = append(names, newName())
+		masters[cluster.MasterOf(t, names[len(names)-1])] = true
 	}
-	for _, group := range []rlock.Locker{rlock.NewMultiLock(members...), rlock.NewRedLock(members...)} {
-		require.NoError(t, group.Do(t.Context(), func(context.Context) error {
-			ok, err := newClient(t, rdb).NewLock(members[0].(*rlock.Lock).Name()).TryLock(t.Context())
-			require.False(t, ok)
-			return err
-		}))
+	members := func() (locks []rlock.Locker) {
+		client := newClient(t, rdb)
+		for _, name := range names {
+			locks = append(locks, client.NewLock(name))
+		}
+		return locks
+	}
+	for _, newGroup := range []func() rlock.Locker{
+		func() rlock.Locker { return rlock.NewMultiLock(members()...) },
+		func() rlock.Locker { return rlock.NewRedLock(members()...) },
+	} {
+		group, rival := newGroup(), newGroup()
+		require.NoError(t, group.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.False(t, must(rival.TryLock(t.Context())))
+		require.NoError(t, group.Unlock(t.Context()))
+		require.NoError(t, rival.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.NoError(t, rival.Unlock(t.Context()))
 	}
 }
 
