@@ -189,9 +189,9 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 			return must(rdb.Eval(ctx, source, keys, waiter, 60000, 1, lock.Channel(), "PUBLISH", 300000, "").Int64())
 		}
 		require.Zero(t, ask("holder"))
-		dead := make([]string, 100)
-		for i := range dead {
-			dead[i] = fmt.Sprint("dead:", i)
+		var dead []string
+		for i := range 100 {
+			dead = append(dead, fmt.Sprint("dead:", i))
 		}
 		for _, waiter := range append(dead, "living:1") {
 			require.Negative(t, ask(waiter))
