@@ -386,44 +386,6 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 	}
 }
 
-func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
-		t.Helper()
-		ctx := t.Context()
-		lock := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
-		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-		for op, err := range map[string]error{
-			"lock":         lock.Lock(ctx),
-			"force unlock": second(lock.ForceUnlock(ctx)),
-			"hold count":   second(lock.HoldCount(ctx)),
-			"is locked":    second(lock.IsLocked(ctx)),
-		} {
-			require.ErrorContains(t, err, "WRONGTYPE", op)
-			require.ErrorContains(t, err, "holds something else than a lock", op)
-			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		}
-		require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
-		require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
-
-		// A lock that becomes something else is lost, and is left as it is.
-		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
-		hold, err := lock.Acquire(ctx)
-		require.NoError(t, err)
-		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-		within(t, "the renewal finds it", hold.Done())
-		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
-		hold, err = lock.TryAcquire(ctx)
-		require.Error(t, err)
-		require.Nil(t, hold)
-		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
-		require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Minute)))
-		require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrLost)
-		require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
-	})
-}
-
 func second[T any](_ T, err error) error { return err }
 
 func TestALockWithoutLeaseFreesItself(t *testing.T) {

@@ -35,6 +35,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"a node that hangs harms no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
 		{"replicas acknowledge, wherever the slot is", clusterAcks},
+		{"a multi lock spans slots", clusterMulti},
+		{"replicas are not asked", clusterReplicas},
+		{"a redirection that is not followed passes", clusterRedirection},
 		{"pipelines", clusterPipelined},
 		{"a master that dies", clusterDyingMaster},
 	} {
@@ -194,6 +197,69 @@ func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clus
 		setslot(node, "node", toID)
 	}
 	require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
+}
+
+func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	var names []string
+	masters := make(map[*redistest.Server]bool)
+	for len(masters) < 3 {
+		names = append(names, newName())
+		masters[cluster.MasterOf(t, names[len(names)-1])] = true
+	}
+	members := func() (locks []rlock.Locker) {
+		client := newClient(t, rdb)
+		for _, name := range names {
+			locks = append(locks, client.NewLock(name))
+		}
+		return locks
+	}
+	for _, newGroup := range []func() rlock.Locker{
+		func() rlock.Locker { return rlock.NewMultiLock(members()...) },
+		func() rlock.Locker { return rlock.NewRedLock(members()...) },
+	} {
+		group, rival := newGroup(), newGroup()
+		require.NoError(t, group.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.False(t, must(rival.TryLock(t.Context())))
+		require.NoError(t, group.Unlock(t.Context()))
+		require.NoError(t, rival.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.NoError(t, rival.Unlock(t.Context()))
+	}
+}
+
+// A client that is told to read from replicas asks masters all the same who holds a lock.
+func clusterReplicas(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.ReadOnly, opt.RouteRandomly = true, true
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb).NewLock(newName())
+	replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t)
+	require.NoError(t, replica.ConfigResetStat(t.Context()).Err())
+	for range 20 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.True(t, must(lock.IsLocked(t.Context())))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.False(t, must(lock.IsLocked(t.Context())))
+	}
+	require.Zero(t, stats(t, replica)["evalsha"]+stats(t, replica)["eval"])
+}
+
+func clusterRedirection(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.MaxRedirects = -1
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(aLongTime)).NewLock(newName())
+	for range 2 {
+		hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime))
+		require.NoError(t, err)
+		cluster.MoveSlot(t, lock.Name())
+		require.NoError(t, hold.Unlock(t.Context()))
+		cluster.MoveSlot(t, lock.Name())
+	}
 }
 
 func clusterDyingMaster(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {

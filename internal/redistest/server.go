@@ -28,6 +28,7 @@ type Server struct {
 	tb   testing.TB
 	dir  string
 	args []string
+	env  []string // besides the test's
 
 	mu      sync.Mutex
 	process *os.Process   // nil: not running
@@ -126,6 +127,7 @@ func (s *Server) exec(name string, args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = processAttr()
+	cmd.Env = append(os.Environ(), s.env...)
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
