@@ -107,7 +107,7 @@ var mutants = []mutant{
 		{"handover.go", "(t.usable() || t.stage == releasing)", "true"},
 		{"handover.go", "if t == nil || t.stage != held || p.sibling().usable() {", "if t == nil || p.sibling().usable() {"},
 	}},
-	{"M22", "a number that was given up is forgotten", []string{"safe"}, []edit{
+	{"M22", "a number that was given up is forgotten", []string{"late"}, []edit{
 		{"possession.go", "\tif !p.unanswered {\n\t\treturn 0\n\t}\n\treturn max(p.lease, 2*time.Minute)", "\treturn 0"},
 	}},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,12 +148,21 @@ func delay(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprint("replies by ", d)
 }
 
-// holdRequests lets scripts arrive when whoever sent them has given them up.
+// acquires tells whether a command takes a lock: of all scripts these have seven arguments.
+func acquires(c redistest.Command) bool {
+	if !script(c) {
+		return false
+	}
+	keys, err := strconv.Atoi(c[2])
+	return err == nil && len(c)-3-keys == 7
+}
+
+// holdRequests lets requests for locks arrive when whoever sent them has given them up.
 func holdRequests(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
-	n := 1 + r.IntN(8)
-	f := node.Proxy.HoldRequest(n, script)
-	wait(short(r))
+	n := 1 + r.IntN(24)
+	f := node.Proxy.HoldRequest(n, acquires)
+	wait(readTimeout + short(r)/2)
 	f.Release()
 	e.What = fmt.Sprint("up to ", n)
 }

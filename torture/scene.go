@@ -25,14 +25,18 @@ type Scene struct {
 func Scenes(seed uint64) []Scene {
 	scenes := []Scene{
 		{
-			Name: "quiet", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second,
+			Name: "quiet", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second,
 		},
 		{
-			Name: "deaf", Topology: topologySingle, Duration: 14 * time.Second, Safe: true, WakeUp: 2 * time.Second,
+			Name: "deaf", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, WakeUp: 2 * time.Second,
 			Nemeses: []string{n8KillPubSub}, Rest: 10 * time.Millisecond,
 		},
 		{
-			Name: "safe", Topology: topologySingle, Duration: 55 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
+			Name: "late", Topology: topologySingle, Duration: 14 * time.Second, Safe: true, Rest: 3500 * time.Millisecond,
+			Nemeses: []string{n4Hold},
+		},
+		{
+			Name: "safe", Topology: topologySingle, Duration: 50 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
 			Nemeses: []string{
 				n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
 				n13StopChild, n13KillChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
@@ -43,11 +47,11 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Steal, n2Drop},
 		},
 		{
-			Name: "sentinel", Topology: topologySentinel, Duration: 45 * time.Second, Rest: time.Second,
+			Name: "sentinel", Topology: topologySentinel, Duration: 40 * time.Second, Rest: time.Second,
 			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n3Swallow, n8KillAll},
 		},
 		{
-			Name: "cluster", Topology: topologyCluster, Duration: 45 * time.Second, Rest: time.Second,
+			Name: "cluster", Topology: topologyCluster, Duration: 40 * time.Second, Rest: time.Second,
 			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n16Move, n2Drop, n7Flush},
 		},
 		{
