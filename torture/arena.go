@@ -30,6 +30,7 @@ type Arena struct {
 	admins   map[*redistest.Server]*redis.Client
 	sentinel *redistest.Sentinel
 	cluster  *redistest.Cluster
+	clock    *redistest.Clock // of the only server, if a nemesis sets it
 	place    Place
 	tells    *collector
 	sites    []*running
@@ -55,7 +56,14 @@ func newArena(tb testing.TB, scene Scene) *Arena {
 			a.nodes = append(a.nodes, redistest.StartBehindProxy(tb, nil))
 		}
 	default:
-		a.nodes = []*redistest.Server{redistest.StartBehindProxy(tb, nil)}
+		server := (*redistest.Server)(nil)
+		if slices.Contains(scene.Nemeses, n18Clock) {
+			server, a.clock = redistest.StartWithClock(tb)
+			server.Proxy = redistest.NewProxy(tb, server.Addr)
+		} else {
+			server = redistest.StartBehindProxy(tb, nil)
+		}
+		a.nodes = []*redistest.Server{server}
 	}
 	for _, node := range a.nodes {
 		node.Proxy.Forget()

@@ -45,6 +45,7 @@ const (
 	n16Move       = "N16 move slot"
 	n17OOM        = "N17 out of memory"
 	n17Evict      = "N17 eviction"
+	n18Clock      = "N18 clock"
 	n19FlushAll   = "N19 flush all"
 	n19Delete     = "N19 delete"
 	n19Steal      = "N19 steal"
@@ -79,6 +80,7 @@ var nemeses = map[string]nemesis{
 	n16Move:       moveSlot,
 	n17OOM:        func(a *Arena, r *rand.Rand, e *Event) { a.memory(r, e, "noeviction") },
 	n17Evict:      func(a *Arena, r *rand.Rand, e *Event) { a.memory(r, e, "volatile-lru") },
+	n18Clock:      setClock,
 	n19FlushAll:   flushAll,
 	n19Delete:     func(a *Arena, r *rand.Rand, e *Event) { a.takeAway(r, e, false) },
 	n19Steal:      func(a *Arena, r *rand.Rand, e *Event) { a.takeAway(r, e, true) },
@@ -381,6 +383,15 @@ func (a *Arena) memory(r *rand.Rand, e *Event, policy string) {
 	wait(short(r))
 	_ = admin.ConfigSet(ctx, "maxmemory", "0").Err()
 	e.What = policy
+}
+
+// setClock puts the server's clock forward or back, and later right again.
+func setClock(a *Arena, r *rand.Rand, e *Event) {
+	ahead := time.Duration(r.IntN(21)-10) * time.Second
+	a.clock.Set(ahead)
+	wait(short(r))
+	a.clock.Set(0)
+	e.What = fmt.Sprint("set by ", ahead)
 }
 
 func flushAll(a *Arena, _ *rand.Rand, _ *Event) {

@@ -55,6 +55,10 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n16Move, n2Drop, n7Flush},
 		},
 		{
+			Name: "clock", Topology: topologySingle, Duration: 20 * time.Second, Rest: time.Second, Long: true,
+			Nemeses: []string{n18Clock},
+		},
+		{
 			Name: "acks", Topology: topologySentinel, Duration: 45 * time.Second, Rest: 2 * time.Second, Acks: 1, Long: true,
 			Nemeses: []string{n15Lossy},
 		},
