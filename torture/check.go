@@ -53,6 +53,26 @@ late     %v; the machine by itself %v`, f.Turns, f.Got, f.Refused, f.Failed, f.C
 		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls)
 }
 
+// add adds the figures of another scene.
+func (f *Figures) add(other Figures) {
+	f.Turns += other.Turns
+	f.Got += other.Got
+	f.Refused += other.Refused
+	f.Failed += other.Failed
+	f.Checked += other.Checked
+	f.Unchecked += other.Unchecked
+	f.Overlaps += other.Overlaps
+	f.LockSeconds += other.LockSeconds
+	f.FalseLosses += other.FalseLosses
+	f.FalseAlarms += other.FalseAlarms
+	f.Stale += other.Stale
+	f.MostOvertaken = max(f.MostOvertaken, other.MostOvertaken)
+	f.Orphans = append(f.Orphans, other.Orphans...)
+	f.Late = append(f.Late, other.Late...)
+	f.WakeUps = append(f.WakeUps, other.WakeUps...)
+	f.Stalls = append(f.Stalls, other.Stalls...)
+}
+
 // checker is a history under examination.
 type checker struct {
 	*History

@@ -48,6 +48,8 @@ func TestTorture(t *testing.T) {
 		*seed = rand.Uint64N(1_000_000)
 	}
 	t.Logf("seed %d", *seed)
+	var safe, unsafe Figures
+	defer func() { t.Logf("where nothing may go wrong: %v\n\nand where it may: %v", safe, unsafe) }()
 	for round, start := uint64(0), time.Now(); round == 0 || time.Since(start) < *duration; round++ {
 		scenes := slices.DeleteFunc(Scenes(*seed+round), func(s Scene) bool {
 			return *only != "" && s.Name != *only || *topology != "" && s.Topology != *topology || *only+*topology == "" && s.Long
@@ -56,12 +58,20 @@ func TestTorture(t *testing.T) {
 			t.Fatalf("no scene %q of topology %q", *only, *topology)
 		}
 		for _, scene := range scenes {
-			t.Run(fmt.Sprintf("%s/%d", scene.Name, *seed+round), func(t *testing.T) { play(t, scene, *seed+round) })
+			t.Run(fmt.Sprintf("%s/%d", scene.Name, *seed+round), func(t *testing.T) {
+				figures := play(t, scene, *seed+round)
+				if scene.Safe {
+					safe.add(figures)
+				} else {
+					unsafe.add(figures)
+				}
+			})
 		}
 	}
 }
 
-func play(t *testing.T, scene Scene, seed uint64) {
+func play(t *testing.T, scene Scene, seed uint64) Figures {
+	t.Helper()
 	h := Play(t, scene)
 	if *dump != "" {
 		raw, err := json.Marshal(h)
@@ -71,9 +81,10 @@ func play(t *testing.T, scene Scene, seed uint64) {
 	report := Check(h)
 	t.Logf("%s: %v\n%s", scene.Name, report.Figures, h.Timeline())
 	if len(report.Broken) == 0 {
-		return
+		return report.Figures
 	}
 	n := len(report.Broken)
 	t.Errorf("%d promises broken; the first ones:\n%s\n\nwhat the nemeses did:\n%s\nagain: make torture SCENE=%s SEED=%d",
 		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), scene.Name, seed)
+	return report.Figures
 }
