@@ -27,8 +27,8 @@ var (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
-	if os.Getenv(ChildEnv) != "" {
-		ChildMain()
+	if os.Getenv(childEnv) != "" {
+		childMain()
 		return
 	}
 	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
@@ -49,7 +49,7 @@ func TestTorture(t *testing.T) {
 	}
 	t.Logf("seed %d", *seed)
 	var safe, unsafe Figures
-	defer func() { t.Logf("where nothing may go wrong: %v\n\nand where it may: %v", safe, unsafe) }()
+	defer func() { t.Logf("where nothing may go wrong: %v\n\nand where it may: %v", &safe, &unsafe) }()
 	for round, start := uint64(0), time.Now(); round == 0 || time.Since(start) < *duration; round++ {
 		scenes := slices.DeleteFunc(Scenes(*seed+round), func(s Scene) bool {
 			return *only != "" && s.Name != *only || *topology != "" && s.Topology != *topology || *only+*topology == "" && s.Long
@@ -79,7 +79,7 @@ func play(t *testing.T, scene Scene, seed uint64) Figures {
 		require.NoError(t, os.WriteFile(*dump, raw, 0o600))
 	}
 	report := Check(h)
-	t.Logf("%s: %v\n%s", scene.Name, report.Figures, h.Timeline())
+	t.Logf("%s: %v\n%s", scene.Name, &report.Figures, h.Timeline())
 	if len(report.Broken) == 0 {
 		return report.Figures
 	}

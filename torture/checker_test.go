@@ -43,7 +43,7 @@ func (s Spread) String() string {
 	return fmt.Sprintf("%d: p50 %.1f, p99 %.1f, max %.1f ms", len(s), ms(s.at(0.5)), ms(s.at(0.99)), ms(s.at(1)))
 }
 
-func (f Figures) String() string {
+func (f *Figures) String() string {
 	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations checked by the model, %d too many for it
 overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
 fair: overtaken by %d at most
@@ -114,7 +114,7 @@ func (c *checker) brokenf(format string, args ...any) {
 
 func (c *checker) count() {
 	f := &c.Figures
-	f.Stalls = c.History.Stalls
+	f.Stalls = c.Stalls
 	for _, t := range c.Turns {
 		f.Turns++
 		switch t.Answer {

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-
-	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 const (
@@ -56,7 +55,7 @@ func newArena(tb testing.TB, scene Scene) *Arena {
 			a.nodes = append(a.nodes, redistest.StartBehindProxy(tb, nil))
 		}
 	default:
-		server := (*redistest.Server)(nil)
+		var server *redistest.Server
 		if slices.Contains(scene.Nemeses, n18Clock) {
 			server, a.clock = redistest.StartWithClock(tb)
 			server.Proxy = redistest.NewProxy(tb, server.Addr)
