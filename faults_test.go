@@ -315,7 +315,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 	t.Run("a waiting verb waits for a state to pass", func(t *testing.T) {
 		set("min-replicas-to-write", "1")
 		_, err := lock.TryLock(ctx)
-		require.True(t, redis.HasErrorPrefix(errors.Unwrap(err), "NOREPLICAS"), "%v", err)
+		require.ErrorContains(t, err, "NOREPLICAS")
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		_, err = lock.TryLock(ctx, rlock.Wait(100*time.Millisecond))
 		require.ErrorContains(t, err, "NOREPLICAS", "it is not reported as contention when the wait is over either")
@@ -328,7 +328,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 	})
 	t.Run("out of memory, what is held can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
 	t.Run("a script cache that is flushed", func(t *testing.T) {
-		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName()).Acquire(ctx)
+		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second)).NewLock(newName()).Acquire(ctx)
 		require.NoError(t, err)
 		for range 10 {
 			require.NoError(t, rdb.ScriptFlush(ctx).Err())
@@ -471,7 +471,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 	}
 	t.Run("without PEXPIRE no lock without a lease is made", func(t *testing.T) {
 		lock := newClient(t, user(t, "~* &* +@all -pexpire")).NewLock(newName())
-		require.ErrorContains(t, lock.Lock(t.Context()), "can't run this command")
+		require.Regexp(t, "can't run this command|no permissions to run", lock.Lock(t.Context()).Error())
 		require.Empty(t, holders(t, admin, lock.Name()))
 	})
 	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {
@@ -512,6 +512,20 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 	})
 }
 
+// denied returns what nodes refused a user, as ACL LOG has it, but for what go-redis tells of itself on each connection, and
+// need not.
+func denied(t *testing.T, user string, nodes ...*redis.Client) (all []string) {
+	t.Helper()
+	for _, node := range nodes {
+		for _, entry := range must(node.ACLLog(t.Context(), 100).Result()) {
+			if entry.Username == user && !strings.HasPrefix(entry.Object, "client") {
+				all = append(all, entry.Object)
+			}
+		}
+	}
+	return all
+}
+
 // rightsAreEnough uses a lock of a kind in every way, as a user with few rights.
 func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
 	t.Helper()
@@ -542,7 +556,7 @@ func rightsAreEnough(t *testing.T, admin, rdb *redis.Client, kind string) {
 	require.NoError(t, second(rival.ForceUnlock(t.Context())))
 	require.ErrorIs(t, rival.Unlock(t.Context()), rlock.ErrLost)
 	require.NotContains(t, log.String(), "NOPERM")
-	require.Empty(t, must(admin.ACLLog(t.Context(), 10).Result()), "nor was a hand-over refused")
+	require.Empty(t, denied(t, rdb.Options().Username, admin), "nor was a hand-over refused")
 
 	// The repair of a lock without lease, and the memory of a number.
 	require.NoError(t, admin.HSet(t.Context(), "app:"+name, other, 1).Err())

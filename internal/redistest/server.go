@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -31,6 +32,9 @@ type Server struct {
 	ended   chan struct{} // closed when it has
 }
 
+// binary is what the servers run.
+func binary() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
+
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
@@ -42,7 +46,7 @@ func Start(tb testing.TB, args ...string) *Server {
 
 func newServer(tb testing.TB, port int, args ...string) *Server {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(binary()); err != nil {
 		if requireRedis() {
 			tb.Fatalf("RLOCK_REQUIRE_REDIS=1, but: %v", err)
 		}
@@ -81,14 +85,15 @@ func free(port int) bool {
 // Run starts the server again after Kill, with what its settings make it keep: by default nothing.
 func (s *Server) Run() {
 	s.tb.Helper()
-	s.exec("redis-server", append([]string{
+	s.exec(append([]string{
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes",
+		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
 	}, s.args...)...)
 }
 
-func (s *Server) exec(name string, args ...string) {
+func (s *Server) exec(args ...string) {
 	s.tb.Helper()
+	name := binary()
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.tb.Fatal(err)
