@@ -238,3 +238,28 @@ func TestWhatReplicasAcknowledgedSurvivesALossyFailover(t *testing.T) {
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Unlock(t.Context()))
 }
+
+// TestAHoldIsRenewedWhereItsSlotWent has a node hang for less than go-redis would wait for it.
+func TestAHoldIsRenewedWhereItsSlotWent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	var master atomic.Pointer[string]
+	master.Store(&proxy.Addr)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		ReadTimeout: time.Minute,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: *master.Load()}}}}, nil
+		},
+	})
+	defer rdb.Close()
+	hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(5*time.Second)).NewLock(newName()).Acquire(t.Context())
+	require.NoError(t, err)
+	proxy.Freeze()
+	defer proxy.Thaw()
+	before := hold.Deadline()
+	master.Store(&server.Addr)
+	eventually(t, "it is renewed there, or lost", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+}
