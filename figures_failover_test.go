@@ -165,8 +165,7 @@ func missedMessage(t *testing.T, idle time.Duration) time.Duration {
 	held := newClient(t, server.Client(t)).NewLock(lock.Name())
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
-	eventually(t, "it waits", lock.Rests)
-	eventually(t, "it is subscribed", lock.Listens)
+	rest(t, server.Client(t), 3, lock) // it asks again when it is subscribed
 	way.forget()
 	start := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
@@ -225,7 +224,7 @@ func loseByFailover(t *testing.T, acks int, early bool, apart time.Duration) (r 
 	p := newPair(t)
 	opts := []rlock.Option{rlock.WithWatchdogTimeout(lossyLease)}
 	if acks > 0 {
-		opts = append(opts, rlock.WithReplicaAcks(acks, 200*time.Millisecond))
+		opts = append(opts, rlock.WithReplicaAcks(acks, time.Second))
 	}
 	lock, rival := p.client(opts...).NewFencedLock(newName()), p.client()
 	if !early {
