@@ -3,8 +3,9 @@
 GO ?= go
 TIMEOUT ?= 8m
 SOAK ?= 60s
+FUZZTIME ?= 30s
 # Modules of their own, beside the root: what only they need stays out of it.
-MODULES = interop bench
+MODULES = interop bench torture
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
@@ -26,11 +27,28 @@ test: ## run the tests; those that need a redis-server skip where there is none
 race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME, 30s if not said otherwise
+	for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) . || exit; done
+
 .PHONY: interop
 interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a JDK 17 and Maven, or skips
 	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "There is no $$need here: the tests skip."; done
 	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
+
+# Of the torture: SEED and SCENE of a run to repeat; TOPOLOGY (single, sentinel, cluster, red) and DURATION of a long one.
+SEED ?= 0
+DURATION ?= 0
+.PHONY: torture
+torture: ## break Redis, the network and processes on purpose, for 5 minutes, or as SEED, SCENE, TOPOLOGY and DURATION say
+	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
+		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
+
+.PHONY: mutants
+mutants: ## plant bugs in rlock, or only MUTANT, and see whether the torture finds them; half an hour
+	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: bench
 bench: ## measure rlock beside other libraries, in 10 minutes; writes docs/benchmarks.md

@@ -48,12 +48,45 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 	}
 }
 
+// Who was handed the lock has it when a replica does, or not at all. The unlock is none of that: it gave the lock up.
+func TestAHandOverWaitsForReplicas(t *testing.T) {
+	t.Parallel()
+	everyKind(t, func(t *testing.T, kind string) {
+		t.Helper()
+		master := redistest.Start(t)
+		replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+		rdb, copied := master.Client(t), replica.Client(t)
+		eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+		client := newClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second), rlock.WithHandOver(100, time.Hour))
+		queue := newLine(t, makeLock(kind, client, newName()))
+		name := queue.lock.Name()
+		hold := must(queue.lock.Acquire(t.Context()))
+		queue.join(t.Context())
+		queue.settle(rdb)
+		require.NoError(t, hold.Unlock(t.Context()))
+		hold = queue.next()
+		require.Equal(t, holders(t, rdb, name), holders(t, copied, name), "a replica has it when it is handed over")
+		require.Equal(t, 1, stats(t, rdb)["hsetnx"], "which it was")
+
+		queue.join(t.Context())
+		eventually(t, "another waits to be handed it", queue.lock.Rests)
+		replica.Pause()
+		require.NoError(t, hold.Unlock(t.Context()))
+		err := within(t, "the next one is told", queue.errs)
+		require.ErrorIs(t, err, rlock.ErrNotReplicated)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		require.Equal(t, 2, stats(t, rdb)["hsetnx"], "it was handed over all the same")
+		eventually(t, "the lock is released", func() bool { return len(holders(t, rdb, name)) == 0 })
+		eventually(t, "nothing is left", func() bool { return client.Remains() == 0 })
+		replica.Resume()
+	})
+}
+
 func TestWithoutWaitReplicasCannotAcknowledge(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", "app", "on", ">secret", "~*", "&*", "+@all", "-wait").Err())
-	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, Username: "app", Password: "secret"})
+	rdb := openAs(t, server)(newUser(t, admins(t, server), "~*", "&*", "+@all", "-wait"))
 	lock := newClient(t, rdb, rlock.WithReplicaAcks(1, time.Second)).NewLock(newName())
 	err := lock.Lock(t.Context())
 	require.ErrorIs(t, err, rlock.ErrNotReplicated)

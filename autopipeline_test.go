@@ -22,7 +22,8 @@ const crowd = 40
 // TestConformancePipelined runs every claim for every kind of lock, through pipelines.
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
-	conform(t, redistest.Start(t).Client(t), true, rlock.WithAutoPipeline())
+	server := redistest.Start(t)
+	conform(t, server.Client(t), limited(t, admins(t, server), openAs(t, server)), true, rlock.WithAutoPipeline())
 }
 
 // batches notes how many scripts go-redis sends together.
@@ -274,7 +275,10 @@ func TestAutoPipelineNeedsAClientThatCan(t *testing.T) {
 // clusterPipelined runs every claim through pipelines, and loses answers.
 func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	t.Run("conformance", func(t *testing.T) { conform(t, rdb, false, rlock.WithAutoPipeline()) })
+	t.Run("conformance", func(t *testing.T) { // and with pub/sub that is not sharded
+		rdbs := limited(t, admins(t, cluster.Nodes...), openClusterAs(t, cluster), "a Cluster")
+		conform(t, rdb, rdbs, false, rlock.WithAutoPipeline(), rlock.WithShardedPubSub(rlock.Off))
+	})
 	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline()) })
 	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline()) })
 	t.Run("a slot that has moved is followed", func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 // childEnv makes the test binary a process of its own: "<address> <kind> <name>". It takes the lock when it reads a line, says
-// when it got it, and gives it back at the next line.
+// when it got it, and gives it back at the next line. Of the kind "writes" it does what writesUntilLost says.
 const childEnv = "RLOCK_TEST_CHILD"
 
 func childMain() {
@@ -37,6 +37,9 @@ func childRun() error {
 	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
 	if err != nil {
 		return err
+	}
+	if kind == "writes" {
+		return writesUntilLost(locks.NewFencedLock(name))
 	}
 	lock := kinds[kind].make(locks, name)
 	ctx := context.Background()

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +125,7 @@ func (c *Client) transient(err error) bool {
 		return false
 	}
 	if !replied(err) {
-		return !errors.Is(err, redis.ErrClosed) && !errors.Is(err, errReply)
+		return !errors.Is(err, redis.ErrClosed) && !errors.Is(err, errReply) && !untrusted(err)
 	}
 	if c.cluster != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
 		return true // the client was told not to follow; its picture of the cluster is being renewed
@@ -141,11 +142,18 @@ func halfDone(err error) bool {
 // unanswered tells whether a command that failed with err may have been executed, or may yet be.
 func unanswered(err error) bool {
 	if err == nil || replied(err) || errors.Is(err, redis.ErrClosed) || errors.Is(err, ErrNotReplicated) ||
-		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errNotSent) {
+		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, errNotSent) ||
+		untrusted(err) {
 		return false
 	}
 	var op *net.OpError
 	return !errors.As(err, &op) || op.Op != "dial"
+}
+
+// untrusted tells whether err is that of a TLS handshake with a server whose certificate is not accepted.
+func untrusted(err error) bool {
+	var refused *tls.CertificateVerificationError
+	return errors.As(err, &refused)
 }
 
 // fromNetwork tells whether err may mean that this client's picture of a cluster is out of date.

@@ -160,3 +160,12 @@ func Yield(turn, since time.Duration, others int64) time.Duration {
 	now := time.Now()
 	return (&offer{at: now.Add(-since), turn: turn, others: others}).yield(now)
 }
+
+// Possess returns what another holding of the lock would have in Redis: its keys, and the channel on which it waits.
+func (l *Lock) Possess() (keys []string, channel string) {
+	p := l.newPossession(nil, time.Second)
+	for _, key := range p.keys() {
+		keys = append(keys, key.(string))
+	}
+	return keys, p.channel()
+}

@@ -76,10 +76,13 @@ func (b breakdown) outlive(t *testing.T) recovery {
 	return took
 }
 
-func TestSentinel(t *testing.T) {
+func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the master
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
-	lock := newClient(t, sentinel.Client(t)).NewLock(newName())
+	rdb := sentinel.Client(t)
+	t.Run("conformance", func(t *testing.T) { sentinelConformance(t, sentinel, rdb) })
+	t.Run("each right on the sentinels is needed", func(t *testing.T) { sentinelRights(t, sentinel) })
+	lock := newClient(t, rdb).NewLock(newName())
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

@@ -116,6 +116,26 @@ func TestAMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 	})
 }
 
+func TestAMultiLockThatWaitsIsQuiet(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, nil, rlock.WithPollInterval(never))
+	var members []rlock.Locker
+	for range 4 {
+		members = append(members, f.client.NewLock(newName()))
+	}
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
+	group := rlock.NewMultiLock(append(members, f.lock)...)
+	waiting := async(func() error { return group.Lock(t.Context()) })
+	eventually(t, "it waits for the one that is taken", f.lock.Rests)
+	asked := f.proxy.Count(rlock.Runs("acquire"))
+	stays(t, "and asks once more at most, when it is subscribed", func() bool {
+		return f.proxy.Count(rlock.Runs("acquire")) <= asked+1
+	})
+	require.NoError(t, f.other.Unlock(t.Context()))
+	require.NoError(t, within(t, "it is woken", waiting))
+	require.NoError(t, group.Unlock(t.Context()))
+}
+
 func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
 	t.Parallel()
 	alive, dead := redistest.Start(t), redistest.Start(t)

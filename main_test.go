@@ -41,7 +41,7 @@ const aLongTime = 20 * time.Second
 func newClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &recorder{}
-	c, err := rlock.New(rdb, append([]rlock.Option{rlock.WithLogger(slog.New(slog.NewTextHandler(log, nil)))}, opts...)...)
+	c, err := rlock.New(rdb, append([]rlock.Option{rlock.WithLogger(log.logger())}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, c.Close())
@@ -70,10 +70,12 @@ func (r *recorder) String() string {
 
 func (r *recorder) Contains(text string) bool { return strings.Contains(r.String(), text) }
 
+func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
+
 // recording returns the option that logs to a recorder.
 func recording() (rlock.Option, *recorder) {
 	r := &recorder{}
-	return rlock.WithLogger(slog.New(slog.NewTextHandler(r, nil))), r
+	return rlock.WithLogger(r.logger()), r
 }
 
 // discard is for clients whose warnings are no concern of the test.

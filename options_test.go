@@ -34,6 +34,10 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"a negative command timeout":      second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
 		"a command timeout of 0":          second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
 		"a negative poll interval":        second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
+		"a fair wait of 9 s":              second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
+		"acks of -1 replicas":             second(rlock.New(rdb, rlock.WithReplicaAcks(-1, time.Second))),
+		"acks without a time":             second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
+		"acks for all of a command's":     second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
 		"a negative max hold":             second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
 		"a batch of none":                 second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
 		"hand-overs of a negative number": second(rlock.New(rdb, rlock.WithHandOver(-1, time.Second))),
@@ -97,6 +101,10 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 	require.ErrorIs(t, newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:")).
 		NewLock("").Lock(ctx), rlock.ErrInvalidName)
 
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, lock.Lock(ended), rlock.ErrNotAcquired)
+	require.ErrorIs(t, second(lock.TryAcquire(ended)), context.Canceled)
 	require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
 	require.Equal(t, before, server.CommandCount(), "nothing may be sent")
 }

@@ -3,6 +3,7 @@ package rlock
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 )
@@ -144,7 +145,8 @@ func (l *Lock) inspect(ctx context.Context, op string, p *possession) (inspectio
 	if err != nil {
 		return inspection{}, err
 	}
-	seen := inspection{time.Duration(got[0]) * time.Millisecond, got[1] == 1, got[2] == 1}
+	const most = int64(math.MaxInt64 / time.Millisecond) // Redis's clocks go on for longer than ours
+	seen := inspection{time.Duration(max(-1, min(got[0], most))) * time.Millisecond, got[1] == 1, got[2] == 1}
 	if got[0] == absent {
 		seen.ttl = 0
 	}

@@ -308,3 +308,28 @@ func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
 	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
 	require.ErrorIs(t, holder.Unlock(t.Context()), rlock.ErrLost)
 }
+
+// Within a process nobody passes a writer. Redisson lets readers of other processes in, and so do we.
+func TestReadersPassAWriterOfAnotherProcessOnly(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		rw, other := newClient(t, rdb).NewRWLock(newName()), newClient(t, rdb)
+		hold, err := rw.ReadLock().Acquire(t.Context())
+		require.NoError(t, err)
+		writing := async(func() error { return rw.WriteLock().Lock(t.Context()) })
+		eventually(t, "a writer waits", func() bool { return rw.WriteLock().Waiting() == 1 })
+		reading := async(func() error { return rw.ReadLock().Lock(t.Context()) })
+		eventually(t, "a reader waits behind", func() bool { return rw.WriteLock().Waiting() == 2 })
+		foreign := other.NewRWLock(rw.ReadLock().Name()).ReadLock()
+		require.True(t, must(foreign.TryLock(t.Context())), "as with Redisson")
+		require.NoError(t, foreign.Unlock(t.Context()))
+		require.Empty(t, reading, "though reading was possible all the time")
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, within(t, "the writer comes first", writing))
+		require.Empty(t, reading)
+		require.NoError(t, rw.WriteLock().Unlock(t.Context()))
+		require.NoError(t, within(t, "and then the reader", reading))
+		require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+	})
+}

@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -147,38 +148,50 @@ func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 	}
 }
 
+// shardedRights shows for each right that SECURITY.md asks for on a cluster what it is needed for.
 func shardedRights(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	for _, node := range cluster.Nodes {
-		require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "app", "on", ">pw", "resetkeys", "resetchannels", "-@all",
-			"~app:*", "~redisson_unlock_latch:{app:*", "&redisson_lock__channel:{app:*", "+evalsha", "+eval", "+subscribe",
-			"+unsubscribe", "+ping", "+exists", "+hexists", "+hset", "+hdel", "+hlen", "+hkeys", "+del", "+pexpire", "+pttl",
-			"+time", "+publish", "+cluster|slots", "+command",
-			"+pubsub|shardnumsub", "+ssubscribe", "+sunsubscribe", "+spublish", "+role").Err())
+	tested := slices.DeleteFunc(rights(t, clusterRows...), func(rule string) bool { return rule[0] == '-' })
+	eachIsNeeded(t, admins(t, cluster.Nodes...), openClusterAs(t, cluster), rights(t, slices.Concat(rowsOf["lock"], clusterRows)...), tested,
+		func(u *trial) error { return u.moves(cluster) })
+}
+
+// moves has a lock held, and a waiter subscribed, while its slot moves, and released after that.
+func (u *trial) moves(cluster *redistest.Cluster) error {
+	ctx, cancel := context.WithTimeout(u.Context(), aLongTime)
+	defer cancel()
+	held := u.newClient().NewLock(newName())
+	lock := u.newClient().NewLock(held.Name())
+	asked := u.calls("role")
+	var hold *rlock.Hold
+	var waiting <-chan error
+	subscribed := func() error {
+		return u.until("it is subscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 1 })
 	}
-	opt := cluster.Options()
-	opt.Username, opt.Password = "app", "pw"
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
-	logger, log := recording()
-	opts := []rlock.Option{logger, rlock.WithKeyPrefix("app:"), rlock.WithPollInterval(never)}
-	lock := newClient(t, rdb, opts...).NewLock(newName())
-	held := newClient(t, rdb, opts...).NewLock(lock.Name())
-	for range 2 {
-		require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
-		waiting := async(func() error { return lock.Lock(t.Context()) })
-		subscribed := func() bool { return subscribers(t, cluster, lock, true) == 1 }
-		eventually(t, "it is subscribed", subscribed)
-		cluster.MoveSlot(t, "app:"+lock.Name())
-		eventually(t, "it is subscribed at the new owner", subscribed)
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, within(t, "it is woken", waiting))
-		require.NoError(t, lock.Unlock(t.Context()))
-	}
-	require.NotContains(t, log.String(), "NOPERM")
-	for _, node := range cluster.Nodes {
-		require.Empty(t, denied(t, "app", node.Client(t)))
-	}
+	return u.all(
+		func() (err error) { hold, err = held.Acquire(ctx); return err },
+		func() error {
+			waiting = async(func() error { return lock.Lock(ctx) })
+			return subscribed()
+		},
+		func() (err error) {
+			cluster.MoveSlot(u, appPrefix+lock.Name(), func() {
+				before := hold.Deadline()
+				err = u.until("it is renewed where its key is", func() bool { return hold.Deadline().After(before) })
+			})
+			return err
+		},
+		subscribed,
+		func() error {
+			return u.until("the node is asked whether it is a master", func() bool { return u.calls("role") > asked })
+		},
+		func() error { return hold.Unlock(ctx) },
+		func() error { return u.result("it gets the lock", waiting) },
+		func() error { return lock.Unlock(ctx) },
+		func() error {
+			return u.until("the channel is given up", func() bool { return subscribers(u.T, cluster, lock, true) == 0 })
+		},
+	)
 }
 
 func shardedConnections(t *testing.T, cluster *redistest.Cluster) {

@@ -193,10 +193,11 @@ func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 // fixture is what a conformance test gets.
 type fixture struct {
 	*testing.T
-	rdb  redis.UniversalClient
-	kind kindOf
-	name string
-	opts []rlock.Option // of every client
+	rdb   redis.UniversalClient // of the locks, as a user who may do no more than they need
+	admin redis.UniversalClient // the test's own
+	kind  kindOf
+	name  string
+	opts  []rlock.Option // of every client
 }
 
 // client returns a new client, as another process would have.
@@ -221,9 +222,13 @@ func (f *fixture) lock(opts ...rlock.Option) locker { return f.newLock(f.client(
 // rival returns a handle that excludes it, of another new client.
 func (f *fixture) rival(opts ...rlock.Option) locker { return f.newRival(f.client(opts...), f.name) }
 
-// conform runs every claim for every kind of lock, with clients that have these options.
-func conform(t *testing.T, rdb redis.UniversalClient, groups bool, opts ...rlock.Option) {
+// conform runs every claim for every kind of lock, with clients that have these options. Each kind has a redis client of its
+// own, as the user of limited; the test looks on by another.
+func conform(
+	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
+) {
 	t.Helper()
+	opts = append(opts, rlock.WithKeyPrefix(appPrefix))
 	for name, kind := range kinds {
 		if kind.groups && !groups {
 			continue
@@ -235,22 +240,27 @@ func conform(t *testing.T, rdb redis.UniversalClient, groups bool, opts ...rlock
 					if why := kind.skips[c.claim]; why != "" {
 						t.Skip(why)
 					}
-					c.test(&fixture{T: t, rdb: rdb, kind: kind, name: newName(), opts: opts})
+					c.test(&fixture{T: t, rdb: rdb(name), admin: admin, kind: kind, name: newName(), opts: opts})
 				})
 			}
 		})
 	}
 }
 
-// TestConformance runs every claim for every kind of lock on every kind of server.
+// TestConformance runs every claim for every kind of lock on a server, as users who have exactly the rights that SECURITY.md
+// asks for, and on the embedded one, which knows no rights. TestSentinel and TestCluster do the same on theirs.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for server, start := range servers {
-		t.Run(server, func(t *testing.T) {
-			t.Parallel()
-			conform(t, start(t), true)
-		})
-	}
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		rdb := redistest.Embedded(t)
+		conform(t, rdb, func(string) redis.UniversalClient { return rdb }, true)
+	})
+	t.Run("single", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		conform(t, server.Client(t), limited(t, admins(t, server), openAs(t, server)), true)
+	})
 }
 
 // noError is require.NoError for goroutines.

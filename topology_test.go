@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +35,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"a node that hangs harms no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
 		{"replicas acknowledge, wherever the slot is", clusterAcks},
+		{"a multi lock spans slots", clusterMulti},
+		{"replicas are not asked", clusterReplicas},
+		{"a redirection that is not followed passes", clusterRedirection},
 		{"pipelines", clusterPipelined},
 		{"a master that hangs", clusterHangingMaster},
 		{"a master that dies", clusterDyingMaster},
@@ -41,9 +46,9 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 	}
 }
 
-func clusterConformance(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
+func clusterConformance(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	conform(t, rdb, false)
+	conform(t, rdb, limited(t, admins(t, cluster.Nodes...), openClusterAs(t, cluster), clusterRows...), false)
 }
 
 func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
@@ -195,6 +200,69 @@ func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clus
 	require.NoError(t, within(t, "a new lock waits until the slot has moved", waiting))
 }
 
+func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
+	t.Helper()
+	var names []string
+	masters := make(map[*redistest.Server]bool)
+	for len(masters) < 3 {
+		names = append(names, newName())
+		masters[cluster.MasterOf(t, names[len(names)-1])] = true
+	}
+	members := func() (locks []rlock.Locker) {
+		client := newClient(t, rdb)
+		for _, name := range names {
+			locks = append(locks, client.NewLock(name))
+		}
+		return locks
+	}
+	for _, newGroup := range []func() rlock.Locker{
+		func() rlock.Locker { return rlock.NewMultiLock(members()...) },
+		func() rlock.Locker { return rlock.NewRedLock(members()...) },
+	} {
+		group, rival := newGroup(), newGroup()
+		require.NoError(t, group.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.False(t, must(rival.TryLock(t.Context())))
+		require.NoError(t, group.Unlock(t.Context()))
+		require.NoError(t, rival.Lock(t.Context(), rlock.Wait(aLongTime)))
+		require.NoError(t, rival.Unlock(t.Context()))
+	}
+}
+
+// A client that is told to read from replicas asks masters all the same who holds a lock.
+func clusterReplicas(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.ReadOnly, opt.RouteRandomly = true, true
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb).NewLock(newName())
+	replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t)
+	require.NoError(t, replica.ConfigResetStat(t.Context()).Err())
+	for range 20 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.True(t, must(lock.IsLocked(t.Context())))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.False(t, must(lock.IsLocked(t.Context())))
+	}
+	require.Zero(t, stats(t, replica)["evalsha"]+stats(t, replica)["eval"])
+}
+
+func clusterRedirection(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+	t.Helper()
+	opt := cluster.Options()
+	opt.MaxRedirects = -1
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(aLongTime)).NewLock(newName())
+	for range 2 {
+		hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime))
+		require.NoError(t, err)
+		cluster.MoveSlot(t, lock.Name())
+		require.NoError(t, hold.Unlock(t.Context()))
+		cluster.MoveSlot(t, lock.Name())
+	}
+}
+
 // dialThrough sends the connections to one address through a proxy.
 func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, to string) (net.Conn, error) {
@@ -213,6 +281,37 @@ func replicated(t *testing.T, master *redis.Client, key string, replicas int64) 
 	defer conn.Close()
 	require.NoError(t, conn.Set(t.Context(), "{"+key+"}:replicated", "", time.Second).Err())
 	return conn.Wait(t.Context(), int(replicas), time.Second).Val() >= replicas
+}
+
+func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.Client) {
+	t.Helper()
+	watchers := admins(t, sentinel.Sentinels...)
+	watching := newUser(t, watchers, rights(t, sentinelRow)...)
+	data := admins(t, append(sentinel.Replicas, sentinel.Master)...)
+	conform(t, rdb, limited(t, data, func(user string) redis.UniversalClient {
+		return openSentinelAs(t, sentinel, user, watching)
+	}), false)
+	t.Cleanup(func() { require.Empty(t, denied(watchers, watching)) })
+}
+
+func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
+	t.Helper()
+	data := newUser(t, admins(t, sentinel.Master), rights(t, rowsOf["lock"]...)...)
+	rules := rights(t, sentinelRow)
+	open := func(user string) redis.UniversalClient { return openSentinelAs(t, sentinel, data, user) }
+	eachIsNeeded(t, admins(t, sentinel.Sentinels...), open, rules, rules, func(u *trial) error {
+		tried := regexp.MustCompile("cmd=ping user=" + u.user + " ") // sentinels do not count their commands
+		return u.all(
+			func() error { return u.newClient().NewLock(newName()).Lock(u.Context()) },
+			func() error {
+				return u.until("the connection is tried", func() bool {
+					return slices.ContainsFunc(u.nodes, func(sentinel *redis.Client) bool {
+						return tried.MatchString(sentinel.ClientList(u.Context()).Val())
+					})
+				})
+			},
+		)
+	})
 }
 
 func TestAClusterBehindAPlainClientKeepsItsHolds(t *testing.T) {

@@ -57,7 +57,7 @@ end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
-    local fields = redis.call('HLEN', key) == 1 and redis.call('HKEYS', key) or {}
+    local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
     if redis.call('HEXISTS', key, 'mode') == 1
       or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
       ttl = math.max(30000, tonumber(lease))

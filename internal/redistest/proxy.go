@@ -33,6 +33,7 @@ type Proxy struct {
 	closed bool
 	split  time.Duration
 	delay  time.Duration
+	forget bool
 }
 
 // Fault is what the proxy does to the commands that it matches.
@@ -82,6 +83,7 @@ func (p *Proxy) close() {
 	for _, f := range p.faults {
 		f.free()
 	}
+	p.faults = nil
 	p.mu.Unlock()
 	p.Thaw()
 	p.CloseAll()
@@ -120,8 +122,15 @@ func (p *Proxy) add(a action, times int, match func(Command) bool) *Fault {
 	return f
 }
 
-// Met has a token for each command that the fault was done to.
+// Met has a token for each command that the fault was done to, up to ten thousand that nobody has taken.
 func (f *Fault) Met() <-chan struct{} { return f.met }
+
+func (f *Fault) meet() {
+	select {
+	case f.met <- struct{}{}:
+	default:
+	}
+}
 
 // Release lets go of what the fault holds, and ends the fault.
 func (f *Fault) Release() {
@@ -129,6 +138,7 @@ func (f *Fault) Release() {
 	defer f.proxy.mu.Unlock()
 	f.times = 0
 	f.free()
+	f.proxy.faults = slices.DeleteFunc(f.proxy.faults, func(other *Fault) bool { return other == f })
 }
 
 // free requires the proxy's mu.
@@ -180,6 +190,13 @@ func (p *Proxy) Delay(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = by
+}
+
+// Forget keeps no record for Count from now on: it would grow for as long as commands pass.
+func (p *Proxy) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passed, p.forget = nil, true
 }
 
 // Count returns how many commands that reached the server match.
@@ -262,7 +279,7 @@ func (p *Proxy) forward(c *pipe) {
 		p.thawed()
 		if f := p.fault(cmd); f != nil {
 			if f.action == holdRequest {
-				f.met <- struct{}{}
+				f.meet()
 				<-f.release
 			} else {
 				c.mu.Lock()
@@ -271,7 +288,9 @@ func (p *Proxy) forward(c *pipe) {
 			}
 		}
 		p.mu.Lock()
-		p.passed = append(p.passed, cmd) // first, so that whoever has the reply finds it counted
+		if !p.forget {
+			p.passed = append(p.passed, cmd) // first, so that whoever has the reply finds it counted
+		}
 		p.mu.Unlock()
 		if _, err := c.server.Write(raw); err != nil {
 			return
@@ -294,7 +313,7 @@ func (p *Proxy) backward(c *pipe) {
 		f := c.reply
 		c.mu.Unlock()
 		if f != nil {
-			f.met <- struct{}{}
+			f.meet()
 			switch f.action {
 			case dropReply:
 				c.close()

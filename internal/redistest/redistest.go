@@ -21,11 +21,13 @@ func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
 	server := miniredis.RunT(tb)
 	stop, stopped := make(chan struct{}), make(chan struct{})
+	last := time.Now()
+	server.SetTime(last) // from now on it never goes back: a tick may come late
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(2 * time.Millisecond)
 		defer tick.Stop()
-		for last := time.Now(); ; {
+		for {
 			select {
 			case now := <-tick.C:
 				server.FastForward(now.Sub(last)) // moves what PTTL tells

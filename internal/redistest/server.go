@@ -20,33 +20,55 @@ import (
 
 // Server is a redis-server process.
 type Server struct {
-	Addr string
-	Port int
+	Addr    string
+	TLSAddr string // empty: it speaks no TLS
+	Port    int
+	// Proxy is what clients, Sentinels and replicas reach the server through, if it stands behind one.
+	Proxy *Proxy
 
 	tb   testing.TB
 	dir  string
 	args []string
+	env  []string // besides the test's
 
 	mu      sync.Mutex
 	process *os.Process   // nil: not running
 	ended   chan struct{} // closed when it has
 }
 
-// binary is what the servers run.
-func binary() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
+// program is what the servers run.
+func program() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
 
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	return newServer(tb, freePort(tb), args...).started()
+}
+
+// StartBehindProxy starts a server and a proxy before it, whose port it tells to others by the settings that announce
+// names.
+func StartBehindProxy(tb testing.TB, announce []string, args ...string) *Server {
+	tb.Helper()
 	s := newServer(tb, freePort(tb), args...)
-	tb.Cleanup(s.Kill)
+	s.Proxy = NewProxy(tb, s.Addr)
+	_, port, err := net.SplitHostPort(s.Proxy.Addr)
+	must(tb, err)
+	for _, setting := range announce {
+		s.args = append(s.args, setting, port)
+	}
+	return s.started()
+}
+
+func (s *Server) started() *Server {
+	s.tb.Helper()
+	s.tb.Cleanup(s.Kill)
 	s.Run()
 	return s
 }
 
 func newServer(tb testing.TB, port int, args ...string) *Server {
 	tb.Helper()
-	if _, err := exec.LookPath(binary()); err != nil {
+	if _, err := exec.LookPath(program()); err != nil {
 		if requireRedis() {
 			tb.Fatalf("RLOCK_REQUIRE_REDIS=1, but: %v", err)
 		}
@@ -82,6 +104,14 @@ func free(port int) bool {
 	return true
 }
 
+// Public returns the address that others know the server by: its proxy's, if it has one.
+func (s *Server) Public() string {
+	if s.Proxy != nil {
+		return s.Proxy.Addr
+	}
+	return s.Addr
+}
+
 // Run starts the server again after Kill, with what its settings make it keep: by default nothing.
 func (s *Server) Run() {
 	s.tb.Helper()
@@ -93,7 +123,7 @@ func (s *Server) Run() {
 
 func (s *Server) exec(args ...string) {
 	s.tb.Helper()
-	name := binary()
+	name := program()
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -102,6 +132,7 @@ func (s *Server) exec(args ...string) {
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = processAttr()
+	cmd.Env = append(os.Environ(), s.env...)
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -1,8 +1,10 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,16 +23,31 @@ type Cluster struct {
 // StartCluster starts a cluster of six nodes. It ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	return startCluster(tb, func(args ...string) *Server { return Start(tb, args...) })
+}
+
+// StartClusterBehindProxies starts a cluster whose clients and replicas reach each node through a proxy of its own. The
+// nodes gossip past the proxies.
+func StartClusterBehindProxies(tb testing.TB) *Cluster {
+	tb.Helper()
+	return startCluster(tb, func(args ...string) *Server {
+		return StartBehindProxy(tb, []string{"--cluster-announce-port"}, args...)
+	})
+}
+
+func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
+	tb.Helper()
 	ctx := context.Background()
 	c := &Cluster{}
 	for range 6 {
-		c.Nodes = append(c.Nodes, Start(tb, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+		c.Nodes = append(c.Nodes, start("--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
 	}
+	_, meet, _ := strings.Cut(cmp.Or(c.Nodes[0].TLSAddr, c.Nodes[0].Addr), ":")
 	for i, node := range c.Nodes {
 		rdb := node.Client(tb)
 		must(tb, rdb.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
 		if i > 0 {
-			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(c.Nodes[0].Port)).Err())
+			must(tb, rdb.ClusterMeet(ctx, "127.0.0.1", meet).Err())
 		}
 		if i < 3 {
 			must(tb, rdb.ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err())
@@ -61,7 +78,7 @@ func StartCluster(tb testing.TB) *Cluster {
 func (c *Cluster) Options() *redis.ClusterOptions {
 	opt := &redis.ClusterOptions{}
 	for _, node := range c.Nodes {
-		opt.Addrs = append(opt.Addrs, node.Addr)
+		opt.Addrs = append(opt.Addrs, node.Public())
 	}
 	return opt
 }
@@ -80,7 +97,7 @@ func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
 	master, err := c.Client(tb).MasterForKey(context.Background(), key)
 	must(tb, err)
 	for _, node := range c.Nodes {
-		if node.Addr == master.Options().Addr {
+		if node.Public() == master.Options().Addr {
 			return node
 		}
 	}
@@ -105,14 +122,15 @@ func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
 }
 
 // MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
-// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip.
-func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
+// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip. What is
+// given is done when the keys have moved and nobody has been told.
+func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from, to *Server) {
 	tb.Helper()
 	ctx := context.Background()
-	from, to = c.MasterOf(tb, key), c.Nodes[0]
-	if to == from {
-		to = c.Nodes[1]
-	}
+	from = c.MasterOf(tb, key)
+	to = c.Nodes[slices.IndexFunc(c.Nodes, func(node *Server) bool {
+		return node != from && strings.Contains(node.Client(tb).Info(ctx, "replication").Val(), "role:master")
+	})]
 	source, target := from.Client(tb), to.Client(tb)
 	slot := source.ClusterKeySlot(ctx, key).Val()
 	fromID, toID := source.ClusterMyID(ctx).Val(), target.ClusterMyID(ctx).Val()
@@ -129,6 +147,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string) (from, to *Server) {
 			args = append(args, k)
 		}
 		must(tb, source.Do(ctx, args...).Err())
+	}
+	for _, do := range meanwhile {
+		do()
 	}
 	must(tb, target.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
 	must(tb, source.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
@@ -156,9 +177,25 @@ const masterName = "rlock"
 // StartSentinel starts all six processes. They end with the test.
 func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
-	s := &Sentinel{Master: Start(tb)}
+	return startSentinel(tb, func(args ...string) *Server { return Start(tb, args...) })
+}
+
+// StartSentinelBehindProxies starts a master and two replicas that clients, sentinels and replicas reach through a proxy
+// each.
+func StartSentinelBehindProxies(tb testing.TB) *Sentinel {
+	tb.Helper()
+	return startSentinel(tb, func(args ...string) *Server {
+		return StartBehindProxy(tb, []string{"--replica-announce-port"}, append(args, "--replica-announce-ip", "127.0.0.1")...)
+	})
+}
+
+func startSentinel(tb testing.TB, start func(args ...string) *Server) *Sentinel {
+	tb.Helper()
+	s := &Sentinel{Master: start()}
+	_, port, err := net.SplitHostPort(s.Master.Public())
+	must(tb, err)
 	for range 2 {
-		s.Replicas = append(s.Replicas, Start(tb, "--replicaof", "127.0.0.1", fmt.Sprint(s.Master.Port)))
+		s.Replicas = append(s.Replicas, start("--replicaof", "127.0.0.1", port))
 	}
 	for _, replica := range s.Replicas {
 		inSync(tb, replica)
@@ -169,10 +206,10 @@ func StartSentinel(tb testing.TB) *Sentinel {
 		must(tb, os.WriteFile(config, fmt.Appendf(nil, `port %d
 bind 127.0.0.1
 dir %s
-sentinel monitor %s 127.0.0.1 %d 2
+sentinel monitor %s 127.0.0.1 %s 2
 sentinel down-after-milliseconds %s 1000
 sentinel failover-timeout %s 5000
-`, sentinel.Port, sentinel.dir, masterName, s.Master.Port, masterName, masterName), 0o600))
+`, sentinel.Port, sentinel.dir, masterName, port, masterName, masterName), 0o600))
 		tb.Cleanup(sentinel.Kill)
 		sentinel.exec(config, "--sentinel")
 		s.Sentinels = append(s.Sentinels, sentinel)
@@ -190,14 +227,19 @@ sentinel failover-timeout %s 5000
 	return s
 }
 
-// Client opens a client that follows the master, closed with the test.
-func (s *Sentinel) Client(tb testing.TB) *redis.Client {
-	tb.Helper()
+// Options returns the options of a client that follows the master.
+func (s *Sentinel) Options() *redis.FailoverOptions {
 	opt := &redis.FailoverOptions{MasterName: masterName}
 	for _, sentinel := range s.Sentinels {
 		opt.SentinelAddrs = append(opt.SentinelAddrs, sentinel.Addr)
 	}
-	rdb := redis.NewFailoverClient(opt)
+	return opt
+}
+
+// Client opens a client that follows the master, closed with the test.
+func (s *Sentinel) Client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	rdb := redis.NewFailoverClient(s.Options())
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

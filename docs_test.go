@@ -1,0 +1,108 @@
+package rlock_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// reliability is the document that says what rlock does about each failure, and which test shows it.
+const reliability = "docs/reliability.md"
+
+// failures are the first and last of each group of the catalogue.
+var failures = [][2]int{{1, 8}, {10, 17}, {20, 31}, {40, 53}, {60, 80}}
+
+// rules is how many rules each letter has; 0: the letter itself is one.
+var rules = map[string]int{"A": 8, "B": 10, "C": 2, "D": 3, "E": 5, "F": 4, "G": 3, "H": 0, "I": 4, "J": 3, "K": 0}
+
+// TestReliabilityHasEveryRow holds the document to the whole catalogue: a failure, an invariant or a rule is there once, and
+// names a test.
+func TestReliabilityHasEveryRow(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, group := range failures {
+		for n := group[0]; n <= group[1]; n++ {
+			want = append(want, fmt.Sprintf("F%02d", n))
+		}
+	}
+	for n := range 11 {
+		want = append(want, strconv.Itoa(n+1))
+	}
+	for letter, n := range rules {
+		if n == 0 {
+			want = append(want, letter)
+		}
+		for i := range n {
+			want = append(want, fmt.Sprintf("%s.%d", letter, i+1))
+		}
+	}
+	document, err := os.ReadFile(reliability)
+	require.NoError(t, err)
+	var have []string
+	id := regexp.MustCompile(`^(F\d\d|\d+|[A-K](\.\d+)?)$`)
+	for line := range strings.Lines(string(document)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if first := strings.TrimSpace(cells[0]); id.MatchString(first) {
+			have = append(have, first)
+			require.Contains(t, cells[len(cells)-1], "](../", "%s names what shows it", first)
+		}
+	}
+	require.ElementsMatch(t, want, have)
+}
+
+// TestReliabilityNamesTestsThatExist keeps a test that is renamed or moved from rotting the document.
+func TestReliabilityNamesTestsThatExist(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(reliability)
+	require.NoError(t, err)
+	claims := make(map[string]bool) // what subtests are named by
+	for _, file := range must(filepath.Glob("*_test.go")) {
+		_, literals := parsed(t, file)
+		for _, literal := range literals {
+			claims[literal] = true
+		}
+	}
+	links := regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)`).FindAllStringSubmatch(string(document), -1)
+	require.Greater(t, len(links), 100)
+	for _, link := range links {
+		text, file := link[1], link[2]
+		require.FileExists(t, file)
+		if !strings.HasPrefix(text, "Test") {
+			continue
+		}
+		name, claim, sub := strings.Cut(text, "/")
+		tests, _ := parsed(t, file)
+		require.Contains(t, tests, name, "%s has it", file)
+		require.True(t, !sub || claims[claim], "%s: no test says %q", name, claim)
+	}
+}
+
+// parsed returns the tests in a file, and the strings.
+func parsed(t *testing.T, file string) (tests, literals []string) {
+	t.Helper()
+	source, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	require.NoError(t, err)
+	ast.Inspect(source, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if strings.HasPrefix(n.Name.Name, "Test") {
+				tests = append(tests, n.Name.Name)
+			}
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				literals = append(literals, must(strconv.Unquote(n.Value)))
+			}
+		}
+		return true
+	})
+	return tests, literals
+}

@@ -1,0 +1,350 @@
+package rlock_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// Fuzz targets. make fuzz runs each for a while; make test tries their seeds, and what testdata/fuzz has.
+
+// tagOf is the part of a key that Redis Cluster takes its slot from, as its documentation says.
+func tagOf(key string) string {
+	if m := regexp.MustCompile(`^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
+		return m[1]
+	}
+	return key
+}
+
+// redissons returns the names that Redisson gives to what belongs to a lock, but for what ends in the number of a holder.
+func redissons(kind, name, client string) (keys []string, channel string) {
+	prefixed := func(prefix string) string {
+		if strings.ContainsRune(name, '{') {
+			return prefix + ":" + name
+		}
+		return prefix + ":{" + name + "}"
+	}
+	keys = []string{name}
+	switch kind {
+	case "fenced":
+		keys = append(keys, prefixed("redisson_lock_token"))
+	case "fair":
+		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
+	case "read": // its holding's own
+		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
+	}
+	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
+	switch kind {
+	case "read", "write":
+		return keys, prefixed("redisson_rwlock")
+	case "spin":
+		return keys, ""
+	case "fair":
+		return keys, prefixed("redisson_lock__channel") + ":" + client + ":?"
+	}
+	return keys, prefixed("redisson_lock__channel")
+}
+
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"order:7", "", "{", "}", "{}", "a{b", "a}b", "a{}b", "{a}b", "x{a}y", "a{b}c{d}", "}{a}", "\x00\xff", "Ω{€}"} {
+		f.Add(name, "{"+name+"}")
+		f.Add(name, name+":1")
+	}
+	f.Add(strings.Repeat("n", 64<<10), strings.Repeat("n", 64<<10+1))
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	f.Cleanup(func() { _ = cluster.Close() })
+	plain, sharded := newClient(f, redistest.Open(f, &redis.Options{Addr: "127.0.0.1:1"})), newClient(f, cluster)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // nothing is ever sent
+	f.Fuzz(func(t *testing.T, name, another string) {
+		for _, kind := range []string{"lock", "fenced", "fair", "read", "write", "spin"} {
+			lock := kinds[kind].make(plain, name).(*rlock.Lock)
+			keys, channel := lock.Possess()
+			number := regexp.MustCompile(regexp.QuoteMeta(plain.ID()) + `:\d+`)
+			if kind == "read" {
+				keys[1] = number.ReplaceAllLiteralString(keys[1], plain.ID()+":?")
+			}
+			channel = number.ReplaceAllLiteralString(channel, plain.ID()+":?")
+			wantKeys, wantChannel := redissons(kind, name, plain.ID())
+			require.Equal(t, wantKeys, keys, kind)
+			require.Equal(t, wantChannel, channel, kind)
+			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
+			oneSlot(t, kinds[kind].make(sharded, name).(*rlock.Lock), ended)
+			// Redisson's rule leaves one pair that is not told apart: a name, and the same in braces.
+			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
+				others, otherChannel := kinds[kind].make(plain, another).(*rlock.Lock).Possess()
+				for i, other := range others {
+					require.NotEqual(t, other, keys[i], kind)
+				}
+				require.True(t, channel == "" || channel != otherChannel, kind)
+			}
+		}
+	})
+}
+
+// oneSlot checks that a cluster's client takes a name when, and only when, all of its keys and its channel are in one slot.
+func oneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
+	t.Helper()
+	keys, channel := lock.Possess()
+	if channel != "" {
+		keys = append(keys, channel)
+	}
+	one := !slices.ContainsFunc(keys, func(key string) bool { return tagOf(key) != tagOf(keys[0]) })
+	refused := errors.Is(lock.Lock(ended), rlock.ErrInvalidName)
+	require.Equal(t, !one || lock.Name() == "" || len(lock.Name()) > 64<<10, refused, "%q", keys)
+	if !refused {
+		for _, key := range keys {
+			require.Equal(t, rlock.Slot(keys[0]), rlock.Slot(key), key)
+		}
+	}
+}
+
+func FuzzReplies(f *testing.F) {
+	int64s := func(all ...int64) (in []byte) {
+		in = []byte{byte(len(all)<<4) | 10}
+		for _, n := range all {
+			in = binary.LittleEndian.AppendUint64(append(in, 1), uint64(n))
+		}
+		return in
+	}
+	for _, in := range [][]byte{
+		{},
+		{0},
+		int64s(0)[1:], int64s(-1)[1:], int64s(math.MaxInt64)[1:], int64s(math.MinInt64)[1:],
+		{0x24, 'O', 'K'},
+		{5, 7},
+		{6, 1},
+		{7},
+		{0x17},
+		{8},
+		{0x18},
+		{0x28},
+		{0x38},
+		{9, 9},
+		{10},
+		int64s(1000, 1, 1), int64s(-1, 1, 0), int64s(-2, 0, 0),
+		int64s(math.MaxInt64, 1, 1), int64s(math.MinInt64, 1, 1), int64s(1, 1), int64s(1, 1, 1, 1),
+		{0x3a, 5, 5, 5},
+		{0x3a, 0x1a, 0, 0x1a, 0, 0x1a, 0},
+	} {
+		f.Add(in, false)
+		f.Add(in, true)
+	}
+	f.Fuzz(func(t *testing.T, in []byte, replicated bool) {
+		answer, rest := replyOf(in, 3)
+		if answer == nil {
+			answer = redis.Nil // as go-redis has it
+		}
+		var opts []rlock.Option
+		if replicated {
+			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
+		}
+		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
+			p, client := newPuppet(t, opts...)
+			p.acks, _ = replyOf(rest, 3)
+			lock := kinds[kind].make(client, "name").(*rlock.Lock)
+			acquires(t, p, lock, answer, replicated)
+			p.acks = int64(1)
+			queries(t, p, lock, answer)
+			unlocks(t, p, lock, answer)
+			p.fake("", nil) // what is left to release is released
+			require.NoError(t, client.Close())
+		}
+	})
+}
+
+// acquires has an acquire answered somehow. What is no answer never acquires, nor does it mean that another has the lock.
+func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
+	t.Helper()
+	n, isNumber := answer.(int64)
+	p.fake("acquire", answer)
+	hold, err := lock.TryAcquire(t.Context())
+	switch {
+	case err == nil:
+		require.True(t, isNumber && n >= 0, "%#v", answer)
+		if replicated {
+			acks, ok := p.acks.(int64)
+			if text, isText := p.acks.(string); isText {
+				var wrong error
+				acks, wrong = strconv.ParseInt(text, 10, 64)
+				ok = wrong == nil
+			}
+			require.True(t, ok && acks >= 1, "%#v", p.acks)
+		}
+		require.Equal(t, uint64(n), hold.Token())
+		require.NoError(t, hold.Unlock(t.Context()))
+	case isNumber && n < 0:
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	case isNumber:
+		require.True(t, replicated, "%#v: %v", answer, err)
+	default:
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		requireSaid(t, err, answer)
+	}
+}
+
+// queries has questions answered somehow.
+func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+	t.Helper()
+	n, isNumber := answer.(int64)
+	p.fake("force", answer)
+	freed, err := lock.ForceUnlock(t.Context())
+	require.Equal(t, isNumber && n == 1, freed, "%#v", answer)
+	if isNumber {
+		require.NoError(t, err)
+	} else {
+		requireSaid(t, err, answer)
+	}
+	p.fake("inspect", answer)
+	left, err := lock.TTL(t.Context())
+	if three, ok := answer.([]any); ok && len(three) == 3 {
+		if ms, ok := three[0].(int64); ok && err == nil {
+			require.Equal(t, ms > 0, left > 0, "%d ms are %v", ms, left)
+			require.Equal(t, ms < 0 && ms != -2, left < 0, "%d ms are %v", ms, left)
+		}
+		return
+	}
+	requireSaid(t, err, answer)
+}
+
+// unlocks has a release answered somehow.
+func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+	t.Helper()
+	n, isNumber := answer.(int64)
+	p.fake("release", answer)
+	require.NoError(t, lock.Lock(t.Context()))
+	err := lock.Unlock(t.Context())
+	switch {
+	case isNumber && n > 0:
+		require.NoError(t, err)
+	case isNumber:
+		require.ErrorIs(t, err, rlock.ErrLost)
+	default:
+		requireSaid(t, err, answer)
+	}
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
+}
+
+// requireSaid checks that an error says of an answer that no script gives it, or is that answer.
+func requireSaid(t *testing.T, err error, answer any) {
+	t.Helper()
+	if failed, ok := answer.(error); ok {
+		require.ErrorIs(t, err, failed)
+		return
+	}
+	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", answer)
+}
+
+// margin is by how much less than Redis a holder trusts a lease, as the design has it: 1 % and 2 ms, a quarter at most.
+func margin(lease time.Duration) time.Duration {
+	return min(lease/100+2*time.Millisecond, lease/4)
+}
+
+const century = 100 * 365 * 24 * time.Hour
+
+func FuzzLeases(f *testing.F) {
+	for _, d := range []time.Duration{
+		0, 1, -1, time.Millisecond - 1, time.Millisecond, time.Millisecond + 1, 8 * time.Millisecond, 9999999, time.Second,
+		30 * time.Second, century, century + 1, math.MaxInt64, math.MinInt64,
+	} {
+		f.Add(int64(d))
+	}
+	f.Fuzz(func(t *testing.T, ns int64) {
+		lease := time.Duration(ns)
+		p, client := newPuppet(t)
+		p.fake("acquire", int64(0))
+		lock := client.NewLock("name")
+		before := time.Now()
+		hold, err := lock.TryAcquire(t.Context(), rlock.Lease(lease))
+		if lease < time.Millisecond || lease > century {
+			require.ErrorIs(t, err, rlock.ErrInvalidOption)
+			require.Nil(t, p.last, "nothing is sent")
+			return
+		}
+		if err != nil { // only because this machine was slow
+			require.ErrorContains(t, err, "too late")
+			require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
+			return
+		}
+		keys := must(strconv.Atoi(p.last[2]))
+		sent := must(strconv.ParseInt(p.last[3+keys+1], 10, 64))
+		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "in ms, rounded up")
+		require.False(t, hold.Deadline().After(p.at.Add(lease-margin(lease))), "it ends before Redis can have ended it")
+		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "and no earlier than it must")
+		require.NoError(t, client.Close())
+	})
+}
+
+// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with the rule, stated anew: a wait after the one ahead, or
+// after the lease of the lock for who is first, of which no more than a wait counts; a wait for each place at least; and never
+// earlier than before.
+func FuzzFairDeadlines(f *testing.F) {
+	for _, times := range [][3]int64{
+		{30_000, 300_000, 300_000},
+		{1, 10_000, 1},
+		{400_000, 300_000, 1},
+		{30_000, 300_000, -1},
+		{30_000, 10_000, math.MaxInt64},
+		{century.Milliseconds(), century.Milliseconds(), century.Milliseconds()},
+		{1000, 10_000, 0},
+	} {
+		f.Add(times[0], times[1], times[2], uint8(0))
+		f.Add(times[0], times[1], times[2], uint8(3))
+	}
+	rdb := redistest.Embedded(f)
+	source, n := rlock.Script("fair", "acquire")
+	lock := newClient(f, rdb).NewFairLock(newName())
+	keys := lock.Keys()
+	require.Len(f, keys, n+1)
+	most := century.Milliseconds()
+	f.Fuzz(func(t *testing.T, lease, wait, ahead int64, places uint8) {
+		lease, wait = min(max(lease, 10_000), most), min(max(wait, 10_000), most)
+		ahead = min(max(ahead, -most), most)
+		ctx := t.Context()
+		milliseconds := func() int64 { return must(rdb.Time(ctx).Result()).UnixMilli() }
+		start := milliseconds()
+		pipe := rdb.Pipeline()
+		pipe.Del(ctx, keys...)
+		pipe.HSet(ctx, keys[0], other, 1)
+		pipe.PExpire(ctx, keys[0], time.Duration(lease)*time.Millisecond)
+		for i := range int64(places) {
+			pipe.RPush(ctx, keys[1], fmt.Sprint("ahead", i))
+			pipe.ZAdd(ctx, keys[2], redis.Z{Score: float64(start + ahead + i), Member: fmt.Sprint("ahead", i)})
+		}
+		require.NoError(t, second(pipe.Exec(ctx)))
+		last := 0.0
+		for range 2 {
+			reply, err := rdb.Eval(ctx, source, keys, "me", lease, 1, lock.Channel(), "PUBLISH", wait).Int64()
+			require.NoError(t, err)
+			require.Negative(t, reply, "another has the lock")
+			end := milliseconds()
+			score, err := rdb.ZScore(ctx, keys[2], "me").Result()
+			require.NoError(t, err)
+			place := must(rdb.LPos(ctx, keys[1], "me", redis.LPosArgs{}).Result())
+			low, high := start+min(max(lease-(end-start), 0), wait), end+min(lease, wait)
+			if place > 0 {
+				low = start + ahead + int64(places) - 1
+				high = low
+			}
+			low, high = max(low, start+place*wait)+wait, max(high, end+place*wait)+wait
+			require.GreaterOrEqual(t, score, float64(low))
+			require.LessOrEqual(t, score, max(float64(high+1), last))
+			require.GreaterOrEqual(t, score, last)
+			last = score
+		}
+	})
+}

@@ -1,0 +1,139 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// What callers do to a lock, and redis clients of all sorts.
+
+func TestANilContextPanicsAndBreaksNothing(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, redistest.Embedded(t))
+	lock := client.NewLock(newName())
+	var none context.Context
+	require.Panics(t, func() { _ = lock.Lock(none) })
+	require.Panics(t, func() { _, _ = lock.TryLock(none) })
+	require.True(t, must(lock.TryLock(t.Context())), "nobody has it")
+	require.Panics(t, func() { _ = lock.Unlock(none) })
+	require.NoError(t, lock.Unlock(t.Context()))
+	eventually(t, "nothing is left", func() bool { return client.Remains() == 0 })
+}
+
+// A test that fails within Do ends its goroutine.
+func TestDoUnlocksWhenItsGoroutineEnds(t *testing.T) {
+	t.Parallel()
+	lock := newClient(t, redistest.Embedded(t)).NewLock(newName())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = lock.Do(t.Context(), func(context.Context) error {
+			runtime.Goexit()
+			return nil
+		})
+	}()
+	within(t, "the goroutine ends", ended)
+	require.True(t, must(lock.TryLock(t.Context())))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
+func TestAClosedRedisClientIsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	logger, _ := recording()
+	client := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(time.Second), rlock.WithCommandTimeout(time.Second))
+	hold, err := client.NewLock(newName()).Acquire(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.Close())
+	lock := client.NewLock(newName())
+	require.ErrorIs(t, second(lock.TryLock(t.Context())), redis.ErrClosed)
+	locking := async(func() error { return lock.Lock(t.Context()) })
+	require.ErrorIs(t, within(t, "waiting does not mend it", locking), redis.ErrClosed)
+	within(t, "the hold ends with its lease", hold.Done())
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.Error(t, hold.Unlock(t.Context()))
+}
+
+// Channels are one for all databases, keys are not.
+func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	name := newName()
+	var locks [2]*rlock.Lock
+	for db := range locks {
+		rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, DB: db})
+		locks[db] = newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(name)
+	}
+	require.NoError(t, locks[0].Lock(t.Context(), rlock.Lease(never)))
+	require.True(t, must(locks[1].TryLock(t.Context())))
+	waiting := async(func() error { return locks[0].Lock(rlock.WithOwner(t.Context())) })
+	eventually(t, "one waits", locks[0].Listens)
+	require.NoError(t, locks[1].Unlock(t.Context()), "of which it is told")
+	stays(t, "it waits for its own", func() bool { return len(waiting) == 0 })
+	require.NoError(t, locks[0].Unlock(t.Context()))
+	require.NoError(t, within(t, "and gets it", waiting))
+}
+
+// Redis closes connections that are idle, and go-redis may speak either protocol. Neither costs a call.
+func TestConnectionsThatTheServerCloses(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []int{2, 3} {
+		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--timeout", "1")
+			rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, Protocol: protocol, MaxRetries: -1})
+			one := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(newName())
+			two := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(one.Name())
+			require.NoError(t, one.Lock(t.Context(), rlock.Lease(never)))
+			waiting := async(func() error { return two.Lock(t.Context()) })
+			eventually(t, "one waits", two.Listens)
+			idle := rdb.PoolStats().StaleConns
+			<-time.After(2500 * time.Millisecond) // Redis looks twice in that time
+			require.True(t, must(one.IsLocked(t.Context())))
+			require.Greater(t, rdb.PoolStats().StaleConns, idle, "a connection had been closed")
+			require.NoError(t, one.Unlock(t.Context()))
+			require.NoError(t, within(t, "the waiter is told", waiting))
+			require.NoError(t, two.Unlock(t.Context()))
+		})
+	}
+}
+
+// Many more wait than there are connections, each of which is slow, and the leases are short.
+func TestFiveHundredWaitersDelayNoRenewal(t *testing.T) {
+	t.Parallel()
+	f := newFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(100*time.Millisecond))
+	holder := newClient(t, f.direct)
+	hold, err := f.lock.Acquire(t.Context())
+	require.NoError(t, err)
+	f.proxy.Delay(20 * time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	var waiting atomic.Int32
+	for i := range 500 {
+		lock := f.client.NewLock(fmt.Sprint("waited for:", i))
+		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(time.Minute)))
+		waiting.Add(1)
+		go func() {
+			defer waiting.Add(-1)
+			_ = lock.Lock(ctx)
+		}()
+	}
+	for range 5 {
+		before := hold.Deadline()
+		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
+		require.NoError(t, hold.Err())
+	}
+	require.EqualValues(t, 500, waiting.Load(), "they wait")
+	require.NoError(t, hold.Unlock(t.Context()))
+	cancel()
+	eventually(t, "they leave", func() bool { return waiting.Load() == 0 })
+}

@@ -1,0 +1,56 @@
+package rlock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// Two processes take turns while every subscription connection is killed twenty times a second. Who releases asks again only
+// when the other has the lock. So nothing but a message, or the subscription made anew, can wake who waits: neither polling,
+// nor the end of a lease, nor another release.
+func TestTurnsGoOnWhileSubscriptionsAreKilled(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "fair", "write"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			admin := server.Client(t)
+			name := newName()
+			var locks [2]*rlock.Lock
+			for i := range locks {
+				locks[i] = makeLock(kind, newClient(t, server.Client(t), rlock.WithPollInterval(never)), name)
+			}
+			const kills = 60
+			killing := async(func() error {
+				for range kills {
+					if err := admin.ClientKillByFilter(t.Context(), "type", "pubsub").Err(); err != nil {
+						return err
+					}
+					<-time.After(50 * time.Millisecond)
+				}
+				return nil
+			})
+			require.NoError(t, locks[0].Lock(t.Context(), rlock.Lease(never)))
+			turns, worst := 0, time.Duration(0)
+			for ; len(killing) == 0; turns++ {
+				holder, next := locks[turns%2], locks[(turns+1)%2]
+				waiting := async(func() error { return next.Lock(t.Context(), rlock.Lease(never)) })
+				eventually(t, "one waits", func() bool { return next.Waiting() == 1 })
+				<-time.After(time.Millisecond) // mostly it is subscribed by then, and sleeps
+				start := time.Now()
+				require.NoError(t, holder.Unlock(t.Context()))
+				require.NoError(t, within(t, "it is woken", waiting))
+				worst = max(worst, time.Since(start))
+			}
+			require.NoError(t, locks[turns%2].Unlock(t.Context()))
+			require.NoError(t, <-killing)
+			require.Greater(t, turns, kills)
+			t.Logf("%d turns; the longest wait for one was %v", turns, worst)
+		})
+	}
+}

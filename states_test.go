@@ -1,0 +1,246 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// state is something that a server may say instead of doing what it is asked, until it is over.
+type state struct {
+	says  string
+	args  []string // of the server
+	begin func(*testing.T, *redistest.Server, *redis.Client)
+	end   func(*testing.T, *redis.Client)
+}
+
+func do(args ...any) func(*testing.T, *redis.Client) {
+	return func(t *testing.T, admin *redis.Client) {
+		t.Helper()
+		require.NoError(t, admin.Do(t.Context(), args...).Err(), args)
+	}
+}
+
+// meanwhile sends a command whose answer comes when the state is over.
+func meanwhile(t *testing.T, server *redistest.Server, args ...any) {
+	t.Helper()
+	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, ReadTimeout: -1, MaxRetries: -1})
+	go func() { _ = rdb.Do(context.Background(), args...).Err() }()
+}
+
+// elsewhere is a slot without which the cluster serves no other either, and of no name in these tests.
+const elsewhere = 0
+
+// nobody is an address where nobody listens, so that a replica of it stays without its master.
+var nobody = []any{"127.0.0.1", "1"}
+
+var states = map[string]state{
+	"a replica": {
+		says: "READONLY",
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("replicaof", nobody[0], nobody[1])(t, admin)
+		},
+		end: do("replicaof", "no", "one"),
+	},
+	"a replica without its master": {
+		says: "MASTERDOWN",
+		args: []string{"--replica-serve-stale-data", "no"},
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("replicaof", nobody[0], nobody[1])(t, admin)
+		},
+		end: do("replicaof", "no", "one"),
+	},
+	"a master without replicas": {
+		says: "NOREPLICAS",
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("config", "set", "min-replicas-to-write", "1")(t, admin)
+		},
+		end: do("config", "set", "min-replicas-to-write", "0"),
+	},
+	"a server that loads its data": {
+		says: "LOADING",
+		args: []string{"--loading-process-events-interval-bytes", "1024"},
+		begin: func(t *testing.T, server *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("debug", "populate", "2000", "filler")(t, admin)
+			do("config", "set", "key-load-delay", "10000")(t, admin) // 20 s for all of it
+			meanwhile(t, server, "debug", "reload")
+		},
+		end: do("config", "set", "key-load-delay", "0"),
+	},
+	"a server that is busy with a script": {
+		says: "BUSY",
+		args: []string{"--busy-reply-threshold", "50"},
+		begin: func(t *testing.T, server *redistest.Server, _ *redis.Client) {
+			t.Helper()
+			meanwhile(t, server, "eval", "while true do end", 0)
+		},
+		end: do("script", "kill"),
+	},
+	"a server that cannot save its data": {
+		says: "MISCONF",
+		args: []string{"--enable-protected-configs", "yes"},
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			gone := t.TempDir()
+			do("config", "set", "dir", gone, "save", "3600 1000000")(t, admin)
+			require.NoError(t, os.Remove(gone))
+			do("bgsave")(t, admin)
+		},
+		end: do("config", "set", "stop-writes-on-bgsave-error", "no"),
+	},
+	"a cluster that lacks a slot": {
+		says: "CLUSTERDOWN",
+		args: []string{"--cluster-enabled", "yes"},
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("cluster", "delslots", elsewhere)(t, admin)
+		},
+		end: do("cluster", "addslots", elsewhere),
+	},
+	"a server that wants no more clients": {
+		says: "", // it says so and hangs up, which mostly overtakes it
+		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
+			t.Helper()
+			do("config", "set", "maxclients", "1")(t, admin)
+			do("client", "kill", "type", "normal")(t, admin) // but the one that asks for it
+		},
+		end: do("config", "set", "maxclients", "1000"),
+	},
+}
+
+// TestStatesThatPass has a server refuse everything for longer than it takes to renew a lock. Nothing is lost by that, whoever
+// waits goes on waiting, and an unlock goes through when it is over.
+func TestStatesThatPass(t *testing.T) {
+	t.Parallel()
+	for what, s := range states {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, s.args...)
+			admin := redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1, MaxRetries: -1})
+			if slices.Contains(s.args, "--cluster-enabled") {
+				do("cluster", "addslotsrange", 0, 16383)(t, admin)
+				eventually(t, "the cluster is up", func() bool {
+					return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+				})
+			}
+			passes(t, s, server, admin)
+		})
+	}
+}
+
+func passes(t *testing.T, s state, server *redistest.Server, admin *redis.Client) {
+	t.Helper()
+	logger, log := recording()
+	const lease = 6 * time.Second
+	name := func(n int) string { return fmt.Sprintf("%d{states}", n) }
+	require.NotEqualValues(t, elsewhere, rlock.Slot(name(1)))
+	client := newClient(t, server.Client(t), logger, rlock.WithWatchdogTimeout(lease), rlock.WithCommandTimeout(aLongTime))
+	hold, err := client.NewLock(name(1)).Acquire(t.Context())
+	require.NoError(t, err)
+	unlocked, err := client.NewLock(name(2)).Acquire(t.Context())
+	require.NoError(t, err)
+	free := client.NewLock(name(3))
+
+	s.begin(t, server, admin)
+	probe := redistest.Open(t, &redis.Options{Addr: server.Addr, MaxRetries: -1})
+	eventually(t, "the server says so", func() bool {
+		err := probe.Eval(t.Context(), "return redis.call('SET', KEYS[1], 1)", []string{"{states}"}).Err()
+		return err != nil && strings.Contains(err.Error(), s.says)
+	})
+	err = second(free.TryLock(t.Context()))
+	require.ErrorContains(t, err, s.says)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
+	waiting := async(func() error { return free.Lock(t.Context()) })
+	eventually(t, "one waits", func() bool { return free.Waiting() == 1 })
+	unlocking := async(func() error { return unlocked.Unlock(t.Context()) })
+	renewed := hold.Deadline()
+	eventually(t, "it should have been renewed, and was not", func() bool { return time.Until(renewed) < lease/2 })
+	require.Equal(t, renewed, hold.Deadline())
+	require.Empty(t, unlocking, "an unlock goes on trying")
+	require.Empty(t, waiting, "and so does who waits")
+
+	s.end(t, admin)
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, within(t, "the unlock goes through", unlocking))
+	eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(renewed) })
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, free.Unlock(t.Context()))
+	require.NotContains(t, log.String(), "lost")
+}
+
+// TestAHoldOutlastsWhatPasses keeps a lock for three leases while something goes wrong all the time.
+func TestAHoldOutlastsWhatPasses(t *testing.T) {
+	t.Parallel()
+	const lease = 3 * time.Second
+	for what, wrong := range map[string]struct {
+		every time.Duration
+		do    func(*faulty)
+	}{
+		"connections that are closed ten times a second": {100 * time.Millisecond, func(f *faulty) { f.proxy.CloseAll() }},
+		"a script cache that is flushed all the time": {10 * time.Millisecond, func(f *faulty) {
+			require.NoError(f, f.direct.ScriptFlush(f.Context()).Err())
+		}},
+		"a server that pauses": {2 * time.Second, func(f *faulty) {
+			require.NoError(f, f.direct.Do(f.Context(), "client", "pause", (lease/3).Milliseconds(), "all").Err())
+		}},
+		"a server that is stopped": {2 * time.Second, func(f *faulty) {
+			f.server.Pause()
+			<-time.After(lease / 3)
+			f.server.Resume()
+		}},
+		"scripts that keep the server busy": {2 * time.Second, func(f *faulty) {
+			over := async(func() error { _ = f.direct.Eval(f.Context(), "while true do end", nil).Err(); return nil })
+			<-time.After(lease / 3)
+			require.NoError(f, f.direct.ScriptKill(f.Context()).Err())
+			<-over
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(lease))
+			require.NoError(t, f.direct.ConfigSet(t.Context(), "busy-reply-threshold", "50").Err())
+			hold, err := f.lock.Acquire(t.Context())
+			require.NoError(t, err)
+			for start := time.Now(); time.Since(start) < 3*lease; <-time.After(wrong.every) {
+				wrong.do(f)
+				require.NoError(t, hold.Err(), "after %v", time.Since(start))
+				require.Equal(t, "1", f.count())
+			}
+			require.NoError(t, hold.Unlock(t.Context()))
+		})
+	}
+}
+
+// A master that was demoted, and does not know yet, renews what another owner has on the new one. It knows at least that its
+// replicas are gone: told to refuse writes then, it renews nothing, and its holders give up in time.
+func TestAMasterWithoutReplicasKeepsNobodyBelieving(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
+	rdb := master.Client(t)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithCommandTimeout(time.Second)).NewLock(newName())
+	hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime)) // when the replica is in time
+	require.NoError(t, err)
+	_ = hold.Done()
+	replica.Pause()
+	within(t, "the hold is over", hold.Done())
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.ErrorContains(t, hold.Err(), "its lease ended", "Redis has not said so")
+	require.Error(t, hold.Unlock(t.Context()))
+	replica.Resume()
+}

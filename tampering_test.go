@@ -1,0 +1,203 @@
+package rlock_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// What others do to the keys of locks: data where a lock should be, deletions, evictions.
+
+// singleKinds are the kinds of lock that are not made of several.
+func singleKinds() []string {
+	return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, bool) bool) {
+		for kind, k := range kinds {
+			if !k.groups && !yield(kind, true) {
+				return
+			}
+		}
+	})))
+}
+
+func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		for _, kind := range singleKinds() {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				anotherType(t, rdb, kind)
+			})
+		}
+	})
+}
+
+func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
+	t.Helper()
+	ctx := t.Context()
+	lock := makeLock(kind, newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)), newName())
+	require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+	for op, err := range map[string]error{
+		"lock":         lock.Lock(ctx),
+		"force unlock": second(lock.ForceUnlock(ctx)),
+		"hold count":   second(lock.HoldCount(ctx)),
+		"is locked":    second(lock.IsLocked(ctx)),
+	} {
+		require.ErrorContains(t, err, "WRONGTYPE", op)
+		require.ErrorContains(t, err, "holds something else than a lock", op)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	}
+	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+	require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
+
+	// A lock that becomes something else is lost, and is left as it is.
+	require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+	hold, err := lock.Acquire(ctx)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+	within(t, "the renewal finds it", hold.Done())
+	require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+	hold, err = lock.TryAcquire(ctx)
+	require.Error(t, err)
+	require.Nil(t, hold)
+	require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
+	require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Minute)))
+	require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
+	require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrLost)
+	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
+}
+
+// Neither a lock whose name is the key of another's queue, nor one whose queue is somebody's data, harms either.
+func TestAQueueOfAnotherTypeIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client := newClient(t, rdb)
+		fair := client.NewFairLock(newName())
+		require.NoError(t, fair.Lock(t.Context()))
+		waiting := async(func() error { return fair.Lock(t.Context()) })
+		eventually(t, "one queues", func() bool { return len(queued(t, rdb, fair)) == 1 })
+		for _, key := range fair.Keys()[1:3] {
+			require.ErrorContains(t, client.NewLock(key).Lock(t.Context()), "WRONGTYPE", key)
+			require.ErrorContains(t, second(client.NewLock(key).ForceUnlock(t.Context())), "WRONGTYPE", key)
+		}
+		require.Len(t, queued(t, rdb, fair), 1)
+		require.NoError(t, fair.Unlock(t.Context()))
+		require.NoError(t, within(t, "who queued is served", waiting))
+		require.NoError(t, fair.Unlock(t.Context()))
+
+		for i := range 2 {
+			taken := client.NewFairLock(newName())
+			key := taken.Keys()[i+1]
+			require.NoError(t, rdb.Set(t.Context(), key, "precious", 0).Err())
+			holder := newClient(t, rdb).NewFairLock(taken.Name())
+			got, err := holder.TryLock(t.Context())
+			if got {
+				err = second(taken.TryLock(t.Context(), rlock.Wait(aLongTime)))
+				require.ErrorContains(t, holder.Unlock(t.Context()), "WRONGTYPE", "it is free, but nobody can be told")
+			}
+			require.ErrorContains(t, err, "WRONGTYPE", key)
+			require.Equal(t, "precious", rdb.Get(t.Context(), key).Val())
+			require.Empty(t, holders(t, rdb, taken.Name()))
+		}
+	})
+}
+
+// A server that is flushed lets the next owners in at once. Those who had the locks are told by a renewal, before the end of
+// what they believed to be their lease, and take nothing back.
+func TestWhatIsFlushedIsALossAndNeverTakenBack(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	client, others := newClient(t, rdb, rlock.WithWatchdogTimeout(6*time.Second)), newClient(t, rdb)
+	type turn struct {
+		kind        string
+		hold, next  *rlock.Hold
+		rival       *rlock.Lock
+		believed    time.Time
+		ofTheRivals map[string]string
+	}
+	var turns []*turn
+	for _, kind := range singleKinds() {
+		name := newName()
+		hold, err := makeLock(kind, client, name).Acquire(t.Context())
+		require.NoError(t, err)
+		_ = hold.Done()
+		rivalKind := kind
+		if kind == "read" {
+			rivalKind = "write"
+		}
+		turns = append(turns, &turn{kind: kind, hold: hold, rival: makeLock(rivalKind, others, name)})
+	}
+	require.NoError(t, rdb.FlushAll(t.Context()).Err())
+	for _, turn := range turns {
+		turn.believed = turn.hold.Deadline()
+		var err error
+		turn.next, err = turn.rival.TryAcquire(t.Context(), rlock.Lease(time.Minute))
+		require.NoError(t, err, turn.kind)
+		turn.ofTheRivals = holders(t, rdb, turn.rival.Name())
+	}
+	for _, turn := range turns {
+		within(t, "the holder is told: "+turn.kind, turn.hold.Done())
+		require.True(t, time.Now().Before(turn.believed), turn.kind)
+		require.ErrorIs(t, turn.hold.Err(), rlock.ErrLost)
+		require.ErrorIs(t, turn.hold.Unlock(t.Context()), rlock.ErrLost)
+		require.Equal(t, turn.ofTheRivals, holders(t, rdb, turn.rival.Name()), turn.kind)
+		require.LessOrEqual(t, must(turn.rival.TTL(t.Context())), time.Minute)
+		require.NoError(t, turn.next.Unlock(t.Context()), turn.kind)
+	}
+}
+
+// Under a policy that evicts what expires, other keys push locks out.
+func TestAnEvictedLockIsALoss(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t, "--maxmemory-policy", "volatile-ttl").Client(t)
+	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(6*time.Second)).NewLock(newName())
+	hold, err := lock.Acquire(t.Context())
+	require.NoError(t, err)
+	_ = hold.Done()
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "4mb").Err())
+	believed := hold.Deadline()
+	for n := 0; len(holders(t, rdb, lock.Name())) == 1; n++ {
+		require.Less(t, n, 1000, "there is no room for so much")
+		believed = hold.Deadline()
+		_ = rdb.Set(t.Context(), fmt.Sprint("filler:", n), strings.Repeat("x", 50_000), 0).Err()
+	}
+	within(t, "the holder is told", hold.Done())
+	require.True(t, time.Now().Before(believed), "by a renewal")
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+}
+
+// Redis refuses whatever grows. A lease does not.
+func TestHoldsAreRenewedWithoutMemory(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	client := newClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
+	var holds []*rlock.Hold
+	for _, kind := range singleKinds() {
+		hold, err := makeLock(kind, client, newName()).Acquire(t.Context())
+		require.NoError(t, err, kind)
+		holds = append(holds, hold)
+	}
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	for range 2 {
+		for i, kind := range singleKinds() {
+			before := holds[i].Deadline()
+			eventually(t, kind+" is renewed", func() bool { return holds[i].Deadline().After(before) })
+			require.NoError(t, holds[i].Err(), kind)
+		}
+	}
+	for i, kind := range singleKinds() {
+		require.NoError(t, holds[i].Unlock(t.Context()), kind)
+	}
+	require.Zero(t, must(rdb.DBSize(t.Context()).Result())-1, "but the token of the fenced lock")
+}

@@ -1,0 +1,409 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what the checkers say of a history.
+type Report struct {
+	Broken  []string // promises
+	Figures Figures
+}
+
+// Figures are what was counted and measured.
+type Figures struct {
+	Turns, Got, Refused, Failed int
+	Checked, Unchecked          int // operations, by the model; those that were too many for it
+	Overlaps                    int
+	LockSeconds                 float64 // of locks that are kept
+	FalseLosses                 int
+	FalseAlarms                 int // unlocks that said "lost" of what was not
+	Stale                       int // writes that came after one with a greater token: a fence refuses them
+	MostOvertaken               int // how many later waiters for a fair lock came first, at most
+	Orphans, Late, WakeUps      Spread
+	Stalls                      Spread
+}
+
+// Spread is the distribution of some times.
+type Spread []time.Duration
+
+func (s Spread) at(q float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	slices.Sort(s)
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
+
+func (s Spread) String() string {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return fmt.Sprintf("%d: p50 %.1f, p99 %.1f, max %.1f ms", len(s), ms(s.at(0.5)), ms(s.at(0.99)), ms(s.at(1)))
+}
+
+func (f Figures) String() string {
+	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations checked by the model, %d too many for it
+overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
+fair: overtaken by %d at most
+wake-ups %v
+orphans  %v
+late     %v; the machine by itself %v`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
+		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls)
+}
+
+// checker is a history under examination.
+type checker struct {
+	*History
+	Report
+}
+
+// Check holds a history against what rlock promises.
+func Check(h *History) Report {
+	c := &checker{History: h}
+	c.count()
+	c.exclusion()
+	c.tokens()
+	c.losses()
+	c.takenAway()
+	c.returns()
+	c.order()
+	c.wakeUps()
+	c.orphans()
+	c.linearizable()
+	for _, t := range h.Turns {
+		for _, wrong := range t.Wrong {
+			c.brokenf("%s (%v)", wrong, t)
+		}
+	}
+	for _, found := range h.Found {
+		c.brokenf("%s", found)
+	}
+	for _, took := range h.Closes {
+		if took > commandTimeout+time.Second {
+			c.brokenf("Close took %v", took)
+		}
+	}
+	return c.Report
+}
+
+func (c *checker) brokenf(format string, args ...any) {
+	c.Broken = append(c.Broken, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) count() {
+	f := &c.Figures
+	f.Stalls = c.History.Stalls
+	for _, t := range c.Turns {
+		f.Turns++
+		switch t.Answer {
+		case got:
+			f.Got++
+		case refused:
+			f.Refused++
+		case failed:
+			f.Failed++
+		case lost, left: // of unlocks only
+		}
+		if t.Keeper && t.Answer == got {
+			f.LockSeconds += t.Last.sub(t.First).Seconds()
+		}
+	}
+}
+
+// exclusion (I1) looks for two who believed at the same time that they held one lock, and were not both readers.
+func (c *checker) exclusion() {
+	for name, turns := range c.byName() {
+		var believers []*Turn
+		for _, t := range turns {
+			if t.First != 0 {
+				believers = append(believers, t)
+			}
+		}
+		slices.SortFunc(believers, func(a, b *Turn) int { return int(a.First - b.First) })
+		var open []*Turn
+		for _, t := range believers {
+			open = slices.DeleteFunc(open, func(o *Turn) bool { return o.Last < t.First })
+			for _, o := range open {
+				if o.reads() && t.reads() {
+					continue
+				}
+				c.Figures.Overlaps++
+				if c.Scene.Safe {
+					c.brokenf("I1: two held %s for %v:\n  %v\n  %v", name, min(o.Last, t.Last).sub(t.First), o, t)
+				}
+			}
+			open = append(open, t)
+		}
+	}
+}
+
+// tokens (I2) checks that whoever got a fenced lock later has the greater token, and counts the writes of those who wrote
+// though somebody with a greater token had written before.
+func (c *checker) tokens() {
+	for name, turns := range c.byName() {
+		if !strings.HasPrefix(name, "fenced") {
+			continue
+		}
+		var granted []*Turn
+		for _, t := range turns {
+			if t.Answer == got {
+				granted = append(granted, t)
+			}
+		}
+		answered := slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.Answered - b.Answered) })
+		var highest uint64 // of those who had their answer before t asked
+		for _, t := range granted {
+			for len(answered) > 0 && answered[0].Answered < t.Asked {
+				highest, answered = max(highest, answered[0].Token), answered[1:]
+			}
+			if t.Token <= highest {
+				c.brokenf("I2: the token %d of %s came after %d: %v", t.Token, name, highest, t)
+			}
+		}
+		type write struct {
+			at    Moment
+			token uint64
+		}
+		var writes []write
+		for _, t := range granted {
+			for _, at := range t.Writes {
+				writes = append(writes, write{at, t.Token})
+			}
+		}
+		slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
+		// The register refuses a token that is lower than one it has seen; what it accepts rises.
+		var register uint64
+		for _, w := range writes {
+			if w.token < register {
+				c.Figures.Stale++
+				continue
+			}
+			register = w.token
+		}
+	}
+}
+
+// losses (I5, I7) counts renewed locks that were lost, and unlocks that said so, although nothing had happened that explains
+// it. Whose process stood still may have lost his lock.
+func (c *checker) losses() {
+	if !c.Scene.Safe {
+		return
+	}
+	for _, t := range c.Turns {
+		// An unlock lasts until it is confirmed, or for the command timeout.
+		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 {
+			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
+		}
+		if t.Answer != got || c.stopped(t.Site, t.Answered.add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
+			continue
+		}
+		if t.Renew && t.Lost != 0 {
+			c.Figures.FalseLosses++
+			c.brokenf("I5: a renewed lock was lost: %v", t)
+		} else if t.Unlock == lost && t.Unlocked < t.Deadline {
+			c.Figures.FalseAlarms++
+			c.brokenf("I7: an unlock said \"lost\" before the deadline %d: %v", t.Deadline, t)
+		}
+	}
+}
+
+// takenAway (I6) checks that the keeper of a lock that was taken from him learnt it by his next renewal.
+func (c *checker) takenAway() {
+	const limit = noticed
+	for _, e := range c.Events {
+		if e.Lost == "" {
+			continue
+		}
+		for _, t := range c.Turns {
+			// Who was not told yet that he has it is told later that he has not.
+			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
+				c.struck(e.From, e.From.add(limit)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
+				c.brokenf("I6: its keeper did not notice by %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
+			}
+		}
+	}
+}
+
+// struck returns for how long in all nemeses were at work of those that struck between two moments.
+func (c *checker) struck(from, to Moment) time.Duration {
+	var total time.Duration
+	for _, e := range c.Events {
+		if e.Lost == "" && e.From <= to && from <= e.To {
+			total += max(e.To.sub(e.From), 1)
+		}
+	}
+	return total
+}
+
+// returns (I9) measures how late verbs returned after their context had ended.
+func (c *checker) returns() {
+	for _, t := range c.Turns {
+		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
+			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended))
+		}
+	}
+	// The machine is late by itself: a dozen processes on two processors.
+	limit := 100*time.Millisecond + 3*c.Stalls.at(0.99)
+	if late := c.Figures.Late.at(0.99); late > limit {
+		c.brokenf("I9: one in a hundred verbs returned %v after its context had ended", late)
+	}
+}
+
+// order (I4) counts by how many later ones a waiter for a fair lock was overtaken. Who asked so much later stood behind him
+// in the queue.
+func (c *checker) order() {
+	const later = 300 * time.Millisecond
+	for name, turns := range c.byName() {
+		if !strings.HasPrefix(name, "fair") {
+			continue
+		}
+		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
+		for i, t := range granted {
+			overtaken := 0
+			for _, other := range granted[i+1:] {
+				if other.Asked > t.Asked.add(later) && other.Answered < t.Answered.add(-time.Millisecond) {
+					overtaken++
+				}
+			}
+			c.Figures.MostOvertaken = max(c.Figures.MostOvertaken, overtaken)
+			if overtaken > 0 && c.Scene.Ordered {
+				c.brokenf("I4: %d who asked later for %s came before %v", overtaken, name, t)
+			}
+		}
+	}
+}
+
+// wakeUps (I8) measures for how long a free lock waited for those who waited for it.
+func (c *checker) wakeUps() {
+	for name, turns := range c.byName() {
+		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
+			continue // readers overlap; spinning is slow by nature
+		}
+		var ends []Moment // when the lock was free again
+		for _, t := range turns {
+			if end := c.freed(t); end != 0 {
+				ends = append(ends, end)
+			}
+		}
+		slices.Sort(ends)
+		for _, t := range turns {
+			if t.Answer != got || t.Kind == kindMulti || c.stopped(t.Site, t.Asked, t.Answered) {
+				continue
+			}
+			i, _ := slices.BinarySearch(ends, t.Answered)
+			if i == 0 || ends[i-1] < t.Asked {
+				continue // it did not wait
+			}
+			waited := t.Answered.sub(ends[i-1])
+			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
+			if waited > 5*time.Second {
+				println("WAITED", waited.String(), t.Answered.sub(c.Start).String(), t.String())
+			}
+			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp {
+				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)
+			}
+		}
+	}
+}
+
+// freed returns when a turn kept a lock from others no more, for sure; 0: it never did, or is not over.
+func (c *checker) freed(t *Turn) Moment {
+	killed := c.killed(t.Site)
+	switch {
+	case t.Answer == refused:
+		return 0
+	case t.Answer == failed:
+		return t.Answered.add(20 * time.Millisecond) // what it may have got is released behind it
+	case t.Answer == got && t.Unlock == got:
+		return t.Unlocked
+	case t.Answer == got && (t.Unlock == left || t.Unlock == lost):
+		return max(t.Unlocked, t.Answered.add(t.Lease))
+	case t.Unlock == failed:
+		return t.Unlocked.add(t.Lease + commandTimeout)
+	case killed != 0:
+		return killed.add(max(t.Lease, watchdogTimeout) + commandTimeout)
+	}
+	return 0
+}
+
+// orphans (I7, I8) measures for how long Redis kept locks that nobody had or wanted.
+func (c *checker) orphans() {
+	seen := make(map[string][]sample)
+	for _, s := range c.Samples {
+		seen[s.Name] = append(seen[s.Name], s)
+	}
+	for name, turns := range c.byName() {
+		type span struct{ from, to Moment }
+		var spans []span // in which somebody had it, or asked for it
+		for _, t := range turns {
+			end := c.freed(t)
+			switch {
+			case t.Answer == refused || t.Answer == failed:
+				end = t.Answered
+			case end == 0:
+				end = now()
+			}
+			spans = append(spans, span{t.Asked, end})
+		}
+		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+		var last Moment // the latest end of a span before the sample
+		var o orphan
+		i := 0
+		for _, s := range seen[name] {
+			for ; i < len(spans) && spans[i].from <= s.To; i++ {
+				last = max(last, spans[i].to)
+			}
+			if s.Held && last < s.From {
+				if o.from == 0 {
+					o = orphan{from: max(last, o.free), holder: s.Holder}
+				}
+				o.to = s.From
+				continue
+			}
+			c.orphan(name, turns, o)
+			o = orphan{free: s.From}
+		}
+		c.orphan(name, turns, o)
+	}
+}
+
+// orphan is a time in which Redis kept a lock that nobody had.
+type orphan struct {
+	free     Moment // when it was last seen to be free, or in use
+	from, to Moment
+	holder   string
+}
+
+func (c *checker) orphan(name string, turns []*Turn, o orphan) {
+	if o.from == 0 {
+		return
+	}
+	long := o.to.sub(o.from)
+	c.Figures.Orphans = append(c.Figures.Orphans, long)
+	// What was asked for in vain is given back once Redis answers again: after a read timeout, and the pause of a retry.
+	limit := 300 * time.Millisecond
+	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
+		limit += trouble + readTimeout + 200*time.Millisecond
+	}
+	if long <= limit {
+		return
+	}
+	c.brokenf("I8: nobody had %s from %d on for %v, but in Redis it was of %s", name, o.from, long, c.owner(o.holder))
+	for _, t := range turns {
+		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
+			c.brokenf("  before: %v", t)
+		}
+	}
+}
+
+// owner says whose a holder field is.
+func (c *checker) owner(field string) string {
+	for site, ids := range c.Clients {
+		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {
+			return site + "'s " + field
+		}
+	}
+	return field
+}

@@ -1,0 +1,135 @@
+package torture
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ms is a moment of the histories below.
+func ms(n int64) Moment { return Moment(n * int64(time.Millisecond)) }
+
+// use returns a turn that went as it should: asked for, had, held and unlocked at these moments.
+func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
+	return &Turn{
+		ID: id, Site: "site1", Kind: kind, Names: []string{name}, Lease: watchdogTimeout, Renew: true, Asked: ms(asked), Answered: ms(answered),
+		Answer: got, First: ms(answered), Last: ms(unlocked - 1), Unlocking: ms(unlocked - 1), Unlocked: ms(unlocked), Unlock: got,
+		Deadline: ms(answered).add(watchdogTimeout),
+	}
+}
+
+// with changes a turn.
+func (t *Turn) with(change func(*Turn)) *Turn {
+	change(t)
+	return t
+}
+
+// TestCheckersBite shows each checker a history in which its promise is kept, and one in which it is broken.
+func TestCheckersBite(t *testing.T) {
+	safe := Scene{Safe: true, Ordered: true, WakeUp: time.Second}
+	keeper := func(lost int64) *Turn {
+		return use(1, kindLock, "keep", 1, 2, 9000).with(func(t *Turn) { t.Keeper, t.Lost = true, ms(lost) })
+	}
+	for _, c := range []struct {
+		promise    string
+		good, evil History
+	}{
+		{
+			"I1: two held a",
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 11, 20)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 8, 20)}},
+		},
+		{
+			"I1: two held rw",
+			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindRead, "rw", 3, 8, 20)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindWrite, "rw", 3, 8, 20)}},
+		},
+		{
+			"I2: the token",
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 8 }),
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 7 }),
+			}},
+		},
+		{
+			"I3: no lock could have done",
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 10),
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused},
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 10),
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused},
+			}},
+		},
+		{
+			"I4: 1 who asked later",
+			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
+		},
+		{
+			"I5: a renewed lock was lost",
+			History{Scene: safe, Turns: []*Turn{keeper(0)}},
+			History{Scene: safe, Turns: []*Turn{keeper(500)}},
+		},
+		{
+			"I6: its keeper did not notice",
+			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
+			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
+		},
+		{
+			"I7: an unlock said",
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = lost })}},
+		},
+		{
+			"I7: an unlock failed",
+			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(5)}}, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }),
+			}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed })}},
+		},
+		{
+			"I8: a had been free",
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 100, 200)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
+		},
+		{
+			"I8: nobody had a",
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
+				{Name: "a", From: ms(5), To: ms(6), Held: true}, {Name: "a", From: ms(15), To: ms(16)},
+			}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true}, {Name: "a", From: ms(500), To: ms(501), Held: true},
+			}},
+		},
+		{
+			"I9: one in a hundred",
+			History{Turns: []*Turn{use(1, kindLock, "a", 1, 20, 30).with(func(t *Turn) { t.Ended = ms(15) })}},
+			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}},
+		},
+	} {
+		breaks := func(h History) bool {
+			return slices.ContainsFunc(Check(&h).Broken, func(s string) bool { return strings.HasPrefix(s, c.promise) })
+		}
+		require.False(t, breaks(c.good), c.promise)
+		require.True(t, breaks(c.evil), c.promise)
+	}
+}
+
+// TestOfWhoStoodStillNothingIsExpected: a process that was stopped for longer than its lease has lost its locks.
+func TestOfWhoStoodStillNothingIsExpected(t *testing.T) {
+	h := History{Scene: Scene{Safe: true}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 9000).with(func(t *Turn) {
+		t.Lost, t.Unlock = ms(8000), lost
+	})}}
+	require.NotEmpty(t, Check(&h).Broken)
+	h.Events = []Event{{From: ms(3000), To: ms(8000), Site: "site1"}}
+	require.Empty(t, Check(&h).Broken)
+}

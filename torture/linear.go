@@ -1,0 +1,140 @@
+package torture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// op is what an owner did to a lock, for the model.
+type op struct {
+	what  what
+	owner int32
+	reads bool
+}
+
+type what uint8
+
+const (
+	take what = iota // it was free for him, and was his from then on
+	give             // it was his, and was no longer
+	find             // it was not free for him
+)
+
+// state is who has the lock: one writer, or readers.
+type state struct {
+	writer  int32
+	readers string // sorted, so that states compare
+}
+
+func (s state) String() string { return fmt.Sprintf("writer %d, readers %x", s.writer, s.readers) }
+
+// free tells whether an owner could have the lock.
+func (s state) free(reads bool) bool { return s.writer == 0 && (reads || s.readers == "") }
+
+func (s state) has(o op) bool {
+	if o.reads {
+		return slices.Contains([]rune(s.readers), o.owner)
+	}
+	return s.writer == o.owner
+}
+
+func (s state) with(o op) state {
+	if !o.reads {
+		return state{writer: o.owner}
+	}
+	readers := append([]rune(s.readers), o.owner)
+	slices.Sort(readers)
+	return state{readers: string(readers)}
+}
+
+func (s state) without(o op) state {
+	if !o.reads {
+		return state{}
+	}
+	return state{readers: string(slices.DeleteFunc([]rune(s.readers), func(r rune) bool { return r == o.owner }))}
+}
+
+// lockModel is a lock as its users understand it: a mutex, or a read-write lock.
+var lockModel = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, input, _ any) (bool, any) {
+		st, o := s.(state), input.(op)
+		switch o.what {
+		case take:
+			if st.free(o.reads) {
+				return true, st.with(o)
+			}
+		case give:
+			if st.has(o) {
+				return true, st.without(o)
+			}
+		case find:
+			if !st.free(o.reads) {
+				return true, st
+			}
+		}
+		return false, s
+	},
+	DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
+}
+
+// linearizable (I3) checks that every history of a name is one that a lock could have had which did all at once. It needs
+// that nothing is forgotten: it is for safe scenes.
+func (c *checker) linearizable() {
+	if !c.Scene.Safe {
+		return
+	}
+	for name, turns := range c.byName() {
+		ops := c.operations(name, turns)
+		switch porcupine.CheckOperationsTimeout(lockModel, ops, 10*time.Second) {
+		case porcupine.Ok:
+			c.Figures.Checked += len(ops)
+		case porcupine.Illegal:
+			c.brokenf("I3: no lock could have done what was done to %s by %d operations", name, len(ops))
+		case porcupine.Unknown:
+			c.Figures.Unchecked += len(ops)
+		}
+	}
+}
+
+// operations returns what the turns did to a name. An attempt that failed may have had the lock for a moment: that excuses
+// those who found it taken meanwhile, who are left out.
+func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
+	// Whoever waits in a queue, and a group that takes its members one by one, refuses others what is free.
+	silent := strings.HasPrefix(name, "fair") ||
+		slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindMulti || t.Kind == kindRed })
+	excused := func(t *Turn) bool {
+		return slices.ContainsFunc(turns, func(other *Turn) bool {
+			return other.Answer != got && other.Answer != refused && other.Asked < t.Answered && t.Asked < c.spent(other)
+		})
+	}
+	var ops []porcupine.Operation
+	for i, t := range turns {
+		add := func(w what, from, to Moment) {
+			ops = append(ops, porcupine.Operation{
+				ClientId: i, Input: op{w, int32(i + 1), t.reads()}, Call: int64(from), Return: int64(max(from, to)),
+			})
+		}
+		switch {
+		case t.Answer == got && t.Unlock == got:
+			add(take, t.Asked, t.Answered)
+			add(give, t.Unlocking, t.Unlocked)
+		case t.Answer == got:
+			add(take, t.Asked, t.Answered)
+			// By its lease, which ran out in Redis no earlier than here.
+			add(give, max(t.Last, min(t.Deadline, c.freed(t))), c.freed(t))
+		case t.Answer == refused && !silent && !excused(t):
+			add(find, t.Asked, t.Answered)
+		}
+	}
+	return ops
+}
+
+// spent returns when an attempt that failed had given back what it may have got: after a lease at the worst.
+func (c *checker) spent(t *Turn) Moment {
+	return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
+}

@@ -1,0 +1,194 @@
+package torture
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var mutantsFlag = flag.String("mutants", "", `plant this mutant, or "all", and see whether the short program finds it`)
+
+// mutant is a bug planted in rlock, of the sorts that other libraries have had.
+type mutant struct {
+	name   string
+	what   string
+	scenes []string // of the short program, in which it must be found
+	edits  []edit
+}
+
+// edit replaces a text that a file of rlock has exactly once.
+type edit struct{ file, old, new string }
+
+// The mutants are planted with `go build -overlay`, so that rlock's own source knows nothing of them.
+var mutants = []mutant{
+	{"M1", "a release deletes the lock, whoever holds it", []string{"quiet"}, []edit{
+		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
+	}},
+	{"M2", "a lease counts from the answer", []string{"safe"}, []edit{
+		{"possession.go", "if deadline := instantOf(sent).add(lease - margin(lease));", "if deadline := instantOf(time.Now()).add(lease - margin(lease));"},
+		{"contend.go", "case time.Since(sent) >= lease-margin(lease), c.forced", "case c.forced"},
+	}},
+	{"M3", "go-redis sends scripts again, and they count", []string{"safe"}, []edit{
+		{"lock_scripts.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
+		{"internal/lua/lock_acquire.lua", "  extend(KEYS[1], ARGV[2])\n", "  redis.call('HINCRBY', KEYS[1], ARGV[1], 1)\n  extend(KEYS[1], ARGV[2])\n"},
+		{
+			"internal/lua/lock_release.lua", "local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])",
+			"if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return 1 end\n" +
+				"local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])",
+		},
+	}},
+	{"M4", "a renewal renews whoever holds the lock", []string{"unsafe"}, []edit{
+		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
+	}},
+	{"M5", "who has subscribed does not try again", []string{"quiet"}, []edit{
+		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true"},
+	}},
+	{"M6", "who has subscribed anew does not try again", []string{"deaf"}, []edit{
+		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true\n\t\t\tif !s.ever {\n\t\t\t\ts.notifyAll()\n\t\t\t}\n\t\t\ts.ever = true"},
+		{"pubsub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
+	}},
+	{"M7", "the watchdog goes on after the unlock", []string{"quiet"}, []edit{
+		{"possession.go", "\tp.stage = over\n\tp.client.watchdog.drop(p)\n", "\tp.stage = held\n\tp.deadline = instantOf(time.Now()).add(time.Hour)\n" +
+			"\tp.inRound = false\n\tp.renewAt = instantOf(time.Now()).add(p.client.watchdogTimeout / 3)\n\tp.client.watchdog.plan(p)\n"},
+		{"possession.go", "\treturn slices.ContainsFunc(p.entries, func(e *entry) bool { return e.renewed })", "\treturn true"},
+	}},
+	{"M8", "a fair queue keeps its dead", []string{"safe"}, []edit{
+		{"internal/lua/fair_prelude.lua", "if not head or head == asking then", "if true then"},
+	}},
+	{"M9", "a renewal renews all readers", []string{"safe"}, []edit{
+		{"internal/lua/read_renew.lua", "    extend(hold, ARGV[1])\n", "    for _, f in ipairs(redis.call('HKEYS', lock)) do\n" +
+			"      redis.call('PEXPIRE', '{' .. lock .. '}:' .. f .. ':rwlock_timeout:1', ARGV[1])\n    end\n"},
+	}},
+	{"M10", "a multi lock keeps what it took when a member is refused", []string{"quiet"}, []edit{
+		{"multilock.go", "released := e.giveUp(r)", "var released error"},
+	}},
+	{"M11", "a red lock is valid for ever, and counts members that have run out", []string{"red"}, []edit{
+		{"groupentry.go", "if h != nil && h.Err() == nil {\n\t\t\tn++", "if h != nil {\n\t\t\tn++"},
+		{"groupentry.go", "return e.members[k] != nil && e.members[k].Err() == nil }) {", "return e.members[k] != nil }) || true {"},
+	}},
+	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
+		{"release.go", "ctx = context.WithoutCancel(ctx)\n\t}\n\tp, l", "}\n\tp, l"},
+	}},
+	{"M13", "tokens are counted, and not of the clock", []string{"sentinel"}, []edit{
+		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
+	}},
+	{"M14", "a lease of less than a millisecond is sent as none", []string{"quiet"}, []edit{
+		{"options.go", "if opt.d < minLease || opt.d > maxLease {", "if opt.d <= 0 || opt.d > maxLease {"},
+		{"options.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
+	}},
+	{"M15", "a hand-over to a waiter who has left is nobody's", []string{"safe"}, []edit{
+		{"handover.go", "case w.stage == gone: // and so is the next possession, with a release of its own", "case false:"},
+	}},
+	{"M16", "who leaves a fair queue stays in it", []string{"quiet"}, []edit{
+		{"internal/lua/fair_release.lua", "    redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
+		{"internal/lua/fair_release.lua", "  redis.call('ZREM', KEYS[3], ARGV[1])\n", ""},
+	}},
+	{"M17", "the release of a fair lock wakes nobody", []string{"quiet"}, []edit{
+		{"internal/lua/fair_release.lua", "  wake(ARGV[5], ARGV[4], head)\n", ""},
+	}},
+	{"M18", "half of the members are a majority", []string{"red"}, []edit{
+		{"redlock.go", "g.need = len(locks)/2 + 1", "g.need = len(locks) / 2"},
+	}},
+	{"M19", "readers do not mind a writer", []string{"quiet"}, []edit{
+		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
+	}},
+	{"M20", "a lock that was handed over is handed over by its last holder too", []string{"quiet"}, []edit{
+		{"handover.go", "\tif err == nil { // else the command goes on, and may yet be carried out\n", "\tif err == nil && got.reply == -2 {\n"},
+	}},
+	{"M21", "whoever is told to go away by his own process is not told when that is out of date", []string{"quiet"}, []edit{
+		{"possession.go", "\t\tdelete(c.tenants[id.family], id.name)\n", ""},
+		{"handover.go", "(t.usable() || t.stage == releasing)", "true"},
+		{"handover.go", "if t == nil || t.stage != held || p.sibling().usable() {", "if t == nil || p.sibling().usable() {"},
+	}},
+	{"M22", "a number that was given up is forgotten", []string{"safe"}, []edit{
+		{"possession.go", "\tif !p.unanswered {\n\t\treturn 0\n\t}\n\treturn max(p.lease, 2*time.Minute)", "\treturn 0"},
+	}},
+}
+
+// plant returns a mutant's files, by their path.
+func (m mutant) plant(tb testing.TB) map[string]string {
+	tb.Helper()
+	files := make(map[string]string)
+	for _, e := range m.edits {
+		path, err := filepath.Abs(filepath.Join("..", e.file))
+		require.NoError(tb, err)
+		text, ok := files[path]
+		if !ok {
+			raw, err := os.ReadFile(path)
+			require.NoError(tb, err)
+			text = string(raw)
+		}
+		require.Equal(tb, 1, strings.Count(text, e.old), "%s: %q in %s", m.name, e.old, e.file)
+		files[path] = strings.Replace(text, e.old, e.new, 1)
+	}
+	return files
+}
+
+// TestMutantsFit checks that the mutants can be planted, so that they do not rot.
+func TestMutantsFit(t *testing.T) {
+	for _, m := range mutants {
+		m.plant(t)
+	}
+}
+
+// TestMutants plants one after the other and plays the scene that must find it. It takes a while.
+func TestMutants(t *testing.T) {
+	if *mutantsFlag == "" {
+		t.Skip("make mutants")
+	}
+	killed, total := 0, 0
+	for _, m := range mutants {
+		if *mutantsFlag != "all" && *mutantsFlag != m.name {
+			continue
+		}
+		total++
+		if by := m.hunt(t); by != "" {
+			killed++
+			t.Logf("%s, %s: found by %s", m.name, m.what, by)
+		} else {
+			t.Errorf("%s, %s: not found", m.name, m.what)
+		}
+	}
+	t.Logf("%d of %d mutants found", killed, total)
+}
+
+// hunt returns what the mutant was found by, or nothing.
+func (m mutant) hunt(t *testing.T) string {
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	for path, text := range m.plant(t) {
+		planted := filepath.Join(dir, filepath.Base(path))
+		require.NoError(t, os.WriteFile(planted, []byte(text), 0o600))
+		overlay.Replace[path] = planted
+	}
+	raw, err := json.Marshal(overlay)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), raw, 0o600))
+	binary := filepath.Join(dir, "torture.test")
+	out, err := exec.Command("go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s: %s", m.name, out)
+	for _, scene := range m.scenes {
+		for try := range 2 { // what a seed does not bring about, another may
+			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
+				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
+			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))
+			for _, sign := range []string{"promises broken; the first ones:\n", "panic: "} {
+				if _, after, ok := strings.Cut(string(out), sign); ok && err != nil {
+					first, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
+					return scene + ": " + first[:min(len(first), 110)]
+				}
+			}
+			if err != nil {
+				t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+package torture
+
+import "time"
+
+// Scene is one play: where, what work, which faults, and what must hold.
+type Scene struct {
+	Name     string
+	Topology string
+	Seed     uint64
+	Duration time.Duration
+	Workers  int // of each process of this kind; the child processes have two thirds of them
+	Keepers  int // locks that each process holds all the time
+	Mix      []Share
+	Nemeses  []string
+	Rest     time.Duration // between two nemeses, more or less
+	Acks     int
+
+	Safe    bool          // nothing that happens may let two owners in, or lose a renewed lock
+	Long    bool          // not in the short program
+	Ordered bool          // fair locks are granted in the order of arrival
+	WakeUp  time.Duration // how long a free lock may wait for who waits for it; 0: not checked
+}
+
+// Scenes returns all scenes, with a seed for each made of one.
+func Scenes(seed uint64) []Scene {
+	scenes := []Scene{
+		{
+			Name: "quiet", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second,
+		},
+		{
+			Name: "deaf", Topology: topologySingle, Duration: 14 * time.Second, Safe: true, WakeUp: 2 * time.Second,
+			Nemeses: []string{n8KillPubSub}, Rest: 10 * time.Millisecond,
+		},
+		{
+			Name: "safe", Topology: topologySingle, Duration: 55 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
+			Nemeses: []string{
+				n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
+				n13StopChild, n13KillChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
+			},
+		},
+		{
+			Name: "unsafe", Topology: topologySingle, Duration: 25 * time.Second, Rest: 800 * time.Millisecond,
+			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Steal, n2Drop},
+		},
+		{
+			Name: "sentinel", Topology: topologySentinel, Duration: 45 * time.Second, Rest: time.Second,
+			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n3Swallow, n8KillAll},
+		},
+		{
+			Name: "cluster", Topology: topologyCluster, Duration: 45 * time.Second, Rest: time.Second,
+			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n16Move, n2Drop, n7Flush},
+		},
+		{
+			Name: "acks", Topology: topologySentinel, Duration: 45 * time.Second, Rest: 2 * time.Second, Acks: 1, Long: true,
+			Nemeses: []string{n15Lossy},
+		},
+		{
+			Name: "lossy", Topology: topologySentinel, Duration: 45 * time.Second, Rest: 2 * time.Second, Long: true,
+			Nemeses: []string{n15Lossy},
+		},
+		{
+			Name: "amnesia", Topology: topologyRed, Duration: 20 * time.Second, Rest: 500 * time.Millisecond, Long: true,
+			Nemeses: []string{n12Minority},
+		},
+		{
+			Name: "red", Topology: topologyRed, Duration: 25 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
+			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
+		},
+	}
+	for i := range scenes {
+		s := &scenes[i]
+		s.Seed = seed*100 + uint64(i)
+		s.Workers, s.Keepers, s.Mix = 12, 100, mix()
+		if s.Topology == topologyRed {
+			s.Mix = []Share{{kindRed, 1, []string{"r0", "r1", "r2"}}}
+			s.Keepers = 20
+		}
+	}
+	return scenes
+}

@@ -1,0 +1,280 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
+)
+
+// The times that the workload is made of. They are short, so that much happens, and long beside what the machine is late by.
+const (
+	watchdogTimeout = 3 * time.Second
+	shortLease      = 150 * time.Millisecond
+	commandTimeout  = 1500 * time.Millisecond
+	readTimeout     = 600 * time.Millisecond
+	fairWait        = 10 * time.Second // the least that rlock takes
+)
+
+// Place says where the servers are.
+type Place struct {
+	Topology string
+	Addrs    []string // of the Sentinels, the cluster's nodes, or the servers
+	Master   string   // Sentinel's name of it
+}
+
+// open returns a client of each independent Redis.
+func (p Place) open() []redis.UniversalClient {
+	switch p.Topology {
+	case topologySentinel:
+		return []redis.UniversalClient{redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: p.Master, SentinelAddrs: p.Addrs, ReadTimeout: readTimeout, PoolSize: poolSize,
+		})}
+	case topologyCluster:
+		return []redis.UniversalClient{redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: p.Addrs, ReadTimeout: readTimeout, PoolSize: poolSize,
+		})}
+	}
+	var all []redis.UniversalClient
+	for _, addr := range p.Addrs {
+		all = append(all, redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: readTimeout, PoolSize: poolSize}))
+	}
+	return all
+}
+
+const poolSize = 16
+
+// Site is one process that uses rlock, or what could be one.
+type Site struct {
+	Name    string
+	Seed    uint64
+	Place   Place
+	Workers int
+	Keepers int // locks that nobody else wants, held all the time
+	Mix     []Share
+	Form    string // which options its clients have
+	Acks    int
+}
+
+// running is a site at work.
+type running struct {
+	Site
+
+	rdbs    []redis.UniversalClient
+	clients []*rlock.Client
+	emit    func(Turn)
+	ids     atomic.Int64
+	wg      sync.WaitGroup
+}
+
+// The forms of clients: each brings its own ways to be wrong.
+const (
+	formPlain     = "plain"
+	formPipelined = "pipelined"
+	formLazy      = "lazy"
+	formNoPassing = "no hand-over"
+)
+
+func (s Site) options() []rlock.Option {
+	opts := []rlock.Option{
+		rlock.WithWatchdogTimeout(watchdogTimeout), rlock.WithCommandTimeout(commandTimeout), rlock.WithFairWait(fairWait),
+		rlock.WithLogger(slog.New(slog.DiscardHandler)),
+	}
+	switch s.Form {
+	case formPipelined:
+		opts = append(opts, rlock.WithAutoPipeline())
+	case formLazy:
+		opts = append(opts, rlock.WithLazyHandOver())
+	case formNoPassing:
+		opts = append(opts, rlock.WithHandOver(0, 0))
+	}
+	if s.Acks > 0 {
+		opts = append(opts, rlock.WithReplicaAcks(s.Acks, 300*time.Millisecond))
+	}
+	return opts
+}
+
+// start opens the site's clients.
+func (s Site) start(emit func(Turn)) (*running, error) {
+	r := &running{Site: s, emit: emit, rdbs: s.Place.open()}
+	for _, rdb := range r.rdbs {
+		client, err := rlock.New(rdb, s.options()...)
+		if err != nil {
+			return nil, err
+		}
+		r.clients = append(r.clients, client)
+	}
+	return r, nil
+}
+
+// run works until ctx ends; then every worker ends its turn, and the keepers unlock.
+func (r *running) run(ctx context.Context) {
+	for i := range r.Workers {
+		w := &worker{running: r, number: i, random: rand.New(rand.NewPCG(r.Seed, uint64(i)))}
+		r.wg.Go(func() {
+			for ctx.Err() == nil {
+				w.turn(ctx)
+			}
+		})
+	}
+	r.wg.Go(func() { r.keep(ctx) })
+	r.wg.Wait()
+}
+
+// close ends the site's clients, and returns how long rlock's took.
+func (r *running) close() (time.Duration, error) {
+	var errs []error
+	start := time.Now()
+	for _, client := range r.clients {
+		errs = append(errs, client.Close())
+	}
+	took := time.Since(start)
+	for _, rdb := range r.rdbs {
+		errs = append(errs, rdb.Close())
+	}
+	return took, errors.Join(errs...)
+}
+
+// The kinds of lock, by the name of their constructors.
+const (
+	kindLock   = "lock"
+	kindSpin   = "spin"
+	kindFenced = "fenced"
+	kindFair   = "fair"
+	kindRead   = "read"
+	kindWrite  = "write"
+	kindMulti  = "multi"
+	kindRed    = "red"
+)
+
+// make returns a handle of its own.
+func (r *running) make(kind string, names ...string) rlock.Locker {
+	c := r.clients[0]
+	switch kind {
+	case kindSpin:
+		return c.NewSpinLock(names[0], rlock.Backoff(time.Millisecond, 30*time.Millisecond))
+	case kindFenced:
+		return c.NewFencedLock(names[0])
+	case kindFair:
+		return c.NewFairLock(names[0])
+	case kindRead:
+		return c.NewRWLock(names[0]).ReadLock()
+	case kindWrite:
+		return c.NewRWLock(names[0]).WriteLock()
+	case kindMulti:
+		var members []rlock.Locker
+		for _, name := range names {
+			members = append(members, c.NewLock(name))
+		}
+		return rlock.NewMultiLock(members...)
+	case kindRed:
+		var members []rlock.Locker
+		for _, client := range r.clients {
+			members = append(members, client.NewLock(names[0]))
+		}
+		return rlock.NewRedLock(members...)
+	}
+	return c.NewLock(names[0])
+}
+
+// keep holds locks that only this site wants, and one that all sites read, until ctx ends. When one is lost it says so and
+// takes it again.
+func (r *running) keep(ctx context.Context) {
+	kinds := []string{kindLock, kindFenced, kindWrite, kindFair}
+	if r.Place.Topology == topologyRed {
+		kinds = []string{kindRed}
+	}
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, 4) // not all at once: each is a subscription or two
+	for i := range r.Keepers {
+		kind, name := kinds[i%len(kinds)], fmt.Sprintf("keep-%s-%d", r.Name, i)
+		wg.Go(func() { r.keepOne(ctx, turns, kind, name) })
+	}
+	if !slices.Contains(kinds, kindRed) {
+		wg.Go(func() { r.keepOne(ctx, turns, kindRead, "readers") })
+	}
+	wg.Wait()
+}
+
+func (r *running) keepOne(ctx context.Context, turns chan struct{}, kind, name string) {
+	lock := r.make(kind, name)
+	for ctx.Err() == nil {
+		turns <- struct{}{}
+		t := Turn{ID: r.ids.Add(1), Site: r.Name, Worker: -1, Kind: kind, Names: []string{name}, Renew: true, Waits: true, Keeper: true}
+		t.Lease = watchdogTimeout
+		t.Asked = now()
+		hold, err := lock.Acquire(ctx)
+		t.Answered = now()
+		<-turns
+		if err != nil {
+			t.Answer, t.Err = failed, err.Error()
+			r.emit(t)
+			pause(ctx, 20*time.Millisecond) // of what Redis refuses for good there is no end
+			continue
+		}
+		t.Answer, t.First, t.Last = got, t.Answered, t.Answered
+		r.emit(t)
+		select {
+		case <-hold.Done():
+			t.Lost, t.Err = now(), fmt.Sprint(hold.Err())
+		case <-ctx.Done():
+			t.believe(hold)
+		}
+		t.unlock(context.Background(), hold)
+		r.emit(t)
+	}
+}
+
+// believe notes that the owner holds the lock now, and returns whether he does.
+func (t *Turn) believe(hold *rlock.Hold) bool {
+	at := now()
+	if hold.Err() != nil {
+		return false
+	}
+	if t.First == 0 {
+		t.First = at
+	}
+	t.Last = at
+	return true
+}
+
+// unlock ends the hold and notes what came of it.
+func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
+	t.Unlocking = now()
+	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
+	err := hold.Unlock(ctx)
+	t.Unlocked = now()
+	switch {
+	case err == nil:
+		t.Unlock = got
+	case errors.Is(err, rlock.ErrLost):
+		t.Unlock, t.Err = lost, err.Error()
+	case errors.Is(err, rlock.ErrNotHeld):
+		t.Unlock, t.Err = lost, err.Error()
+		t.wrong("the only unlock of a hold answered %v", err)
+	default:
+		t.Unlock, t.Err = failed, err.Error()
+	}
+}
+
+func (t *Turn) wrong(format string, args ...any) {
+	t.Wrong = append(t.Wrong, fmt.Sprintf(format, args...))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

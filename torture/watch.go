@@ -1,0 +1,86 @@
+package torture
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// watch looks into Redis, past the proxies, until ctx ends: which locks are held, and whether something of a dead process
+// stays alive.
+func (a *Arena) watch(ctx context.Context) {
+	var names []string
+	seen := make(map[string]bool)
+	for _, share := range a.scene.Mix {
+		for _, name := range share.Names {
+			if name != fresh && !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	for round := 0; ctx.Err() == nil; round++ {
+		start := now()
+		pause(ctx, 10*time.Millisecond)
+		stalled := now().sub(start.add(10 * time.Millisecond))
+		a.tells.see(a.look(ctx, names), stalled)
+		if round%30 == 0 {
+			a.lookForTheDead(ctx)
+		}
+	}
+}
+
+// look asks every master for every name. A red lock is held on three of five.
+func (a *Arena) look(ctx context.Context, names []string) []sample {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	held, holder := make(map[string]int), make(map[string]string)
+	from := now()
+	for _, node := range a.masters() {
+		var answers []*redis.StringSliceCmd
+		_, _ = a.admins[node].Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, name := range names {
+				answers = append(answers, p.HKeys(ctx, name)) // a cluster's node answers MOVED for what it has not
+			}
+			return nil
+		})
+		for i, answer := range answers {
+			if fields := answer.Val(); len(fields) > 0 {
+				held[names[i]]++
+				holder[names[i]] = fields[0]
+			}
+		}
+	}
+	to := now()
+	quorum := 1
+	if a.scene.Topology == topologyRed {
+		quorum = 3
+	}
+	samples := make([]sample, 0, len(names))
+	for _, name := range names {
+		samples = append(samples, sample{Name: name, From: from, To: to, Held: held[name] >= quorum, Holder: holder[name]})
+	}
+	return samples
+}
+
+// lookForTheDead looks for keys of one holder, as readers have, whose process was killed more than a lease ago.
+func (a *Arena) lookForTheDead(ctx context.Context) {
+	at := now()
+	dead := a.tells.dead(at.add(-4*watchdogTimeout), at.add(-watchdogTimeout-time.Second))
+	if len(dead) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, node := range a.masters() {
+		for _, key := range a.admins[node].Keys(ctx, "*:rwlock_timeout:*").Val() {
+			for _, id := range dead {
+				if strings.Contains(key, id) {
+					a.tells.foundf("at %.3f s the process that had %s was dead for more than a lease", at.sub(0).Seconds(), key)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,310 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// Share is how often the workers of a site use a kind of lock.
+type Share struct {
+	Kind   string
+	Weight int
+	Names  []string // a group takes two of them
+}
+
+// fresh stands for a name that changes forty times a second, the same for all: few want it, and each waiter's subscription
+// is new.
+const fresh = "fresh"
+
+// mix is what workers do on one Redis. Names that groups use are used by plain locks too.
+func mix() []Share {
+	return []Share{
+		{kindLock, 18, []string{"a", "b", "c"}},
+		{kindLock, 12, []string{fresh}},
+		{kindSpin, 6, []string{"d"}},
+		{kindFenced, 12, []string{"fenced0", "fenced1"}},
+		{kindFair, 18, []string{"fair0", "fair1"}},
+		{kindRead, 16, []string{"rw0", "rw1"}},
+		{kindWrite, 8, []string{"rw0", "rw1"}},
+		{kindMulti, 10, []string{"a", "b", "e"}},
+	}
+}
+
+// worker is one goroutine of a site, which is a new owner at every turn.
+type worker struct {
+	*running
+	number int
+	random *rand.Rand
+}
+
+// plan is how a turn is to go.
+type plan struct {
+	share   Share
+	names   []string
+	try     bool
+	wait    time.Duration // 0: as long as it takes
+	cancel  time.Duration // 0: not
+	lease   time.Duration // 0: renewed
+	depth   int
+	hold    time.Duration
+	gap     time.Duration // between the last look and the last write
+	release string
+}
+
+const (
+	releaseOnce     = "once"
+	releaseCanceled = "with an ended context"
+	releaseTwice    = "twice"
+	releaseAtOnce   = "twice at once"
+	releaseNever    = "never"
+)
+
+func (w *worker) draw() plan {
+	r := w.random
+	p := plan{share: w.pick(), depth: 1, release: releaseOnce}
+	p.names = []string{p.share.Names[r.IntN(len(p.share.Names))]}
+	if p.share.Kind == kindMulti {
+		i := r.IntN(len(p.share.Names))
+		p.names = []string{p.share.Names[i], p.share.Names[(i+1)%len(p.share.Names)]}
+	}
+	if p.names[0] == fresh {
+		p.names[0] = fmt.Sprintf("%s-%d", fresh, now()/Moment(25*time.Millisecond))
+	}
+	switch n := r.IntN(100); {
+	case n < 30:
+		p.try = true
+	case n < 60:
+		p.wait = time.Duration(1+r.IntN(400)) * time.Millisecond
+	case n < 75:
+		p.cancel = time.Duration(r.IntN(int(60 * time.Millisecond)))
+	}
+	p.hold = time.Duration(r.IntN(int(5 * time.Millisecond)))
+	if r.IntN(6) == 0 {
+		p.depth += 1 + r.IntN(2)
+	}
+	if r.IntN(6) == 0 {
+		p.lease = shortLease + time.Duration(r.IntN(int(2*shortLease)))
+	}
+	switch n := r.IntN(1000); {
+	case n < 12: // the process sleeps, and its lease runs out
+		p.lease = shortLease
+		p.hold, p.gap = shortLease/2, shortLease
+	case n < 24: // it works for longer than the lease, and looks
+		p.lease = shortLease
+		p.hold = 2 * shortLease
+	case n < 27: // it works for longer than the watchdog's
+		p.hold, p.lease = watchdogTimeout*11/10, 0
+	}
+	switch n := r.IntN(100); {
+	case n < 10:
+		p.release = releaseCanceled
+	case n < 13:
+		p.release = releaseTwice
+	case n < 15:
+		p.release = releaseAtOnce
+	case n < 40 && p.lease > 0:
+		p.release, p.depth = releaseNever, 1 // a re-entry, which has no Lease, would lengthen it
+	}
+	return p
+}
+
+func (w *worker) pick() Share {
+	total := 0
+	for _, s := range w.Mix {
+		total += s.Weight
+	}
+	n := w.random.IntN(total)
+	for _, s := range w.Mix {
+		if n -= s.Weight; n < 0 {
+			return s
+		}
+	}
+	panic("unreachable")
+}
+
+// turn uses a lock once.
+func (w *worker) turn(ctx context.Context) {
+	p := w.draw()
+	t := Turn{ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0}
+	if t.Renew {
+		t.Lease = watchdogTimeout
+	}
+	t.Waits = !p.try && p.wait == 0 && p.cancel == 0
+	lock := w.make(t.Kind, t.Names...)
+	if w.random.IntN(200) == 0 {
+		t.badInput(lock)
+	}
+	hold := w.acquire(ctx, &t, p, lock)
+	w.emit(t)
+	if hold == nil {
+		if t.Answer == failed {
+			pause(ctx, 2*time.Millisecond)
+		}
+		return
+	}
+	again := w.reenter(&t, p, lock, hold)
+	w.work(&t, p, hold)
+	for _, h := range again {
+		if err := h.Unlock(context.Background()); errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
+			t.wrong("the unlock of a re-entry answered %v", err)
+		}
+	}
+	w.release(&t, p, hold)
+	w.emit(t)
+}
+
+func (w *worker) acquire(ctx context.Context, t *Turn, p plan, lock rlock.Locker) *rlock.Hold {
+	var opts []rlock.AcquireOption
+	if p.lease > 0 {
+		opts = append(opts, rlock.Lease(p.lease))
+	}
+	if p.wait > 0 {
+		opts = append(opts, rlock.Wait(p.wait))
+	}
+	if p.cancel > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(context.Background())
+		stop := time.AfterFunc(p.cancel, cancel)
+		defer stop.Stop()
+		defer cancel()
+		t.Ended = now().add(p.cancel)
+	}
+	t.Asked = now()
+	w.emit(*t)
+	verb := lock.Acquire
+	if p.try {
+		verb = lock.TryAcquire
+	}
+	hold, err := verb(ctx, opts...)
+	t.Answered = now()
+	if t.Ended > t.Answered {
+		t.Ended = 0
+	}
+	switch {
+	case err == nil:
+		t.Answer, t.Token = got, hold.Token()
+		t.believe(hold)
+		return hold
+	case ctx.Err() != nil:
+		t.Answer = failed
+	case errors.Is(err, rlock.ErrNotAcquired):
+		t.Answer = refused
+	default:
+		t.Answer = failed
+	}
+	t.Err = err.Error()
+	return nil
+}
+
+// badInput asks for what must be refused before anything is sent.
+func (t *Turn) badInput(lock rlock.Locker) {
+	for _, d := range []time.Duration{0, -time.Second, 700 * time.Microsecond, 1<<63 - 1} {
+		if hold, err := lock.TryAcquire(context.Background(), rlock.Lease(d)); !errors.Is(err, rlock.ErrInvalidOption) {
+			t.wrong("Lease(%v) was answered %v %v", d, hold, err)
+		}
+	}
+}
+
+// reenter takes the lock again, as its owner.
+func (w *worker) reenter(t *Turn, p plan, lock rlock.Locker, hold *rlock.Hold) []*rlock.Hold {
+	var again []*rlock.Hold
+	if p.lease > 0 && p.lease < 2*shortLease {
+		return nil
+	}
+	for range p.depth - 1 {
+		inner, err := lock.TryAcquire(hold.Context())
+		switch {
+		case err == nil:
+			again = append(again, inner)
+		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
+			t.wrong("its owner's re-entry was refused: %v", err)
+		}
+	}
+	return again
+}
+
+// work holds the lock for as long as planned, and writes to what it protects at the beginning and at the end.
+func (w *worker) work(t *Turn, p plan, hold *rlock.Hold) {
+	if t.First == 0 {
+		return
+	}
+	t.Writes = append(t.Writes, now())
+	until := t.Answered.add(p.hold)
+	for told := now(); now() < until; {
+		pause(context.Background(), min(until.sub(now()), 4*time.Millisecond))
+		if !t.believe(hold) {
+			t.Lost = now()
+			return
+		}
+		if now().sub(told) > 50*time.Millisecond {
+			told = now()
+			w.emit(*t)
+		}
+	}
+	if t.believe(hold) {
+		pause(context.Background(), p.gap)
+		t.Writes = append(t.Writes, now())
+	}
+}
+
+// release ends the hold in one of the ways that users do.
+func (w *worker) release(t *Turn, p plan, hold *rlock.Hold) {
+	ctx := context.Background()
+	switch p.release {
+	case releaseNever:
+		t.Unlock, t.Unlocked = left, now()
+		t.Deadline = t.Unlocked.add(time.Until(hold.Deadline()))
+		return
+	case releaseCanceled:
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		cancel()
+	case releaseAtOnce:
+		w.releaseAtOnce(t, hold)
+		return
+	}
+	if p.gap == 0 {
+		t.believe(hold)
+	}
+	t.unlock(ctx, hold)
+	if p.release == releaseTwice {
+		if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
+			t.wrong("the second unlock answered %v", err)
+		}
+	}
+}
+
+// releaseAtOnce has two goroutines unlock the same hold: one of them did it, and the other learns that it was not he.
+func (w *worker) releaseAtOnce(t *Turn, hold *rlock.Hold) {
+	t.Unlocking = now()
+	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
+	var wg sync.WaitGroup
+	var errs [2]error
+	for i := range errs {
+		wg.Go(func() { errs[i] = hold.Unlock(context.Background()) })
+	}
+	wg.Wait()
+	t.Unlocked = now()
+	late := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			t.Unlock = got
+		case errors.Is(err, rlock.ErrLost):
+			t.Unlock, t.Err = lost, err.Error()
+		case errors.Is(err, rlock.ErrNotHeld):
+			late++
+		default:
+			t.Unlock, t.Err = failed, err.Error()
+		}
+	}
+	if late != 1 {
+		t.wrong("two unlocks at once answered %v and %v", errs[0], errs[1])
+	}
+}
