@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,6 +39,15 @@ type Server struct {
 
 // program is what the servers run.
 func program() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
+
+// debugging is the setting by which they obey DEBUG. Redis 6.2 always does, and does not know it.
+var debugging = sync.OnceValue(func() []string {
+	version, _ := exec.Command(program(), "--version").Output()
+	if strings.Contains(string(version), " v=6.") {
+		return nil
+	}
+	return []string{"--enable-debug-command", "yes"}
+})
 
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
@@ -118,7 +128,7 @@ func (s *Server) Run() {
 	s.exec(append([]string{
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
-	}, s.args...)...)
+	}, append(debugging(), s.args...)...)...)
 }
 
 func (s *Server) exec(args ...string) {
