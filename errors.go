@@ -115,8 +115,8 @@ func replied(err error) bool {
 // says tells whether err is an answer of the server that begins so. Before Redis 7, what is answered to a command of a script
 // comes behind a text about the script.
 func says(err error, prefix string) bool {
-	return redis.HasErrorPrefix(err, prefix) ||
-		redis.HasErrorPrefix(err, "Error running script") && strings.Contains(err.Error(), ": -"+prefix)
+	fromScript := redis.HasErrorPrefix(err, "Error running script") || redis.HasErrorPrefix(err, "@user_script")
+	return redis.HasErrorPrefix(err, prefix) || fromScript && strings.Contains(err.Error(), ": -"+prefix)
 }
 
 // transient tells whether the same command may succeed when it is sent again.

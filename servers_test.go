@@ -25,6 +25,7 @@ func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
 	} {
 		require.True(t, client.Transient(reply(state)), state)
 		require.True(t, client.Transient(reply(before+"-"+state)), state)
+		require.True(t, client.Transient(reply("@user_script: 1: -"+state)), state)
 	}
 	require.False(t, client.Transient(reply(before+"-WRONGTYPE Operation against a key holding the wrong kind of value")))
 	require.False(t, client.Transient(reply("ERR no such thing: -READONLY")))
