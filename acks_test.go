@@ -54,7 +54,7 @@ func TestAHandOverWaitsForReplicas(t *testing.T) {
 	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		master := redistest.Start(t)
-		replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+		replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 		rdb, copied := master.Client(t), replica.Client(t)
 		eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
 		client := newClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second), rlock.WithHandOver(100, time.Hour))

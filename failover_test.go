@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,25 +73,6 @@ func (b breakdown) outlive(t *testing.T) recovery {
 	require.NoError(t, hold.Unlock(t.Context()))
 	t.Logf("after the failure: renewed again in %v, woken in %v", took.renewed, took.woken)
 	return took
-}
-
-func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the master
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
-	rdb := sentinel.Client(t)
-	t.Run("conformance", func(t *testing.T) { sentinelConformance(t, sentinel, rdb) })
-	t.Run("each right on the sentinels is needed", func(t *testing.T) { sentinelRights(t, sentinel) })
-	lock := newClient(t, rdb).NewLock(newName())
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if err := lock.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	sentinelBreakdown(t, sentinel, sentinel.Master.Kill).outlive(t)
 }
 
 func TestSentinelWithAMasterThatHangs(t *testing.T) {

@@ -283,6 +283,25 @@ func replicated(t *testing.T, master *redis.Client, key string, replicas int64) 
 	return conn.Wait(t.Context(), int(replicas), time.Second).Val() >= replicas
 }
 
+func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the master
+	t.Parallel()
+	sentinel := redistest.StartSentinel(t)
+	rdb := sentinel.Client(t)
+	t.Run("conformance", func(t *testing.T) { sentinelConformance(t, sentinel, rdb) })
+	t.Run("each right on the sentinels is needed", func(t *testing.T) { sentinelRights(t, sentinel) })
+	lock := newClient(t, rdb).NewLock(newName())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if err := lock.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	sentinelBreakdown(t, sentinel, sentinel.Master.Kill).outlive(t)
+}
+
 func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.Client) {
 	t.Helper()
 	watchers := admins(t, sentinel.Sentinels...)
