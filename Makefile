@@ -81,8 +81,12 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) mod verify) || exit; done
 
 .PHONY: figures
-figures: ## measure the figures that the documents quote; needs a redis-server
-	RLOCK_FIGURES=1 $(GO) test -count=1 -v -run 'TestFigure' .
+figures: ## measure the figures that the documents quote, in 20 minutes; needs a redis-server
+	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' .
+
+.PHONY: leaks
+leaks: ## make a million acquisitions, and look what is left of them, in 5 minutes; needs a redis-server
+	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' .
 
 .PHONY: figures-redisson
 figures-redisson: ## measure Redisson side by side, for docs/interop.md; needs what interop needs

@@ -15,9 +15,9 @@ import (
 func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 	rdb := master.Client(t)
-	eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	eventually(t, "the replica follows", func() bool { return replicated(t, rdb, "any", 1) })
 	client := newClient(t, rdb, rlock.WithReplicaAcks(1, time.Second))
 	makers := map[string]func(string, ...rlock.LockOption) *rlock.Lock{
 		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
@@ -42,7 +42,7 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 		require.ErrorIs(t, slow.NewLock(hung.Name()).Lock(t.Context()), rlock.ErrNotReplicated, "nor does waiting mend it")
 		eventually(t, "the lock is released", func() bool { return len(holders(t, rdb, hung.Name())) == 0 })
 		replica.Resume()
-		eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
+		eventually(t, "the replica follows", func() bool { return replicated(t, rdb, "any", 1) })
 		require.NoError(t, hung.Lock(t.Context()))
 		require.NoError(t, hung.Unlock(t.Context()))
 	}
@@ -54,7 +54,7 @@ func TestAHandOverWaitsForReplicas(t *testing.T) {
 	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		master := redistest.Start(t)
-		replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+		replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 		rdb, copied := master.Client(t), replica.Client(t)
 		eventually(t, "the replica follows", func() bool { return rdb.Wait(t.Context(), 1, time.Second).Val() == 1 })
 		client := newClient(t, rdb, rlock.WithReplicaAcks(1, 2*time.Second), rlock.WithHandOver(100, time.Hour))
@@ -97,8 +97,8 @@ func TestWithoutWaitReplicasCannotAcknowledge(t *testing.T) {
 func TestALostAnswerOfReplicasIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, quick(), rlock.WithReplicaAcks(1, 2*time.Second))
-	redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(f.server.Port))
-	eventually(t, "the replica follows", func() bool { return f.direct.Wait(t.Context(), 1, time.Second).Val() == 1 })
+	redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(f.server.Port))
+	eventually(t, "the replica follows", func() bool { return replicated(t, f.direct, "any", 1) })
 	for how, lose := range lossy {
 		lose(f.proxy, 1, redistest.Named("wait"))
 		hold, err := f.lock.Acquire(t.Context(), rlock.Wait(aLongTime))

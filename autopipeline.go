@@ -143,7 +143,7 @@ func (c *Client) mustLeave(err error) bool {
 		return err != nil
 	}
 	return c.cluster != nil &&
-		(redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ") || redis.HasErrorPrefix(err, "READONLY"))
+		(redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ") || says(err, "READONLY"))
 }
 
 // pipelinerFor returns the auto-pipeliner for a question, or nil if it is to be asked by itself.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -111,6 +112,13 @@ func replied(err error) bool {
 	return errors.As(err, &reply)
 }
 
+// says tells whether err is an answer of the server that begins so. Before Redis 7, what is answered to a command of a script
+// comes behind a text about the script.
+func says(err error, prefix string) bool {
+	fromScript := redis.HasErrorPrefix(err, "Error running script") || redis.HasErrorPrefix(err, "@user_script")
+	return redis.HasErrorPrefix(err, prefix) || fromScript && strings.Contains(err.Error(), ": -"+prefix)
+}
+
 // transient tells whether the same command may succeed when it is sent again.
 func (c *Client) transient(err error) bool {
 	if errors.Is(err, ErrNotReplicated) {
@@ -122,12 +130,7 @@ func (c *Client) transient(err error) bool {
 	if c.cluster != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
 		return true // the client was told not to follow; its picture of the cluster is being renewed
 	}
-	for _, prefix := range transientPrefixes {
-		if redis.HasErrorPrefix(err, prefix) {
-			return true
-		}
-	}
-	return halfDone(err)
+	return slices.ContainsFunc(transientPrefixes, func(prefix string) bool { return says(err, prefix) }) || halfDone(err)
 }
 
 // halfDone tells whether a script broke off after it may have changed something: the slot of its keys was on the move,
@@ -156,12 +159,8 @@ func untrusted(err error) bool {
 // fromNetwork tells whether err may mean that this client's picture of a cluster is out of date.
 func fromNetwork(err error) bool {
 	if replied(err) {
-		for _, prefix := range []string{"MOVED ", "ASK ", "READONLY", "CLUSTERDOWN", "MASTERDOWN"} {
-			if redis.HasErrorPrefix(err, prefix) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc([]string{"MOVED ", "ASK ", "READONLY", "CLUSTERDOWN", "MASTERDOWN"},
+			func(prefix string) bool { return says(err, prefix) })
 	}
 	var op net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) ||

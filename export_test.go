@@ -59,6 +59,9 @@ func Runs(name string) func(redistest.Command) bool {
 	}
 }
 
+// Transient tells whether a command that failed so is sent again.
+func (c *Client) Transient(err error) bool { return c.transient(err) }
+
 // Remains counts what a client still keeps in memory: possessions, gates, planned wake-ups and channels.
 func (c *Client) Remains() int {
 	c.mu.Lock()

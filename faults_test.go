@@ -315,7 +315,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 	t.Run("a waiting verb waits for a state to pass", func(t *testing.T) {
 		set("min-replicas-to-write", "1")
 		_, err := lock.TryLock(ctx)
-		require.True(t, redis.HasErrorPrefix(errors.Unwrap(err), "NOREPLICAS"), "%v", err)
+		require.ErrorContains(t, err, "NOREPLICAS")
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		_, err = lock.TryLock(ctx, rlock.Wait(100*time.Millisecond))
 		require.ErrorContains(t, err, "NOREPLICAS", "it is not reported as contention when the wait is over either")
@@ -328,7 +328,7 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 	})
 	t.Run("out of memory, what is held can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
 	t.Run("a script cache that is flushed", func(t *testing.T) {
-		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName()).Acquire(ctx)
+		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second)).NewLock(newName()).Acquire(ctx)
 		require.NoError(t, err)
 		for range 10 {
 			require.NoError(t, rdb.ScriptFlush(ctx).Err())
@@ -427,7 +427,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 	}
 	t.Run("without PEXPIRE no lock without a lease is made", func(t *testing.T) {
 		lock := newClient(t, user(t, "~*", "&*", "+@all", "-pexpire")).NewLock(newName())
-		require.ErrorContains(t, lock.Lock(t.Context()), "can't run this command")
+		require.Regexp(t, "can't run this command|no permissions to run", lock.Lock(t.Context()).Error())
 		require.Empty(t, holders(t, admin, lock.Name()))
 	})
 	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {

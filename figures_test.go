@@ -54,8 +54,8 @@ func TestAnUncontendedPairIsTwoCommands(t *testing.T) {
 	require.Equal(t, 2*n, calls["evalsha"])
 	// What the scripts call: one looks for the number and one for the key, then HSET and PEXPIRE; HDEL and PUBLISH.
 	require.Equal(t, map[string]int{
-		"evalsha": 2 * n, "hexists": n, "exists": n, "hset": n, "pexpire": n, "hdel": n, "publish": n, "config|resetstat": 1,
-	}, without2(calls, "info"))
+		"evalsha": 2 * n, "hexists": n, "exists": n, "hset": n, "pexpire": n, "hdel": n, "publish": n,
+	}, without2(calls, "info", "config", "config|resetstat"))
 }
 
 func TestWhatAnUncontendedPairCosts(t *testing.T) {

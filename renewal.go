@@ -77,6 +77,7 @@ func (w *watchdog) stalled(now time.Time) []batch {
 		delete(w.rounds, node)
 		all = slices.Concat(all, r.flying, r.batches)
 		r.batches = nil
+		w.client.sawError(errNoAnswer) // long before go-redis gives up a node that hangs
 	}
 	return all
 }

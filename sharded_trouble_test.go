@@ -17,7 +17,7 @@ import (
 // TestShardedPubSubInTrouble starts one cluster for all its claims, the last of which has a node hang.
 func TestShardedPubSubInTrouble(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	cluster := startSharded(t)
 	for _, c := range []struct {
 		claim string
 		test  func(*testing.T, *redistest.Cluster)

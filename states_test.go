@@ -83,7 +83,7 @@ var states = map[string]state{
 	},
 	"a server that is busy with a script": {
 		says: "BUSY",
-		args: []string{"--busy-reply-threshold", "50"},
+		args: []string{"--lua-time-limit", "50"},
 		begin: func(t *testing.T, server *redistest.Server, _ *redis.Client) {
 			t.Helper()
 			meanwhile(t, server, "eval", "while true do end", 0)
@@ -132,7 +132,7 @@ func TestStatesThatPass(t *testing.T) {
 			server := redistest.Start(t, s.args...)
 			admin := redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1, MaxRetries: -1})
 			if slices.Contains(s.args, "--cluster-enabled") {
-				do("cluster", "addslotsrange", 0, 16383)(t, admin)
+				require.NoError(t, admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 				eventually(t, "the cluster is up", func() bool {
 					return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 				})
@@ -213,7 +213,7 @@ func TestAHoldOutlastsWhatPasses(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t, quick(), rlock.WithWatchdogTimeout(lease))
-			require.NoError(t, f.direct.ConfigSet(t.Context(), "busy-reply-threshold", "50").Err())
+			require.NoError(t, f.direct.ConfigSet(t.Context(), "lua-time-limit", "50").Err())
 			hold, err := f.lock.Acquire(t.Context())
 			require.NoError(t, err)
 			for start := time.Now(); time.Since(start) < 3*lease; <-time.After(wrong.every) {
@@ -232,7 +232,7 @@ func TestAMasterWithoutReplicasKeepsNobodyBelieving(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
 	rdb := master.Client(t)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(master.Port))
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithCommandTimeout(time.Second)).NewLock(newName())
 	hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime)) // when the replica is in time
 	require.NoError(t, err)

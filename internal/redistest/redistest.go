@@ -2,7 +2,8 @@
 // under Sentinel or in a cluster, and a TCP proxy that loses and delays what passes through it.
 //
 // Real servers are started on free ports and stopped by pid. Where there is no redis-server the tests that need one
-// skip, unless RLOCK_REQUIRE_REDIS is 1: then they fail.
+// skip, unless RLOCK_REQUIRE_REDIS is 1: then they fail. RLOCK_REDIS_SERVER names another program to run instead, such as an
+// older redis-server or a valkey-server.
 package redistest
 
 import (

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -34,6 +36,18 @@ type Server struct {
 	process *os.Process   // nil: not running
 	ended   chan struct{} // closed when it has
 }
+
+// program is what the servers run.
+func program() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
+
+// debugging is the setting by which they obey DEBUG. Redis 6.2 always does, and does not know it.
+var debugging = sync.OnceValue(func() []string {
+	version, _ := exec.Command(program(), "--version").Output()
+	if strings.Contains(string(version), " v=6.") {
+		return nil
+	}
+	return []string{"--enable-debug-command", "yes"}
+})
 
 // Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
@@ -64,7 +78,7 @@ func (s *Server) started() *Server {
 
 func newServer(tb testing.TB, port int, args ...string) *Server {
 	tb.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if _, err := exec.LookPath(program()); err != nil {
 		if requireRedis() {
 			tb.Fatalf("RLOCK_REQUIRE_REDIS=1, but: %v", err)
 		}
@@ -111,14 +125,15 @@ func (s *Server) Public() string {
 // Run starts the server again after Kill, with what its settings make it keep: by default nothing.
 func (s *Server) Run() {
 	s.tb.Helper()
-	s.exec("redis-server", append([]string{
+	s.exec(append([]string{
 		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0", "--enable-debug-command", "yes",
-	}, s.args...)...)
+		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
+	}, append(debugging(), s.args...)...)...)
 }
 
-func (s *Server) exec(name string, args ...string) {
+func (s *Server) exec(args ...string) {
 	s.tb.Helper()
+	name := program()
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.tb.Fatal(err)

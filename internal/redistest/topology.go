@@ -156,9 +156,9 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from
 	for _, node := range c.Nodes {
 		rdb := node.Client(tb)
 		EventuallyWithin(tb, 30*time.Second, "every node knows the slot's new owner", func() bool {
-			return slices.ContainsFunc(rdb.ClusterShards(ctx).Val(), func(shard redis.ClusterShard) bool {
-				return slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) &&
-					slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool { return n.ID == toID })
+			slots := rdb.ClusterSlots(ctx).Val() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
+			return slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool {
+				return r.Start <= int(slot) && int(slot) <= r.End && r.Nodes[0].ID == toID
 			})
 		})
 	}
@@ -211,7 +211,7 @@ sentinel down-after-milliseconds %s 1000
 sentinel failover-timeout %s 5000
 `, sentinel.Port, sentinel.dir, masterName, port, masterName, masterName), 0o600))
 		tb.Cleanup(sentinel.Kill)
-		sentinel.exec("redis-server", config, "--sentinel")
+		sentinel.exec(config, "--sentinel")
 		s.Sentinels = append(s.Sentinels, sentinel)
 	}
 	for _, sentinel := range s.Sentinels {

@@ -1,0 +1,32 @@
+package rlock_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// reply is an error that Redis answers.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// TestTheErrorsOfOldServersAreUnderstood is about Redis 6.2, which puts text of its own before what a command of a script
+// is answered. That the tests pass on one is in docs/servers.md.
+func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, redistest.Embedded(t))
+	const before = "ERR Error running script (call to f_3f978495885997a04cd2e6d60eeeb18a528395b2): @user_script:10: @user_script: 10: "
+	for _, state := range []string{
+		"NOREPLICAS Not enough good replicas to write.", "READONLY You can't write against a read only replica.",
+	} {
+		require.True(t, client.Transient(reply(state)), state)
+		require.True(t, client.Transient(reply(before+"-"+state)), state)
+		require.True(t, client.Transient(reply("@user_script: 1: -"+state)), state)
+	}
+	require.False(t, client.Transient(reply(before+"-WRONGTYPE Operation against a key holding the wrong kind of value")))
+	require.False(t, client.Transient(reply("ERR no such thing: -READONLY")))
+}
