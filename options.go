@@ -131,7 +131,8 @@ func WithRenewalBatchSize(n int) Option {
 // WithReplicaAcks has an acquisition wait, for timeout at most, until n replicas have acknowledged it; when fewer do it is
 // released, and fails with [ErrNotReplicated]. So a failover to one of them does not lose the lock. It ports
 // checkLockSyncedSlaves and slavesSyncTimeout, but counts. Re-entries and renewals do not wait: a replica that has the
-// holder gets them later, and a failover may cost a part of the lease. The timeout is from 1 ms to half of the command
+// holder gets them later, and a failover may cost a part of the lease; all of it, if the replica had not heard of its master for
+// that long, which min-replicas-to-write with min-replicas-max-lag prevents. The timeout is from 1 ms to half of the command
 // timeout; an attempt that is refused may take as long, if a replica hangs. The default is 0 replicas: do not wait.
 func WithReplicaAcks(n int, timeout time.Duration) Option {
 	if n < 0 || n > 1000 {
