@@ -231,7 +231,7 @@ func (c *checker) losses() {
 
 // takenAway (I6) checks that the keeper of a lock that was taken from him learnt it by his next renewal.
 func (c *checker) takenAway() {
-	const limit = noticed
+	limit := noticed + c.noise()
 	for _, e := range c.Events {
 		if e.Lost == "" {
 			continue
@@ -239,12 +239,15 @@ func (c *checker) takenAway() {
 		for _, t := range c.Turns {
 			// Who was not told yet that he has it is told later that he has not.
 			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
-				c.struck(e.From, e.From.add(limit)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
+				c.struck(e.From, e.From.add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
 				c.brokenf("I6: its keeper did not notice by %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
 			}
 		}
 	}
 }
+
+// noise is what a machine that stands still for a moment may add to what is measured.
+func (c *checker) noise() time.Duration { return 2 * c.Stalls.at(1) }
 
 // struck returns for how long in all nemeses were at work of those that struck between two moments.
 func (c *checker) struck(from, to Moment) time.Duration {
@@ -274,7 +277,7 @@ func (c *checker) returns() {
 // order (I4) counts by how many later ones a waiter for a fair lock was overtaken. Who asked so much later stood behind him
 // in the queue.
 func (c *checker) order() {
-	const later = 300 * time.Millisecond
+	later := 300*time.Millisecond + c.noise()
 	for name, turns := range c.byName() {
 		if !strings.HasPrefix(name, "fair") {
 			continue
@@ -321,7 +324,7 @@ func (c *checker) wakeUps() {
 			if waited > 5*time.Second {
 				println("WAITED", waited.String(), t.Answered.sub(c.Start).String(), t.String())
 			}
-			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp {
+			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise() {
 				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)
 			}
 		}
@@ -403,7 +406,7 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	long := o.to.sub(o.from)
 	c.Figures.Orphans = append(c.Figures.Orphans, long)
 	// What was asked for in vain is given back once Redis answers again: after a read timeout, and the pause of a retry.
-	limit := 300 * time.Millisecond
+	limit := 300*time.Millisecond + c.noise()
 	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
 	}
