@@ -62,11 +62,11 @@ func TestCheckersBite(t *testing.T) {
 			"I3: no lock could have done",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
-				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused},
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Tries: true},
 			}},
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
-				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused},
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused, Tries: true},
 			}},
 		},
 		{

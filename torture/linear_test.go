@@ -134,7 +134,7 @@ func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 			add(take, t.Asked, t.Answered)
 			// By its lease, which ran out in Redis no earlier than here.
 			add(give, max(t.Last, min(t.Deadline, c.freed(t))), c.freed(t))
-		case t.Answer == refused && !silent && !excused(t):
+		case t.Answer == refused && t.Tries && !silent && !excused(t): // who waited may have waited for those before him
 			add(find, t.Asked, t.Answered)
 		}
 	}

@@ -83,7 +83,7 @@ var mutants = []mutant{
 		{"options.go", "if opt.d < minLease || opt.d > maxLease {", "if opt.d <= 0 || opt.d > maxLease {"},
 		{"options.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
 	}},
-	{"M15", "a hand-over to a waiter who has left is nobody's", []string{"safe"}, []edit{
+	{"M15", "a hand-over to a waiter who has left is nobody's", []string{"late"}, []edit{
 		{"handover.go", "case w.stage == gone: // and so is the next possession, with a release of its own", "case false:"},
 	}},
 	{"M16", "who leaves a fair queue stays in it", []string{"quiet"}, []edit{

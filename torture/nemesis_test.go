@@ -26,6 +26,7 @@ const (
 	n3Swallow     = "N3 swallow replies"
 	n4Delay       = "N4 delay"
 	n4Hold        = "N4 hold requests"
+	n4HoldPassing = "N4 hold hand-overs"
 	n5BlackHole   = "N5 black hole"
 	n6Split       = "N6 split"
 	n7Flush       = "N7 script flush"
@@ -61,6 +62,7 @@ var nemeses = map[string]nemesis{
 	n3Swallow:     swallow,
 	n4Delay:       delay,
 	n4Hold:        holdRequests,
+	n4HoldPassing: holdPassing,
 	n5BlackHole:   blackHole,
 	n6Split:       split,
 	n7Flush:       scriptFlush,
@@ -162,11 +164,23 @@ func acquires(c redistest.Command) bool {
 // holdRequests lets requests for locks arrive when whoever sent them has given them up.
 func holdRequests(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
-	n := 1 + r.IntN(24)
+	n := 8 + r.IntN(24)
 	f := node.Proxy.HoldRequest(n, acquires)
 	wait(readTimeout + short(r)/2)
 	f.Release()
-	e.What = fmt.Sprint("up to ", n)
+	e.What = fmt.Sprintf("%d of up to %d", len(f.Met()), n)
+}
+
+// passes tells whether a command hands a lock over: it has no wait, which every acquire has.
+func passes(c redistest.Command) bool { return acquires(c) && c[len(c)-2] == "" }
+
+// holdPassing lets hand-overs arrive when some of those who are to get the lock have left.
+func holdPassing(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	f := node.Proxy.HoldRequest(-1, passes)
+	wait(readTimeout + short(r))
+	f.Release()
+	e.What = fmt.Sprintf("%d of them", len(f.Met()))
 }
 
 func blackHole(a *Arena, r *rand.Rand, e *Event) {

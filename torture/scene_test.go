@@ -32,8 +32,8 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n8KillPubSub}, Rest: 10 * time.Millisecond,
 		},
 		{
-			Name: "late", Topology: topologySingle, Duration: 14 * time.Second, Safe: true, Rest: 3500 * time.Millisecond,
-			Nemeses: []string{n4Hold},
+			Name: "late", Topology: topologySingle, Duration: 16 * time.Second, Safe: true, Rest: 1800 * time.Millisecond,
+			Nemeses: []string{n4Hold, n4HoldPassing},
 		},
 		{
 			Name: "safe", Topology: topologySingle, Duration: 50 * time.Second, Safe: true, Rest: 700 * time.Millisecond,

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,15 +22,30 @@ func (a *Arena) watch(ctx context.Context) {
 			}
 		}
 	}
+	var latest []string // fresh names that were held a moment ago
 	for round := 0; ctx.Err() == nil; round++ {
 		start := now()
 		pause(ctx, 10*time.Millisecond)
 		stalled := now().sub(start.add(10 * time.Millisecond))
-		a.tells.see(a.look(ctx, names), stalled)
+		if round%10 == 0 {
+			latest = a.lookForFresh(ctx)
+		}
+		a.tells.see(a.look(ctx, slices.Concat(names, latest)), stalled)
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
 		}
 	}
+}
+
+// lookForFresh returns the fresh names that are held. One that is looked for the last time while it is held ends there.
+func (a *Arena) lookForFresh(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var names []string
+	for _, node := range a.masters() {
+		names = append(names, a.admins[node].Keys(ctx, fresh+"-*").Val()...)
+	}
+	return names
 }
 
 // look asks every master for every name. A red lock is held on three of five.
