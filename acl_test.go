@@ -334,10 +334,10 @@ func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name stri
 	if kind != "fair" {
 		return nil
 	}
-	queue, deadlines := "redisson_lock_queue:{"+appPrefix+name+"}", "redisson_lock_timeout:{"+appPrefix+name+"}"
-	require.NoError(u, admin.RPush(ctx, queue, other, other+"1").Err())
-	require.NoError(u, admin.ZAdd(ctx, deadlines, redis.Z{Score: 1, Member: other}).Err())
-	return u.newClient().NewFairLock(name).Do(ctx, func(context.Context) error { return nil })
+	lock := u.newClient().NewFairLock(name)
+	require.NoError(u, admin.RPush(ctx, lock.Keys()[1], other, other+"1").Err())
+	require.NoError(u, admin.ZAdd(ctx, lock.Keys()[2], redis.Z{Score: 1, Member: other}).Err())
+	return lock.Do(ctx, func(context.Context) error { return nil })
 }
 
 // listens waits for so long that the connection is proved to be alive, and until the channel is given up after that.

@@ -162,7 +162,7 @@ func (c *canary) lost() {
 		c.logged("lost while it was held")
 		c.logged(lock.Name()[:40]) // this one
 		c.hear(lock.Unlock(ctx), lock.Do(ctx, func(ctx context.Context) error {
-			require.NoError(c, second(lock.ForceUnlock(ctx)))
+			require.NoError(c, second(lock.ForceUnlock(c.Context()))) // ctx may end before it returns
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}))

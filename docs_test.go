@@ -48,11 +48,16 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 	document, err := os.ReadFile(reliability)
 	require.NoError(t, err)
 	var have []string
+	columns := 0 // of the table
 	id := regexp.MustCompile(`^(F\d\d|\d+|[A-K](\.\d+)?)$`)
 	for line := range strings.Lines(string(document)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		if strings.HasPrefix(line, "| ---") {
+			columns = len(cells)
+		}
 		if first := strings.TrimSpace(cells[0]); id.MatchString(first) {
 			have = append(have, first)
+			require.Len(t, cells, columns, "%s has a cell for each column", first)
 			require.Contains(t, cells[len(cells)-1], "](../", "%s names what shows it", first)
 		}
 	}

@@ -93,12 +93,12 @@ func sentinelBreakdown(t *testing.T, sentinel *redistest.Sentinel, fail func()) 
 	}
 }
 
-func clusterDyingMaster(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+func clusterDyingMaster(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	clusterBreakdown(t, cluster, (*redistest.Server).Kill).outlive(t)
 }
 
-func clusterHangingMaster(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
+func clusterHangingMaster(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	var hung *redistest.Server
 	clusterBreakdown(t, cluster, func(s *redistest.Server) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,16 +92,20 @@ func TestConnectionsThatTheServerCloses(t *testing.T) {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, "--timeout", "1")
+			admin := redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1})
 			rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, Protocol: protocol, MaxRetries: -1})
 			one := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(newName())
 			two := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(one.Name())
 			require.NoError(t, one.Lock(t.Context(), rlock.Lease(never)))
 			waiting := async(func() error { return two.Lock(t.Context()) })
 			eventually(t, "one waits", two.Listens)
-			idle := rdb.PoolStats().StaleConns
-			<-time.After(2500 * time.Millisecond) // Redis looks twice in that time
+			stale := rdb.PoolStats().StaleConns
+			eventually(t, "Redis has closed the idle connections", func() bool {
+				list := must(admin.Do(t.Context(), "client", "list", "type", "normal").Text())
+				return strings.Count(list, "\n") == 1 // the one that asks
+			})
 			require.True(t, must(one.IsLocked(t.Context())))
-			require.Greater(t, rdb.PoolStats().StaleConns, idle, "a connection had been closed")
+			require.Greater(t, rdb.PoolStats().StaleConns, stale, "it was not known before")
 			require.NoError(t, one.Unlock(t.Context()))
 			require.NoError(t, within(t, "the waiter is told", waiting))
 			require.NoError(t, two.Unlock(t.Context()))

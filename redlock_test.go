@@ -72,6 +72,22 @@ func (m *masters) has() (held [3]bool) {
 	return held
 }
 
+func TestARedLockOfOneOrTwoOutlivesNoMember(t *testing.T) {
+	t.Parallel()
+	m := newMasters(t)
+	clients := m.clients(redis.Options{MaxRetries: -1, DialerRetries: 1}, rlock.WithLogger(discard), rlock.WithCommandTimeout(time.Second))
+	one, _ := m.lockOf(clients[:1])
+	two, _ := m.lockOf(clients[:2])
+	for _, red := range []*rlock.RedLock{one, two} {
+		require.NoError(t, red.Lock(t.Context()))
+		require.NoError(t, red.Unlock(t.Context()))
+	}
+	m.servers[0].Kill()
+	for _, red := range []*rlock.RedLock{one, two} {
+		require.ErrorAs(t, second(red.TryLock(t.Context())), new(*rlock.QuorumError))
+	}
+}
+
 func TestARedLockOutlivesAMinority(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)

@@ -8,12 +8,6 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// reply is an error that Redis answers.
-type reply string
-
-func (r reply) Error() string { return string(r) }
-func (reply) RedisError()     {}
-
 // TestTheErrorsOfOldServersAreUnderstood is about Redis 6.2, which puts text of its own before what a command of a script
 // is answered. That the tests pass on one is in docs/servers.md.
 func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
@@ -23,10 +17,10 @@ func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
 	for _, state := range []string{
 		"NOREPLICAS Not enough good replicas to write.", "READONLY You can't write against a read only replica.",
 	} {
-		require.True(t, client.Transient(reply(state)), state)
-		require.True(t, client.Transient(reply(before+"-"+state)), state)
-		require.True(t, client.Transient(reply("@user_script: 1: -"+state)), state)
+		require.True(t, client.Transient(serverError(state)), state)
+		require.True(t, client.Transient(serverError(before+"-"+state)), state)
+		require.True(t, client.Transient(serverError("@user_script: 1: -"+state)), state)
 	}
-	require.False(t, client.Transient(reply(before+"-WRONGTYPE Operation against a key holding the wrong kind of value")))
-	require.False(t, client.Transient(reply("ERR no such thing: -READONLY")))
+	require.False(t, client.Transient(serverError(before+"-WRONGTYPE Operation against a key holding the wrong kind of value")))
+	require.False(t, client.Transient(serverError("ERR no such thing: -READONLY")))
 }

@@ -190,9 +190,12 @@ func TestHoldsAreRenewedWithoutMemory(t *testing.T) {
 	}
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	for range 2 {
+		var before []time.Time
+		for _, hold := range holds {
+			before = append(before, hold.Deadline())
+		}
 		for i, kind := range singleKinds() {
-			before := holds[i].Deadline()
-			eventually(t, kind+" is renewed", func() bool { return holds[i].Deadline().After(before) })
+			eventually(t, kind+" is renewed", func() bool { return holds[i].Deadline().After(before[i]) })
 			require.NoError(t, holds[i].Err(), kind)
 		}
 	}

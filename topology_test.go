@@ -18,7 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestCluster starts one cluster for all its claims; the last of them fail its masters.
+// TestCluster starts one cluster for all its claims.
 func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -39,11 +39,17 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		{"replicas are not asked", clusterReplicas},
 		{"a redirection that is not followed passes", clusterRedirection},
 		{"pipelines", clusterPipelined},
-		{"a master that hangs", clusterHangingMaster},
-		{"a master that dies", clusterDyingMaster},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster, rdb) })
 	}
+}
+
+// TestClusterWhoseMastersFail has a cluster of its own, so that it need not wait for all that TestCluster does.
+func TestClusterWhoseMastersFail(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	t.Run("a master that hangs", func(t *testing.T) { clusterHangingMaster(t, cluster) })
+	t.Run("a master that dies", func(t *testing.T) { clusterDyingMaster(t, cluster) })
 }
 
 func clusterConformance(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
