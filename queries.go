@@ -10,7 +10,8 @@ import (
 
 // ForceUnlock frees the lock whoever holds it, and tells whether anybody did. It ports forceUnlock. Holds of this
 // client are lost at once, those of others when they next renew. Of a read lock it ends every reader, and of a write lock
-// the writer and what the same owner reads; neither touches the other side's holders.
+// the writer and what the same owner reads; neither touches the other side's holders. Called with the context of a hold that
+// it ends, it may return that context's error though it has freed the lock.
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed int64
 	err := l.query(ctx, "force unlock", func(ctx context.Context) (err error) {
