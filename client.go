@@ -24,6 +24,8 @@ type Client struct {
 
 	// cluster is the client again where it is one of a cluster, else nil.
 	cluster *redis.ClusterClient
+	// sentinel tells that Sentinels say where the master is.
+	sentinel bool
 	// bySlot tells that a script may touch the keys of one slot only.
 	bySlot atomic.Bool
 	// bounded tells that rdb itself ends a command within the command timeout.
@@ -128,6 +130,7 @@ func (c *Client) fit() error {
 	switch rdb := c.rdb.(type) {
 	case *redis.Client:
 		opt := rdb.Options()
+		c.sentinel = opt.Addr == "FailoverClient" // what redis.NewFailoverClient writes there
 		pool = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
 		readTimeout = opt.ReadTimeout
 		if readTimeout <= 0 || readTimeout > c.commandTimeout {
@@ -276,8 +279,12 @@ func (c *Client) sawError(err error) {
 	if redis.HasErrorPrefix(err, "CROSSSLOT") {
 		c.bySlot.Store(true) // a cluster behind what looks like a single server
 	}
-	if c.cluster != nil && fromNetwork(err) {
+	switch {
+	case !fromNetwork(err):
+	case c.cluster != nil:
 		c.reload()
+	case c.sentinel:
+		c.pubsub.trunk.mistrust()
 	}
 }
 

@@ -27,6 +27,7 @@ type line struct {
 	keeping bool        // whether the keeper runs
 	alone   bool        // whether each channel is asked for by itself, because some are refused
 	refused time.Time   // when what is confirmed was last asked for again, because something was refused
+	renew   time.Time   // when to make the connection anew, because it may lead to who was the master; zero: not
 }
 
 // connection is one of go-redis's. On the trunk that connects anew by itself when it breaks.
@@ -194,7 +195,22 @@ func (l *line) connect() {
 		conn.conn = ps.client.rdb.Subscribe(ctx)
 	}
 	l.conn = conn
+	if l.renew.Before(now) {
+		l.renew = time.Time{}
+	}
 	ps.running.Go(func() { l.read(ctx, conn) })
+}
+
+// mistrust has the connection be made anew a little later. After a failover go-redis leaves a subscription at the old master if
+// that is up, and takes a new one there if the Sentinel it asks has not heard of the new master; until that Sentinels demote
+// it, all messages are missed.
+func (l *line) mistrust() {
+	ps := l.pubsub
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if l.renew.IsZero() {
+		l.renew = time.Now().Add(switchWithin)
+	}
 }
 
 // doubt makes sure that channels which came from another line are at the master of the shard. A replica takes them too; but
@@ -230,7 +246,7 @@ func (l *line) doubt() {
 	}
 }
 
-// checkPulse pings a connection that is silent and replaces one that stays so.
+// checkPulse pings a connection that is silent, and replaces one that stays so or is mistrusted.
 func (l *line) checkPulse(now time.Time) {
 	ps := l.pubsub
 	ps.mu.Lock()
@@ -244,11 +260,13 @@ func (l *line) checkPulse(now time.Time) {
 		limit = connectWithin
 	}
 	dead := silence >= limit
+	renew := !dead && !l.renew.IsZero() && now.After(l.renew)
 	ping := !dead && conn.spoke && silence >= pingAfter && now.Sub(conn.pinged) >= pingAfter
 	if ping {
 		conn.pinged = now
 	}
-	if dead {
+	if dead || renew {
+		l.renew = time.Time{}
 		l.drop()
 		l.ensure()
 	}

@@ -49,6 +49,7 @@ const (
 	connectWithin = 10 * time.Second // instead, for a connection that has not said anything yet
 	retryRefused  = 5 * time.Second  // when to ask again for a channel that was not confirmed
 	routeWithin   = time.Second      // for questions about where a channel belongs
+	switchWithin  = 3 * time.Second  // all Sentinels know a new master: they tell each other every 2 s
 )
 
 func newPubSub(c *Client) *pubsub {

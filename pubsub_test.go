@@ -3,8 +3,10 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,6 +59,40 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.Less(t, time.Since(start), 10*time.Second)
 	require.NoError(t, f.lock.Unlock(t.Context()))
+}
+
+// TestASubscriptionAtTheOldMasterIsMadeAnew has a client of Sentinel be sent to a server that is the master no more, as by
+// a Sentinel which has not heard of it, when its subscription breaks.
+func TestASubscriptionAtTheOldMasterIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	master, old := redistest.Start(t), redistest.Start(t)
+	var said atomic.Pointer[redistest.Server]
+	said.Store(master)
+	rdb := redistest.Open(t, &redis.Options{
+		Addr: "FailoverClient", // as redis.NewFailoverClient names it
+		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, said.Load().Addr)
+		},
+	})
+	lock := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(newName())
+	other := newClient(t, master.Client(t)).NewLock(lock.Name())
+	require.NoError(t, other.Lock(t.Context(), rlock.Lease(never)))
+	waiting := async(func() error { return lock.Lock(t.Context()) })
+	subscribedAt := func(server *redistest.Server) func() bool {
+		return func() bool {
+			return len(server.Client(t).PubSubChannels(t.Context(), lock.Channel()).Val()) == 1
+		}
+	}
+	eventually(t, "it is subscribed", subscribedAt(master))
+	asked := stats(t, master.Client(t))["evalsha"]
+	said.Store(old)
+	require.NoError(t, master.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+	eventually(t, "it is subscribed where nothing is announced", subscribedAt(old))
+	said.Store(master)
+	eventually(t, "it has tried again", func() bool { return stats(t, master.Client(t))["evalsha"] > asked })
+	require.NoError(t, other.Unlock(t.Context()))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
 }
 
 func TestAMessageInPartsIsUnderstood(t *testing.T) {
