@@ -111,7 +111,8 @@ func (c *checker) linearizable() {
 // operations returns what the turns did to a name. An attempt that failed may have had the lock for a moment: that excuses
 // those who found it taken meanwhile, who are left out.
 func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
-	// Whoever waits in a queue, and a group that takes its members one by one, refuses others what is free.
+	// Whoever waits in a queue, and a group that takes its members one by one, refuses others what is free. A reader who
+	// waits stands behind the writers of his process.
 	silent := strings.HasPrefix(name, "fair") ||
 		slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindMulti || t.Kind == kindRed })
 	excused := func(t *Turn) bool {
@@ -132,16 +133,29 @@ func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 			add(give, t.Unlocking, t.Unlocked)
 		case t.Answer == got:
 			add(take, t.Asked, t.Answered)
-			// By its lease, which ran out in Redis no earlier than here.
-			add(give, max(t.Last, min(t.Deadline, c.freed(t))), c.freed(t))
-		case t.Answer == refused && !silent && !excused(t):
+			add(give, c.kept(t), c.freed(t))
+		case t.Answer == refused && !silent && (t.Try || !t.reads()) && !excused(t):
+			c.Figures.Refusals++
 			add(find, t.Asked, t.Answered)
 		}
 	}
 	return ops
 }
 
-// spent returns when an attempt that failed had given back what it may have got: after a lease at the worst.
+// kept returns until when a turn that got a lock, and was not told that it gave it back, had it for sure: its lease ran out in
+// Redis no earlier than here; but of what it tried to unlock some or all may have been freed at once.
+func (c *checker) kept(t *Turn) Moment {
+	until := min(t.Deadline, c.freed(t))
+	if t.Unlocking != 0 {
+		until = min(until, t.Unlocking)
+	}
+	return max(t.Last, until)
+}
+
+// spent returns when an attempt that failed had given back what it may have got: of a process that was killed, after a lease.
 func (c *checker) spent(t *Turn) Moment {
-	return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
+	if t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered.add(watchdogTimeout)) {
+		return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
+	}
+	return t.Answered.add(c.patience(orphan{from: t.Answered, to: t.Answered.add(time.Second)}))
 }

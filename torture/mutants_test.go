@@ -161,6 +161,7 @@ func TestMutants(t *testing.T) {
 
 // hunt returns what the mutant was found by, or nothing.
 func (m mutant) hunt(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{make(map[string]string)}
 	for path, text := range m.plant(t) {

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 // nemesis does one bad thing, ends it, and says what it was. What is safe lasts for less than a third of the watchdog's
@@ -343,12 +343,7 @@ func (a *Arena) replaced(node *redistest.Server) {
 	}
 	a.eventually("another master", func() bool {
 		masters := a.masters()
-		for _, other := range masters {
-			if other == node {
-				return false
-			}
-		}
-		return len(masters) == want
+		return len(masters) == want && !slices.Contains(masters, node)
 	})
 }
 

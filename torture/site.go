@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
 )
 
 // The times that the workload is made of. They are short, so that much happens, and long beside what the machine is late by.

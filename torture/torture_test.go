@@ -22,6 +22,7 @@ var (
 	topology = flag.String("topology", "", "single, sentinel, cluster or red: play its scenes until the duration is over")
 	only     = flag.String("scene", "", "play this scene alone")
 	dump     = flag.String("dump", "", "write what was noted to this file, as JSON")
+	again    = flag.String("again", "", "check what -dump wrote to this file, and play nothing")
 	duration = flag.Duration("duration", 0, "how long to play; 0: each scene once")
 )
 
@@ -62,18 +63,35 @@ func TestTorture(t *testing.T) {
 }
 
 func play(t *testing.T, scene Scene, seed uint64) {
-	h := Play(t, scene)
+	t.Helper()
+	judge(t, Play(t, scene), seed)
+}
+
+// TestAgain checks a history that was dumped: with other eyes, if the checkers have changed since.
+func TestAgain(t *testing.T) {
+	if *again == "" {
+		t.Skip("-again")
+	}
+	raw, err := os.ReadFile(*again)
+	require.NoError(t, err)
+	var h History
+	require.NoError(t, json.Unmarshal(raw, &h))
+	judge(t, &h, h.Scene.Seed/100)
+}
+
+func judge(t *testing.T, h *History, seed uint64) {
+	t.Helper()
 	if *dump != "" {
 		raw, err := json.Marshal(h)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(*dump, raw, 0o600))
 	}
 	report := Check(h)
-	t.Logf("%s: %v\n%s", scene.Name, report.Figures, h.Timeline())
+	t.Logf("%s: %v\n%s", h.Scene.Name, report.Figures, h.Timeline())
 	if len(report.Broken) == 0 {
 		return
 	}
 	n := len(report.Broken)
 	t.Errorf("%d promises broken; the first ones:\n%s\n\nwhat the nemeses did:\n%s\nagain: make torture SCENE=%s SEED=%d",
-		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), scene.Name, seed)
+		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), h.Scene.Name, seed)
 }

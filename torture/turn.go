@@ -43,6 +43,7 @@ type Turn struct {
 	Lease  time.Duration
 	Renew  bool // no Lease given: the watchdog keeps it
 	Waits  bool // as long as it takes
+	Try    bool // not at all
 	Keeper bool // holds a lock of its own for as long as the process lives
 
 	Asked    Moment
