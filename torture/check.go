@@ -315,22 +315,28 @@ func (c *checker) wakeUps() {
 		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
 			continue // readers overlap; spinning is slow by nature
 		}
-		var ends []Moment // when the lock was free again
+		var ends []span // in which the lock became free again
 		for _, t := range turns {
 			if end := c.freed(t); end != 0 {
-				ends = append(ends, end)
+				ends = append(ends, span{end, end})
+				if t.Unlock == got {
+					ends[len(ends)-1].from = t.Unlocking
+				}
 			}
 		}
-		slices.Sort(ends)
+		slices.SortFunc(ends, func(a, b span) int { return int(a.from - b.from) })
+		for i := 1; i < len(ends); i++ {
+			ends[i].to = max(ends[i].to, ends[i-1].to)
+		}
 		for _, t := range turns {
 			if t.Answer != got || t.Kind == kindMulti || c.stopped(t.Site, t.Asked, t.Answered) {
 				continue
 			}
-			i, _ := slices.BinarySearch(ends, t.Answered)
-			if i == 0 || ends[i-1] < t.Asked {
+			i, _ := slices.BinarySearchFunc(ends, t.Answered, func(s span, at Moment) int { return int(s.from - at) })
+			if i == 0 || ends[i-1].to < t.Asked {
 				continue // it did not wait
 			}
-			waited := t.Answered.sub(ends[i-1])
+			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return later than the next one has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp {
 				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)

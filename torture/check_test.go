@@ -149,6 +149,15 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
 		},
 		{
+			"I8: a had been free", // the unlock may return after the next one has the lock
+			History{Scene: safe, Turns: []*Turn{
+				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 1900).with(func(t *Turn) { t.Unlocking = ms(1890) }), use(2, kindLock, "a", 3, 1899, 2000),
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 800), use(2, kindLock, "a", 3, 1899, 2000),
+			}},
+		},
+		{
 			"I8: nobody had a",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
 				{Name: "a", From: ms(5), To: ms(6), Held: true}, {Name: "a", From: ms(15), To: ms(16)},

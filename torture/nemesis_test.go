@@ -1,0 +1,124 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestNemesesStrike has each nemesis of a single server strike, and checks that whoever uses Redis meanwhile meets what it
+// is named after.
+func TestNemesesStrike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute long")
+	}
+	a := newArena(t, Scene{Topology: topologySingle})
+	site, err := a.site(formPlain, 0).start(func(Turn) {})
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = site.close() })
+	a.sites = append(a.sites, site)
+	crowd(t, a.nodes[0].Proxy.Addr)
+	for _, c := range []struct {
+		name string
+		sign string // in an error of somebody's
+	}{
+		{n1Close, "EOF"},
+		{n2Drop, "EOF"},
+		{n3Swallow, "i/o timeout"},
+		{n5BlackHole, "i/o timeout"},
+		{n7Flush, "NOSCRIPT"},
+		{n8KillAll, "EOF"},
+		{n10Busy, "BUSY"},
+		{n17OOM, "OOM"},
+		{n20ACL, "NOPERM"},
+		{n21Starve, "deadline exceeded"},
+		{n22Replicas, "NOREPLICAS"},
+	} {
+		met := func(seed uint64) bool {
+			user := redistest.Open(t, &redis.Options{
+				Addr: a.nodes[0].Proxy.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 30 * time.Millisecond,
+			})
+			sha := user.ScriptLoad(t.Context(), "return 1").Val()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				nemeses[c.name](a, rand.New(rand.NewPCG(seed, 0)), &Event{From: now()})
+			}()
+			found := false
+			for working := true; working; {
+				found = found || strings.Contains(everything(t.Context(), user, site.rdbs[0], sha), c.sign)
+				select {
+				case <-done:
+					working = false
+				case <-time.After(time.Millisecond):
+				}
+			}
+			return found
+		}
+		// What one draws to do, it may be too short for.
+		require.True(t, met(1) || met(2) || met(3) || met(4), "%s: nobody met %q", c.name, c.sign)
+	}
+	maxClients(a, rand.New(rand.NewPCG(1, 0)), &Event{From: now()})
+	require.NotContains(t, a.admins[a.nodes[0]].Info(t.Context(), "stats").Val(), "rejected_connections:0\r")
+}
+
+// crowd keeps many connections in use.
+func crowd(t *testing.T, addr string) {
+	t.Helper()
+	var wg sync.WaitGroup
+	t.Cleanup(wg.Wait)
+	for range 20 {
+		rdb := redistest.Open(t, &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+		wg.Go(func() {
+			for t.Context().Err() == nil {
+				_ = rdb.Ping(t.Context()).Err()
+				pause(t.Context(), 20*time.Millisecond)
+			}
+		})
+	}
+}
+
+// everything does some of what clients do, on their own connections and on those of a site, and returns all errors.
+func everything(ctx context.Context, user *redis.Client, site redis.UniversalClient, sha string) string {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	var all strings.Builder
+	for _, err := range []error{
+		user.EvalSha(ctx, sha, nil).Err(), user.Set(ctx, "some", "thing", 0).Err(), user.Publish(ctx, "some", "thing").Err(),
+		site.Set(ctx, "some", "thing", 0).Err(),
+	} {
+		if err != nil {
+			all.WriteString(err.Error())
+		}
+	}
+	return all.String()
+}
+
+// TestALossyFailoverLoses checks that what is written when a master no longer reaches its replicas is gone with it.
+func TestALossyFailoverLoses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a quarter of a minute long")
+	}
+	a := newArena(t, Scene{Topology: topologySentinel})
+	old, admin := a.master(rand.New(rand.NewPCG(1, 1)))
+	require.NoError(t, admin.Set(t.Context(), "before", "kept", 0).Err())
+	require.EqualValues(t, 2, admin.Wait(t.Context(), 2, 5*time.Second).Val())
+	wrote := make(chan error, 1)
+	go func() {
+		pause(t.Context(), 1300*time.Millisecond) // the replicas have said something by then, and are cut off
+		wrote <- admin.Set(t.Context(), "after", "lost", 0).Err()
+	}()
+	nemeses[n15Lossy](a, rand.New(rand.NewPCG(1, 1)), &Event{From: now()})
+	require.NoError(t, <-wrote)
+	master, admin := a.master(rand.New(rand.NewPCG(1, 1)))
+	require.NotEqual(t, old, master)
+	require.EqualValues(t, 1, admin.Exists(t.Context(), "before").Val())
+	require.Zero(t, admin.Exists(t.Context(), "after").Val())
+}
