@@ -48,6 +48,7 @@ const (
 	n19FlushAll   = "N19 flush all"
 	n19Delete     = "N19 delete"
 	n19Steal      = "N19 steal"
+	n19Force      = "N19 unlock by force"
 	n20ACL        = "N20 rights"
 	n21Starve     = "N21 busy pool"
 	n22Replicas   = "N22 min-replicas"
@@ -82,6 +83,7 @@ var nemeses = map[string]nemesis{
 	n19FlushAll:   flushAll,
 	n19Delete:     func(a *Arena, r *rand.Rand, e *Event) { a.takeAway(r, e, false) },
 	n19Steal:      func(a *Arena, r *rand.Rand, e *Event) { a.takeAway(r, e, true) },
+	n19Force:      force,
 	n20ACL:        rights,
 	n21Starve:     starve,
 	n22Replicas:   minReplicas,
@@ -387,7 +389,7 @@ func flushAll(a *Arena, _ *rand.Rand, _ *Event) {
 // takeAway takes a lock from its keeper, who must notice.
 func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
 	ctx := context.Background()
-	name := fmt.Sprintf("keep-%s-%d", a.sites[r.IntN(len(a.sites))].Name, 4*r.IntN(a.scene.Keepers/4)) // a plain one
+	name := a.keeps(r)
 	_, admin := a.master(r)
 	if admin.Exists(ctx, name).Val() == 0 {
 		e.What = name + ", which nobody held"
@@ -399,6 +401,24 @@ func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
 		[]string{name}, steal)
 	e.From, e.Lost, e.What = now(), name, name
 	wait(noticed)
+}
+
+// force unlocks a lock of one keeper by force, through a client that is his or another's.
+func force(a *Arena, r *rand.Rand, e *Event) {
+	name := a.keeps(r)
+	by := a.sites[r.IntN(len(a.sites))]
+	from := now()
+	if freed, err := by.clients[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
+		e.What = name + ", in vain"
+		return
+	}
+	e.From, e.Lost, e.What = from, name, fmt.Sprint(name, " by ", by.Name)
+	wait(noticed)
+}
+
+// keeps returns the name of one of the plain locks that are kept.
+func (a *Arena) keeps(r *rand.Rand) string {
+	return fmt.Sprintf("keep-%s-%d", a.sites[r.IntN(len(a.sites))].Name, 4*r.IntN(a.scene.Keepers/4))
 }
 
 // noticed is within what the keeper of a lock notices that it was taken from him: the next renewal, and a noisy machine.
