@@ -47,7 +47,7 @@ var mutants = []mutant{
 	{"M4", "a renewal renews whoever holds the lock", []string{"unsafe"}, []edit{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
-	{"M5", "who has subscribed does not try again", []string{"quiet"}, []edit{
+	{"M5", "who has subscribed does not try again", []string{"deaf", "quiet"}, []edit{
 		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true"},
 	}},
 	{"M6", "who has subscribed anew does not try again", []string{"deaf"}, []edit{

@@ -22,13 +22,14 @@ var (
 	topology = flag.String("topology", "", "single, sentinel, cluster or red: play its scenes until the duration is over")
 	only     = flag.String("scene", "", "play this scene alone")
 	dump     = flag.String("dump", "", "write what was noted to this file, as JSON")
+	again    = flag.String("again", "", "check what -dump wrote to this file, and play nothing")
 	duration = flag.Duration("duration", 0, "how long to play; 0: each scene once")
 )
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
-	if os.Getenv(childEnv) != "" {
-		childMain()
+	if os.Getenv(ChildEnv) != "" {
+		ChildMain()
 		return
 	}
 	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
@@ -59,7 +60,7 @@ func TestTorture(t *testing.T) {
 		}
 		for _, scene := range scenes {
 			t.Run(fmt.Sprintf("%s/%d", scene.Name, *seed+round), func(t *testing.T) {
-				figures := play(t, scene, *seed+round)
+				figures := judge(t, Play(t, scene), *seed+round)
 				if scene.Safe {
 					safe.add(figures)
 				} else {
@@ -70,21 +71,33 @@ func TestTorture(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, scene Scene, seed uint64) Figures {
+// TestAgain checks a history that was dumped: with other eyes, if the checkers have changed since.
+func TestAgain(t *testing.T) {
+	if *again == "" {
+		t.Skip("-again")
+	}
+	raw, err := os.ReadFile(*again)
+	require.NoError(t, err)
+	var h History
+	require.NoError(t, json.Unmarshal(raw, &h))
+	judge(t, &h, h.Scene.Seed/100)
+}
+
+// judge reports what the checkers say of a history.
+func judge(t *testing.T, h *History, seed uint64) Figures {
 	t.Helper()
-	h := Play(t, scene)
 	if *dump != "" {
 		raw, err := json.Marshal(h)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(*dump, raw, 0o600))
 	}
 	report := Check(h)
-	t.Logf("%s: %v\n%s", scene.Name, &report.Figures, h.Timeline())
+	t.Logf("%s: %v\n%s", h.Scene.Name, &report.Figures, h.Timeline())
 	if len(report.Broken) == 0 {
 		return report.Figures
 	}
 	n := len(report.Broken)
 	t.Errorf("%d promises broken; the first ones:\n%s\n\nwhat the nemeses did:\n%s\nagain: make torture SCENE=%s SEED=%d",
-		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), scene.Name, seed)
+		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), h.Scene.Name, seed)
 	return report.Figures
 }

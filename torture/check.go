@@ -17,6 +17,7 @@ type Report struct {
 type Figures struct {
 	Turns, Got, Refused, Failed int
 	Checked, Unchecked          int // operations, by the model; those that were too many for it
+	Refusals                    int // that the model was asked about
 	Overlaps                    int
 	LockSeconds                 float64 // of locks that are kept
 	FalseLosses                 int
@@ -44,12 +45,12 @@ func (s Spread) String() string {
 }
 
 func (f *Figures) String() string {
-	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations checked by the model, %d too many for it
+	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations and %d refusals checked by the model, %d too many for it
 overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
 fair: overtaken by %d at most
 wake-ups %v
 orphans  %v
-late     %v; the machine by itself %v`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
+late     %v; the machine by itself %v`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
 		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls)
 }
 
@@ -60,6 +61,7 @@ func (f *Figures) add(other Figures) {
 	f.Refused += other.Refused
 	f.Failed += other.Failed
 	f.Checked += other.Checked
+	f.Refusals += other.Refusals
 	f.Unchecked += other.Unchecked
 	f.Overlaps += other.Overlaps
 	f.LockSeconds += other.LockSeconds
@@ -87,10 +89,12 @@ func Check(h *History) Report {
 	c.tokens()
 	c.losses()
 	c.takenAway()
+	c.told()
 	c.returns()
 	c.order()
 	c.wakeUps()
 	c.orphans()
+	c.strays()
 	c.linearizable()
 	for _, t := range h.Turns {
 		for _, wrong := range t.Wrong {
@@ -159,8 +163,8 @@ func (c *checker) exclusion() {
 	}
 }
 
-// tokens (I2) checks that whoever got a fenced lock later has the greater token, and counts the writes of those who wrote
-// though somebody with a greater token had written before.
+// tokens (I2) checks that whoever got a fenced lock later has the greater token, that no two have the same, and counts the
+// writes of those who wrote though somebody with a greater token had written before.
 func (c *checker) tokens() {
 	for name, turns := range c.byName() {
 		if !strings.HasPrefix(name, "fenced") {
@@ -182,6 +186,7 @@ func (c *checker) tokens() {
 				c.brokenf("I2: the token %d of %s came after %d: %v", t.Token, name, highest, t)
 			}
 		}
+		c.successors(name, granted)
 		type write struct {
 			at    Moment
 			token uint64
@@ -202,6 +207,26 @@ func (c *checker) tokens() {
 			}
 			register = w.token
 		}
+	}
+}
+
+// successors (I2) checks that a holder's token is greater than that of the holder before him, whoever asked first. Where two may
+// hold a lock at once, whose answer was late is not after who had it meanwhile; but their tokens differ.
+func (c *checker) successors(name string, granted []*Turn) {
+	seen := make(map[uint64]*Turn)
+	var before *Turn
+	for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.First - b.First) }) {
+		if other := seen[t.Token]; other != nil {
+			c.brokenf("I2: two have the token %d of %s:\n  %v\n  %v", t.Token, name, other, t)
+		}
+		seen[t.Token] = t
+		if t.First == 0 {
+			continue
+		}
+		if c.Scene.Safe && before != nil && t.Token <= before.Token {
+			c.brokenf("I2: the holder of %s before had the token %d: %v", name, before.Token, t)
+		}
+		before = t
 	}
 }
 
@@ -242,6 +267,16 @@ func (c *checker) takenAway() {
 				c.struck(e.From, e.From.add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
 				c.brokenf("I6: its keeper did not notice by %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
 			}
+		}
+	}
+}
+
+// told (I6) checks that whoever keeps a lock learns of its loss when it can no longer be guaranteed, at the latest.
+func (c *checker) told() {
+	limit := 100*time.Millisecond + 3*c.Stalls.at(0.99)
+	for _, t := range c.Turns {
+		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(limit) && !c.stopped(t.Site, t.Deadline, t.Lost) {
+			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
 		}
 	}
 }
@@ -304,26 +339,29 @@ func (c *checker) wakeUps() {
 		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
 			continue // readers overlap; spinning is slow by nature
 		}
-		var ends []Moment // when the lock was free again
+		var ends []span // in which the lock became free again
 		for _, t := range turns {
 			if end := c.freed(t); end != 0 {
-				ends = append(ends, end)
+				ends = append(ends, span{end, end})
+				if t.Unlock == got {
+					ends[len(ends)-1].from = t.Unlocking
+				}
 			}
 		}
-		slices.Sort(ends)
+		slices.SortFunc(ends, func(a, b span) int { return int(a.from - b.from) })
+		for i := 1; i < len(ends); i++ {
+			ends[i].to = max(ends[i].to, ends[i-1].to)
+		}
 		for _, t := range turns {
 			if t.Answer != got || t.Kind == kindMulti || c.stopped(t.Site, t.Asked, t.Answered) {
 				continue
 			}
-			i, _ := slices.BinarySearch(ends, t.Answered)
-			if i == 0 || ends[i-1] < t.Asked {
+			i, _ := slices.BinarySearchFunc(ends, t.Answered, func(s span, at Moment) int { return int(s.from - at) })
+			if i == 0 || ends[i-1].to < t.Asked {
 				continue // it did not wait
 			}
-			waited := t.Answered.sub(ends[i-1])
+			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return later than the next one has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-			if waited > 5*time.Second {
-				println("WAITED", waited.String(), t.Answered.sub(c.Start).String(), t.String())
-			}
 			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise() {
 				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)
 			}
@@ -349,84 +387,4 @@ func (c *checker) freed(t *Turn) Moment {
 		return killed.add(max(t.Lease, watchdogTimeout) + commandTimeout)
 	}
 	return 0
-}
-
-// orphans (I7, I8) measures for how long Redis kept locks that nobody had or wanted.
-func (c *checker) orphans() {
-	seen := make(map[string][]sample)
-	for _, s := range c.Samples {
-		seen[s.Name] = append(seen[s.Name], s)
-	}
-	for name, turns := range c.byName() {
-		type span struct{ from, to Moment }
-		var spans []span // in which somebody had it, or asked for it
-		for _, t := range turns {
-			end := c.freed(t)
-			switch {
-			case t.Answer == refused || t.Answer == failed:
-				end = t.Answered
-			case end == 0:
-				end = now()
-			}
-			spans = append(spans, span{t.Asked, end})
-		}
-		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-		var last Moment // the latest end of a span before the sample
-		var o orphan
-		i := 0
-		for _, s := range seen[name] {
-			for ; i < len(spans) && spans[i].from <= s.To; i++ {
-				last = max(last, spans[i].to)
-			}
-			if s.Held && last < s.From {
-				if o.from == 0 {
-					o = orphan{from: max(last, o.free), holder: s.Holder}
-				}
-				o.to = s.From
-				continue
-			}
-			c.orphan(name, turns, o)
-			o = orphan{free: s.From}
-		}
-		c.orphan(name, turns, o)
-	}
-}
-
-// orphan is a time in which Redis kept a lock that nobody had.
-type orphan struct {
-	free     Moment // when it was last seen to be free, or in use
-	from, to Moment
-	holder   string
-}
-
-func (c *checker) orphan(name string, turns []*Turn, o orphan) {
-	if o.from == 0 {
-		return
-	}
-	long := o.to.sub(o.from)
-	c.Figures.Orphans = append(c.Figures.Orphans, long)
-	// What was asked for in vain is given back once Redis answers again: after a read timeout, and the pause of a retry.
-	limit := 300*time.Millisecond + c.noise()
-	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
-		limit += trouble + readTimeout + 200*time.Millisecond
-	}
-	if long <= limit {
-		return
-	}
-	c.brokenf("I8: nobody had %s from %d on for %v, but in Redis it was of %s", name, o.from, long, c.owner(o.holder))
-	for _, t := range turns {
-		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
-			c.brokenf("  before: %v", t)
-		}
-	}
-}
-
-// owner says whose a holder field is.
-func (c *checker) owner(field string) string {
-	for site, ids := range c.Clients {
-		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {
-			return site + "'s " + field
-		}
-	}
-	return field
 }

@@ -132,16 +132,29 @@ func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 			add(give, t.Unlocking, t.Unlocked)
 		case t.Answer == got:
 			add(take, t.Asked, t.Answered)
-			// By its lease, which ran out in Redis no earlier than here.
-			add(give, max(t.Last, min(t.Deadline, c.freed(t))), c.freed(t))
-		case t.Answer == refused && t.Tries && !silent && !excused(t): // who waited may have waited for those before him
+			add(give, c.kept(t), c.freed(t))
+		case t.Answer == refused && !silent && t.Try && !excused(t): // who waited may have waited for others of his process
+			c.Figures.Refusals++
 			add(find, t.Asked, t.Answered)
 		}
 	}
 	return ops
 }
 
-// spent returns when an attempt that failed had given back what it may have got: after a lease at the worst.
+// kept returns until when a turn that got a lock, and was not told that it gave it back, had it for sure: its lease ran out in
+// Redis no earlier than here; but of what it tried to unlock some or all may have been freed at once.
+func (c *checker) kept(t *Turn) Moment {
+	until := min(t.Deadline, c.freed(t))
+	if t.Unlocking != 0 {
+		until = min(until, t.Unlocking)
+	}
+	return max(t.Last, until)
+}
+
+// spent returns when an attempt that failed had given back what it may have got: of a process that was killed, after a lease.
 func (c *checker) spent(t *Turn) Moment {
-	return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
+	if t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered.add(watchdogTimeout)) {
+		return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
+	}
+	return t.Answered.add(c.patience(orphan{from: t.Answered, to: t.Answered.add(time.Second)}))
 }

@@ -135,7 +135,7 @@ func (w *worker) turn(ctx context.Context) {
 	if t.Renew {
 		t.Lease = watchdogTimeout
 	}
-	t.Tries, t.Waits = p.try, !p.try && p.wait == 0 && p.cancel == 0
+	t.Waits, t.Try = !p.try && p.wait == 0 && p.cancel == 0, p.try
 	lock := w.make(t.Kind, t.Names...)
 	if w.random.IntN(200) == 0 {
 		t.badInput(lock)

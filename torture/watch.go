@@ -37,7 +37,7 @@ func (a *Arena) watch(ctx context.Context) {
 	}
 }
 
-// lookForFresh returns the fresh names that are held. One that is looked for the last time while it is held ends there.
+// lookForFresh returns the fresh names that are held.
 func (a *Arena) lookForFresh(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -48,11 +48,12 @@ func (a *Arena) lookForFresh(ctx context.Context) []string {
 	return names
 }
 
-// look asks every master for every name. A red lock is held on three of five.
+// look asks every master for every name. A red lock is held on three of five. Of what was not answered,
+// nothing is known.
 func (a *Arena) look(ctx context.Context, names []string) []sample {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	held, holder := make(map[string]int), make(map[string]string)
+	held, free, holder := make(map[string]int), make(map[string]int), make(map[string]string)
 	from := now()
 	for _, node := range a.masters() {
 		var answers []*redis.StringSliceCmd
@@ -63,22 +64,32 @@ func (a *Arena) look(ctx context.Context, names []string) []sample {
 			return nil
 		})
 		for i, answer := range answers {
-			if fields := answer.Val(); len(fields) > 0 {
+			switch fields, err := answer.Result(); {
+			case err != nil:
+			case len(fields) == 0:
+				free[names[i]]++
+			default:
 				held[names[i]]++
 				holder[names[i]] = fields[0]
 			}
 		}
 	}
 	to := now()
-	quorum := 1
-	if a.scene.Topology == topologyRed {
-		quorum = 3
-	}
 	samples := make([]sample, 0, len(names))
 	for _, name := range names {
-		samples = append(samples, sample{Name: name, From: from, To: to, Held: held[name] >= quorum, Holder: holder[name]})
+		if isHeld := held[name] >= a.quorum(); isHeld || free[name] >= a.quorum() {
+			samples = append(samples, sample{Name: name, From: from, To: to, Held: isHeld, Holder: holder[name]})
+		}
 	}
 	return samples
+}
+
+// quorum is on how many servers a lock is.
+func (a *Arena) quorum() int {
+	if a.scene.Topology == topologyRed {
+		return 3
+	}
+	return 1
 }
 
 // lookForTheDead looks for keys of one holder, as readers have, whose process was killed more than a lease ago.

@@ -59,14 +59,56 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"I2: the holder of fenced0 before",
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 8 }),
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 6 }),
+			}},
+		},
+		{
+			"I2: two have the token",
+			History{Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 1, 13, 20).with(func(t *Turn) { t.Token = 6 }),
+			}},
+			History{Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 7 }),
+				use(2, kindFenced, "fenced0", 1, 13, 20).with(func(t *Turn) { t.Token = 7 }),
+			}},
+		},
+		{
+			"I3: no lock could have done", // an unlock that failed may have freed it all the same
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }), use(2, kindLock, "a", 11, 12, 20),
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock, t.Unlocking = left, 0 }), use(2, kindLock, "a", 11, 12, 20),
+			}},
+		},
+		{
+			"I3: no lock could have done", // a reader who waits stands behind writers
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindRead, "rw", 1, 2, 40),
+				{ID: 2, Kind: kindRead, Names: []string{"rw"}, Asked: ms(9), Answered: ms(30), Answer: refused},
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(1, kindRead, "rw", 1, 2, 40),
+				{ID: 2, Kind: kindRead, Names: []string{"rw"}, Asked: ms(9), Answered: ms(30), Answer: refused, Try: true},
+			}},
+		},
+		{
 			"I3: no lock could have done",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
-				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Tries: true},
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Try: true},
 			}},
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
-				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused, Tries: true},
+				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(11), Answered: ms(30), Answer: refused, Try: true},
 			}},
 		},
 		{
@@ -83,6 +125,11 @@ func TestCheckersBite(t *testing.T) {
 			"I6: its keeper did not notice",
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
+		},
+		{
+			"I6: Done closed",
+			History{Turns: []*Turn{keeper(3020)}},
+			History{Turns: []*Turn{keeper(3200)}},
 		},
 		{
 			"I7: an unlock said",
@@ -102,12 +149,30 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
 		},
 		{
+			"I8: a had been free", // the unlock may return after the next one has the lock
+			History{Scene: safe, Turns: []*Turn{
+				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 1900).with(func(t *Turn) { t.Unlocking = ms(1890) }), use(2, kindLock, "a", 3, 1899, 2000),
+			}},
+			History{Scene: safe, Turns: []*Turn{
+				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 800), use(2, kindLock, "a", 3, 1899, 2000),
+			}},
+		},
+		{
 			"I8: nobody had a",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
 				{Name: "a", From: ms(5), To: ms(6), Held: true}, {Name: "a", From: ms(15), To: ms(16)},
 			}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
 				{Name: "a", From: ms(15), To: ms(16), Held: true}, {Name: "a", From: ms(500), To: ms(501), Held: true},
+			}},
+		},
+		{
+			"I8: for 501ms", // who waits for it does not excuse it
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 12, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "y"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "y"},
+			}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1000, 2000)}, Samples: []sample{
+				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "x"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "x"},
 			}},
 		},
 		{

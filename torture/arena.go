@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,12 +131,27 @@ func (a *Arena) healthy() {
 		}
 		switch a.scene.Topology {
 		case topologySentinel:
-			return masters == 1 && replicas == 2
+			return masters == 1 && replicas == 2 && a.agreed(ctx)
 		case topologyCluster:
 			return masters == 3 && replicas == 3
 		}
 		return replicas == 0
 	})
+}
+
+// agreed tells whether all Sentinels see one and the same master with both replicas, and do nothing about it.
+func (a *Arena) agreed(ctx context.Context) bool {
+	var ports []string
+	for _, addr := range a.place.Addrs {
+		rdb := redis.NewSentinelClient(&redis.Options{Addr: addr})
+		master, err := rdb.Master(ctx, a.place.Master).Result()
+		_ = rdb.Close()
+		if err != nil || master["flags"] != "master" || master["num-slaves"] != "2" {
+			return false
+		}
+		ports = append(ports, master["port"])
+	}
+	return len(slices.Compact(ports)) == 1
 }
 
 // Play plays a scene to its end and returns what happened.
@@ -169,15 +187,20 @@ func Play(tb testing.TB, scene Scene) *History {
 		defer close(watched)
 		a.watch(watching)
 	}()
+	tb.Cleanup(func() { // does nothing if the scene was played to its end
+		cancel()
+		unwatch()
+		for _, s := range a.sites {
+			_, _ = s.close()
+		}
+		<-done
+		<-watched
+	})
 	start := now()
 	a.strike(start.add(scene.Duration))
 	stop := now()
 	cancel()
-	for _, c := range a.children {
-		c.stop()
-	}
-	<-done
-	a.children = nil
+	a.dismiss(done)
 	a.idle()
 	a.end()
 	unwatch()
@@ -185,6 +208,33 @@ func Play(tb testing.TB, scene Scene) *History {
 	a.probe()
 	a.clean()
 	return a.tells.history(scene, start, stop)
+}
+
+// dismiss waits until everybody who was told to stop has. Whoever hangs says where.
+func (a *Arena) dismiss(done <-chan struct{}) {
+	a.tb.Helper()
+	hanging := time.NewTimer(time.Minute)
+	defer hanging.Stop()
+	var ends []<-chan struct{}
+	for _, c := range a.children {
+		_ = c.in.Close()
+		ends = append(ends, c.ended)
+	}
+	for _, ended := range append(ends, done) {
+		select {
+		case <-ended:
+		case <-hanging.C:
+			for _, c := range a.children {
+				c.signal(syscall.SIGQUIT)
+			}
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+			a.tb.Fatalf("a minute after the end these were under way:\n%s", a.tells.open())
+		}
+	}
+	for _, c := range a.children {
+		c.stop()
+	}
+	a.children = nil
 }
 
 func run(ctx context.Context, sites []*running) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childEnv has the site that a child process is to be, as JSON. It works until its standard input ends.
-const childEnv = "RLOCK_TORTURE_CHILD"
+// ChildEnv has the site that a child process is to be, as JSON. It works until its standard input ends.
+const ChildEnv = "RLOCK_TORTURE_CHILD"
 
 // message is what a child says on its standard output, a line each.
 type message struct {
@@ -26,9 +26,9 @@ type message struct {
 	Closed time.Duration `json:",omitempty"` // it has ended, and its Close took so long
 }
 
-// childMain is the main function of a child process.
-func childMain() {
-	if err := childRun(os.Getenv(childEnv), os.Stdin, os.Stdout); err != nil {
+// ChildMain is the main function of a child process.
+func ChildMain() {
+	if err := childRun(os.Getenv(ChildEnv), os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)
 	}
@@ -78,7 +78,7 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 	text, err := json.Marshal(site)
 	require.NoError(tb, err)
 	c := &child{site: site, cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	c.cmd.Env = append(os.Environ(), ChildEnv+"="+string(text))
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, err := c.cmd.StdinPipe()

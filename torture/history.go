@@ -89,6 +89,19 @@ func (c *collector) foundf(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
+// open returns the turns that have not ended, as a text.
+func (c *collector) open() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var b strings.Builder
+	for _, t := range c.turns {
+		if t.Answer == "" || t.Answer == got && t.Unlock == "" {
+			fmt.Fprintln(&b, t)
+		}
+	}
+	return b.String()
+}
+
 // dead returns the ids of clients whose process was killed in a span of time.
 func (c *collector) dead(from, to Moment) []string {
 	c.mu.Lock()

@@ -44,7 +44,7 @@ func Scenes(seed uint64) []Scene {
 		},
 		{
 			Name: "unsafe", Topology: topologySingle, Duration: 25 * time.Second, Rest: 800 * time.Millisecond,
-			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Steal, n2Drop},
+			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Force, n19Steal, n2Drop},
 		},
 		{
 			Name: "sentinel", Topology: topologySentinel, Duration: 40 * time.Second, Rest: time.Second,

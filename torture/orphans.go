@@ -1,0 +1,149 @@
+package torture
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// orphans (I7, I8) measures for how long Redis kept locks that nobody had or wanted.
+func (c *checker) orphans() {
+	seen := make(map[string][]sample)
+	for _, s := range c.Samples {
+		seen[s.Name] = append(seen[s.Name], s)
+	}
+	for name, turns := range c.byName() {
+		var spans []span // in which somebody had it, or asked for it
+		for _, t := range turns {
+			end := c.freed(t)
+			switch {
+			case t.Answer == refused || t.Answer == failed:
+				end = t.Answered
+			case end == 0:
+				end = now()
+			}
+			spans = append(spans, span{t.Asked, end})
+		}
+		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+		var last Moment // the latest end of a span before the sample
+		var o orphan
+		i := 0
+		for _, s := range seen[name] {
+			for ; i < len(spans) && spans[i].from <= s.To; i++ {
+				last = max(last, spans[i].to)
+			}
+			if s.Held && last < s.From {
+				if o.from == 0 {
+					o = orphan{from: max(last, o.free), holder: s.Holder}
+				}
+				o.to = s.From
+				continue
+			}
+			c.orphan(name, turns, o)
+			o = orphan{free: s.From}
+		}
+		c.orphan(name, turns, o)
+	}
+}
+
+// strays (I7, I8) looks for holders that stay in Redis when nobody has the lock as them: others who wait for it meanwhile
+// do not excuse that. It is for locks that one field holds.
+func (c *checker) strays() {
+	names := c.byName()
+	seen := make(map[string][]sample)
+	for _, s := range c.Samples {
+		if turns := names[s.Name]; s.Held && !slices.ContainsFunc(turns, func(t *Turn) bool {
+			return t.reads() || t.Kind == kindWrite || t.Kind == kindRed
+		}) {
+			seen[s.Name] = append(seen[s.Name], s)
+		}
+	}
+	for name, samples := range seen {
+		var spans []span // in which somebody had it
+		for _, t := range names[name] {
+			from, to := t.Answered, c.freed(t)
+			switch {
+			case t.Answer == refused:
+				continue
+			case t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered): // had it before he knew
+				from = t.Asked
+			}
+			if to == 0 {
+				to = c.Stop.add(time.Hour)
+			}
+			spans = append(spans, span{from, to})
+		}
+		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+		var last Moment // the latest end of a span before the sample
+		var o orphan
+		i := 0
+		for _, s := range samples {
+			for ; i < len(spans) && spans[i].from <= s.To; i++ {
+				last = max(last, spans[i].to)
+			}
+			if s.Holder != o.holder || last >= s.From {
+				c.stray(name, o)
+				o = orphan{holder: s.Holder}
+			}
+			if last < s.From {
+				if o.from == 0 {
+					o.from = s.From
+				}
+				o.to = s.From
+			}
+		}
+		c.stray(name, o)
+	}
+}
+
+func (c *checker) stray(name string, o orphan) {
+	if limit := c.patience(o); o.from != 0 && o.to.sub(o.from) > limit {
+		c.brokenf("I8: for %v from %d on, %s was of %s in Redis, and of nobody else", o.to.sub(o.from), o.from, name, c.owner(o.holder))
+	}
+}
+
+// patience is for how long Redis may keep a lock that nobody has: what was asked for in vain is given back once Redis answers
+// again, after a read timeout and the pause of a retry.
+func (c *checker) patience(o orphan) time.Duration {
+	limit := 300*time.Millisecond + c.noise()
+	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
+		limit += trouble + readTimeout + 200*time.Millisecond
+	}
+	return limit
+}
+
+type span struct{ from, to Moment }
+
+// orphan is a time in which Redis kept a lock that nobody had.
+type orphan struct {
+	free     Moment // when it was last seen to be free, or in use
+	from, to Moment
+	holder   string
+}
+
+func (c *checker) orphan(name string, turns []*Turn, o orphan) {
+	if o.from == 0 {
+		return
+	}
+	long := o.to.sub(o.from)
+	c.Figures.Orphans = append(c.Figures.Orphans, long)
+	if long <= c.patience(o) {
+		return
+	}
+	c.brokenf("I8: nobody had %s from %d on for %v, but in Redis it was of %s", name, o.from, long, c.owner(o.holder))
+	for _, t := range turns {
+		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
+			c.brokenf("  before: %v", t)
+		}
+	}
+}
+
+// owner says whose a holder field is.
+func (c *checker) owner(field string) string {
+	for site, ids := range c.Clients {
+		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {
+			return site + "'s " + field
+		}
+	}
+	return field
+}
