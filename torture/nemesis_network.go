@@ -1,0 +1,105 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+func script(c redistest.Command) bool { return c[0] == "evalsha" || c[0] == "eval" }
+
+func every(redistest.Command) bool { return true }
+
+func closeAll(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	n := 1 + r.IntN(5)
+	for range n {
+		node.Proxy.CloseAll()
+		wait(time.Duration(r.IntN(100)) * time.Millisecond)
+	}
+	e.What = fmt.Sprintf("%d times", n)
+}
+
+func drop(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	n := 1 + r.IntN(30)
+	f := node.Proxy.DropReply(n, script)
+	wait(short(r))
+	f.Release()
+	e.What = fmt.Sprint("up to ", n)
+}
+
+func swallow(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	n := 1 + r.IntN(8)
+	f := node.Proxy.SwallowReply(n, script)
+	wait(short(r))
+	f.Release()
+	e.What = fmt.Sprint("up to ", n)
+}
+
+func delay(a *Arena, r *rand.Rand, e *Event) {
+	d := time.Duration(r.Int64N(int64(shortLease * 12 / 10)))
+	node, _ := a.master(r)
+	node.Proxy.Delay(d)
+	wait(short(r))
+	node.Proxy.Delay(0)
+	e.What = fmt.Sprint("replies by ", d)
+}
+
+// acquires tells whether a command takes a lock: of all scripts these have seven arguments.
+func acquires(c redistest.Command) bool {
+	if !script(c) {
+		return false
+	}
+	keys, err := strconv.Atoi(c[2])
+	return err == nil && len(c)-3-keys == 7
+}
+
+// holdRequests lets requests for locks arrive when whoever sent them has given them up.
+func holdRequests(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	n := 8 + r.IntN(24)
+	f := node.Proxy.HoldRequest(n, acquires)
+	wait(readTimeout + short(r)/2)
+	f.Release()
+	e.What = fmt.Sprintf("%d of up to %d", len(f.Met()), n)
+}
+
+// passes tells whether a command hands a lock over: it has no wait, which every acquire has.
+func passes(c redistest.Command) bool { return acquires(c) && c[len(c)-2] == "" }
+
+// holdPassing lets hand-overs arrive when some of those who are to get the lock have left.
+func holdPassing(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	f := node.Proxy.HoldRequest(-1, passes)
+	wait(readTimeout + short(r))
+	f.Release()
+	e.What = fmt.Sprintf("%d of them", len(f.Met()))
+}
+
+func blackHole(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	if e.What = "both ways"; r.IntN(2) == 0 {
+		node.Proxy.Freeze()
+		wait(short(r))
+		node.Proxy.Thaw()
+		return
+	}
+	e.What = "of replies"
+	f := node.Proxy.SwallowReply(-1, every)
+	wait(short(r))
+	f.Release()
+}
+
+func split(a *Arena, r *rand.Rand, e *Event) {
+	d := time.Duration(1+r.IntN(30)) * time.Millisecond
+	node, _ := a.master(r)
+	node.Proxy.Split(d)
+	wait(short(r))
+	node.Proxy.Split(0)
+	e.What = fmt.Sprint("what the server says, ", d, " apart")
+}

@@ -1,0 +1,199 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func scriptFlush(a *Arena, r *rand.Rand, _ *Event) {
+	for range 1 + r.IntN(25) {
+		_, admin := a.master(r)
+		_ = admin.ScriptFlush(context.Background()).Err()
+		wait(20 * time.Millisecond)
+	}
+}
+
+func (a *Arena) clientKill(r *rand.Rand, e *Event, kind string, times int) {
+	for range times {
+		for _, node := range a.masters() {
+			_ = a.admins[node].Do(context.Background(), "client", "kill", "type", kind, "skipme", "yes").Err()
+		}
+		wait(time.Duration(40+r.IntN(20)) * time.Millisecond)
+	}
+	e.What = fmt.Sprintf("%d times", times)
+}
+
+func clientPause(a *Arena, r *rand.Rand, e *Event) {
+	d := short(r)
+	_, admin := a.master(r)
+	mode := []string{"write", "all"}[r.IntN(2)]
+	_ = admin.Do(context.Background(), "client", "pause", d.Milliseconds(), mode).Err()
+	wait(d)
+	e.What = mode
+}
+
+func busy(a *Arena, r *rand.Rand, e *Event) {
+	ctx := context.Background()
+	_, admin := a.master(r)
+	d := short(r)
+	if e.What = "debug sleep"; r.IntN(2) == 0 {
+		_ = admin.Do(ctx, "debug", "sleep", d.Seconds()).Err()
+		return
+	}
+	e.What = "script"
+	_ = admin.ConfigSet(ctx, "busy-reply-threshold", "50").Err()
+	_ = admin.Eval(ctx, `
+		local function ms() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
+		local until_ = ms() + ARGV[1]
+		while ms() < until_ do end`, nil, d.Milliseconds()).Err()
+	_ = admin.ConfigSet(ctx, "busy-reply-threshold", "5000").Err()
+}
+
+func stopServer(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	d := short(r)
+	node.Pause()
+	wait(d)
+	node.Resume()
+	e.What = fmt.Sprint("for ", d)
+}
+
+func stopChild(a *Arena, r *rand.Rand, e *Event) {
+	c := a.children[r.IntN(len(a.children))]
+	d := time.Duration(r.Int64N(int64(watchdogTimeout * 3 / 2)))
+	e.Site = c.site.Name
+	c.signal(syscall.SIGSTOP)
+	wait(d)
+	c.signal(syscall.SIGCONT)
+	// Its timers have run out: what it lost, it hears of now.
+	e.To = now().add(watchdogTimeout)
+	e.What = fmt.Sprintf("%s for %v", c.site.Name, d)
+}
+
+// killChild kills a process and starts another in its place.
+func killChild(a *Arena, r *rand.Rand, e *Event) {
+	i := r.IntN(len(a.children))
+	c := a.children[i]
+	e.Site, e.Killed, e.What = c.site.Name, true, c.site.Name
+	c.kill()
+	e.To = now()
+	a.children = append(a.children[:i], a.children[i+1:]...)
+	wait(short(r))
+	a.bear(c.site.Form)
+}
+
+// memory has Redis be out of memory for a moment.
+func (a *Arena) memory(r *rand.Rand, e *Event, policy string) {
+	ctx := context.Background()
+	_, admin := a.master(r)
+	_ = admin.ConfigSet(ctx, "maxmemory-policy", policy).Err()
+	_ = admin.ConfigSet(ctx, "maxmemory", "1").Err()
+	wait(short(r))
+	_ = admin.ConfigSet(ctx, "maxmemory", "0").Err()
+	e.What = policy
+}
+
+// setClock puts the server's clock forward or back, and later right again.
+func setClock(a *Arena, r *rand.Rand, e *Event) {
+	ahead := time.Duration(r.IntN(21)-10) * time.Second
+	a.clock.Set(ahead)
+	wait(short(r))
+	a.clock.Set(0)
+	e.What = fmt.Sprint("set by ", ahead)
+}
+
+func flushAll(a *Arena, _ *rand.Rand, _ *Event) {
+	for _, node := range a.masters() {
+		_ = a.admins[node].FlushAll(context.Background()).Err()
+	}
+}
+
+// takeAway takes a lock from its keeper, who must notice.
+func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
+	ctx := context.Background()
+	name := a.keeps(r)
+	_, admin := a.master(r)
+	if admin.Exists(ctx, name).Val() == 0 {
+		e.What = name + ", which nobody held"
+		return
+	}
+	// At once, so that its keeper cannot come between.
+	admin.Eval(ctx, `redis.call('DEL', KEYS[1])
+		if ARGV[1] == '1' then redis.call('HSET', KEYS[1], 'f0000000-0000-4000-8000-000000000000:1', 1) redis.call('PEXPIRE', KEYS[1], 8000) end`,
+		[]string{name}, steal)
+	e.From, e.Lost, e.What = now(), name, name
+	wait(noticed)
+}
+
+// force unlocks a lock of one keeper by force, through a client that is his or another's.
+func force(a *Arena, r *rand.Rand, e *Event) {
+	name := a.keeps(r)
+	by := a.sites[r.IntN(len(a.sites))]
+	from := now()
+	if freed, err := by.clients[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
+		e.What = name + ", in vain"
+		return
+	}
+	e.From, e.Lost, e.What = from, name, fmt.Sprint(name, " by ", by.Name)
+	wait(noticed)
+}
+
+// keeps returns the name of one of the plain locks that are kept.
+func (a *Arena) keeps(r *rand.Rand) string {
+	return fmt.Sprintf("keep-%s-%d", a.sites[r.IntN(len(a.sites))].Name, 4*r.IntN(a.scene.Keepers/4))
+}
+
+// noticed is within what the keeper of a lock notices that it was taken from him: the next renewal, and a noisy machine.
+const noticed = watchdogTimeout/3 + 600*time.Millisecond
+
+// rights takes the right to run scripts, or to announce and to listen, from the user that all clients are.
+func rights(a *Arena, r *rand.Rand, e *Event) {
+	ctx := context.Background()
+	_, admin := a.master(r)
+	what := [][]any{{"-evalsha", "-eval"}, {"-publish"}, {"resetchannels"}}[r.IntN(3)]
+	_ = admin.Do(ctx, append([]any{"acl", "setuser", "default"}, what...)...).Err()
+	wait(short(r))
+	_ = admin.Do(ctx, "acl", "setuser", "default", "+@all", "allchannels").Err()
+	e.What = fmt.Sprint(what...)
+}
+
+// starve keeps every connection of a site's pool in a blocking command.
+func starve(a *Arena, r *rand.Rand, _ *Event) {
+	rdbs := a.sites[r.IntN(len(a.sites))].rdbs
+	rdb := rdbs[r.IntN(len(rdbs))]
+	ctx, cancel := context.WithTimeout(context.Background(), short(r))
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 2 * poolSize {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = rdb.BLPop(ctx, 100*time.Millisecond, "nothing").Err()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func minReplicas(a *Arena, r *rand.Rand, _ *Event) {
+	ctx := context.Background()
+	_, admin := a.master(r)
+	_ = admin.ConfigSet(ctx, "min-replicas-to-write", "3").Err()
+	wait(short(r))
+	_ = admin.ConfigSet(ctx, "min-replicas-to-write", "0").Err()
+}
+
+// maxClients breaks the connections and lets few be opened again.
+func maxClients(a *Arena, r *rand.Rand, _ *Event) {
+	ctx := context.Background()
+	_, admin := a.master(r)
+	conn := admin.Conn() // one that stays
+	defer func() { _ = conn.Close() }()
+	_ = conn.ConfigSet(ctx, "maxclients", "12").Err()
+	_ = conn.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
+	wait(short(r))
+	_ = conn.ConfigSet(ctx, "maxclients", "10000").Err()
+}

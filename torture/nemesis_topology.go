@@ -1,0 +1,108 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+func (a *Arena) restart(r *rand.Rand, e *Event, nodes int) {
+	first, d := r.IntN(len(a.nodes)), short(r)
+	for i := range nodes {
+		a.nodes[(first+i)%len(a.nodes)].Kill()
+	}
+	wait(d)
+	for i := range nodes {
+		a.nodes[(first+i)%len(a.nodes)].Run()
+	}
+	e.What = fmt.Sprintf("of %d, empty, after %v", nodes, d)
+}
+
+// failover is one that the operator asks for: the old master hands over.
+func failover(a *Arena, r *rand.Rand, e *Event) {
+	ctx := context.Background()
+	defer a.healthy()
+	if a.sentinel != nil {
+		rdb := redis.NewSentinelClient(&redis.Options{Addr: a.place.Addrs[0]})
+		defer func() { _ = rdb.Close() }()
+		before := a.masters()
+		_ = rdb.Failover(ctx, a.place.Master).Err()
+		a.eventually("another master", func() bool {
+			masters := a.masters()
+			return len(masters) == 1 && masters[0] != before[0]
+		})
+		return
+	}
+	master, _ := a.master(r)
+	replica := a.cluster.ReplicaOf(a.tb, master)
+	how := []string{"cluster", "failover"}
+	if r.IntN(2) == 0 {
+		how = append(how, "takeover")
+	}
+	e.What = strings.Join(how, " ")
+	args := make([]any, len(how))
+	for i := range how {
+		args[i] = how[i]
+	}
+	_ = a.admins[replica].Do(ctx, args...).Err()
+	a.eventually("another master", func() bool {
+		return strings.Contains(a.admins[replica].Info(ctx, "replication").Val(), "role:master")
+	})
+}
+
+// masterGoes kills or stops a master until another has its place.
+func (a *Arena) masterGoes(r *rand.Rand, e *Event, dies bool) {
+	node, _ := a.master(r)
+	if dies {
+		node.Kill()
+	} else {
+		node.Pause()
+	}
+	a.replaced(node)
+	e.What = fmt.Sprintf("another is there after %v", now().sub(e.From))
+	if dies {
+		node.Run()
+	} else {
+		node.Resume()
+	}
+	a.healthy()
+}
+
+// replaced waits until as many masters as there should be are at work without one.
+func (a *Arena) replaced(node *redistest.Server) {
+	a.tb.Helper()
+	want := 1
+	if a.cluster != nil {
+		want = 3
+	}
+	a.eventually("another master", func() bool {
+		masters := a.masters()
+		return len(masters) == want && !slices.Contains(masters, node)
+	})
+}
+
+// lossy kills a master that no longer reaches its replicas: what was locked since is forgotten.
+func lossy(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	f := node.Proxy.SwallowReply(-1, redistest.Named("replconf")) // replicas send one a second
+	wait(1500 * time.Millisecond)
+	node.Kill()
+	e.What = fmt.Sprintf("of what happened in %v", now().sub(e.From))
+	f.Release()
+	a.replaced(node)
+	node.Run()
+	a.healthy()
+}
+
+func moveSlot(a *Arena, r *rand.Rand, e *Event) {
+	share := a.scene.Mix[r.IntN(len(a.scene.Mix))]
+	name := share.Names[r.IntN(len(share.Names))]
+	a.cluster.MoveSlot(a.tb, name)
+	e.What = "of " + name
+}
