@@ -51,24 +51,39 @@ func TestTorture(t *testing.T) {
 	t.Logf("seed %d", *seed)
 	var safe, unsafe Figures
 	defer func() { t.Logf("where nothing may go wrong: %v\n\nand where it may: %v", &safe, &unsafe) }()
-	for round, start := uint64(0), time.Now(); round == 0 || time.Since(start) < *duration; round++ {
-		scenes := slices.DeleteFunc(Scenes(*seed+round), func(s Scene) bool {
-			return *only != "" && s.Name != *only || *topology != "" && s.Topology != *topology || *only+*topology == "" && s.Long
+	perform := func(scene Scene, seed uint64) {
+		t.Run(fmt.Sprintf("%s/%d", scene.Name, seed), func(t *testing.T) {
+			figures := judge(t, Play(t, scene), seed)
+			if scene.Safe {
+				safe.add(figures)
+			} else {
+				unsafe.add(figures)
+			}
 		})
-		if len(scenes) == 0 {
-			t.Fatalf("no scene %q of topology %q", *only, *topology)
+	}
+	if *only == "regressions" {
+		for _, r := range Regressions {
+			perform(chosen(t, r.Seed, func(s Scene) bool { return s.Name == r.Scene })[0], r.Seed)
 		}
-		for _, scene := range scenes {
-			t.Run(fmt.Sprintf("%s/%d", scene.Name, *seed+round), func(t *testing.T) {
-				figures := judge(t, Play(t, scene), *seed+round)
-				if scene.Safe {
-					safe.add(figures)
-				} else {
-					unsafe.add(figures)
-				}
-			})
+		return
+	}
+	for round, start := *seed, time.Now(); round == *seed || time.Since(start) < *duration; round++ {
+		for _, scene := range chosen(t, round, func(s Scene) bool {
+			return (*only == "" || s.Name == *only) && (*topology == "" || s.Topology == *topology) && (*only+*topology != "" || !s.Long)
+		}) {
+			perform(scene, round)
 		}
 	}
+}
+
+// chosen returns the scenes made of a seed that are wanted, at least one.
+func chosen(t *testing.T, seed uint64, wanted func(Scene) bool) []Scene {
+	t.Helper()
+	scenes := slices.DeleteFunc(Scenes(seed), func(s Scene) bool { return !wanted(s) })
+	if len(scenes) == 0 {
+		t.Fatalf("no such scene: %q of topology %q", *only, *topology)
+	}
+	return scenes
 }
 
 // TestAgain checks a history that was dumped: with other eyes, if the checkers have changed since.
