@@ -28,9 +28,9 @@ race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, 30s if not said otherwise
-	for target in $$($(GO) test -list '^Fuzz' . | grep '^Fuzz'); do \
-		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) . || exit; done
+fuzz: ## run each fuzz target for FUZZTIME, 30s if not said otherwise, all side by side
+	$(GO) test -list '^Fuzz' . | grep '^Fuzz' | \
+		xargs -P 4 -I{} $(GO) test -run '^$$' -fuzz '^{}$$' -fuzztime $(FUZZTIME) -parallel 1 .
 
 .PHONY: interop
 interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a JDK 17 and Maven, or skips

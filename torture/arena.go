@@ -250,7 +250,7 @@ func run(ctx context.Context, sites []*running) {
 	}
 }
 
-// strike has one nemesis after the other do its worst until a moment.
+// strike has one nemesis after the other do its worst until a moment, but each of them once.
 func (a *Arena) strike(until Moment) {
 	random := rand.New(rand.NewPCG(a.scene.Seed, 1<<32))
 	if len(a.scene.Nemeses) == 0 {
@@ -258,12 +258,12 @@ func (a *Arena) strike(until Moment) {
 		return
 	}
 	order := slices.Clone(a.scene.Nemeses)
-	for {
+	for round := 0; ; round++ {
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, name := range order {
 			rest := a.scene.Rest
 			pause(context.Background(), rest/2+time.Duration(random.Int64N(int64(rest)+1)))
-			if now() > until {
+			if now() > until && round > 0 {
 				return
 			}
 			e := Event{From: now()}

@@ -41,7 +41,7 @@ func Scenes(seed uint64) []Scene {
 			Name: "quiet", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second,
 		},
 		{
-			Name: "deaf", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, WakeUp: 2 * time.Second,
+			Name: "deaf", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, WakeUp: 2 * time.Second,
 			Nemeses: []string{n8KillPubSub}, Rest: 10 * time.Millisecond,
 		},
 		{
@@ -49,22 +49,22 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n4Hold, n4HoldPassing},
 		},
 		{
-			Name: "safe", Topology: topologySingle, Duration: 50 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
+			Name: "safe", Topology: topologySingle, Duration: 45 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
 			Nemeses: []string{
 				n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
 				n13StopChild, n13KillChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
 			},
 		},
 		{
-			Name: "unsafe", Topology: topologySingle, Duration: 25 * time.Second, Rest: 800 * time.Millisecond,
+			Name: "unsafe", Topology: topologySingle, Duration: 22 * time.Second, Rest: 800 * time.Millisecond,
 			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Force, n19Steal, n2Drop},
 		},
 		{
-			Name: "sentinel", Topology: topologySentinel, Duration: 40 * time.Second, Rest: time.Second,
-			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n3Swallow, n8KillAll},
+			Name: "sentinel", Topology: topologySentinel, Duration: 35 * time.Second, Rest: time.Second,
+			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n3Swallow},
 		},
 		{
-			Name: "cluster", Topology: topologyCluster, Duration: 40 * time.Second, Rest: time.Second,
+			Name: "cluster", Topology: topologyCluster, Duration: 35 * time.Second, Rest: time.Second,
 			Nemeses: []string{n14Failover, n14Die, n14Hang, n15Lossy, n16Move, n2Drop, n7Flush},
 		},
 		{
@@ -80,7 +80,7 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n12Minority},
 		},
 		{
-			Name: "red", Topology: topologyRed, Duration: 25 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
+			Name: "red", Topology: topologyRed, Duration: 20 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
 			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
 		},
 		{
