@@ -53,8 +53,8 @@ const (
 
 var nemeses = map[string]nemesis{
 	n1Close:       closeAll,
-	n2Drop:        drop,
-	n3Swallow:     swallow,
+	n2Drop:        replies((*redistest.Proxy).DropReply, 30),
+	n3Swallow:     replies((*redistest.Proxy).SwallowReply, 8),
 	n4Delay:       delay,
 	n4Hold:        holdRequests,
 	n4HoldPassing: holdPassing,

@@ -23,22 +23,16 @@ func closeAll(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprintf("%d times", n)
 }
 
-func drop(a *Arena, r *rand.Rand, e *Event) {
-	node, _ := a.master(r)
-	n := 1 + r.IntN(30)
-	f := node.Proxy.DropReply(n, script)
-	wait(short(r))
-	f.Release()
-	e.What = fmt.Sprint("up to ", n)
-}
-
-func swallow(a *Arena, r *rand.Rand, e *Event) {
-	node, _ := a.master(r)
-	n := 1 + r.IntN(8)
-	f := node.Proxy.SwallowReply(n, script)
-	wait(short(r))
-	f.Release()
-	e.What = fmt.Sprint("up to ", n)
+// replies keeps the replies of up to so many scripts from those who sent them, in one of the ways that a proxy has.
+func replies(lose func(*redistest.Proxy, int, func(redistest.Command) bool) *redistest.Fault, most int) nemesis {
+	return func(a *Arena, r *rand.Rand, e *Event) {
+		node, _ := a.master(r)
+		n := 1 + r.IntN(most)
+		f := lose(node.Proxy, n, script)
+		wait(short(r))
+		f.Release()
+		e.What = fmt.Sprintf("%d of up to %d", len(f.Met()), n)
+	}
 }
 
 func delay(a *Arena, r *rand.Rand, e *Event) {
