@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func (a *Arena) masters() []*redistest.Server {
 func (a *Arena) healthy() {
 	a.tb.Helper()
 	ctx := context.Background()
-	redistest.EventuallyWithin(a.tb, 60*time.Second, "the servers are well", func() bool {
+	a.eventually("the servers are well", func() bool {
 		masters, replicas := 0, 0
 		for _, node := range a.nodes {
 			info, err := a.admins[node].Info(ctx, "replication").Result()
@@ -238,16 +239,11 @@ func (a *Arena) dismiss(done <-chan struct{}) {
 }
 
 func run(ctx context.Context, sites []*running) {
-	all := make(chan struct{})
+	var wg sync.WaitGroup
 	for _, s := range sites {
-		go func() {
-			s.run(ctx)
-			all <- struct{}{}
-		}()
+		wg.Go(func() { s.run(ctx) })
 	}
-	for range sites {
-		<-all
-	}
+	wg.Wait()
 }
 
 // strike has one nemesis after the other do its worst until a moment, but each of them once.

@@ -79,11 +79,16 @@ func (f *Figures) add(other Figures) {
 type checker struct {
 	*History
 	Report
+	names map[string][]*Turn // the turns for each name that more than one owner may want
+	noise time.Duration      // what a machine that stands still for a moment may add to what is measured
+	late  time.Duration      // by how much anything may be late on it
 }
 
 // Check holds a history against what rlock promises.
 func Check(h *History) Report {
-	c := &checker{History: h}
+	c := &checker{
+		History: h, names: h.byName(), noise: 2 * h.Stalls.at(1), late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
+	}
 	c.count()
 	c.exclusion()
 	c.tokens()
@@ -138,7 +143,7 @@ func (c *checker) count() {
 
 // exclusion (I1) looks for two who believed at the same time that they held one lock, and were not both readers.
 func (c *checker) exclusion() {
-	for name, turns := range c.byName() {
+	for name, turns := range c.names {
 		var believers []*Turn
 		for _, t := range turns {
 			if t.First != 0 {
@@ -166,7 +171,7 @@ func (c *checker) exclusion() {
 // tokens (I2) checks that whoever got a fenced lock later has the greater token, that no two have the same, and counts the
 // writes of those who wrote though somebody with a greater token had written before.
 func (c *checker) tokens() {
-	for name, turns := range c.byName() {
+	for name, turns := range c.names {
 		if !strings.HasPrefix(name, "fenced") {
 			continue
 		}
@@ -256,7 +261,7 @@ func (c *checker) losses() {
 
 // takenAway (I6) checks that the keeper of a lock that was taken from him learnt it by his next renewal.
 func (c *checker) takenAway() {
-	limit := noticed + c.noise()
+	limit := noticed + c.noise
 	for _, e := range c.Events {
 		if e.Lost == "" {
 			continue
@@ -273,16 +278,12 @@ func (c *checker) takenAway() {
 
 // told (I6) checks that whoever keeps a lock learns of its loss when it can no longer be guaranteed, at the latest.
 func (c *checker) told() {
-	limit := 100*time.Millisecond + 3*c.Stalls.at(0.99)
 	for _, t := range c.Turns {
-		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(limit) && !c.stopped(t.Site, t.Deadline, t.Lost) {
+		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late) && !c.stopped(t.Site, t.Deadline, t.Lost) {
 			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
 		}
 	}
 }
-
-// noise is what a machine that stands still for a moment may add to what is measured.
-func (c *checker) noise() time.Duration { return 2 * c.Stalls.at(1) }
 
 // struck returns for how long in all nemeses were at work of those that struck between two moments.
 func (c *checker) struck(from, to Moment) time.Duration {
@@ -302,9 +303,7 @@ func (c *checker) returns() {
 			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended))
 		}
 	}
-	// The machine is late by itself: a dozen processes on two processors.
-	limit := 100*time.Millisecond + 3*c.Stalls.at(0.99)
-	if late := c.Figures.Late.at(0.99); late > limit {
+	if late := c.Figures.Late.at(0.99); late > c.late {
 		c.brokenf("I9: one in a hundred verbs returned %v after its context had ended", late)
 	}
 }
@@ -312,8 +311,8 @@ func (c *checker) returns() {
 // order (I4) counts by how many later ones a waiter for a fair lock was overtaken. Who asked so much later stood behind him
 // in the queue.
 func (c *checker) order() {
-	later := 300*time.Millisecond + c.noise()
-	for name, turns := range c.byName() {
+	later := 300*time.Millisecond + c.noise
+	for name, turns := range c.names {
 		if !strings.HasPrefix(name, "fair") {
 			continue
 		}
@@ -335,7 +334,7 @@ func (c *checker) order() {
 
 // wakeUps (I8) measures for how long a free lock waited for those who waited for it.
 func (c *checker) wakeUps() {
-	for name, turns := range c.byName() {
+	for name, turns := range c.names {
 		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
 			continue // readers overlap; spinning is slow by nature
 		}
@@ -362,7 +361,7 @@ func (c *checker) wakeUps() {
 			}
 			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return later than the next one has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise() {
+			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
 				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)
 			}
 		}

@@ -88,7 +88,7 @@ func (c *checker) linearizable() {
 	if !c.Scene.Safe {
 		return
 	}
-	for name, turns := range c.byName() {
+	for name, turns := range c.names {
 		ops := c.operations(name, turns)
 		result := porcupine.CheckOperationsTimeout(lockModel, ops, 5*time.Second)
 		if result == porcupine.Unknown { // too much to try: then without those who were refused

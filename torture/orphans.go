@@ -12,7 +12,7 @@ func (c *checker) orphans() {
 	for _, s := range c.Samples {
 		seen[s.Name] = append(seen[s.Name], s)
 	}
-	for name, turns := range c.byName() {
+	for name, turns := range c.names {
 		var spans []span // in which somebody had it, or asked for it
 		for _, t := range turns {
 			end := c.freed(t)
@@ -24,24 +24,18 @@ func (c *checker) orphans() {
 			}
 			spans = append(spans, span{t.Asked, end})
 		}
-		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-		var last Moment // the latest end of a span before the sample
 		var o orphan
-		i := 0
-		for _, s := range seen[name] {
-			for ; i < len(spans) && spans[i].from <= s.To; i++ {
-				last = max(last, spans[i].to)
-			}
+		sweep(spans, seen[name], func(s sample, last Moment) {
 			if s.Held && last < s.From {
 				if o.from == 0 {
 					o = orphan{from: max(last, o.free), holder: s.Holder}
 				}
 				o.to = s.From
-				continue
+				return
 			}
 			c.orphan(name, turns, o)
 			o = orphan{free: s.From}
-		}
+		})
 		c.orphan(name, turns, o)
 	}
 }
@@ -49,10 +43,9 @@ func (c *checker) orphans() {
 // strays (I7, I8) looks for holders that stay in Redis when nobody has the lock as them: others who wait for it meanwhile
 // do not excuse that. It is for locks that one field holds.
 func (c *checker) strays() {
-	names := c.byName()
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
-		if turns := names[s.Name]; s.Held && !slices.ContainsFunc(turns, func(t *Turn) bool {
+		if turns := c.names[s.Name]; s.Held && !slices.ContainsFunc(turns, func(t *Turn) bool {
 			return t.reads() || t.Kind == kindWrite || t.Kind == kindRed
 		}) {
 			seen[s.Name] = append(seen[s.Name], s)
@@ -60,7 +53,7 @@ func (c *checker) strays() {
 	}
 	for name, samples := range seen {
 		var spans []span // in which somebody had it
-		for _, t := range names[name] {
+		for _, t := range c.names[name] {
 			from, to := t.Answered, c.freed(t)
 			switch {
 			case t.Answer == refused:
@@ -73,14 +66,8 @@ func (c *checker) strays() {
 			}
 			spans = append(spans, span{from, to})
 		}
-		slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
-		var last Moment // the latest end of a span before the sample
 		var o orphan
-		i := 0
-		for _, s := range samples {
-			for ; i < len(spans) && spans[i].from <= s.To; i++ {
-				last = max(last, spans[i].to)
-			}
+		sweep(spans, samples, func(s sample, last Moment) {
 			if s.Holder != o.holder || last >= s.From {
 				c.stray(name, o)
 				o = orphan{holder: s.Holder}
@@ -91,7 +78,7 @@ func (c *checker) strays() {
 				}
 				o.to = s.From
 			}
-		}
+		})
 		c.stray(name, o)
 	}
 }
@@ -105,7 +92,7 @@ func (c *checker) stray(name string, o orphan) {
 // patience is for how long Redis may keep a lock that nobody has: what was asked for in vain is given back once Redis answers
 // again, after a read timeout and the pause of a retry.
 func (c *checker) patience(o orphan) time.Duration {
-	limit := 300*time.Millisecond + c.noise()
+	limit := 300*time.Millisecond + c.noise
 	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
 	}
@@ -113,6 +100,18 @@ func (c *checker) patience(o orphan) time.Duration {
 }
 
 type span struct{ from, to Moment }
+
+// sweep goes through samples, which are in order, each with the latest end of the spans that began before it.
+func sweep(spans []span, samples []sample, look func(s sample, last Moment)) {
+	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
+	var last Moment
+	for i, s := 0, 0; s < len(samples); s++ {
+		for ; i < len(spans) && spans[i].from <= samples[s].To; i++ {
+			last = max(last, spans[i].to)
+		}
+		look(samples[s], last)
+	}
+}
 
 // orphan is a time in which Redis kept a lock that nobody had.
 type orphan struct {

@@ -72,7 +72,6 @@ type running struct {
 	clients []*rlock.Client
 	emit    func(Turn)
 	ids     atomic.Int64
-	wg      sync.WaitGroup
 }
 
 // The forms of clients: each brings its own ways to be wrong.
@@ -117,16 +116,17 @@ func (s Site) start(emit func(Turn)) (*running, error) {
 
 // run works until ctx ends; then every worker ends its turn, and the keepers unlock.
 func (r *running) run(ctx context.Context) {
+	var wg sync.WaitGroup
 	for i := range r.Workers {
 		w := &worker{running: r, number: i, random: rand.New(rand.NewPCG(r.Seed, uint64(i)))}
-		r.wg.Go(func() {
+		wg.Go(func() {
 			for ctx.Err() == nil {
 				w.turn(ctx)
 			}
 		})
 	}
-	r.wg.Go(func() { r.keep(ctx) })
-	r.wg.Wait()
+	wg.Go(func() { r.keep(ctx) })
+	wg.Wait()
 }
 
 // close ends the site's clients, and returns how long rlock's took.
@@ -208,7 +208,7 @@ func (r *running) keepOne(ctx context.Context, turns chan struct{}, kind, name s
 	lock := r.make(kind, name)
 	for ctx.Err() == nil {
 		turns <- struct{}{}
-		t := Turn{ID: r.ids.Add(1), Site: r.Name, Worker: -1, Kind: kind, Names: []string{name}, Renew: true, Waits: true, Keeper: true}
+		t := Turn{ID: r.ids.Add(1), Site: r.Name, Worker: -1, Kind: kind, Names: []string{name}, Renew: true, Keeper: true}
 		t.Lease = watchdogTimeout
 		t.Asked = now()
 		hold, err := lock.Acquire(ctx)

@@ -42,8 +42,7 @@ type Turn struct {
 	Names  []string // one, but of groups
 	Lease  time.Duration
 	Renew  bool // no Lease given: the watchdog keeps it
-	Waits  bool // as long as it takes
-	Try    bool // not at all
+	Try    bool // one attempt, no waiting
 	Keeper bool // holds a lock of its own for as long as the process lives
 
 	Asked    Moment

@@ -131,11 +131,10 @@ func (w *worker) pick() Share {
 // turn uses a lock once.
 func (w *worker) turn(ctx context.Context) {
 	p := w.draw()
-	t := Turn{ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0}
+	t := Turn{ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0, Try: p.try}
 	if t.Renew {
 		t.Lease = watchdogTimeout
 	}
-	t.Waits, t.Try = !p.try && p.wait == 0 && p.cancel == 0, p.try
 	lock := w.make(t.Kind, t.Names...)
 	if w.random.IntN(200) == 0 {
 		t.badInput(lock)
