@@ -1,0 +1,76 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The errors that callers of rlock match with [errors.Is]. The root package documents them.
+var (
+	ErrNotAcquired = errors.New("rlock: not acquired")
+
+	ErrNotHeld = errors.New("rlock: not held by this owner (to unlock elsewhere than where the lock was taken, " +
+		"pass Hold.Context, or an owner by WithOwner, or use Do)")
+
+	ErrLost error = lostError{}
+
+	ErrReentered = errors.New("rlock: already held by this owner")
+
+	ErrUpgrade = errors.New("rlock: this owner holds the read lock, which cannot become a write lock")
+
+	ErrNotReplicated = errors.New("rlock: not acknowledged by enough replicas")
+
+	ErrClosed = errors.New("rlock: client is closed")
+
+	ErrInvalidName = errors.New("rlock: invalid name")
+
+	ErrInvalidOption = errors.New("rlock: invalid option")
+)
+
+// The errors that stay inside rlock, or reach users only as text.
+var (
+	// ErrRefused matches ErrNotAcquired. It is the error of an acquisition that ended only because another owner has
+	// the lock.
+	ErrRefused = fmt.Errorf("%w", ErrNotAcquired)
+
+	// ErrNoAnswer is the error of a command that was not answered within the command timeout, or before the wait
+	// was over.
+	ErrNoAnswer = errors.New("no answer from Redis in time")
+
+	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
+	// after the lock had been unlocked by force.
+	ErrLate = errors.New("the reply from Redis came too late to rely on")
+
+	// ErrReply is the error of a reply that no script of ours gives.
+	ErrReply = errors.New("unexpected reply from Redis")
+)
+
+// lostError is the type of ErrLost, so that ErrLost matches ErrNotHeld too.
+type lostError struct{}
+
+func (lostError) Error() string { return "rlock: lock lost" }
+
+// Is makes a lost lock a lock that is not held.
+func (lostError) Is(target error) bool { return target == ErrNotHeld }
+
+// Sentinel reports whether err matches one of the errors that callers can match, other than ErrLost.
+func Sentinel(err error) bool {
+	for _, known := range []error{
+		ErrNotAcquired, ErrNotHeld, ErrReentered, ErrUpgrade, ErrNotReplicated, ErrClosed, ErrInvalidName, ErrInvalidOption,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// Quote makes a name fit for an error or a log line: quoted, and at most 64 runes of it.
+func Quote(name string) string {
+	if utf8.RuneCountInString(name) <= 64 {
+		return strconv.Quote(name)
+	}
+	return strconv.Quote(string([]rune(name)[:64])) + "..."
+}

@@ -1,0 +1,60 @@
+// Package fault classifies what can go wrong with a command, once and where it happens, and has the errors that
+// callers of rlock can match.
+package fault
+
+import "errors"
+
+// Fate says what became of a command that failed.
+type Fate uint8
+
+// The fates of a command. Only InDoubt and Left mean that the command may still be executed later.
+const (
+	// Rejected means that the server answered with an error, and that the script changed nothing.
+	Rejected Fate = iota
+	// Partial means that the server answered with an error, and that the script may have changed something before.
+	Partial
+	// Unreplicated means that the script ran and its number is valid, but that too few replicas acknowledged it.
+	Unreplicated
+	// NotSent means that the command never left this process.
+	NotSent
+	// InDoubt means that the command may have been executed, or may still be, and that no reply will come.
+	InDoubt
+	// Left means that the caller stopped waiting. The reply goes to the call's Late, if the call has one.
+	Left
+)
+
+// Error is a command's failure, with everything that decides what to do next. It is made by the driver, which knows its
+// client library, or by the transport.
+type Error struct {
+	Fate Fate
+	// Code is the first word of the server's error after any ERR, such as WRONGTYPE, NOPERM, or unknown for an unknown
+	// command. Where a script passed an error of a command on, it is the first word of that one. It is empty if no
+	// server answered.
+	Code string
+	// Transient means that the same command may succeed later.
+	Transient bool
+	// Stale means that the topology we know may be out of date.
+	Stale bool
+	// Err is the client library's error, or why the caller left.
+	Err error
+}
+
+// Error returns the text of the underlying error.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the underlying error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// InDoubt reports whether the command may have been executed or may still be. It reports false for nil.
+func (e *Error) InDoubt() bool { return e != nil && (e.Fate == InDoubt || e.Fate == Left) }
+
+// Replied reports whether a server answered the command, so that the command is settled. It reports false for nil.
+func (e *Error) Replied() bool {
+	return e != nil && (e.Fate == Rejected || e.Fate == Partial || e.Fate == Unreplicated)
+}
+
+// WrongType reports whether a key holds something that is not a lock. It reports false for nil.
+func (e *Error) WrongType() bool { return e != nil && e.Code == "WRONGTYPE" }
+
+// TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.
+func (e *Error) TimedOut() bool { return e != nil && e.Fate == Left && errors.Is(e.Err, ErrNoAnswer) }

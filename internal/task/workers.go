@@ -1,0 +1,71 @@
+package task
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Job is work for a worker.
+type Job interface{ Run() }
+
+// Func is a function as a [Job].
+type Func func()
+
+// Run calls the function.
+func (f Func) Run() { f() }
+
+// workers are goroutines that stay for a second after their last job, because a new one would first have to grow its
+// stack for the client library.
+type workers struct {
+	jobs    chan Job
+	stopped chan struct{}
+	running sync.WaitGroup
+}
+
+const workerLinger = time.Second
+
+// Run runs a job on a worker. The caller must have begun an operation or duty for it, unless the job is a notice that
+// Close need not wait for; the job does not end it.
+func (g *Group) Run(job Job) {
+	select {
+	case g.workers.jobs <- job:
+	default:
+		g.workers.running.Go(func() { g.workers.work(job) })
+	}
+}
+
+// Background runs a function on a worker that Close waits for. Once nobody would wait any more, it runs the function in
+// place.
+func (g *Group) Background(job func()) {
+	if !g.Keep() {
+		job()
+		return
+	}
+	g.Run(Func(func() {
+		defer g.End()
+		job()
+	}))
+}
+
+// Stop ends the workers, and waits for them until ctx ends. A worker that hangs in a command ends with that command.
+func (g *Group) Stop(ctx context.Context) {
+	close(g.workers.stopped)
+	Await(ctx, &g.workers.running)
+}
+
+func (w *workers) work(job Job) {
+	idle := time.NewTimer(workerLinger)
+	defer idle.Stop()
+	for {
+		job.Run()
+		idle.Reset(workerLinger)
+		select {
+		case job = <-w.jobs:
+		case <-idle.C:
+			return
+		case <-w.stopped:
+			return
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Publish is the command by which a script announces on a channel. Empty means that it does not announce.
+type Publish string
+
+// The ways to announce.
+const (
+	PublishPlain   Publish = "PUBLISH"
+	PublishSharded Publish = "SPUBLISH"
+	PublishBoth    Publish = "BOTH" // while it is not known which one reaches the waiters
+)
+
+// Args are the arguments of a script, ARGV[1] to ARGV[7]. A script gets as many of them as [Script.Argv] says. A nil
+// value is sent as an empty string.
+type Args struct {
+	Holder  any     // the holder's field
+	Millis  int64   // the lease; for a release, the lifetime of the tombstone
+	Number  int64   // the holder's number
+	Channel any     // where a release is announced
+	Publish Publish // how; the transport fills it in for a script that announces
+	// Extra is the count that a count script shows. For the others it is how long a waiter of a queue may go without an
+	// attempt, in ms; negative means that the caller does not queue.
+	Extra any
+	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock. For a
+	// hand-over it is the field of the last holder.
+	Other any
+}
+
+// Call is one call of a script. It is passed by value. The zero Call calls nothing.
+type Call struct {
+	Script *Script
+	Keys   []any // strings; the first one decides the node
+	Args   Args
+	Argv   []any // instead of Args: the arguments of a renewal
+}
+
+// Key returns the key that decides the node.
+func (c *Call) Key() string {
+	key, _ := c.Keys[0].(string)
+	return key
+}
+
+// AppendArgv appends the arguments as they are sent.
+func (c *Call) AppendArgv(argv []any) []any {
+	if c.Argv != nil {
+		return append(argv, c.Argv...)
+	}
+	a := &c.Args
+	all := [...]any{orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other)}
+	if c.Script.Argv > 1 {
+		all[1], all[2] = a.Millis, a.Number
+	}
+	return append(argv, all[:c.Script.Argv]...)
+}
+
+// Numbers returns how many numbers the reply must have. Zero means a single one, not in a list.
+func (c *Call) Numbers() int {
+	if c.Argv != nil {
+		return len(c.Argv) - 1
+	}
+	return c.Script.Numbers
+}
+
+// publishes has the values that Publish is sent as, so that none is allocated for a call.
+var publishes = map[Publish]any{
+	"": empty, PublishPlain: string(PublishPlain), PublishSharded: string(PublishSharded), PublishBoth: string(PublishBoth),
+}
+
+var empty any = ""
+
+func orEmpty(v any) any {
+	if v == nil {
+		return empty
+	}
+	return v
+}
+
+// Reply is what came of a call. It is passed by value.
+type Reply struct {
+	N    int64         // the number; valid if Err is nil or its fate is [fault.Unreplicated]
+	List []int64       // instead, for a script that replies several
+	Took time.Duration // from sending to the reply
+	Err  *fault.Error  // nil means success
+}
+
+// Acquired reports whether an acquire or a hand-over made its caller the holder.
+func (r *Reply) Acquired() bool {
+	return r.N >= 0 && (r.Err == nil || r.Err.Fate == fault.Unreplicated)
+}
+
+const (
+	// LastGone is the reply of a hand-over by a holder that Redis does not have.
+	LastGone = -1
+
+	// maxHint is more than any waiter sleeps, in ms.
+	maxHint = 1 << 32
+)
+
+// Hint returns, from the reply of a refused acquire, the time until another attempt may help.
+func (r *Reply) Hint() time.Duration {
+	return time.Duration(min(-1-r.N, maxHint)) * time.Millisecond
+}
+
+// NoKey is the PTTL of a key that does not exist.
+const NoKey = -2
+
+// Millis is a duration on the wire, rounded up: Redis must not free a lock earlier than its holder believes.
+func Millis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
+}

@@ -1,0 +1,145 @@
+package wire
+
+import "time"
+
+// Kind is everything in which one sort of lock differs from another. A sort of lock is one literal of it.
+type Kind struct {
+	Family Family
+	Side   Side
+
+	Acquire, Count, Release, Renew, Force, Inspect *Script
+	HandOver                                       *Script // nil means that it is not handed over within a process
+
+	// Keys are the prefixes of the keys that the kind has besides the lock.
+	Keys []string
+	// HoldKey ends the name of the key that each hold has of its own. Empty means that holds have none.
+	HoldKey string
+	// FieldSuffix follows <client id>:<number> in a holder field.
+	FieldSuffix string
+	// Channel is the prefix of the channel on which a release is announced. Empty means that none is: waiters poll.
+	Channel string
+
+	// FirstDelay and MaxDelay are the poll delays of waiters, unless the handle has others.
+	FirstDelay, MaxDelay time.Duration
+
+	// Queues means that waiters stand in a queue in Redis, each of which is notified alone, on a channel of its own.
+	// The waiters of other kinds stand in the local queue of their process.
+	Queues bool
+	// Lazy means that a holder in Redis may be handed over as it is.
+	Lazy bool
+	// Messages is how many messages announce one release. Zero means one.
+	Messages uint64
+	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
+	NoUpgrade bool
+}
+
+// Family says which kinds exclude each other on one name. Locks of different families must not share a name.
+type Family uint8
+
+// The families.
+const (
+	PlainFamily Family = iota
+	FairFamily
+	RWFamily
+
+	Families = iota // how many there are
+)
+
+// Side distinguishes what one owner may hold of one name at the same time.
+type Side uint8
+
+// The sides of a name.
+const (
+	MainSide Side = iota // the only one, or the write side
+	ReadSide             // the read side of a read-write lock
+)
+
+// Opposite returns the other side.
+func (s Side) Opposite() Side { return MainSide + ReadSide - s }
+
+// The kinds of lock.
+var (
+	Plain = &Kind{
+		Family:   PlainFamily,
+		Acquire:  lockAcquire,
+		Count:    lockCount,
+		Release:  lockRelease,
+		Renew:    lockRenew,
+		Force:    lockForce,
+		Inspect:  lockInspect,
+		HandOver: lockHandOver,
+		Lazy:     true,
+		Channel:  "redisson_lock__channel",
+	}
+
+	Fenced = &Kind{
+		Family:   PlainFamily,
+		Acquire:  fencedAcquire,
+		Count:    lockCount,
+		Release:  lockRelease,
+		Renew:    lockRenew,
+		Force:    lockForce,
+		Inspect:  lockInspect,
+		HandOver: fencedHandOver,
+		Keys:     []string{"redisson_lock_token"},
+		Channel:  "redisson_lock__channel",
+	}
+
+	Spin = &Kind{
+		Family:     PlainFamily,
+		Acquire:    lockAcquire,
+		Count:      lockCount,
+		Release:    lockRelease,
+		Renew:      lockRenew,
+		Force:      lockForce,
+		Inspect:    lockInspect,
+		FirstDelay: time.Millisecond,
+		MaxDelay:   128 * time.Millisecond,
+	}
+
+	Fair = &Kind{
+		Family:  FairFamily,
+		Acquire: fairAcquire,
+		Count:   lockCount,
+		Release: fairRelease,
+		Renew:   lockRenew,
+		Force:   fairForce,
+		Inspect: lockInspect,
+		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout"},
+		Channel: "redisson_lock__channel",
+		Queues:  true,
+	}
+
+	Read = &Kind{
+		Family:  RWFamily,
+		Side:    ReadSide,
+		Acquire: readAcquire,
+		Count:   readCount,
+		Release: readRelease,
+		Renew:   readRenew,
+		Force:   readForce,
+		Inspect: readInspect,
+		HoldKey: ":rwlock_timeout:1",
+		Channel: "redisson_rwlock",
+	}
+
+	Write = &Kind{
+		Family:      RWFamily,
+		Side:        MainSide,
+		Acquire:     writeAcquire,
+		Count:       lockCount,
+		Release:     writeRelease,
+		Renew:       lockRenew,
+		Force:       writeForce,
+		Inspect:     writeInspect,
+		HandOver:    lockHandOver,
+		Lazy:        true,
+		FieldSuffix: ":write",
+		Channel:     "redisson_rwlock",
+		NoUpgrade:   true,
+		Messages:    2,
+	}
+)
+
+// Kinds has every kind by its name, for tests.
+var Kinds = map[string]*Kind{"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "read": Read, "write": Write}

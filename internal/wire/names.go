@@ -1,0 +1,96 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// maxName is the longest name of a lock in Redis, in bytes.
+const maxName = 64 << 10
+
+// Names has the keys and the channel of a lock, in the form in which they are sent. It is read-only once made.
+type Names struct {
+	Keys    []any  // the lock, the other keys of its kind, its tombstones
+	Channel string // where releases are announced; empty means nowhere
+	Boxed   any    // Channel as it is sent
+}
+
+// NewNames returns the keys and the channel of a lock, given its name in Redis and the client's id.
+func NewNames(k *Kind, name, clientID string) *Names {
+	n := &Names{Keys: make([]any, 0, 2+len(k.Keys))}
+	n.Keys = append(n.Keys, name)
+	for _, prefix := range k.Keys {
+		n.Keys = append(n.Keys, derived(prefix, name))
+	}
+	n.Keys = append(n.Keys, derived("redisson_unlock_latch", name)+":"+clientID)
+	if k.Channel != "" {
+		n.Channel = derived(k.Channel, name)
+	}
+	n.Boxed = n.Channel
+	return n
+}
+
+// With returns the keys of one holder whose kind has a key for each hold: it comes before the tombstones.
+func (n *Names) With(k *Kind, name, field string) []any {
+	return slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, field+k.HoldKey)))
+}
+
+// derived is Redisson's rule for the keys and channels that belong to a lock: they carry its name as hash tag, so that a
+// cluster keeps them in the lock's slot.
+func derived(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + ":" + name
+	}
+	return prefix + ":{" + name + "}"
+}
+
+// suffixed is Redisson's rule for keys that begin with the name.
+func suffixed(name, suffix string) string {
+	if strings.Contains(name, "{") {
+		return name + ":" + suffix
+	}
+	return "{" + name + "}:" + suffix
+}
+
+// CheckName returns ErrInvalidName, with the reason, for a name that cannot be a lock's name in Redis.
+func CheckName(name string, cluster bool) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: the name is empty", fault.ErrInvalidName)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: %s is longer than 64 KiB", fault.ErrInvalidName, fault.Quote(name))
+	case cluster && hashTag(name) != hashTag(derived("", name)):
+		return fmt.Errorf("%w: the braces of %s put the keys of the lock into different slots of the cluster",
+			fault.ErrInvalidName, fault.Quote(name))
+	}
+	return nil
+}
+
+// hashTag returns the part of a key that decides its slot in a cluster.
+func hashTag(key string) string {
+	_, after, opened := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(after, "}")
+	if opened && closed && tag != "" {
+		return tag
+	}
+	return key
+}
+
+// Slot returns the slot of a key in a cluster: CRC-16/XMODEM of its tag, modulo 16384.
+func Slot(key string) uint16 {
+	var crc uint16
+	for _, b := range []byte(hashTag(key)) {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % 16384
+}

@@ -1,0 +1,84 @@
+// Package wire is everything of rlock that Redisson can see: the kinds of lock, the names of their keys and channels, the
+// scripts, and how they are called and reply. It does no I/O.
+package wire
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"encoding/hex"
+
+	"github.com/go-rlock/rlock/internal/lua"
+)
+
+// All scripts of a lock share one calling convention, so that one algorithm can run any of them. KEYS are the lock, then
+// the other keys that the kind needs. Where a holder may be created or retired, the tombstones of the lock come last. A
+// script gets only the keys that it touches, because a cluster refuses a script with several keys while it moves their
+// slot. ARGV are the fields of [Args], in order.
+//
+// Renewals differ, because they are about many locks. An acquire replies the token, or 0 if its kind has none. A refused
+// acquire replies -1 less the milliseconds until another attempt may help.
+//
+// Every script is safe to run twice, late, or out of order: it changes only its own holder's state, and creates a holder
+// only if that holder's number has no tombstone.
+var (
+	lockAcquire  = newScript(acquire(1), lua.LockAcquire)
+	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
+	lockRelease  = newScript(release(1), lua.LockRelease)
+	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
+	lockForce    = newScript(release(1), lua.LockForce)
+	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
+	lockHandOver = newScript(Script{Keys: 1, Argv: 7}, lua.HandOverPrelude, lua.LockHandOver)
+
+	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
+	fencedHandOver = newScript(Script{Keys: 2, Argv: 7}, lua.FencedPrelude, lua.HandOverPrelude, lua.FencedHandOver)
+
+	// A fair acquire announces: it notifies the waiter that is first from now on.
+	fairAcquire = newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.FairPrelude, lua.FairAcquire)
+	fairRelease = newScript(release(3), lua.FairPrelude, lua.FairRelease)
+	fairForce   = newScript(release(3), lua.FairPrelude, lua.FairForce)
+
+	readAcquire = newScript(acquire(2), lua.ReadAcquire)
+	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
+	readRelease = newScript(release(2), lua.RWPrelude, lua.ReadRelease)
+	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
+	readForce   = newScript(release(1), lua.ReadForce)
+	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3}, lua.ReadInspect)
+
+	writeAcquire = newScript(acquire(1), lua.WriteAcquire)
+	writeRelease = newScript(release(1), lua.RWPrelude, lua.WriteRelease)
+	writeForce   = newScript(release(1), lua.RWPrelude, lua.WriteForce)
+	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.WriteInspect)
+)
+
+// Script is a Lua script, and how it is called.
+type Script struct {
+	Source    string
+	Digest    string // SHA-1 of the source in hex, by which EVALSHA runs it
+	Keys      int    // how many keys it touches for each lock, besides the tombstones
+	Argv      int    // how many of [Args] it gets; zero for a renewal, which has arguments of its own
+	Numbers   int    // how many numbers it replies; zero means a single one, not in a list
+	Announces bool   // whether it publishes that the lock is free
+}
+
+func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
+
+func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
+
+func newScript(s Script, parts ...string) *Script {
+	last := len(parts) - 1
+	s.Source = lua.With(parts[last], append([]string{lua.Prelude}, parts[:last]...)...)
+	digest := sha1.Sum([]byte(s.Source)) //nolint:gosec // as above
+	s.Digest = hex.EncodeToString(digest[:])
+	return &s
+}
+
+// Of returns the keys of the script, among all keys of a lock, of which the last one has the tombstones.
+func (s *Script) Of(keys []any) []any { return keys[:min(s.Keys, len(keys)-1)] }
+
+// WithTombstones returns the keys of the script and the tombstones, among all keys of a lock.
+func (s *Script) WithTombstones(keys []any) []any {
+	if len(keys) == s.Keys+1 {
+		return keys
+	}
+	all := make([]any, 0, s.Keys+1)
+	return append(append(all, s.Of(keys)...), keys[len(keys)-1])
+}
