@@ -12,7 +12,7 @@ LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 .PHONY: run
 run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
@@ -42,7 +42,7 @@ interop: ## test rlock together with Redisson (Java) on one server; skipped with
 SEED ?= 0
 DURATION ?= 0
 .PHONY: torture
-torture: ## break Redis, the network and processes on purpose; takes 5 minutes, or as set by SEED, SCENE, TOPOLOGY and DURATION
+torture: ## break Redis, the network and processes on purpose; 5 minutes, or as set by SEED, SCENE, TOPOLOGY, DURATION
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
 		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
 
