@@ -165,7 +165,7 @@ func missedMessage(t *testing.T, idle time.Duration) time.Duration {
 	held := newClient(t, server.Client(t)).NewLock(lock.Name())
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
-	rest(t, server.Client(t), 3, lock) // it asks again when it is subscribed
+	awaitSleepers(t, server.Client(t), 3, lock) // it asks again after it subscribed
 	way.forget()
 	start := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
