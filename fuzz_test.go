@@ -20,9 +20,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// Fuzz targets. make fuzz runs each for a while; make test tries their seeds, and what testdata/fuzz has.
+// Fuzz targets. `make fuzz` runs each for a while. `make test` runs their seeds and the inputs in testdata/fuzz.
 
-// tagOf is the part of a key that Redis Cluster takes its slot from, as its documentation says.
+// tagOf returns the part of a key that Redis Cluster hashes to a slot, as the Redis documentation defines it.
 func tagOf(key string) string {
 	if m := regexp.MustCompile(`^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
 		return m[1]
@@ -30,8 +30,9 @@ func tagOf(key string) string {
 	return key
 }
 
-// redissons returns the names that Redisson gives to what belongs to a lock, but for what ends in the number of a holder.
-func redissons(kind, name, client string) (keys []string, channel string) {
+// redissonNames returns the names that Redisson gives to the keys and the channel of a lock. A ? stands for the number of a
+// holder.
+func redissonNames(kind, name, client string) (keys []string, channel string) {
 	prefixed := func(prefix string) string {
 		if strings.ContainsRune(name, '{') {
 			return prefix + ":" + name
@@ -44,7 +45,7 @@ func redissons(kind, name, client string) (keys []string, channel string) {
 		keys = append(keys, prefixed("redisson_lock_token"))
 	case "fair":
 		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
-	case "read": // its holding's own
+	case "read": // the key of the read hold
 		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
 	}
 	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
@@ -79,12 +80,12 @@ func FuzzNames(f *testing.F) {
 				keys[1] = number.ReplaceAllLiteralString(keys[1], plain.ID()+":?")
 			}
 			channel = number.ReplaceAllLiteralString(channel, plain.ID()+":?")
-			wantKeys, wantChannel := redissons(kind, name, plain.ID())
+			wantKeys, wantChannel := redissonNames(kind, name, plain.ID())
 			require.Equal(t, wantKeys, keys, kind)
 			require.Equal(t, wantChannel, channel, kind)
 			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
-			oneSlot(t, kinds[kind].make(sharded, name).(*rlock.Lock), ended)
-			// Redisson's rule leaves one pair that is not told apart: a name, and the same in braces.
+			checkOneSlot(t, kinds[kind].make(sharded, name).(*rlock.Lock), ended)
+			// Redisson's rule cannot distinguish a name from the same name in braces.
 			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
 				others, otherChannel := kinds[kind].make(plain, another).(*rlock.Lock).Possess()
 				for i, other := range others {
@@ -96,8 +97,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// oneSlot checks that a cluster's client takes a name when, and only when, all of its keys and its channel are in one slot.
-func oneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
+// checkOneSlot checks that a cluster client accepts a name if and only if all of its keys and its channel are in one slot.
+func checkOneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
 	t.Helper()
 	keys, channel := lock.Possess()
 	if channel != "" {
@@ -147,7 +148,7 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, replicated bool) {
 		answer, rest := replyOf(in, 3)
 		if answer == nil {
-			answer = redis.Nil // as go-redis has it
+			answer = redis.Nil // go-redis returns this error for a nil reply
 		}
 		var opts []rlock.Option
 		if replicated {
@@ -157,18 +158,18 @@ func FuzzReplies(f *testing.F) {
 			p, client := newPuppet(t, opts...)
 			p.acks, _ = replyOf(rest, 3)
 			lock := kinds[kind].make(client, "name").(*rlock.Lock)
-			acquires(t, p, lock, answer, replicated)
+			checkAcquire(t, p, lock, answer, replicated)
 			p.acks = int64(1)
-			queries(t, p, lock, answer)
-			unlocks(t, p, lock, answer)
-			p.fake("", nil) // what is left to release is released
+			checkQueries(t, p, lock, answer)
+			checkUnlock(t, p, lock, answer)
+			p.fake("", nil) // pending releases in the background succeed
 			require.NoError(t, client.Close())
 		}
 	})
 }
 
-// acquires has an acquire answered somehow. What is no answer never acquires, nor does it mean that another has the lock.
-func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
+// checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
+func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("acquire", answer)
@@ -193,12 +194,12 @@ func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated 
 		require.True(t, replicated, "%#v: %v", answer, err)
 	default:
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, answer)
 	}
 }
 
-// queries has questions answered somehow.
-func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+// checkQueries checks queries that get an arbitrary reply.
+func checkQueries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("force", answer)
@@ -207,7 +208,7 @@ func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	if isNumber {
 		require.NoError(t, err)
 	} else {
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, answer)
 	}
 	p.fake("inspect", answer)
 	left, err := lock.TTL(t.Context())
@@ -218,11 +219,11 @@ func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 		}
 		return
 	}
-	requireSaid(t, err, answer)
+	requireReplyError(t, err, answer)
 }
 
-// unlocks has a release answered somehow.
-func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+// checkUnlock checks a release that gets an arbitrary reply.
+func checkUnlock(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("release", answer)
@@ -234,13 +235,14 @@ func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	case isNumber:
 		require.ErrorIs(t, err, rlock.ErrLost)
 	default:
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, answer)
 	}
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
 }
 
-// requireSaid checks that an error says of an answer that no script gives it, or is that answer.
-func requireSaid(t *testing.T, err error, answer any) {
+// requireReplyError checks the error for an invalid reply. It wraps a reply that is an error, and otherwise calls the reply
+// unexpected.
+func requireReplyError(t *testing.T, err error, answer any) {
 	t.Helper()
 	if failed, ok := answer.(error); ok {
 		require.ErrorIs(t, err, failed)
@@ -249,7 +251,8 @@ func requireSaid(t *testing.T, err error, answer any) {
 	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", answer)
 }
 
-// margin is by how much less than Redis a holder trusts a lease, as the design has it: 1 % and 2 ms, a quarter at most.
+// margin returns how much earlier than Redis a holder considers its lease over. By design that is 1 % plus 2 ms, and at most a
+// quarter of the lease.
 func margin(lease time.Duration) time.Duration {
 	return min(lease/100+2*time.Millisecond, lease/4)
 }
@@ -275,23 +278,25 @@ func FuzzLeases(f *testing.F) {
 			require.Nil(t, p.last, "nothing is sent")
 			return
 		}
-		if err != nil { // only because this machine was slow
+		if err != nil { // happens only if this machine was slow
 			require.ErrorContains(t, err, "too late")
 			require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
 			return
 		}
 		keys := must(strconv.Atoi(p.last[2]))
 		sent := must(strconv.ParseInt(p.last[3+keys+1], 10, 64))
-		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "in ms, rounded up")
-		require.False(t, hold.Deadline().After(p.at.Add(lease-margin(lease))), "it ends before Redis can have ended it")
-		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "and no earlier than it must")
+		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "the lease in ms, rounded up")
+		require.False(t, hold.Deadline().After(p.at.Add(lease-margin(lease))), "the hold ends before Redis can expire the lease")
+		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "the hold does not end too early")
 		require.NoError(t, client.Close())
 	})
 }
 
-// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with the rule, stated anew: a wait after the one ahead, or
-// after the lease of the lock for who is first, of which no more than a wait counts; a wait for each place at least; and never
-// earlier than before.
+// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with a second statement of the rule:
+//   - The deadline of the first waiter is one wait after the end of the lease. The rest of the lease counts as at most one wait.
+//   - The deadline of any other waiter is one wait after that of the waiter ahead.
+//   - A waiter at position n has at least n+1 waits.
+//   - A deadline never moves to an earlier time.
 func FuzzFairDeadlines(f *testing.F) {
 	for _, times := range [][3]int64{
 		{30_000, 300_000, 300_000},
@@ -310,10 +315,10 @@ func FuzzFairDeadlines(f *testing.F) {
 	lock := newClient(f, rdb).NewFairLock(newName())
 	keys := lock.Keys()
 	require.Len(f, keys, n+1)
-	most := century.Milliseconds()
+	longest := century.Milliseconds()
 	f.Fuzz(func(t *testing.T, lease, wait, ahead int64, places uint8) {
-		lease, wait = min(max(lease, 10_000), most), min(max(wait, 10_000), most)
-		ahead = min(max(ahead, -most), most)
+		lease, wait = min(max(lease, 10_000), longest), min(max(wait, 10_000), longest)
+		ahead = min(max(ahead, -longest), longest)
 		ctx := t.Context()
 		milliseconds := func() int64 { return must(rdb.Time(ctx).Result()).UnixMilli() }
 		start := milliseconds()
@@ -330,7 +335,7 @@ func FuzzFairDeadlines(f *testing.F) {
 		for range 2 {
 			reply, err := rdb.Eval(ctx, source, keys, "me", lease, 1, lock.Channel(), "PUBLISH", wait).Int64()
 			require.NoError(t, err)
-			require.Negative(t, reply, "another has the lock")
+			require.Negative(t, reply, "another holder has the lock")
 			end := milliseconds()
 			score, err := rdb.ZScore(ctx, keys[2], "me").Result()
 			require.NoError(t, err)
