@@ -146,9 +146,9 @@ func FuzzReplies(f *testing.F) {
 		f.Add(in, true)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, replicated bool) {
-		answer, rest := replyOf(in, 3)
-		if answer == nil {
-			answer = redis.Nil // go-redis returns this error for a nil reply
+		reply, rest := replyOf(in, 3)
+		if reply == nil {
+			reply = redis.Nil // go-redis returns this error for a nil reply
 		}
 		var opts []rlock.Option
 		if replicated {
@@ -158,10 +158,10 @@ func FuzzReplies(f *testing.F) {
 			p, client := newPuppet(t, opts...)
 			p.acks, _ = replyOf(rest, 3)
 			lock := kinds[kind].make(client, "name").(*rlock.Lock)
-			checkAcquire(t, p, lock, answer, replicated)
+			checkAcquire(t, p, lock, reply, replicated)
 			p.acks = int64(1)
-			checkQueries(t, p, lock, answer)
-			checkUnlock(t, p, lock, answer)
+			checkQueries(t, p, lock, reply)
+			checkUnlock(t, p, lock, reply)
 			p.fake("", nil) // pending releases in the background succeed
 			require.NoError(t, client.Close())
 		}
@@ -169,14 +169,14 @@ func FuzzReplies(f *testing.F) {
 }
 
 // checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
-func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
+func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, reply any, replicated bool) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("acquire", answer)
+	n, isNumber := reply.(int64)
+	p.fake("acquire", reply)
 	hold, err := lock.TryAcquire(t.Context())
 	switch {
 	case err == nil:
-		require.True(t, isNumber && n >= 0, "%#v", answer)
+		require.True(t, isNumber && n >= 0, "%#v", reply)
 		if replicated {
 			acks, ok := p.acks.(int64)
 			if text, isText := p.acks.(string); isText {
@@ -191,42 +191,42 @@ func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replica
 	case isNumber && n < 0:
 		require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	case isNumber:
-		require.True(t, replicated, "%#v: %v", answer, err)
+		require.True(t, replicated, "%#v: %v", reply, err)
 	default:
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		requireReplyError(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
 }
 
 // checkQueries checks queries that get an arbitrary reply.
-func checkQueries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+func checkQueries(t *testing.T, p *puppet, lock *rlock.Lock, reply any) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("force", answer)
+	n, isNumber := reply.(int64)
+	p.fake("force", reply)
 	freed, err := lock.ForceUnlock(t.Context())
-	require.Equal(t, isNumber && n == 1, freed, "%#v", answer)
+	require.Equal(t, isNumber && n == 1, freed, "%#v", reply)
 	if isNumber {
 		require.NoError(t, err)
 	} else {
-		requireReplyError(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
-	p.fake("inspect", answer)
+	p.fake("inspect", reply)
 	left, err := lock.TTL(t.Context())
-	if three, ok := answer.([]any); ok && len(three) == 3 {
+	if three, ok := reply.([]any); ok && len(three) == 3 {
 		if ms, ok := three[0].(int64); ok && err == nil {
 			require.Equal(t, ms > 0, left > 0, "%d ms are %v", ms, left)
 			require.Equal(t, ms < 0 && ms != -2, left < 0, "%d ms are %v", ms, left)
 		}
 		return
 	}
-	requireReplyError(t, err, answer)
+	requireReplyError(t, err, reply)
 }
 
 // checkUnlock checks a release that gets an arbitrary reply.
-func checkUnlock(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+func checkUnlock(t *testing.T, p *puppet, lock *rlock.Lock, reply any) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("release", answer)
+	n, isNumber := reply.(int64)
+	p.fake("release", reply)
 	require.NoError(t, lock.Lock(t.Context()))
 	err := lock.Unlock(t.Context())
 	switch {
@@ -235,20 +235,20 @@ func checkUnlock(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	case isNumber:
 		require.ErrorIs(t, err, rlock.ErrLost)
 	default:
-		requireReplyError(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
 }
 
 // requireReplyError checks the error for an invalid reply. It wraps a reply that is an error, and otherwise calls the reply
 // unexpected.
-func requireReplyError(t *testing.T, err error, answer any) {
+func requireReplyError(t *testing.T, err error, reply any) {
 	t.Helper()
-	if failed, ok := answer.(error); ok {
+	if failed, ok := reply.(error); ok {
 		require.ErrorIs(t, err, failed)
 		return
 	}
-	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", answer)
+	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", reply)
 }
 
 // margin returns how much earlier than Redis a holder considers its lease over. By design that is 1 % plus 2 ms, and at most a

@@ -32,7 +32,7 @@ import (
 // commands of a Java peer. $ is the name of the lock, and @ its hash tag. u: and j: begin the fields of our client and of
 // Java's, and # means :rwlock_timeout:. A state is everything that Redis has of the lock:
 //
-//	{field:count} lease, holder#entry lease, [waiter deadline], name of any other key but the token's
+//	{field:count} lease, holder#n lease, [waiter deadline], name of any other key but the token's
 //
 // Times are in ms. States and hints round them up to tens of seconds, so that slow machines pass. The short leases of
 // some vectors are longer here.
@@ -199,9 +199,9 @@ var vectors = []struct{ claim, lines string }{
 		acquire fair 2 30000 300000 = wait 30000
 		acquire fair 3 30000 10000 = wait 330000 // 30000: only the head watches the lease
 		release fair 1 = 1 -> free, [u:2 330000 u:3 340000] ! redisson_lock__channel:@:u:2 0
-		acquire fair 3 30000 10000 = wait 330000 // 0: it would poll hot until the head comes or dies
+		acquire fair 3 30000 10000 = wait 330000 // 0: it would poll without a pause until the head acquires or dies
 		acquire fair 4 30000 = wait 330000 // 1: a caller that does not queue may ask again
-		acquire fair 5 30000 300000 = wait 330000 -> free, [u:2 330000 u:3 340000 u:5 900000] // 640000: two take 300000 each
+		acquire fair 5 30000 300000 = wait 330000 -> free, [u:2 330000 u:3 340000 u:5 900000] // 640000: two waiters count 300000 each
 		acquire fair 2 30000 300000 = 0 -> {u:2:1} 30000, [u:3 40000 u:5 600000] ! redisson_lock__channel:@:u:3 0 // silent: the new head must know
 		release fair 3 = 0 -> {u:2:1} 30000, [u:5 300000] ! redisson_lock__channel:@:u:5 0 // silent: as above
 		release fair 3 = 0
@@ -455,11 +455,11 @@ func (g *golden) command(words ...string) any {
 	return reply
 }
 
-// leftByJava returns the lease that Java gives a lock when one of its readers leaves: the longest of all entries.
+// leftByJava returns the lease that Java gives a lock when one of its readers leaves: the longest of the others.
 func (g *golden) leftByJava() (longest int64) {
 	for field, count := range holders(g, g.rdb, g.name) {
-		entries, _ := strconv.Atoi(count) // zero for the field mode
-		for i := range entries {
+		acquisitions, _ := strconv.Atoi(count) // zero for the field mode
+		for i := range acquisitions {
 			key := fmt.Sprintf("%s:%s:rwlock_timeout:%d", g.tag, field, i+1)
 			longest = max(longest, g.pttl(key))
 		}

@@ -291,7 +291,7 @@ func TestAWaiterThatLeavesDuringAHandOver(t *testing.T) {
 				queue.awaitSleep(f.direct)
 				held := hold(f.proxy, 1, rlock.Runs("handOver"))
 				unlocking := async(func() error { return first.Unlock(t.Context()) })
-				within(t, "the hand-over is on its way", held.Met())
+				within(t, "the hand-over is in flight", held.Met())
 				cancel()
 				require.ErrorIs(t, within(t, "the waiter leaves", queue.errs), rlock.ErrNotAcquired)
 				held.Release()

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// Hand-overs in trouble. Most of these tests come from a review that tried to break hand-overs, or to change them unnoticed.
+// Most of these tests come from a review that tried to break hand-overs, or to change their code without failing a test.
 
 func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 	t.Parallel()
