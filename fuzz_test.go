@@ -154,7 +154,7 @@ func FuzzReplies(f *testing.F) {
 			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
 		}
 		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
-			p, client := newPuppet(t, opts...)
+			p, client := newFakeServer(t, opts...)
 			p.acks, _ = replyOf(rest, 3)
 			lock := kinds[kind].make(client, "name").(*rlock.Lock)
 			acquires(t, p, lock, answer, replicated)
@@ -168,7 +168,7 @@ func FuzzReplies(f *testing.F) {
 }
 
 // acquires has an acquire answered somehow. What is no answer never acquires, nor does it mean that another has the lock.
-func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
+func acquires(t *testing.T, p *fakeServer, lock *rlock.Lock, answer any, replicated bool) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("acquire", answer)
@@ -198,7 +198,7 @@ func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated 
 }
 
 // queries has questions answered somehow.
-func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+func queries(t *testing.T, p *fakeServer, lock *rlock.Lock, answer any) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("force", answer)
@@ -222,7 +222,7 @@ func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 }
 
 // unlocks has a release answered somehow.
-func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+func unlocks(t *testing.T, p *fakeServer, lock *rlock.Lock, answer any) {
 	t.Helper()
 	n, isNumber := answer.(int64)
 	p.fake("release", answer)
@@ -265,7 +265,7 @@ func FuzzLeases(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ns int64) {
 		lease := time.Duration(ns)
-		p, client := newPuppet(t)
+		p, client := newFakeServer(t)
 		p.fake("acquire", int64(0))
 		lock := client.NewLock("name")
 		before := time.Now()

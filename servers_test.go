@@ -8,8 +8,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestTheErrorsOfOldServersAreUnderstood is about Redis 6.2, which puts text of its own before what a command of a script
-// is answered. That the tests pass on one is in docs/servers.md.
+// TestTheErrorsOfOldServersAreUnderstood covers Redis 6.2, which adds a prefix to the error of a command in a script.
+// docs/servers.md documents the test runs on old servers.
 func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
