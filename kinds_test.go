@@ -70,7 +70,7 @@ func TestTokensGrow(t *testing.T) {
 	})
 }
 
-func TestATokenIsNotRaisedByALostAnswer(t *testing.T) {
+func TestALostReplyDoesNotRaiseTheToken(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestATokenIsNotRaisedByALostAnswer(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsNoNumberIsReported(t *testing.T) {
+func TestATokenThatIsNotANumberIsReported(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()

@@ -188,8 +188,8 @@ func ownerReenters(f *fixture) {
 func holdContextReenters(f *fixture) {
 	client := f.client()
 	lock, same := f.newLock(client, f.name), f.newLock(client, f.name)
-	elsewhere := newName()
-	another, rival := f.newLock(client, elsewhere), f.newRival(client, elsewhere)
+	otherName := newName()
+	another, rival := f.newLock(client, otherName), f.newRival(client, otherName)
 	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
 		require.True(f, tryLock(f, same, ctx), "any handle of the lock re-enters")
 		require.Equal(f, 2, holdCount(f, lock, ctx))

@@ -48,7 +48,7 @@ func TestDoUnlocksWhenItsGoroutineEnds(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestAClosedRedisClientIsAnErrorAtOnce(t *testing.T) {
+func TestAClosedRedisClientFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	logger, _ := recording()
@@ -66,7 +66,7 @@ func TestAClosedRedisClientIsAnErrorAtOnce(t *testing.T) {
 }
 
 // The databases of a server share their channels, but not their keys.
-func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
+func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := newName()
@@ -78,7 +78,7 @@ func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
 	require.NoError(t, locks[0].Lock(t.Context(), rlock.Lease(never)))
 	require.True(t, must(locks[1].TryLock(t.Context())))
 	waiting := async(func() error { return locks[0].Lock(rlock.WithOwner(t.Context())) })
-	eventually(t, "one waits", locks[0].Listens)
+	eventually(t, "the waiter waits", locks[0].Listens)
 	require.NoError(t, locks[1].Unlock(t.Context()), "the waiter receives the message of the other database")
 	stays(t, "the waiter still waits for its own lock", func() bool { return len(waiting) == 0 })
 	require.NoError(t, locks[0].Unlock(t.Context()))
@@ -86,7 +86,7 @@ func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
 }
 
 // Redis closes idle connections, and go-redis speaks either protocol. No call may fail because of that.
-func TestConnectionsThatTheServerCloses(t *testing.T) {
+func TestConnectionsClosedByTheServer(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestConnectionsThatTheServerCloses(t *testing.T) {
 			two := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(one.Name())
 			require.NoError(t, one.Lock(t.Context(), rlock.Lease(never)))
 			waiting := async(func() error { return two.Lock(t.Context()) })
-			eventually(t, "one waits", two.Listens)
+			eventually(t, "the waiter waits", two.Listens)
 			stale := rdb.PoolStats().StaleConns
 			eventually(t, "Redis has closed the idle connections", func() bool {
 				list := must(admin.Do(t.Context(), "client", "list", "type", "normal").Text())

@@ -16,7 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there, which New must not notice
 	defer rdb.Close()
@@ -140,7 +140,7 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestExtremeButGoodArguments(t *testing.T) {
+func TestExtremeButValidArguments(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -166,7 +166,7 @@ func TestExtremeButGoodArguments(t *testing.T) {
 	})
 }
 
-func TestTheLatestOptionWins(t *testing.T) {
+func TestTheLastOptionWins(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	ctx := t.Context()

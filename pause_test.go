@@ -32,7 +32,7 @@ func writesUntilLost(lock *rlock.Lock) error {
 
 // A process is stopped for longer than its lease, at any point between the check and the write. When it resumes it may write
 // once more, and only the token exposes that write. After that it knows that the lock is lost.
-func TestAProcessThatWasStoppedIsToldWhenItGoesOn(t *testing.T) {
+func TestAStoppedProcessLearnsOfTheLossWhenItResumes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := newClient(t, server.Client(t))

@@ -13,7 +13,7 @@ import (
 // Two processes take turns while every subscription connection is killed twenty times a second. A process that releases the lock
 // asks for it again only when the other process has it. So only a message or a new subscription can wake the waiter. Polling,
 // the end of a lease or another release cannot.
-func TestTurnsGoOnWhileSubscriptionsAreKilled(t *testing.T) {
+func TestTurnsContinueWhileSubscriptionsAreKilled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"lock", "fair", "write"} {
 		t.Run(kind, func(t *testing.T) {

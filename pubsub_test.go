@@ -61,9 +61,9 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
-// TestASubscriptionAtTheOldMasterIsMadeAnew breaks a subscription of a Sentinel client and directs the client to a former
+// TestASubscriptionAtTheOldMasterIsReplaced breaks a subscription of a Sentinel client and directs the client to a former
 // master, as a Sentinel does that has not noticed the failover.
-func TestASubscriptionAtTheOldMasterIsMadeAnew(t *testing.T) {
+func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	master, old := redistest.Start(t), redistest.Start(t)
 	var advertised atomic.Pointer[redistest.Server]
@@ -95,7 +95,7 @@ func TestASubscriptionAtTheOldMasterIsMadeAnew(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestAMessageInPartsIsUnderstood(t *testing.T) {
+func TestAMessageThatArrivesInPartsIsUnderstood(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -162,7 +162,7 @@ func TestABusyLockStaysSubscribed(t *testing.T) {
 	require.Equal(t, 1, f.proxy.Count(redistest.Named("subscribe")))
 }
 
-func TestOneWaiterOfAProcessContends(t *testing.T) {
+func TestOnlyOneWaiterPerProcessContends(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -200,7 +200,7 @@ func TestAnUnannouncedReleaseIsFoundByPolling(t *testing.T) {
 	require.ErrorIs(t, f.other.Unlock(t.Context()), rlock.ErrLost)
 }
 
-func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
+func TestAWaitersContextDoesNotBreakTheSubscription(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -218,7 +218,7 @@ func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
-func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
+func TestAServerThatRefusesConnectionsIsNotFlooded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -245,7 +245,7 @@ func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestARefusedChannelHarmsNoOther(t *testing.T) {
+func TestARefusedChannelAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -276,7 +276,7 @@ func TestARefusedChannelHarmsNoOther(t *testing.T) {
 	wg.Wait()
 }
 
-func TestAWaiterWithoutSubscriptionTries(t *testing.T) {
+func TestAWaiterWithoutASubscriptionPolls(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(300*time.Millisecond))
 	f.proxy.SwallowReply(-1, redistest.Named("subscribe"))

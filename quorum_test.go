@@ -16,7 +16,7 @@ import (
 
 // Two masters restart empty, and another owner gets the lock before either is renewed. The first one is reacquired before the
 // second one is called. That must not hide the loss.
-func TestAMajorityThatForgotIsALossThoughMembersAreHealed(t *testing.T) {
+func TestAMajorityThatForgotIsALossDespiteReacquiredMembers(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
@@ -46,7 +46,7 @@ func TestAMajorityThatForgotIsALossThoughMembersAreHealed(t *testing.T) {
 }
 
 // The loss is the same as above, but the unlock detects it.
-func TestTheUnlockOfARedLockFindsOutThatAMajorityForgot(t *testing.T) {
+func TestUnlockOfARedLockDetectsThatAMajorityForgot(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithLogger(discard), rlock.WithWatchdogTimeout(6*time.Second)) // no renewal comes before the unlock
@@ -66,7 +66,7 @@ func TestTheUnlockOfARedLockFindsOutThatAMajorityForgot(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()), "a majority excluded other owners")
 }
 
-func TestAGroupInAGroupThatRunsOutIsNoticedByAsking(t *testing.T) {
+func TestANestedGroupReportsAnExpiredLeaseOnDemand(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	n := newName()
@@ -116,7 +116,7 @@ func TestWaitersForARedLockDoNotWakeThemselves(t *testing.T) {
 	require.NoError(t, rivals[0].Unlock(t.Context()))
 }
 
-func TestARedLockGoesOnWithoutOneOfItsClients(t *testing.T) {
+func TestARedLockSurvivesTheCloseOfAClient(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	clients := m.clients(redis.Options{})
@@ -140,7 +140,7 @@ func TestARedLockGoesOnWithoutOneOfItsClients(t *testing.T) {
 	require.NoError(t, red.Unlock(t.Context()))
 }
 
-func TestTheWaitOfAMultiLockEndsThoughItsLeasesRunOut(t *testing.T) {
+func TestAMultiLockWaitEndsAlthoughItsLeasesExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
@@ -180,7 +180,7 @@ func TestMaxHoldEndsARedLock(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestTroubleIsNoRefusalForThoseWhoQueueForARedLock(t *testing.T) {
+func TestTroubleIsNotARefusalForQueuedRedLockWaiters(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -197,7 +197,7 @@ func TestTroubleIsNoRefusalForThoseWhoQueueForARedLock(t *testing.T) {
 	require.ErrorIs(t, within(t, "the first waiter leaves", head), context.Canceled)
 }
 
-func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
+func TestAnUnlockDoesNotWaitForUnneededMembers(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))
@@ -213,7 +213,7 @@ func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestMembersAreAskedSideBySide(t *testing.T) {
+func TestMembersAreCalledConcurrently(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lockOf(m.clients(redis.Options{ReadTimeout: time.Minute},

@@ -72,7 +72,7 @@ func (m *masters) has() (held [3]bool) {
 	return held
 }
 
-func TestARedLockOfOneOrTwoOutlivesNoMember(t *testing.T) {
+func TestARedLockOfOneOrTwoMembersNeedsThemAll(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	clients := m.clients(redis.Options{MaxRetries: -1, DialerRetries: 1}, rlock.WithLogger(discard), rlock.WithCommandTimeout(time.Second))
@@ -88,7 +88,7 @@ func TestARedLockOfOneOrTwoOutlivesNoMember(t *testing.T) {
 	}
 }
 
-func TestARedLockOutlivesAMinority(t *testing.T) {
+func TestARedLockSurvivesTheLossOfAMinority(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -163,7 +163,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	require.NoError(t, rivals[1].Unlock(t.Context()))
 }
 
-func TestAMemberThatAnswersTooLateDoesNotCount(t *testing.T) {
+func TestAMemberWhoseReplyIsLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -181,7 +181,7 @@ func TestAMemberThatAnswersTooLateDoesNotCount(t *testing.T) {
 	eventually(t, "the member that replies late is released", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestALateMemberJoinsAHoldThatIsHeld(t *testing.T) {
+func TestALateMemberJoinsAnOpenHold(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -199,7 +199,7 @@ func TestALateMemberJoinsAHoldThatIsHeld(t *testing.T) {
 	eventually(t, "the living members are released", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestARestartedMemberIsHealed(t *testing.T) {
+func TestARestartedMemberIsReacquired(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
@@ -235,7 +235,7 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 	require.NoError(t, rival.Unlock(t.Context()))
 }
 
-func TestARedLockIsLostWithItsMajorityForGood(t *testing.T) {
+func TestARedLockThatLosesItsMajorityStaysLost(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, members := m.lock(rlock.WithWatchdogTimeout(time.Second), rlock.WithLogger(discard))
@@ -262,7 +262,7 @@ func TestARedLockIsLostWithItsMajorityForGood(t *testing.T) {
 	}
 }
 
-func TestAHungMemberHoldsNobodyUp(t *testing.T) {
+func TestAHungMemberDelaysNobody(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))

@@ -16,7 +16,7 @@ import (
 
 // This file tests lost, wrong and missing replies for every kind of lock.
 
-func TestLostRepliesOfEveryKind(t *testing.T) {
+func TestLostRepliesForEveryKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range singleKinds() {
 		for how, lose := range lossy {
@@ -66,7 +66,7 @@ func TestAFairWaiterWhoseRepliesAreLostQueuesOnce(t *testing.T) {
 	}
 }
 
-func TestAWaitThatMeetsTroublePausesLongerAndLonger(t *testing.T) {
+func TestAWaitBacksOffWhenItsCallsFail(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	f.proxy.DropReply(-1, rlock.Runs("acquire"))
@@ -77,7 +77,7 @@ func TestAWaitThatMeetsTroublePausesLongerAndLonger(t *testing.T) {
 	require.LessOrEqual(t, f.proxy.Count(rlock.Runs("acquire")), 16)
 }
 
-func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
+func TestARenewedLeaseCountsFromTheCall(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
 	hold, err := f.lock.Acquire(t.Context())
@@ -122,7 +122,7 @@ func (*wrongReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return next
 }
 
-func TestAnAnswerThatNoScriptGivesIsAnError(t *testing.T) {
+func TestAnUnexpectedReplyIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)

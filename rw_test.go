@@ -46,7 +46,7 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 	})
 }
 
-func TestAWriterMayReadAndGoOnReading(t *testing.T) {
+func TestAWriterMayReadAndKeepReading(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -92,7 +92,7 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 }
 
 // An owner that holds one side must not queue behind waiters for its own unlock.
-func TestAWriterReadsThoughReadersQueue(t *testing.T) {
+func TestAWriterReadsAlthoughReadersQueue(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	rw := newClient(t, rdb).NewRWLock(newName())
@@ -139,7 +139,7 @@ func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
 	})
 }
 
-func TestADeadReaderBlocksWritersForItsOwnLeaseOnly(t *testing.T) {
+func TestADeadReaderBlocksWritersOnlyForItsOwnLease(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -249,7 +249,7 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 	})
 }
 
-func TestAForcedReadLockHasNoReaders(t *testing.T) {
+func TestForceUnlockOfAReadWriteLockEndsAllItsHolds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -282,7 +282,7 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 }
 
 // Two goroutines share an owner. When one of them gets the write lock, the other one may read, although a stranger queued first.
-func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
+func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	rw := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(newName())
@@ -310,7 +310,7 @@ func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
 }
 
 // Within a process, no reader overtakes a waiting writer. Like Redisson, rlock admits readers of other processes.
-func TestReadersPassAWriterOfAnotherProcessOnly(t *testing.T) {
+func TestReadersOvertakeOnlyWritersOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()

@@ -223,7 +223,7 @@ func (w *scriptState) renewal(field string) any {
 	return reply
 }
 
-func TestKeysAreRedissons(t *testing.T) {
+func TestKeysMatchRedisson(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	for name, want := range map[string][]string{
