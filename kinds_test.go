@@ -65,7 +65,7 @@ func TestTokensGrow(t *testing.T) {
 		plain, err := newClient(t, rdb).NewLock(name).Acquire(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, plain.Token())
-		require.ErrorIs(t, second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "a plain and a fenced lock of one name exclude each other")
+		require.ErrorIs(t, second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "a plain lock excludes a fenced lock")
 		require.NoError(t, plain.Unlock(t.Context()))
 	})
 }
@@ -126,7 +126,7 @@ func TestASpinLockBacksOff(t *testing.T) {
 	require.NoError(t, holder.Lock(t.Context()))
 	tries := func(lock *rlock.Lock) int {
 		before := stats(t, rdb)["evalsha"]
-		require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired, "a spin lock and a plain lock exclude each other")
+		require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired, "a plain lock excludes a spin lock")
 		return stats(t, rdb)["evalsha"] - before
 	}
 	client := newClient(t, rdb)

@@ -39,7 +39,7 @@ func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // it counts the res
 	t.Logf("warm, after %6d acquisitions: %v", leakAcquisitions/4, warm)
 	t.Logf("then, after %6d acquisitions: %v", n, after)
 	require.Less(t, after.heap, warm.heap+2<<20, "the heap may grow by 2 MiB, however many acquisitions there are")
-	require.LessOrEqual(t, after.sockets, 2*(sitePool+1)+1, "each client has a pool and a subscription, and the test has one connection")
+	require.LessOrEqual(t, after.sockets, 2*(sitePool+1)+1, "each client has a pool and a subscription, the test one connection")
 	if n > leakAcquisitions {
 		redistest.EventuallyWithin(t, 3*time.Minute, "the tombstones in Redis have expired too", func() bool {
 			return s.keys().tombstones == 0

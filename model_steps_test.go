@@ -19,7 +19,7 @@ func (w *walk) run(steps int) {
 	for range steps {
 		switch n := w.random.IntN(20); {
 		case n < 5:
-			w.try(w.somebody(), w.side())
+			w.try(w.idleActor(), w.side())
 		case n < 10:
 			w.wait(w.newcomer(), w.side(), w.fair && w.random.IntN(12) == 0)
 		case n < 11:

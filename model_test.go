@@ -349,8 +349,8 @@ func (w *walk) stranger() *actor {
 	return a
 }
 
-// somebody returns an owner that does not wait.
-func (w *walk) somebody() *actor {
+// idleActor returns an owner that does not wait.
+func (w *walk) idleActor() *actor {
 	if a := w.actors[w.random.IntN(len(w.actors))]; !a.waits {
 		return a
 	}
@@ -359,7 +359,7 @@ func (w *walk) somebody() *actor {
 
 // newcomer returns an owner that neither holds nor waits.
 func (w *walk) newcomer() *actor {
-	if a := w.somebody(); len(a.open) == 0 {
+	if a := w.idleActor(); len(a.open) == 0 {
 		return a
 	}
 	return w.stranger()

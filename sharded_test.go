@@ -258,7 +258,8 @@ func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 			cluster.MoveSlot(t, lock.Name())
 			eventually(t, "the waiter is subscribed at the new master", func() bool { return subscribers(t, cluster, lock, true) == 1 })
 		})
-		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) }) // here the release may come before the new subscription
+		// This release may come before the new subscription.
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
 	}
 }
 

@@ -121,20 +121,20 @@ func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
 	for _, node := range cluster.Nodes {
 		require.NoError(t, node.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", strconv.Itoa(60_000)).Err())
 	}
-	hangs, healthy := cluster.Nodes[0], cluster.Nodes[1]
+	hung, healthy := cluster.Nodes[0], cluster.Nodes[1]
 	logger, _ := recording()
 	client := newClient(t, cluster.Client(t), logger)
 	ctx, cancel := context.WithCancel(t.Context())
-	stuck, locks := heldOn(t, cluster, client, hangs, 20), heldOn(t, cluster, client, healthy, 4)
+	stuck, locks := heldOn(t, cluster, client, hung, 20), heldOn(t, cluster, client, healthy, 4)
 	done := waitFor(ctx, stuck)
-	eventually(t, "the waiters are subscribed on the node that will hang", func() bool { return subscribedOn(t, hangs, stuck...) == 20 })
-	hangs.Pause()
+	eventually(t, "the waiters are subscribed on the node that will hang", func() bool { return subscribedOn(t, hung, stuck...) == 20 })
+	hung.Pause()
 	<-time.After(4 * time.Second) // until the client notices and looks for the new nodes of the channels
 	start := time.Now()
 	done2 := waitFor(ctx, locks)
 	eventually(t, "waiters on a healthy node are subscribed", func() bool { return subscribedOn(t, healthy, locks...) == 4 })
 	require.Less(t, time.Since(start), 4*time.Second, "the subscriptions do not wait for the hung node")
-	hangs.Resume()
+	hung.Resume()
 	cancel()
 	done.Wait()
 	done2.Wait()

@@ -18,10 +18,10 @@ import (
 
 // state is a temporary condition of a server in which it refuses commands.
 type state struct {
-	says  string   // part of the error
-	args  []string // settings of the server
-	begin func(*testing.T, *redistest.Server, *redis.Client)
-	end   func(*testing.T, *redis.Client)
+	errText string   // part of the error
+	args    []string // settings of the server
+	begin   func(*testing.T, *redistest.Server, *redis.Client)
+	end     func(*testing.T, *redis.Client)
 }
 
 // do returns a function that sends a command.
@@ -47,7 +47,7 @@ var noServer = []any{"127.0.0.1", "1"}
 
 var states = map[string]state{
 	"a replica": {
-		says: "READONLY",
+		errText: "READONLY",
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("replicaof", noServer[0], noServer[1])(t, admin)
@@ -55,8 +55,8 @@ var states = map[string]state{
 		end: do("replicaof", "no", "one"),
 	},
 	"a replica without its master": {
-		says: "MASTERDOWN",
-		args: []string{"--replica-serve-stale-data", "no"},
+		errText: "MASTERDOWN",
+		args:    []string{"--replica-serve-stale-data", "no"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("replicaof", noServer[0], noServer[1])(t, admin)
@@ -64,7 +64,7 @@ var states = map[string]state{
 		end: do("replicaof", "no", "one"),
 	},
 	"a master without replicas": {
-		says: "NOREPLICAS",
+		errText: "NOREPLICAS",
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("config", "set", "min-replicas-to-write", "1")(t, admin)
@@ -72,8 +72,8 @@ var states = map[string]state{
 		end: do("config", "set", "min-replicas-to-write", "0"),
 	},
 	"a server that is loading its data": {
-		says: "LOADING",
-		args: []string{"--loading-process-events-interval-bytes", "1024"},
+		errText: "LOADING",
+		args:    []string{"--loading-process-events-interval-bytes", "1024"},
 		begin: func(t *testing.T, server *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("debug", "populate", "2000", "filler")(t, admin)
@@ -83,8 +83,8 @@ var states = map[string]state{
 		end: do("config", "set", "key-load-delay", "0"),
 	},
 	"a server that is busy with a script": {
-		says: "BUSY",
-		args: []string{"--lua-time-limit", "50"},
+		errText: "BUSY",
+		args:    []string{"--lua-time-limit", "50"},
 		begin: func(t *testing.T, server *redistest.Server, _ *redis.Client) {
 			t.Helper()
 			inBackground(t, server, "eval", "while true do end", 0)
@@ -92,8 +92,8 @@ var states = map[string]state{
 		end: do("script", "kill"),
 	},
 	"a server that cannot save its data": {
-		says: "MISCONF",
-		args: []string{"--enable-protected-configs", "yes"},
+		errText: "MISCONF",
+		args:    []string{"--enable-protected-configs", "yes"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			gone := t.TempDir()
@@ -104,8 +104,8 @@ var states = map[string]state{
 		end: do("config", "set", "stop-writes-on-bgsave-error", "no"),
 	},
 	"a cluster with an unassigned slot": {
-		says: "CLUSTERDOWN",
-		args: []string{"--cluster-enabled", "yes"},
+		errText: "CLUSTERDOWN",
+		args:    []string{"--cluster-enabled", "yes"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("cluster", "delslots", missingSlot)(t, admin)
@@ -113,7 +113,7 @@ var states = map[string]state{
 		end: do("cluster", "addslots", missingSlot),
 	},
 	"a server that accepts no more clients": {
-		says: "", // the server closes the connection, usually before the client reads its error
+		errText: "", // the server closes the connection, usually before the client reads its error
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("config", "set", "maxclients", "1")(t, admin)
@@ -123,8 +123,8 @@ var states = map[string]state{
 	},
 }
 
-// TestTransientServerStates makes a server refuse everything for longer than a renewal interval. No lock is lost, waiters keep waiting,
-// and an unlock succeeds when the state ends.
+// TestTransientServerStates makes a server refuse everything for longer than a renewal interval. No lock is lost, waiters keep
+// waiting, and an unlock succeeds when the state ends.
 func TestTransientServerStates(t *testing.T) {
 	t.Parallel()
 	for what, s := range states {
@@ -160,10 +160,10 @@ func survives(t *testing.T, s state, server *redistest.Server, admin *redis.Clie
 	probe := redistest.Open(t, &redis.Options{Addr: server.Addr, MaxRetries: -1})
 	eventually(t, "the server is in the state", func() bool {
 		err := probe.Eval(t.Context(), "return redis.call('SET', KEYS[1], 1)", []string{"{states}"}).Err()
-		return err != nil && strings.Contains(err.Error(), s.says)
+		return err != nil && strings.Contains(err.Error(), s.errText)
 	})
 	err = second(free.TryLock(t.Context()))
-	require.ErrorContains(t, err, s.says)
+	require.ErrorContains(t, err, s.errText)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
 	waiting := async(func() error { return free.Lock(t.Context()) })
 	eventually(t, "the waiter waits", func() bool { return free.Waiting() == 1 })

@@ -123,7 +123,7 @@ func TestFlushedLocksAreLostAndNotReacquired(t *testing.T) {
 		kind        string
 		hold, next  *rlock.Hold
 		rival       *rlock.Lock
-		believed    time.Time
+		deadline    time.Time
 		ofTheRivals map[string]string
 	}
 	var turns []*turn
@@ -140,7 +140,7 @@ func TestFlushedLocksAreLostAndNotReacquired(t *testing.T) {
 	}
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
 	for _, turn := range turns {
-		turn.believed = turn.hold.Deadline()
+		turn.deadline = turn.hold.Deadline()
 		var err error
 		turn.next, err = turn.rival.TryAcquire(t.Context(), rlock.Lease(time.Minute))
 		require.NoError(t, err, turn.kind)
@@ -148,7 +148,7 @@ func TestFlushedLocksAreLostAndNotReacquired(t *testing.T) {
 	}
 	for _, turn := range turns {
 		within(t, "the holder is notified: "+turn.kind, turn.hold.Done())
-		require.True(t, time.Now().Before(turn.believed), turn.kind)
+		require.True(t, time.Now().Before(turn.deadline), turn.kind)
 		require.ErrorIs(t, turn.hold.Err(), rlock.ErrLost)
 		require.ErrorIs(t, turn.hold.Unlock(t.Context()), rlock.ErrLost)
 		require.Equal(t, turn.ofTheRivals, holders(t, rdb, turn.rival.Name()), turn.kind)
@@ -166,14 +166,14 @@ func TestAnEvictedLockIsLost(t *testing.T) {
 	require.NoError(t, err)
 	_ = hold.Done()
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "4mb").Err())
-	believed := hold.Deadline()
+	deadline := hold.Deadline()
 	for n := 0; len(holders(t, rdb, lock.Name())) == 1; n++ {
 		require.Less(t, n, 1000, "the lock is evicted before 50 MB are written")
-		believed = hold.Deadline()
+		deadline = hold.Deadline()
 		_ = rdb.Set(t.Context(), fmt.Sprint("filler:", n), strings.Repeat("x", 50_000), 0).Err()
 	}
 	within(t, "the holder is notified", hold.Done())
-	require.True(t, time.Now().Before(believed), "a renewal detects the loss before the deadline")
+	require.True(t, time.Now().Before(deadline), "a renewal detects the loss before the deadline")
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 }

@@ -375,10 +375,10 @@ func TestALateReplyToACancelledQueryIsDiscarded(t *testing.T) {
 	f := newFaulty(t, nil)
 	held := f.proxy.HoldReply(1, rlock.Runs("inspect"))
 	ctx, cancel := context.WithCancel(t.Context())
-	asking := async(func() error { return second(f.lock.IsLocked(ctx)) })
+	querying := async(func() error { return second(f.lock.IsLocked(ctx)) })
 	within(t, "Redis has replied", held.Met())
 	cancel()
-	require.ErrorIs(t, within(t, "the query returns", asking), context.Canceled)
+	require.ErrorIs(t, within(t, "the query returns", querying), context.Canceled)
 	held.Release()
 	require.NoError(t, f.client.Close()) // waits for the reply
 }
