@@ -155,7 +155,7 @@ func FuzzReplies(f *testing.F) {
 			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
 		}
 		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
-			p, client := newPuppet(t, opts...)
+			p, client := newFakeServer(t, opts...)
 			p.acks, _ = replyOf(rest, 3)
 			lock := kinds[kind].make(client, "name").(*rlock.Lock)
 			checkAcquire(t, p, lock, reply, replicated)
@@ -169,7 +169,7 @@ func FuzzReplies(f *testing.F) {
 }
 
 // checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
-func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, reply any, replicated bool) {
+func checkAcquire(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any, replicated bool) {
 	t.Helper()
 	n, isNumber := reply.(int64)
 	p.fake("acquire", reply)
@@ -199,7 +199,7 @@ func checkAcquire(t *testing.T, p *puppet, lock *rlock.Lock, reply any, replicat
 }
 
 // checkQueries checks queries that get an arbitrary reply.
-func checkQueries(t *testing.T, p *puppet, lock *rlock.Lock, reply any) {
+func checkQueries(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any) {
 	t.Helper()
 	n, isNumber := reply.(int64)
 	p.fake("force", reply)
@@ -223,7 +223,7 @@ func checkQueries(t *testing.T, p *puppet, lock *rlock.Lock, reply any) {
 }
 
 // checkUnlock checks a release that gets an arbitrary reply.
-func checkUnlock(t *testing.T, p *puppet, lock *rlock.Lock, reply any) {
+func checkUnlock(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any) {
 	t.Helper()
 	n, isNumber := reply.(int64)
 	p.fake("release", reply)
@@ -268,7 +268,7 @@ func FuzzLeases(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ns int64) {
 		lease := time.Duration(ns)
-		p, client := newPuppet(t)
+		p, client := newFakeServer(t)
 		p.fake("acquire", int64(0))
 		lock := client.NewLock("name")
 		before := time.Now()
