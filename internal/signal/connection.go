@@ -38,7 +38,7 @@ type session struct {
 	began        clock.Instant
 	heard        clock.Instant // when anything was last received; the beginning until then
 	pinged       clock.Instant // when it was last pinged; the beginning until then
-	spoke        bool // whether anything was received
+	spoke        bool          // whether anything was received
 }
 
 func newConnection(h *Hub, node driver.Node) *connection {
