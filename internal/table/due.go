@@ -1,0 +1,242 @@
+package table
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// plan sets when a grant must be looked at, from its stage.
+func (t *Table) plan(g *Grant, n *Notices) {
+	switch g.stage {
+	case held:
+		if t.closed {
+			return
+		}
+		g.due = g.deadline
+		if !g.inRound && g.renewing() && g.renewAt < g.due {
+			g.due = g.renewAt
+		}
+		if g.maxHold != 0 && g.maxHold < g.due {
+			g.due = g.maxHold
+		}
+	case expired:
+		g.due = g.deadline.Add(g.margin)
+	case retiring:
+	default:
+		return
+	}
+	if g.index < 0 {
+		heap.Push(&t.heap, g)
+	} else {
+		heap.Fix(&t.heap, int(g.index))
+	}
+	t.arm(n)
+}
+
+// arm asks for the alarm when something is due before it. (An alarm that comes for nothing is cheaper than one that is
+// always right: a lock that is taken and released all day leaves it alone.)
+func (t *Table) arm(n *Notices) {
+	if len(t.heap) == 0 {
+		return
+	}
+	if due := t.heap[0].due; t.armed == 0 || due < t.armed {
+		t.armed, n.alarm = due, due
+	}
+}
+
+// unplan forgets when a grant is due.
+func (t *Table) unplan(g *Grant) {
+	if g.index >= 0 {
+		heap.Remove(&t.heap, int(g.index))
+	}
+}
+
+// Due carries out what is due, and returns the renewals and the background releases that are. It is called when an alarm
+// has come, and asks for the next one.
+func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
+	t.lock()
+	defer t.mu.Unlock()
+	t.armed = 0
+	for len(t.heap) > 0 && t.heap[0].due <= now {
+		g := t.heap[0]
+		switch {
+		case g.stage == expired:
+			t.lose(g, lostLease, true, now, n)
+		case g.stage == retiring:
+			t.unplan(g)
+			release = append(release, &Exit{phase: pausing, grant: g, background: true})
+		case g.past(now):
+			t.expire(g, n)
+		case g.maxHold != 0 && g.maxHold <= now:
+			t.lose(g, lostByMaxHold, true, now, n)
+		case !g.renewing() || g.inRound:
+			t.plan(g, n)
+		default:
+			renew = append(renew, t.gather(now, bySlot, n)...) // this one, and all others
+		}
+	}
+	t.arm(n)
+	return renew, release
+}
+
+// Batch is locks that one call of a script renews.
+type Batch struct {
+	script *wire.Script
+	slot   uint16
+	grants []*Grant
+}
+
+// Name returns the name in Redis of one lock of the batch, which decides the node.
+func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
+
+// Len returns how many locks the batch has.
+func (b *Batch) Len() int { return len(b.grants) }
+
+// gather makes batches of what is due, and with it of what will be due soon, so that locks taken one by one come to be
+// renewed together.
+func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
+	type sort struct {
+		script *wire.Script
+		slot   uint16
+	}
+	open := make(map[sort]int) // the index of the sort's unfilled batch
+	var all []Batch
+	for _, g := range t.heap.before(now.Add(t.cfg.WatchdogTimeout / 6)) {
+		if g.stage != held || g.past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.renewAt > now {
+			continue
+		}
+		g.inRound = true
+		t.plan(g, n)
+		s := sort{script: g.handle.Kind.Renew}
+		if bySlot {
+			s.slot = wire.Slot(g.handle.Key.Name)
+		}
+		i, ok := open[s]
+		if !ok || g.alone || len(all[i].grants) == t.cfg.BatchSize {
+			i = len(all)
+			if !g.alone {
+				open[s] = i
+			}
+			all = append(all, Batch{script: s.script, slot: s.slot})
+		}
+		all[i].grants = append(all[i].grants, g)
+	}
+	return all
+}
+
+// Wanted returns the call that renews what is still to be renewed of a batch, and drops the rest of it. It is called right
+// before the batch is sent. A call without keys means that there is nothing to send.
+func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
+	t.lock()
+	defer t.mu.Unlock()
+	wanted := make([]*Grant, 0, len(b.grants))
+	for _, g := range b.grants {
+		switch {
+		case !g.inRound || g.stage != held || g.past(now):
+		case !g.renewing():
+			g.inRound = false
+			t.plan(g, n)
+		default:
+			g.sending(t.cfg.WatchdogTimeout, now)
+			g.handle.names.Store(nil)
+			wanted = append(wanted, g)
+		}
+	}
+	b.grants = wanted
+	if len(wanted) == 0 {
+		return wire.Call{}
+	}
+	c := wire.Call{
+		Script: b.script, Keys: make([]any, 0, len(wanted)*b.script.Keys), Argv: make([]any, 1, 1+len(wanted)),
+	}
+	c.Argv[0] = wire.Millis(t.cfg.WatchdogTimeout)
+	for _, g := range wanted {
+		if g.keys != nil {
+			c.Keys = append(c.Keys, b.script.Of(g.keys)...)
+		} else {
+			c.Keys = append(c.Keys, g.handle.Key.Name) // one key is all that these renewals need
+		}
+		c.Argv = append(c.Argv, g.field)
+	}
+	return c
+}
+
+// Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or nothing is known of
+// it: then it is tried again until its deadline. A reply counts only for what is still held.
+func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
+	t.lock()
+	defer t.mu.Unlock()
+	for i, g := range b.grants {
+		switch {
+		case !g.usable(now):
+		case r.Err != nil:
+			g.failures++
+			g.inRound = false
+			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
+			g.renewAt = now.Add(t.backoff(int(g.failures), t.retryAfter()))
+			t.plan(g, n)
+		case r.List[i] == 1:
+			g.confirm(sent, t.cfg.WatchdogTimeout, n)
+		default:
+			t.lose(g, lostInRedis, false, now, n)
+		}
+	}
+}
+
+// retryAfter returns the longest pause before a renewal that failed is sent again.
+func (t *Table) retryAfter() time.Duration { return RetryPause(t.cfg.WatchdogTimeout) }
+
+// RetryPause returns for how long a renewal may go unanswered before it is sent again.
+func RetryPause(watchdogTimeout time.Duration) time.Duration {
+	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
+}
+
+// dueHeap has the grant that is due first at its head.
+type dueHeap []*Grant
+
+func (h *dueHeap) Len() int           { return len(*h) }
+func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due < (*h)[j].due }
+
+func (h *dueHeap) Swap(i, j int) {
+	s := *h
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = int32(i), int32(j)
+}
+
+// Push is called by container/heap.
+func (h *dueHeap) Push(x any) {
+	g := x.(*Grant) //nolint:forcetypeassert // nothing else is pushed
+	g.index = int32(len(*h))
+	*h = append(*h, g)
+}
+
+// Pop is called by container/heap.
+func (h *dueHeap) Pop() any {
+	old := *h
+	last := len(old) - 1
+	g := old[last]
+	old[last] = nil
+	g.index = -1
+	*h = old[:last]
+	return g
+}
+
+// before returns what is due before a moment, the first ones roughly first.
+func (h *dueHeap) before(moment clock.Instant) []*Grant {
+	var found []*Grant
+	look := func(i int) {
+		if i < len(*h) && (*h)[i].due < moment {
+			found = append(found, (*h)[i])
+		}
+	}
+	look(0)
+	for i := 0; i < len(found); i++ { // the children of what is due later are, too
+		at := int(found[i].index)
+		look(2*at + 1)
+		look(2*at + 2)
+	}
+	return found
+}
