@@ -101,7 +101,7 @@ func unauthenticated(err *fault.Error) bool {
 // outdate has the next caller ask again, unless an error caused a question just before.
 func (s *sharding) outdate(now clock.Instant) {
 	last := s.outdated.Load()
-	if (last == 0 || now.Sub(clock.Instant(last)) >= outdatePause) && s.outdated.CompareAndSwap(last, int64(now)) {
+	if now.Sub(clock.Instant(last)) >= outdatePause && s.outdated.CompareAndSwap(last, int64(now)) {
 		s.stale.Store(true)
 	}
 }
