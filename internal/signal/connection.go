@@ -12,7 +12,7 @@ import (
 // connection is a subscription connection. It opens a session when it needs one, and a new one when that fails.
 //
 // Two goroutines serve a connection while it has channels, and a while longer. The keeper subscribes, unsubscribes and
-// makes sure that the session is alive. The reader of each session takes in what arrives. A client library need not
+// makes sure that the session is alive. The reader of each session takes in the messages. A client library need not
 // notice a connection that has gone silent, so the keeper pings an idle one and replaces one that does not answer.
 //
 // On the connection of a shard a client library cannot subscribe again by itself. It asks for all channels at once, which

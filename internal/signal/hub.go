@@ -25,7 +25,7 @@ const (
 	Off              // not sharded
 )
 
-// Config is what a hub needs to know.
+// Config configures a hub.
 type Config struct {
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
@@ -193,13 +193,13 @@ func (h *Hub) Stop(ctx context.Context) {
 	task.Await(ctx, &h.running)
 }
 
-// Stats is what a hub has at a moment.
+// Stats counts the contents of a hub at one moment.
 type Stats struct {
 	Channels int // with a listener, or not long without one
 	Shards   int // nodes to which there is, or was not long ago, a subscription connection of their own
 }
 
-// Stats returns what the hub has now.
+// Stats counts the hub's contents.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -55,7 +55,7 @@ func backoff(failures int, most time.Duration) time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// received takes in what a session received. A zero message only proves that the session is alive.
+// received takes in a message of a session. A zero message only proves that the session is alive.
 func (c *connection) received(s *session, m driver.Message) {
 	if c.take(s, m) {
 		c.hub.refresh()

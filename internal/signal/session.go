@@ -99,7 +99,7 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	case ping:
 		ctx, cancel := context.WithTimeout(ctx, pingAfter)
 		defer cancel()
-		_ = s.subscription.Ping(ctx) // the silence that follows a failure is what counts
+		_ = s.subscription.Ping(ctx) // only the silence that follows a failure counts
 	}
 }
 

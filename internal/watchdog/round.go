@@ -27,7 +27,7 @@ type round struct {
 // server, and enough that the round trip does not count.
 const minPipeline = 1000
 
-// pipeline is what a round sends at once.
+// pipeline is the part of a round that goes out at once.
 type pipeline struct {
 	batches []batch
 	calls   []wire.Call   // one for each batch

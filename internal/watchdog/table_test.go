@@ -17,7 +17,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// client is a lock table with its watchdog, on a server that renews every lock but those that are gone.
+// client is a lock table with its watchdog, on a server that renews every lock, except the ones that are gone.
 type client struct {
 	*testing.T
 

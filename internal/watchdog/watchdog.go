@@ -16,13 +16,13 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Config is what a watchdog needs to know. Both durations are positive.
+// Config configures a watchdog. Both durations are positive.
 type Config struct {
 	WatchdogTimeout time.Duration // the lease of a hold that is renewed
 	CommandTimeout  time.Duration
 }
 
-// Sender is what a watchdog needs of the transport.
+// Sender is the part of the transport that a watchdog needs.
 type Sender interface {
 	// Pipe sends calls to a node in one pipeline, and writes a reply for each to out. A nil node means that there is one
 	// server, or that the node is not known.
@@ -40,7 +40,7 @@ type lockTable interface {
 	due(now clock.Instant, bySlot bool) work
 }
 
-// work is what is due.
+// work is everything that is due.
 type work struct {
 	renew   []batch
 	release []func() // each starts a background release and does not wait for it
@@ -51,7 +51,7 @@ type work struct {
 type batch interface {
 	// Name returns the name in Redis of one of the locks, which decides the node.
 	Name() string
-	// wanted returns what is still to be renewed, and the call for it. A call without keys means that there is nothing.
+	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is nothing.
 	wanted(now clock.Instant) (batch, wire.Call)
 	// renewed takes in the reply to a call that was sent at a moment.
 	renewed(sent clock.Instant, r wire.Reply, now clock.Instant)
@@ -128,7 +128,7 @@ func (w *Watchdog) run() {
 	}
 }
 
-// look does what is due.
+// look does everything that is due.
 func (w *Watchdog) look() {
 	now := clock.Now()
 	stalled, silent := w.stalled(now)
