@@ -41,6 +41,9 @@ type fakeDriver struct {
 	subscriptions []*fakeSubscription
 	refuses       func(channel string) *fault.Error
 	fails         *fault.Error // of Subscribe
+	unreachable   *fault.Error // of Node
+	placed        int          // calls of Node
+	silent        bool         // whether new subscriptions are
 }
 
 func (d *fakeDriver) Info() driver.Info { return d.info }
@@ -54,7 +57,8 @@ func (d *fakeDriver) Refresh() {
 func (d *fakeDriver) Node(context.Context, string) (driver.Node, *fault.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.home, nil
+	d.placed++
+	return d.home, d.unreachable
 }
 
 func (d *fakeDriver) Raw(_ context.Context, _ driver.Node, cmd ...any) (any, *fault.Error) {
@@ -74,6 +78,7 @@ func (d *fakeDriver) Subscribe(_ context.Context, at driver.Node, sharded bool) 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	s.silent = d.silent
 	d.subscriptions = append(d.subscriptions, s)
 	return s
 }

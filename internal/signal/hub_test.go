@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,17 @@ func TestASessionThatNeverSpeaksIsGivenMoreTime(t *testing.T) {
 	})
 }
 
+func TestASessionSpeaksByItsHandshake(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.driver.silent = true
+		f.listen("a")
+		f.after(deadAfter + 2*keeperTick)
+		_, opened := f.driver.latest()
+		require.Equal(f, 2, opened, "its connection was there")
+	})
+}
+
 func TestABrokenSessionIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
@@ -150,7 +162,9 @@ func TestAChannelThatIsNotConfirmedIsSubscribedAgain(t *testing.T) {
 		f.driver.set(func() { s.silent = true })
 		f.listen("b")
 		f.driver.set(func() { s.silent = false })
-		f.after(retryRefused + keeperTick)
+		f.after(retryRefused - keeperTick)
+		require.Equal(f, 1, strings.Count(strings.Join(s.sent(), " "), "+b"))
+		f.after(2 * keeperTick)
 		require.Contains(f, s.sent(), "+b")
 		f.confirmed(true, "b")
 	})
@@ -212,6 +226,19 @@ func TestAnUnknownSubscribeIsARefusal(t *testing.T) {
 		f.after(time.Second)
 		require.Len(f, f.warnings, 1)
 		require.ErrorContains(f, f.warnings[0], "unknown")
+	})
+}
+
+func TestAnUnexpectedRefusalUnconfirmsEveryChannel(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		wake := f.listen("a")
+		require.True(f, woken(wake))
+		s, _ := f.driver.latest()
+		s.sent()
+		s.receives(driver.Other, "", rejected("NOPERM", false)) // of a command by which the driver connected again
+		require.Equal(f, []string{"-a", "+a"}, s.sent())
+		require.True(f, woken(wake))
 	})
 }
 

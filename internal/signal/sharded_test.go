@@ -142,11 +142,17 @@ func TestABrokenShardIsGivenUp(t *testing.T) {
 		broken, _ := f.driver.latest()
 		broken.receives(driver.Other, "", network())
 		require.True(f, broken.isClosed())
-		f.after(2 * keeperTick) // it broke at once, so the keeper waits for its next tick
+		f.confirmed(false, "x") // a session that breaks at once would do so again
+		f.after(2 * keeperTick)
 		s, opened := f.driver.latest()
 		require.Equal(f, 2, opened)
 		require.Equal(f, nodeA, s.node)
 		f.confirmed(true, "x")
+		f.after(time.Second)
+		s.receives(driver.Other, "", network())
+		_, opened = f.driver.latest()
+		require.Equal(f, 3, opened)
+		f.confirmed(true, "x") // without a pause
 	})
 }
 
@@ -212,5 +218,68 @@ func TestChannelsFollowTheClustersMode(t *testing.T) {
 		f.after(keeperTick)
 		require.Equal(f, 3, f.driver.asked)
 		require.False(f, s.isClosed(), "the same answer moves nothing")
+	})
+}
+
+func TestAQuestionThatFailsIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	run(t, cluster, Auto, func(f *fixture) {
+		asked := func() int {
+			f.hub.Publish("key")
+			f.after(0)
+			return f.driver.asked
+		}
+		require.Equal(f, 1, asked())
+		require.Equal(f, 1, asked())
+		f.driver.set(func() { f.driver.answer = network() })
+		f.hub.Topology(network())
+		require.Equal(f, 2, asked())
+		require.Equal(f, 3, asked())
+		require.Equal(f, wire.PublishSharded, f.hub.Publish("key"), "the last answer stands")
+		f.driver.set(func() { f.driver.answer = nil })
+		f.after(time.Second)
+		calm := asked()
+		require.Equal(f, calm, asked())
+		f.hub.Topology(network())
+		require.Equal(f, calm+1, asked())
+		f.hub.Topology(network())
+		require.Equal(f, calm+1, asked(), "many errors are one question")
+		f.after(outdatePause)
+		f.hub.Topology(network())
+		require.Equal(f, calm+2, asked())
+	})
+}
+
+func TestAChannelThatCannotBePlacedWaitsForATick(t *testing.T) {
+	t.Parallel()
+	runSharded(t, func(f *fixture) {
+		f.driver.unreachable = network()
+		f.listen("x")
+		f.listen("y")
+		f.listen("z")
+		require.Equal(f, 3, f.driver.placed, "each once")
+		f.driver.set(func() { f.driver.unreachable = nil })
+		f.after(2 * keeperTick)
+		f.confirmed(true, "x")
+	})
+}
+
+func TestALateEndOfASubscriptionMovesNothing(t *testing.T) {
+	t.Parallel()
+	runSharded(t, func(f *fixture) {
+		wake := f.listen("x")
+		f.listen("y")
+		s, _ := f.driver.latest()
+		f.driver.set(func() { s.silent = true })
+		f.hub.Unlisten("x", wake)
+		f.after(channelLinger + keeperTick)
+		f.listen("x")
+		require.Equal(f, []string{"+x", "+y", "-x", "ping", "+x"}, s.sent())
+		f.driver.set(func() { s.silent = false })
+		s.receives(driver.Unsubscribed, "x", nil)
+		s.receives(driver.Subscribed, "x", nil)
+		f.confirmed(true, "x")
+		require.Empty(f, s.sent())
+		require.Zero(f, f.driver.refreshed)
 	})
 }

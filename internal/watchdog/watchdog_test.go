@@ -113,6 +113,7 @@ func TestASilentRoundIsSentOnAnotherConnection(t *testing.T) {
 		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b")})
 		f.until(time.Second)
 		f.hang(nil, 0) // the other connection works
+		f.alarmAt(1200*time.Millisecond, work{})
 		f.until(3 * time.Second)
 		require.Equal(f, []string{
 			"1s 1000 locks to the server [a]",
@@ -120,6 +121,44 @@ func TestASilentRoundIsSentOnAnotherConnection(t *testing.T) {
 			"1.5s 1000 locks to the server [a]", "1.5s a renewed as of 1.5s",
 			"1.5s 1000 locks to the server [b]", "1.5s b renewed as of 1.5s",
 			"2.2s a renewed as of 1s", // the late reply
+		}, f.recorded())
+	})
+}
+
+func TestOnlyThePipelineThatStallsIsSentAgain(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.hang(nil, 400*time.Millisecond)
+		f.alarmAt(time.Second, work{renew: f.batches(1000, "a", "b", "c")})
+		f.until(1100 * time.Millisecond)
+		f.hang(nil, time.Hour)
+		f.until(1500 * time.Millisecond)
+		f.hang(nil, 0)
+		f.until(2 * time.Second)
+		require.Equal(f, []string{
+			"1s 1000 locks to the server [a]", "1.4s a renewed as of 1s",
+			"1.4s 1000 locks to the server [b]",
+			"1.9s silent",
+			"1.9s 1000 locks to the server [b]", "1.9s b renewed as of 1.9s",
+			"1.9s 1000 locks to the server [c]", "1.9s c renewed as of 1.9s",
+		}, f.recorded())
+	})
+}
+
+func TestALateReplyDoesNotEndTheNextRound(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.hang(nil, 700*time.Millisecond)
+		f.alarmAt(time.Second, work{renew: f.batches(1, "a")})
+		f.until(1400 * time.Millisecond)
+		f.hang(nil, 400*time.Millisecond)
+		f.until(1600 * time.Millisecond)
+		f.alarmAt(1800*time.Millisecond, work{renew: f.batches(1, "b")})
+		f.until(3 * time.Second)
+		require.Equal(f, []string{
+			"1s 1 locks to the server [a]", "1.5s silent", "1.5s 1 locks to the server [a]",
+			"1.7s a renewed as of 1s", // the late reply
+			"1.9s a renewed as of 1.5s", "1.9s 1 locks to the server [b]", "2.3s b renewed as of 1.9s",
 		}, f.recorded())
 	})
 }
