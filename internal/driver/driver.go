@@ -25,8 +25,7 @@ type Driver interface {
 	// call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
 	Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply)
 
-	// Raw sends a command that is no script, such as ROLE or PUBSUB SHARDNUMSUB. A list in the reply is a []any, a text a
-	// string.
+	// Raw sends a command that is no script, such as ROLE or PUBSUB SHARDNUMSUB.
 	Raw(ctx context.Context, at Node, cmd ...any) (any, *fault.Error)
 
 	// Subscribe opens a subscription connection, to a node or, for nil, to the server or any node of the cluster. A
@@ -49,9 +48,14 @@ type Gatherer interface {
 
 // Future is a call that was gathered.
 type Future interface {
-	// Wait waits for the reply until ctx ends. It reports false if ctx ended first: then Wait may be called again.
+	// Wait waits for the reply until ctx ends. It reports false if ctx ended first: then Wait may be called again. An
+	// error that matches [ErrNotGathered] means that the call has to be sent by itself.
 	Wait(ctx context.Context) (wire.Reply, bool)
 }
+
+// ErrNotGathered is matched by the error of a gathered call that the pipeline could not run, and of which nothing was
+// executed. The same call may succeed by itself, because then the driver follows a cluster's redirections.
+var ErrNotGathered = errors.New("the pipeline could not run the call")
 
 // Node is one server, comparable by ==. Nil stands for the only server, or for wherever the key is.
 type Node interface {
@@ -64,6 +68,9 @@ type Info struct {
 	Sentinel bool // Sentinels name the master
 	// Connections is how many connections to a node commands may use at once. Zero means no limit.
 	Connections int
+	// Slots is how many of those connections the calls of callers may use: the driver keeps the others for renewals and
+	// for gathered calls. Zero means no limit.
+	Slots int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
 }
@@ -76,11 +83,7 @@ type Acks struct {
 
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.
 type Subscription interface {
-	// Subscribe and Unsubscribe send the command and do not wait for the confirmation. No channel means no command. The
-	// channels of one call go in one command, except on a sharded connection: there each has a command of its own, and
-	// Subscribe returns at the first one that cannot be sent. A refusal of the server comes by Receive.
-	//
-	// Unsubscribe also removes the channels from those that a new connection subscribes, whether or not they are confirmed.
+	// Subscribe and Unsubscribe send the command and do not wait for the confirmation. No channel means no command.
 	Subscribe(ctx context.Context, channels ...string) *fault.Error
 	Unsubscribe(ctx context.Context, channels ...string) *fault.Error
 	Ping(ctx context.Context) *fault.Error
