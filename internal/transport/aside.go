@@ -41,7 +41,7 @@ func (c *Conn) askAside(ctx, slot context.Context, q Question, late Late) wire.R
 		expired = timeout.C
 	}
 	e := &errand{question: q, late: late, done: make(chan struct{})}
-	c.tasks.Run(task.Func(func() { // a closure, because contexts do not belong into the errand
+	c.tasks.Run(task.Func(func() { // a closure, because contexts do not belong in the errand
 		defer c.tasks.End()
 		c.run(ctx, slot, e)
 	}))
@@ -60,7 +60,7 @@ func (c *Conn) askAside(ctx, slot context.Context, q Question, late Late) wire.R
 
 // run sends the call of an errand. The end of ctx does not end the command.
 func (c *Conn) run(ctx, slot context.Context, e *errand) {
-	r := c.send(&e.bounded, ctx, slot, e.question)
+	r := c.send(ctx, slot, &e.bounded, e.question)
 	e.reply = r
 	if !e.state.CompareAndSwap(running, returned) && e.late != nil {
 		e.late.Late(r, clock.Now())

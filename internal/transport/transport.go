@@ -111,7 +111,7 @@ func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply 
 		}
 	}
 	if c.bounded && ctx.Done() == nil || !c.tasks.Keep() {
-		return c.send(new(driver.Bounded), ctx, slot, q)
+		return c.send(ctx, slot, new(driver.Bounded), q)
 	}
 	return c.askAside(ctx, slot, q, late)
 }
@@ -127,7 +127,7 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 
 // send sends a call in place, and waits for a slot before if it needs one. It sets bounded, the context of the command,
 // when it has the slot: the wait may have taken longer than the command timeout.
-func (c *Conn) send(bounded *driver.Bounded, ctx, wait context.Context, q Question) wire.Reply {
+func (c *Conn) send(ctx, wait context.Context, bounded *driver.Bounded, q Question) wire.Reply {
 	if q.Slot != NoSlot && c.slot != nil {
 		taken, err := c.take(wait, q.Call.Key(), q.Slot)
 		if err != nil {
