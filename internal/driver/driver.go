@@ -49,9 +49,14 @@ type Gatherer interface {
 
 // Future is a call that was gathered.
 type Future interface {
-	// Wait waits for the reply until ctx ends. It reports false if ctx ended first: then Wait may be called again.
+	// Wait waits for the reply until ctx ends. It reports false if ctx ended first: then Wait may be called again. An
+	// error that matches [ErrNotGathered] means that the call has to be sent by itself.
 	Wait(ctx context.Context) (wire.Reply, bool)
 }
+
+// ErrNotGathered is matched by the error of a gathered call that the pipeline could not run, and of which nothing was
+// executed. The same call may succeed by itself, because then the driver follows a cluster's redirections.
+var ErrNotGathered = errors.New("the pipeline could not run the call")
 
 // Node is one server, comparable by ==. Nil stands for the only server, or for wherever the key is.
 type Node interface {
@@ -64,6 +69,9 @@ type Info struct {
 	Sentinel bool // Sentinels name the master
 	// Connections is how many connections to a node commands may use at once. Zero means no limit.
 	Connections int
+	// Slots is how many of those connections the calls of callers may use: the driver keeps the others for renewals and
+	// for gathered calls. Zero means no limit.
+	Slots int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
 }
