@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -74,3 +75,18 @@ func Quote(name string) string {
 	}
 	return strconv.Quote(string([]rune(name)[:64])) + "..."
 }
+
+// OpError says on which lock an operation failed. Its text begins with "rlock: ", once.
+type OpError struct {
+	Op   string // the operation, such as lock
+	Name string // the name of the lock
+	Err  error
+}
+
+// Error returns the operation, the name, and then what is wrong.
+func (e *OpError) Error() string {
+	return "rlock: " + e.Op + " " + Quote(e.Name) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
+}
+
+// Unwrap returns the underlying error.
+func (e *OpError) Unwrap() error { return e.Err }

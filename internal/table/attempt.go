@@ -1,0 +1,340 @@
+package table
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
+// [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
+type Attempt struct {
+	Handle  *Handle
+	Owner   *Owner        // nil means an owner of its own
+	Lease   time.Duration // at least 1 ms
+	Renewed bool          // the watchdog keeps the lock
+	ByHold  bool          // only the Hold unlocks it
+	Single  bool          // one question to Redis, and no waiting
+
+	Ends   clock.Instant // when the wait will be over; zero means never
+	Wait   Ender         // an error means that the wait is over, or its caller gone
+	Caller Ender         // an error means that the caller is gone
+
+	// Last is the outcome of the latest question to Redis, or what this process knew instead. It is valid after Done.
+	Last Outcome
+
+	// The table's mutex guards what follows.
+
+	phase     phase
+	grant     *Grant
+	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
+	retries   int  // questions in a row that went unanswered
+	sent      clock.Instant
+	forcings  int           // unlocks by force before the question was sent
+	pollDelay time.Duration // the latest one
+
+	line    *line         // nil means that it is in no local queue
+	wake    chan struct{} // has a token when something changed in this process; nil means that it has not slept yet
+	woken   bool          // before wake was made
+	heard   chan struct{} // gets the messages of an attempt that is in no local queue; nil means that it does not listen
+	channel string        // on which heard listens
+	askAt   clock.Instant // when to ask although an owner of this process has the lock; zero means that this is not planned
+
+	// For the head of a local queue, to which the lock may be handed over.
+
+	handing bool         // the hand-over is under way
+	got     *Acquisition // what was handed to it
+	failed  error        // or why nothing was
+}
+
+// phase is the position of an attempt.
+type phase uint8
+
+const (
+	claiming phase = iota // waits until the owner's other operations on the grant are over, or before a repetition
+	queued                // in the local queue, behind others
+	resting               // sleeps until there is a reason to ask
+	asking                // an acquire is under way
+	parting               // its last acquire is under way: after that it is done
+	counting              // a re-entry is under way
+	done
+)
+
+// Admit begins an attempt.
+func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
+	t.lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return a.finish(fault.ErrClosed)
+	}
+	if a.Owner != nil {
+		return t.claim(a, now, n)
+	}
+	a.grant = t.newGrant(a.Handle, nil, a.Lease)
+	return t.contend(a, now, n)
+}
+
+// Wake continues an attempt after a Sleep.
+func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+	t.lock()
+	defer t.mu.Unlock()
+	switch {
+	case a.phase == claiming && why >= Ended:
+		if g := a.grant; g != nil && g.stage == pending {
+			a.Last = g.outcome()
+		}
+		return a.finish(nil)
+	case a.phase == claiming:
+		return t.claim(a, now, n)
+	case (a.phase == queued || a.phase == resting) && why >= Ended:
+		return t.leave(a, now, n)
+	case a.phase == queued || a.phase == resting:
+		return t.look(a, why, now, n)
+	}
+	return t.undefined(a)
+}
+
+// errUndefined is the error of a step that no attempt can take: a bug.
+var errUndefined = errors.New("rlock: internal error: undefined step")
+
+func (t *Table) undefined(a *Attempt) Step { return a.finish(errUndefined) }
+
+// finish ends the attempt without an acquisition. An err of nil means that Last says how it went.
+func (a *Attempt) finish(err error) Step {
+	a.phase = done
+	return Step{Do: Done, Err: err}
+}
+
+// claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the
+// owner is busy with it, that comes first. A single attempt does not wait for the waits of others, and takes what they
+// know.
+func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
+	if t.closed {
+		return a.finish(fault.ErrClosed)
+	}
+	if err := t.lostBy(a.Handle, a.Owner, now); err != nil {
+		return a.finish(err)
+	}
+	g := t.grantOf(a.Handle.sideKey(), a.Owner)
+	a.phase, a.grant = claiming, g
+	switch {
+	case g == nil:
+		g = t.newGrant(a.Handle, a.Owner, a.Lease)
+		t.register(g)
+		a.grant, g.attempt = g, a
+		return t.contend(a, now, n)
+	case !g.busy && g.unlocking == 0:
+		g.busy = true
+		return t.reenter(a, now)
+	case g.stage != pending || !a.Single:
+		return g.awaitIdle(-1)
+	}
+	if a.Last = g.outcome(); a.Last.Known() {
+		return a.finish(nil)
+	}
+	// The first question is under way. If it is that of another owner, nobody notifies this attempt of the reply.
+	return g.awaitIdle(5 * time.Millisecond)
+}
+
+// outcome returns the outcome of the latest question for a pending grant: its own, or that of the head behind which its
+// attempt queues.
+func (g *Grant) outcome() Outcome {
+	if a := g.attempt; a != nil && a.phase == queued {
+		return a.line.last
+	}
+	if g.last == nil {
+		return Outcome{}
+	}
+	return *g.last
+}
+
+// contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not
+// queue behind those who wait for that.
+func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
+	switch {
+	case a.Single && t.refusedHere(a, now):
+		return t.giveUp(a, nil, now, n)
+	case a.Single:
+		return t.ask(a, parting, now, n)
+	case a.Handle.Kind.Queues || a.grant.sibling().usable(now):
+		return t.ask(a, asking, now, n)
+	}
+	l := t.lines[a.Handle.Key]
+	if l == nil {
+		if last := len(t.spare) - 1; last >= 0 {
+			l, t.spare = t.spare[last], t.spare[:last]
+		} else {
+			l = new(line)
+		}
+		t.lines[a.Handle.Key] = l
+	}
+	a.line = l
+	if l.queue.Join(a) {
+		return t.look(a, ByNews, now, n)
+	}
+	a.phase = queued
+	a.asked = true // the head does, on its behalf
+	return a.sleep(-1)
+}
+
+// stopListening ends the listening of an attempt that is in no local queue.
+func (a *Attempt) stopListening(n *Notices) {
+	if a.heard != nil {
+		n.unlisten = append(n.unlisten, unlistening{a.channel, a.heard})
+		a.heard, a.channel = nil, ""
+	}
+}
+
+// sleep returns the step that sleeps until something changes, and without a limit if the pause is negative.
+func (a *Attempt) sleep(pause time.Duration) Step {
+	if a.wake == nil {
+		a.wake = make(chan struct{}, 1)
+		if a.woken {
+			a.wake <- struct{}{}
+		}
+	}
+	return Step{Do: Sleep, Pause: pause, Wait: a.wake}
+}
+
+// rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
+// the attempt, so that it asks once more when no release can be missed any longer.
+func (t *Table) rest(a *Attempt, pause time.Duration) Step {
+	a.phase = resting
+	s := a.sleep(pause)
+	channel := a.grant.holder.Channel(a.Handle.Names())
+	heard := &a.heard
+	switch {
+	case channel == "": // a polling waiter keeps its pace
+		s.Wait = nil
+		return s
+	case a.line != nil:
+		heard = &a.line.heard
+	default:
+		a.channel = channel
+	}
+	if *heard == nil {
+		*heard = make(chan struct{}, 1)
+		s.Listen = channel
+	}
+	s.Heard = *heard
+	return s
+}
+
+// look decides what an attempt does that is awake: it takes what was handed over to it, goes on resting, or asks.
+func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+	switch {
+	case t.closed:
+		return t.leave(a, now, n)
+	case a.got != nil:
+		return t.take(a, n)
+	case a.failed != nil:
+		return t.takeFailure(a, now, n)
+	case a.handing:
+		return t.rest(a, t.cfg.PollInterval)
+	case a.grant.sibling().usable(now): // it need not queue any more
+		t.leaveLine(a, n)
+		return t.ask(a, asking, now, n)
+	case a.line == nil:
+		return t.ask(a, asking, now, n)
+	case a.line.queue.Head() != a:
+		return a.sleep(-1)
+	}
+	if a.phase == queued {
+		a.phase, why = resting, ByNews
+	}
+	if pause := t.decide(a, why, now); pause > 0 {
+		return t.rest(a, pause)
+	}
+	a.askAt = 0
+	return t.ask(a, asking, now, n)
+}
+
+// take returns what was handed over.
+func (t *Table) take(a *Attempt, n *Notices) Step {
+	got := a.got
+	t.leaveLine(a, n)
+	a.stopListening(n)
+	a.phase = done
+	return Step{Do: Done, Got: got}
+}
+
+// takeFailure goes on after a hand-over that gave nothing that can be relied on.
+func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
+	var f *fault.Error
+	if failed := a.failed; errors.As(failed, &f) {
+		a.failed = nil
+		return t.inTrouble(a, f, now, n)
+	}
+	a.failed = nil
+	a.Last = Outcome{Trouble: fault.ErrLate}
+	a.report()
+	return t.replace(a, now, n)
+}
+
+// leave ends an attempt that stops waiting. It may have been handed the lock meanwhile, or be about to be; and its first
+// question is always asked, however short the wait.
+func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
+	if a.got != nil {
+		return t.take(a, n)
+	}
+	if a.handing {
+		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
+		if !a.Last.Known() {
+			a.Last = Outcome{Refused: true} // by the last holder, which is of this process
+		}
+	}
+	var last Outcome
+	if a.line != nil {
+		last = a.line.last
+	}
+	t.leaveLine(a, n)
+	a.stopListening(n)
+	if !a.Last.Known() {
+		a.Last = last
+	}
+	if !a.Last.Known() && !ended(a.Caller) && !t.closed {
+		a.asked = false
+		return t.ask(a, parting, now, n)
+	}
+	return t.giveUp(a, nil, now, n)
+}
+
+// giveUp ends an attempt and its grant. If a command of it may have taken the lock, or may still take it, a background
+// release follows.
+func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
+	g := a.grant
+	t.leaveLine(a, n)
+	a.stopListening(n)
+	t.retire(g, false, now, n)
+	g.rest()
+	return a.finish(err)
+}
+
+// replace gives up a grant that was made too late to rely on, and goes on with a new one.
+func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
+	old := a.grant
+	t.retire(old, false, now, n)
+	old.rest()
+	var o *Owner
+	if old.shared() {
+		o = old.owner
+	}
+	g := t.newGrant(a.Handle, o, a.Lease)
+	if o != nil {
+		t.register(g)
+		g.attempt = a
+	}
+	a.grant = g
+	if a.Handle.Kind.Queues { // the new one listens on a channel of its own
+		a.stopListening(n)
+	}
+	return t.rest(a, t.retryPause(a))
+}
+
+// retryPause returns the pause before the next question after one that went unanswered.
+func (t *Table) retryPause(a *Attempt) time.Duration {
+	a.retries++
+	return t.backoff(a.retries, time.Second)
+}

@@ -1,0 +1,99 @@
+package table
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Handle is a lock as the table sees it. Several handles of one name are one lock. The exported fields are set before its
+// first use, and do not change.
+type Handle struct {
+	Key  Key
+	Kind *wire.Kind
+	Name string // the user's, for errors and log lines
+
+	NonReentrant         bool
+	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
+
+	names atomic.Pointer[wire.Names]
+
+	// The table's mutex guards what follows.
+
+	open []*Acquisition // made through this handle without a Hold, and not known to be over
+	lost []*Acquisition // of those, the latest that were lost and not unlocked since
+}
+
+// MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
+const MaxLost = 64
+
+func (h *Handle) sideKey() sideKey { return sideKey{h.Key, h.Kind.Side} }
+
+// Names returns the keys and the channel of the lock. They are several times the size of a handle, so a handle drops them
+// when its lock is held for so long that it is renewed.
+func (h *Handle) Names() *wire.Names {
+	if n := h.names.Load(); n != nil {
+		return n
+	}
+	n := wire.NewNames(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
+	h.names.Store(n)
+	return n
+}
+
+// latest returns the acquisition that an unlock by an owner settles: the latest one, through whichever handle. It returns
+// nil if there is none.
+func (h *Handle) latest(o *Owner) *Acquisition {
+	g := h.Key.Table.grantOf(h.sideKey(), o)
+	if g == nil {
+		g = o.lostOf(h.sideKey())
+	}
+	if g == nil {
+		return nil
+	}
+	for _, a := range slices.Backward(g.acquisitions) {
+		if !a.byHold && !a.closed {
+			return a
+		}
+	}
+	return nil
+}
+
+// soonest returns the acquisition that an unlock without an owner settles, or nil. Acquisitions made without an owner
+// come first, of them lost ones before live ones, and of them the one whose lease ends first.
+func (h *Handle) soonest() *Acquisition {
+	var best *Acquisition
+	pick := func(from []*Acquisition, plain bool) {
+		for _, a := range from {
+			if !a.closed && a.plain == plain && (best == nil || a.grant.deadline < best.grant.deadline) {
+				best = a
+			}
+		}
+	}
+	for _, plain := range []bool{true, false} {
+		for _, from := range [][]*Acquisition{h.lost, h.open} {
+			if best == nil {
+				pick(from, plain)
+			}
+		}
+	}
+	return best
+}
+
+// rememberLost keeps a lost acquisition for the unlock that has yet to hear of it.
+func (h *Handle) rememberLost(a *Acquisition) {
+	if a.byHold {
+		return
+	}
+	if len(h.lost) == MaxLost {
+		h.lost = slices.Delete(h.lost, 0, 1)
+	}
+	h.lost = append(h.lost, a)
+}
+
+// forget drops an acquisition from the handle.
+func (h *Handle) forget(a *Acquisition) {
+	h.open = without(h.open, a)
+	h.lost = without(h.lost, a)
+}

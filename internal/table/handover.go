@@ -1,0 +1,100 @@
+package table
+
+import (
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// A hand-over gives the lock from an owner that releases it to the head of the local queue: one command, of which no other
+// process hears.
+//
+// It must not starve others. After so many hand-overs, or so long after the lock was last free for all, it is freed and
+// announced. If others were told, the head leaves the lock to them for a moment.
+
+// nextHolder returns the head to which a grant that is released now is handed over, or nil: then the lock is for everybody.
+func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
+	k := g.handle.Kind
+	l := t.lines[g.handle.Key]
+	if l == nil || k.HandOver == nil || t.closed || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
+		int(g.handOvers) >= t.cfg.HandOvers || now.Sub(g.offered) >= t.cfg.HandOverTime {
+		return nil
+	}
+	a := l.queue.Head()
+	rests := (a.phase == queued || a.phase == resting) && !a.handing && a.got == nil && a.failed == nil
+	if !rests || a.Handle.Kind != k || ended(a.Wait) {
+		return nil
+	}
+	a.askAt = 0
+	return a
+}
+
+// handOver returns the step that gives the lock to the next holder.
+func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
+	g := next.grant
+	next.handing, next.sent, next.forcings = true, now, t.forcings
+	g.sending(next.Lease, now)
+	x.phase, x.next, x.nextGrant = handing, next, g
+	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
+}
+
+// settleHandOver takes the reply of a hand-over.
+func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+	g := x.grant
+	t.handedOver(x.next, x.nextGrant, r, now, n)
+	switch {
+	case r.Acquired():
+		if x.nextGrant.stage == held {
+			x.nextGrant.handOvers, x.nextGrant.offered = g.handOvers+1, g.offered
+		}
+		return t.endRelease(x, nil)
+	case r.Err == nil && r.N == wire.LastGone:
+		return t.endRelease(x, g.gone())
+	}
+	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
+	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
+		return t.endSilent(x, fault.ErrNoAnswer, now, n)
+	}
+	return t.free(x)
+}
+
+// handedOver notes for the next holder what came of a hand-over.
+func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
+	a.handing = false
+	switch {
+	case a.phase == done: // it left, and a release of its own follows
+		return
+	case r.Acquired() && r.Err == nil:
+		a.got, a.failed = t.grant(a, g, uint64(r.N), now, n)
+	case r.Acquired(): // but replicas did not acknowledge it
+		a.failed = r.Err
+		g.needsCleanup = true
+	default:
+		g.inDoubt = g.inDoubt || r.Err.InDoubt()
+	}
+	a.alert()
+}
+
+// pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
+// holder that Redis has.
+func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
+	next, lease := a.grant, t.cfg.WatchdogTimeout
+	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || g.lease != lease || !a.Renewed || next.inDoubt || next.needsCleanup {
+		return false
+	}
+	// As if the lease that remains had been asked for when it would end at that moment: it ends no later than that.
+	sent := min(g.deadline.Add(margin(lease)-lease), now)
+	if now.Sub(sent) > lease/2 {
+		return false
+	}
+	next.holder, next.latestExpiry = g.holder, g.latestExpiry // its own number was never granted
+	a.sent, a.forcings = sent, t.forcings
+	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
+	next.handOvers, next.offered = g.handOvers+1, g.offered
+	if t.cfg.MaxHold > 0 {
+		next.maxHold = now.Add(t.cfg.MaxHold)
+		t.plan(next, n)
+	}
+	a.alert()
+	return true
+}

@@ -1,0 +1,220 @@
+package table
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// ask returns the step that asks Redis for the lock.
+func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
+	g := a.grant
+	var writer any
+	if other := g.sibling(); other.usable(now) {
+		if a.Handle.Kind.NoUpgrade {
+			return t.giveUp(a, fault.ErrUpgrade, now, n)
+		}
+		writer = other.holder.Field
+	}
+	g.sending(a.Lease, now)
+	a.phase, a.sent, a.forcings = next, now, t.forcings
+	wait := t.cfg.FairWait
+	if a.Single {
+		wait = -wait // it does not queue
+	}
+	return Step{
+		Do: Ask, Free: a.free(), Slot: true, Acked: true, Late: g,
+		Call: g.holder.Acquire(a.Handle.Names(), a.Lease, wait, writer),
+	}
+}
+
+// free reports whether the next call is the first one, which the end of the wait does not end.
+func (a *Attempt) free() bool {
+	free := !a.asked
+	a.asked = true
+	return free
+}
+
+// Settle takes the reply to the attempt's call.
+func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+	t.lock()
+	defer t.mu.Unlock()
+	switch a.phase {
+	case counting:
+		return t.settleCount(a, r, now, n)
+	case asking, parting:
+		return t.settleAcquire(a, r, now, n)
+	default:
+		return t.undefined(a)
+	}
+}
+
+func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+	g := a.grant
+	if r.Err != nil && r.Acquired() {
+		g.needsCleanup = true
+	}
+	switch {
+	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
+		if a.Handle.Kind.Queues && !a.Single {
+			g.inDoubt = true // it may queue after the release that follows
+		}
+		if a.phase == parting {
+			return t.giveUp(a, nil, now, n)
+		}
+		return t.leave(a, now, n)
+	case r.Err != nil && r.Err.Fate == fault.NotSent && (ended(a.Wait) || t.closed):
+		return t.giveUp(a, nil, now, n)
+	case r.Err != nil:
+		return t.inTrouble(a, r.Err, now, n)
+	case !r.Acquired():
+		a.retries = 0
+		a.note(Outcome{Refused: true})
+		if a.phase == parting {
+			return t.giveUp(a, nil, now, n)
+		}
+		return t.rest(a, t.pauseAfter(a, r.Hint()))
+	}
+	got, err := t.grant(a, g, uint64(r.N), now, n)
+	switch {
+	case got != nil:
+		t.leaveLine(a, n)
+		a.stopListening(n)
+		a.phase = done
+		return Step{Do: Done, Got: got}
+	case errors.Is(err, fault.ErrLate) && a.phase != parting:
+		a.Last = Outcome{Trouble: err}
+		a.report()
+		return t.replace(a, now, n)
+	}
+	return t.giveUp(a, err, now, n)
+}
+
+func ended(e Ender) bool { return e != nil && e.Err() != nil }
+
+// inTrouble goes on after a question that went unanswered, or was answered with an error.
+func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *Notices) Step {
+	if err.InDoubt() {
+		a.grant.inDoubt = true
+	}
+	a.note(Outcome{Trouble: err})
+	switch {
+	case t.closed:
+		return t.giveUp(a, nil, now, n)
+	case a.Single || !err.Transient:
+		return t.giveUp(a, err, now, n)
+	case a.phase == parting:
+		return t.giveUp(a, nil, now, n)
+	}
+	return t.rest(a, t.retryPause(a))
+}
+
+// pauseAfter returns for how long to sleep at most after a refusal that came with a hint.
+func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
+	k := a.Handle.Kind
+	if k.Channel == "" {
+		a.pollDelay = min(max(a.pollDelay*2, a.Handle.FirstDelay), a.Handle.MaxDelay)
+		return a.pollDelay
+	}
+	if k.Queues {
+		hint = min(hint, t.cfg.FairWait/2) // or it would lose its place
+	}
+	return max(min(hint, t.cfg.PollInterval), time.Millisecond)
+}
+
+// note keeps an outcome, for the attempts behind this one and for other goroutines of the owner.
+func (a *Attempt) note(o Outcome) {
+	g := a.grant
+	a.Last = o
+	a.report()
+	if g.shared() {
+		last := o
+		g.last = &last
+	}
+	if o.Refused && a.Handle.Kind.Queues && !a.Single {
+		g.needsCleanup = true
+	}
+	g.notify()
+}
+
+// report keeps the outcome of a head for the attempts behind it.
+func (a *Attempt) report() {
+	if a.line != nil {
+		a.line.last = a.Last
+	}
+}
+
+// grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
+// holder that needs cleanup.
+func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *Notices) (*Acquisition, error) {
+	switch {
+	case t.closed:
+		g.needsCleanup = true
+		return nil, nil
+	case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince(a.Handle.Key, a.forcings):
+		g.needsCleanup = true
+		return nil, fault.ErrLate
+	}
+	g.stage, g.token, g.attempt = held, token, nil
+	g.handOvers, g.offered = 0, a.sent
+	if t.cfg.MaxHold > 0 {
+		g.maxHold = a.sent.Add(t.cfg.MaxHold)
+	}
+	t.register(g)
+	if a.Handle.Kind.Side == wire.MainSide {
+		t.exclusive[a.Handle.Key.Family][a.Handle.Key.Name] = g
+	}
+	if a.line != nil {
+		a.line.last = Outcome{Refused: true} // for the attempts behind it
+	}
+	got := g.acquired(a)
+	g.confirm(a.sent, a.Lease, n)
+	g.rest()
+	if other := g.sibling(); other != nil && other.attempt != nil {
+		other.attempt.alert() // it need not queue any more
+	}
+	return got, nil
+}
+
+// reenter returns the step that shows Redis one more acquisition of a grant.
+func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
+	g := a.grant
+	g.sending(a.Lease, now)
+	a.phase, a.sent = counting, now
+	return Step{
+		Do: Ask, Free: a.free(), Slot: true,
+		Call: g.holder.Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease),
+	}
+}
+
+// settleCount takes the reply of a re-entry.
+func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+	g := a.grant
+	defer g.rest()
+	switch {
+	case t.closed:
+		return a.finish(fault.ErrClosed)
+	case r.Err != nil && (ended(a.Wait) || r.Err.Fate == fault.Left && !r.Err.TimedOut()):
+		if r.Err.Replied() || r.Err.TimedOut() {
+			a.Last = Outcome{Trouble: r.Err}
+		}
+		return a.finish(nil)
+	case r.Err != nil && !a.Single && r.Err.Transient:
+		a.Last = Outcome{Trouble: r.Err}
+		a.phase, a.grant = claiming, nil
+		return Step{Do: Sleep, Pause: t.retryPause(a)}
+	case r.Err != nil:
+		return a.finish(r.Err)
+	case r.N == 0 && g.stage == held:
+		t.loseTold(g, lostInRedis, false, now, n) // the caller tells the owner
+	case g.usable(now):
+		got := g.acquired(a)
+		g.confirm(a.sent, a.Lease, n)
+		a.phase = done
+		return Step{Do: Done, Got: got}
+	}
+	return a.finish(fault.ErrLost)
+}
