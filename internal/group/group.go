@@ -122,7 +122,7 @@ func (g *Group) Members() []lease.Member {
 
 // Warn logs what happened to the group, through the client of its first lock.
 func (g *Group) Warn(message string, err error) {
-	clientOf(g).Warn(message+": "+g.description, err)
+	clientOf(g).Log(message+": "+g.description, err)
 }
 
 // ownerIn returns the owner that ctx stands for when it asks for the members: that of the first member that has one.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,11 +167,8 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 	m := a.group.members[i]
 	client := clientOf(m)
 	cfg := client.Config()
-	timeout := d
-	if timeout == 0 {
-		timeout = cfg.WatchdogTimeout
-	}
-	timeout = min(max(timeout/30, minTimeout)+cfg.AckTimeout, cfg.CommandTimeout)
+	timeout := cmp.Or(d, cfg.Table.WatchdogTimeout)
+	timeout = min(max(timeout/30, minTimeout)+cfg.AckTimeout, cfg.Table.CommandTimeout)
 	a.mu.Lock()
 	a.asked[i] = true
 	a.mu.Unlock()
@@ -202,7 +200,7 @@ func (a *acquisition) scheduleReacquire() {
 	}
 	pause := time.Duration(0)
 	for _, l := range a.group.locks {
-		if d := l.Manager().Config().WatchdogTimeout / 3; pause == 0 || d < pause {
+		if d := l.Manager().Config().Table.WatchdogTimeout / 3; pause == 0 || d < pause {
 			pause = d
 		}
 	}
