@@ -32,6 +32,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(100 * 365 * 24 * time.Hour)
+		defer func() { <-time.After(24 * time.Hour) }() // what goes on in the background ends
 		test(t)
 	})
 }
