@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -29,8 +28,7 @@ type Group struct {
 	// quorum makes the error of a red lock that could not have enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
-	mu   sync.Mutex
-	open []*acquisition // taken by Lock and TryLock through this handle, and not unlocked
+	open list // taken by Lock and TryLock through this handle, and not unlocked
 }
 
 var _ lease.Member = (*Group)(nil)

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -20,7 +19,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	for {
 		a := g.soonest()
 		if o != nil {
-			a = ownedBy(o).latest(g)
+			a = latest(ownedBy(o).all(), g)
 		}
 		if a == nil {
 			return g.wrap(fault.ErrNotHeld, "unlock")
@@ -33,43 +32,27 @@ func (g *Group) Unlock(ctx context.Context) error {
 }
 
 // remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the
-// oldest one that is lost, which perhaps nobody unlocks.
+// oldest one that is lost, which perhaps nobody unlocks. The owner can still unlock that one.
 func (g *Group) remember(a *acquisition) {
-	if open := g.opened(); len(open) >= lease.MaxLost {
+	if open := g.open.all(); len(open) >= table.MaxLost {
 		if i := slices.IndexFunc(open, func(a *acquisition) bool { return a.Err() != nil }); i >= 0 {
-			g.drop(open[i])
+			g.open.remove(open[i])
 		}
 	}
-	g.mu.Lock()
-	g.open = append(g.open, a)
-	g.mu.Unlock()
+	g.open.add(a)
 	ownedBy(a.owner).add(a)
-}
-
-// opened returns what is open now.
-func (g *Group) opened() []*acquisition {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.Clone(g.open)
-}
-
-// drop makes the handle forget an acquisition. Its owner can still unlock it.
-func (g *Group) drop(a *acquisition) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.open = without(g.open, a)
 }
 
 // forget makes the handle and the owner forget an acquisition.
 func (g *Group) forget(a *acquisition) {
-	g.drop(a)
+	g.open.remove(a)
 	ownedBy(a.owner).remove(a)
 }
 
 // soonest returns the acquisition that an unlock without an owner ends, or nil. It is one made without an owner before
 // any other, of these a lost one before one that is held, and of these the one whose lease ends first.
 func (g *Group) soonest() *acquisition {
-	open := g.opened()
+	open := g.open.all()
 	if len(open) == 0 {
 		return nil
 	}
@@ -92,38 +75,9 @@ func (g *Group) soonest() *acquisition {
 	})
 }
 
-// owned has what one owner locked through groups and has not unlocked yet, in that order. It is attached to the owner,
-// and so lives as long as the owner does.
-type owned struct {
-	mu   sync.Mutex
-	open []*acquisition
-}
-
-type ownedKey struct{}
-
-// ownedBy returns what is attached to an owner.
-func ownedBy(o *table.Owner) *owned {
-	v, _ := o.Value(ownedKey{}, func() any { return new(owned) }).(*owned)
-	return v
-}
-
-func (o *owned) add(a *acquisition) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.open = append(o.open, a)
-}
-
-func (o *owned) remove(a *acquisition) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.open = without(o.open, a)
-}
-
-// latest returns what the owner locked last through any handle on the same group, or nil.
-func (o *owned) latest(g *Group) *acquisition {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, a := range slices.Backward(o.open) {
+// latest returns the last of the acquisitions that is of the same group, or nil.
+func latest(open []*acquisition, g *Group) *acquisition {
+	for _, a := range slices.Backward(open) {
 		if a.group.same(g) {
 			return a
 		}
@@ -131,10 +85,37 @@ func (o *owned) latest(g *Group) *acquisition {
 	return nil
 }
 
-// without removes one element from a slice, if it is there.
-func without[T comparable](s []T, gone T) []T {
-	if i := slices.Index(s, gone); i >= 0 {
-		return slices.Delete(s, i, i+1)
+type ownedKey struct{}
+
+// ownedBy returns what an owner locked through groups and has not unlocked yet. It is attached to the owner, and so
+// lives as long as the owner does.
+func ownedBy(o *table.Owner) *list {
+	v, _ := o.Value(ownedKey{}, func() any { return new(list) }).(*list)
+	return v
+}
+
+// list has acquisitions in the order in which they were made. Its mutex is a leaf.
+type list struct {
+	mu   sync.Mutex
+	open []*acquisition
+}
+
+func (l *list) all() []*acquisition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.open)
+}
+
+func (l *list) add(a *acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, a)
+}
+
+func (l *list) remove(a *acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.open, a); i >= 0 {
+		l.open = slices.Delete(l.open, i, i+1)
 	}
-	return s
 }
