@@ -150,7 +150,7 @@ func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 }
 
 // look ends the acquisition if too few members are held. The caller must call the returned function without a.mu: it
-// tells the users. a.mu must be held.
+// reports the end to the users. a.mu must be held.
 func (a *acquisition) look() (tell func()) {
 	if !a.begun || a.why != nil || a.hadQuorum(a.holds) {
 		return func() {}

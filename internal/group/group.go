@@ -1,8 +1,8 @@
 // Package group takes several locks as one: a multi lock takes all of them, a red lock takes a majority. A group sends
 // nothing by itself. Its members do.
 //
-// The order of mutexes is: an outer group's acquisition, an inner group's, the lock table. All other mutexes of this
-// package are leaves.
+// The order of mutexes is: an outer group's acquisition, an inner group's, the lock table. No other mutex is taken while
+// one of this package's other mutexes is held.
 package group
 
 import (

@@ -68,9 +68,9 @@ func (u *unlocking) collect(enough func() bool, over <-chan time.Time) {
 	}
 }
 
-// unlockAll unlocks the members. It returns their errors, and whether the group was held until then and is released now.
-// Once it is released, unlockAll waits for the remaining members a moment longer. A member that hangs is unlocked in the
-// background.
+// unlockAll unlocks the members. It returns their errors, and whether the group was held until then and is released
+// now. Once it is released, unlockAll waits for the remaining members a moment longer. A member that hangs is unlocked
+// in the background.
 func (a *acquisition) unlockAll(ctx context.Context) (errs []error, done bool) {
 	members := a.held()
 	n := len(members)
