@@ -22,6 +22,7 @@ type Cell struct {
 	Poll       time.Duration // of libraries that poll
 	Warmup     time.Duration
 	Measure    time.Duration
+	PlainCtx   bool   // in S1, the context never ends; otherwise it can
 	Arena      string // file that the processes of a cell share
 }
 

@@ -50,7 +50,7 @@ func (g guarded) worse(now, recorded, tolerance float64) bool {
 
 // checked are the sizes that -check runs, and what it watches of them for every variant of rlock.
 func checked() (scs []scenario, watch []guarded) {
-	sizes := map[string][]string{"S1": {"1"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
+	sizes := map[string][]string{"S1": {"1", "1, plain context"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
 		if len(sc.sizes) > 0 {
@@ -58,11 +58,18 @@ func checked() (scs []scenario, watch []guarded) {
 		}
 	}
 	for _, lib := range ours() {
+		for _, s := range sizes["S1"] {
+			watch = append(
+				watch,
+				guarded{library: lib, scenario: "S1", size: s, metric: mLatency, toFloor: true, lowIsGood: true},
+				guarded{library: lib, scenario: "S1", size: s, metric: mAllocs, lowIsGood: true},
+				guarded{library: lib, scenario: "S1", size: s, metric: mCommands, lowIsGood: true},
+			)
+		}
 		watch = append(
 			watch,
-			guarded{library: lib, scenario: "S1", size: "1", metric: mLatency, toFloor: true, lowIsGood: true},
-			guarded{library: lib, scenario: "S1", size: "1", metric: mAllocs, lowIsGood: true},
-			guarded{library: lib, scenario: "S1", size: "1", metric: mCommands, lowIsGood: true},
+			guarded{library: lib, scenario: "S2", size: "64", metric: mPairs, toFloor: true},
+			guarded{library: lib, scenario: "S2", size: "64", metric: mCommands, lowIsGood: true},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mGoroutines, lowIsGood: true, slack: 2},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mRate, lowIsGood: true},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mBytes, lowIsGood: true, slack: 100},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -48,8 +49,8 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "run these scenarios alone, as in S1,S3")
 	flags.StringVar(&o.libraries, "libraries", "", "run these libraries alone, as in floor,rlock")
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
-	flags.StringVar(&o.check, "check", "", "run S1, S3 and S6 briefly, and fail where rlock is worse than this file says")
-	flags.StringVar(&o.record, "record", "", "run S1, S3 and S6 briefly, and write the file for -check")
+	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail where rlock is worse than this file says")
+	flags.StringVar(&o.record, "record", "", "run S1, S2, S3 and S6 briefly, and write the file for -check")
 	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse -check lets a figure be: 0.4 is 40 %")
 	flags.IntVar(&o.rounds, "rounds", 0, "run so many rounds of everything")
 	flags.Float64Var(&o.scale, "scale", 1, "measure so many times as long")
@@ -88,6 +89,7 @@ func (l *lab) compare(ctx context.Context, o options, args string, out, log io.W
 		if o.rounds > 0 {
 			sc.rounds = o.rounds
 		}
+		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return s.guard })
 		p.scenarios = append(p.scenarios, sc)
 	}
 	results, err := l.run(ctx, p)

@@ -10,6 +10,12 @@ import (
 func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
 	defer servers.close()
+	// A context that can end costs rlock more than one that never does, so the cell chooses.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if c.PlainCtx {
+		ctx = context.WithoutCancel(ctx)
+	}
 	h := lib.Handle("bench:one")
 	pair := func() error {
 		if err := h.Lock(ctx); err != nil {

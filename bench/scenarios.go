@@ -22,6 +22,8 @@ type scenario struct {
 type size struct {
 	id   string // for the report and for -check
 	cell Cell
+	// guard means that only -check measures the size, and the report leaves it out.
+	guard bool
 }
 
 const (
@@ -40,7 +42,12 @@ func passedOn() []scenario {
 			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
 			how:  "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands are those of one pair.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands},
-			sizes: []size{{"1", Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}}},
+			sizes: []size{
+				{id: "1", cell: Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}},
+				{id: "1, plain context", guard: true, cell: Cell{
+					Goroutines: 1, PlainCtx: true, Warmup: shortWarmup, Measure: 600 * time.Millisecond,
+				}},
+			},
 		},
 		{
 			id: "S2", title: "Many goroutines, each its own name", rounds: rounds,
@@ -65,7 +72,7 @@ func passedOn() []scenario {
 			columns: []string{
 				mBetween, mWait50, mWait99, mPerHandOff, mShares, mShare, mLongest, mLeft,
 			},
-			sizes: []size{{"4 × 8", Cell{
+			sizes: []size{{id: "4 × 8", cell: Cell{
 				Processes: 4, Goroutines: 8, Names: 1, Poll: 2 * time.Millisecond,
 				Warmup: 300 * time.Millisecond, Measure: 1200 * time.Millisecond,
 			}}},
@@ -75,7 +82,7 @@ func passedOn() []scenario {
 			how: "Two processes pass a lock to and fro. Latency is from before the release to after the acquisition of the other, " +
 				"which has been waiting for 3 ms. The floor's waiter is woken by a message and takes the lock with one EVALSHA.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99},
-			sizes: []size{{"2", Cell{Processes: 2, Goroutines: 1, Warmup: shortWarmup, Measure: 900 * time.Millisecond}}},
+			sizes: []size{{id: "2", cell: Cell{Processes: 2, Goroutines: 1, Warmup: shortWarmup, Measure: 900 * time.Millisecond}}},
 		},
 	}
 }
@@ -95,7 +102,7 @@ func kept() []scenario {
 			how: "Another client of the same process holds all names. What a waiter adds, in steady state. " +
 				"Libraries that poll do so every 250 ms here.",
 			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mSockets, mPubSub, mRate},
-			sizes: []size{{"10000", Cell{
+			sizes: []size{{id: "10000", cell: Cell{
 				Locks: 10000, Poll: 250 * time.Millisecond, Warmup: 4 * time.Second, Measure: time.Second,
 			}}},
 		},
@@ -109,11 +116,11 @@ func kept() []scenario {
 }
 
 func aloneOf(n int) size {
-	return size{fmt.Sprint(n), Cell{Goroutines: n, Warmup: shortWarmup, Measure: 800 * time.Millisecond}}
+	return size{id: fmt.Sprint(n), cell: Cell{Goroutines: n, Warmup: shortWarmup, Measure: 800 * time.Millisecond}}
 }
 
 func heldOf(n int) size {
-	return size{fmt.Sprint(n), Cell{Locks: n, Lease: heldLease, Measure: 10 * time.Second}}
+	return size{id: fmt.Sprint(n), cell: Cell{Locks: n, Lease: heldLease, Measure: 10 * time.Second}}
 }
 
 func contendedSizes() []size {
@@ -128,8 +135,8 @@ func contendedSizes() []size {
 				warmup, measure = 400*time.Millisecond, time.Second
 			}
 			sizes = append(sizes, size{
-				fmt.Sprintf("%d × %v", n, hold),
-				Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
+				id:   fmt.Sprintf("%d × %v", n, hold),
+				cell: Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
 			})
 		}
 	}
