@@ -36,6 +36,9 @@ func (g guarded) name() string {
 	return name
 }
 
+// cell names the scenario and the size that the figure is of.
+func (g guarded) cell() string { return g.scenario + " " + g.size }
+
 // worse says whether a figure is worse than the recorded one by more than the tolerance.
 func (g guarded) worse(now, recorded, tolerance float64) bool {
 	switch {
@@ -115,12 +118,12 @@ func (l *lab) figures(ctx context.Context, log io.Writer) (map[string]float64, e
 			return nil, err
 		}
 		for _, s := range results[0].sizes {
-			found[sc.id+" "+s.id] = s
+			found[guarded{scenario: sc.id, size: s.id}.cell()] = s
 		}
 	}
 	figures := make(map[string]float64)
 	for _, g := range watch {
-		s := found[g.scenario+" "+g.size].samples
+		s := found[g.cell()].samples
 		if g.toFloor {
 			figures[g.name()] = s.ratio(g.library, floor, g.metric)
 		} else {

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // childFlag says that the next argument is the cell of a child.
@@ -37,8 +35,8 @@ func newLab(ctx context.Context, tb testing.TB) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := redistest.Start(tb)
-	l := &lab{self: self, tb: tb, single: newServers([]string{server.Addr})}
+	server := startServer(tb)
+	l := &lab{self: self, tb: tb, single: newServers([]string{server})}
 	tb.Cleanup(l.single.close)
 	l.cpus = affinity(ctx)
 	return l, nil
@@ -91,7 +89,7 @@ func (l *lab) on(sc scenario) *servers {
 	}
 	if l.cluster == nil {
 		// The first three are the masters. Replicas are not asked: their statistics have what masters pass on.
-		l.cluster = newServers(redistest.StartCluster(l.tb).Options().Addrs[:3])
+		l.cluster = newServers(startCluster(l.tb)[:3])
 		l.tb.Cleanup(l.cluster.close)
 	}
 	return l.cluster

@@ -34,6 +34,7 @@ func main() {
 type options struct {
 	only, libraries      string
 	write, check, record string
+	compare              string
 	tolerance            float64
 	rounds               int
 	scale                float64
@@ -51,6 +52,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
 	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail where rlock is worse than this file says")
 	flags.StringVar(&o.record, "record", "", "run S1, S2, S3 and S6 briefly, and write the file for -check")
+	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check with the rlock of this checkout (old) and of this build (new), by turns")
 	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse -check lets a figure be: 0.4 is 40 %")
 	flags.IntVar(&o.rounds, "rounds", 0, "run so many rounds of everything")
 	flags.Float64Var(&o.scale, "scale", 1, "measure so many times as long")
@@ -72,18 +74,30 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		return l.record(ctx, o.record, log)
 	case o.check != "":
 		return l.check(ctx, o.check, o.tolerance, out, log)
+	case o.compare != "":
+		return l.compare(ctx, o, out, log)
 	}
-	return l.compare(ctx, o, strings.Join(args, " "), out, log)
+	return l.report(ctx, o, strings.Join(args, " "), out, log)
 }
 
-// compare runs what the flags say, and reports it.
-func (l *lab) compare(ctx context.Context, o options, args string, out, log io.Writer) error {
+// runs reports whether -only permits the scenario.
+func (o *options) runs(scenario string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
+}
+
+// measures reports whether -libraries permits the library.
+func (o *options) measures(library string) bool {
+	return o.libraries == "" || slices.Contains(strings.Split(o.libraries, ","), library)
+}
+
+// report runs the scenarios that the flags select, and writes their tables.
+func (l *lab) report(ctx context.Context, o options, args string, out, log io.Writer) error {
 	p := plan{scale: o.scale, progress: log}
 	if o.libraries != "" {
 		p.libraries = strings.Split(o.libraries, ",")
 	}
 	for _, sc := range scenarios() {
-		if o.only != "" && !strings.Contains(","+o.only+",", ","+sc.id+",") {
+		if !o.runs(sc.id) {
 			continue
 		}
 		if o.rounds > 0 {

@@ -102,13 +102,18 @@ func (s samples) ratioToBest(library string, others []string, metric string, low
 }
 
 func (s samples) ratioTo(library, metric string, base func(round int) float64) float64 {
+	return median(s.ratios(library, metric, base))
+}
+
+// ratios returns the finite ratios of all rounds.
+func (s samples) ratios(library, metric string, base func(round int) float64) []float64 {
 	var ratios []float64
 	for round := range s[library] {
 		if r := s.at(library, round, metric) / base(round); !math.IsNaN(r) && !math.IsInf(r, 0) {
 			ratios = append(ratios, r)
 		}
 	}
-	return median(ratios)
+	return ratios
 }
 
 // at returns a library's figure of a round, NaN if there is none.
