@@ -1,4 +1,5 @@
-// Command bench measures rlock beside other lock libraries on one Redis, which it starts, and the floor beneath them all.
+// Command bench compares rlock with other lock libraries on a Redis that it starts. It also measures the floor: a raw
+// acquire and release without a library.
 package main
 
 import (
@@ -14,10 +15,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// quiet is a logger of go-redis.
+// quiet is a logger that drops all messages of go-redis.
 type quiet struct{}
 
-// Printf drops what go-redis would log.
+// Printf does nothing.
 func (quiet) Printf(context.Context, string, ...any) {}
 
 func main() {
@@ -47,22 +48,22 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.StringVar(&o.only, "only", "", "run these scenarios alone, as in S1,S3")
-	flags.StringVar(&o.libraries, "libraries", "", "run these libraries alone, as in floor,rlock")
+	flags.StringVar(&o.only, "only", "", "run only these scenarios, for example S1,S3")
+	flags.StringVar(&o.libraries, "libraries", "", "run only these libraries, for example floor,rlock")
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
-	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail where rlock is worse than this file says")
+	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail if a figure is worse than in this file")
 	flags.StringVar(&o.record, "record", "", "run S1, S2, S3 and S6 briefly, and write the file for -check")
-	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check with the rlock of this checkout (old) and of this build (new), by turns")
-	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse -check lets a figure be: 0.4 is 40 %")
-	flags.IntVar(&o.rounds, "rounds", 0, "run so many rounds of everything")
-	flags.Float64Var(&o.scale, "scale", 1, "measure so many times as long")
+	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check with the rlock of this checkout (old) and of this build (new), in turn")
+	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse a figure may be for -check; 0.4 is 40 %")
+	flags.IntVar(&o.rounds, "rounds", 0, "the number of rounds; 0 means each scenario's own")
+	flags.Float64Var(&o.scale, "scale", 1, "multiply all durations by this factor")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("what is %q?", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	redis.SetLogger(quiet{}) // a server that does not answer yet is no news
+	redis.SetLogger(quiet{}) // go-redis logs while a server starts
 	b := &bed{log: log}
 	defer b.close()
 	l, err := newLab(ctx, b)
