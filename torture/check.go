@@ -94,7 +94,7 @@ func Check(h *History) Report {
 	c.tokens()
 	c.losses()
 	c.takenAway()
-	c.told()
+	c.lateNotices()
 	c.returns()
 	c.order()
 	c.wakeUps()
@@ -277,8 +277,8 @@ func (c *checker) takenAway() {
 	}
 }
 
-// told (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
-func (c *checker) told() {
+// lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
+func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
 		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late) && !c.stopped(t.Site, t.Deadline, t.Lost) {
 			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
