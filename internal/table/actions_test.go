@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -85,6 +86,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
 		v.a.Ends = w.now.Add(time.Duration(w.rand(300)) * time.Millisecond)
+	}
+	if !slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.name == n }) {
+		p.since[n.index] = v.began
 	}
 	began := p.tasks.Begin()
 	lost := w.lost(p, n, o)
@@ -380,4 +384,3 @@ func (s Step) String() string {
 func (f *flight) String() string {
 	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
 }
-

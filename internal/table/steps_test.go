@@ -74,11 +74,7 @@ func (w *world) finished(v *verb, s Step) {
 	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
 		since := v.began
 		if !a.Single || a.Owner != nil {
-			for _, other := range w.verbs {
-				if other.proc == v.proc && other.name == v.name {
-					since = min(since, other.began)
-				}
-			}
+			since = v.proc.since[v.name.index]
 		}
 		if v.proc.refused[v.name.index] < since {
 			w.failf("HonestRefusal: nobody refused %s since step %d", v, since)
@@ -112,7 +108,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
 	}
-	if v.a.Handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { //nolint:gosec // positive
+	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { //nolint:gosec // positive
 		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
 	}
 }

@@ -55,6 +55,8 @@ type process struct {
 	notices Notices
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
+	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
+	since [2]int
 }
 
 type subscription struct {
@@ -240,6 +242,7 @@ func newWorld(choice uint32) *world {
 		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily)
 		w.names[i] = &name{index: i, text: text, server: newServer(nil)}
 		n := w.names[i]
+		n.server.now = w.now
 		n.server.announce = func(channel string) int64 { return w.announce(n, channel) }
 	}
 	for i := range w.procs {
