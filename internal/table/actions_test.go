@@ -136,7 +136,7 @@ func (w *world) startBeside() bool {
 }
 
 func (w *world) executeOne() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.executed })
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.executed && w.now < f.until })
 	if !ok {
 		return false
 	}
@@ -173,7 +173,7 @@ func (w *world) reject() bool {
 	}
 	freeing := f.exit != nil && f.exit.x.phase != showing
 	switch kind := w.rand(4); {
-	case f.executed && f.acked && w.cfg.Acks:
+	case f.executed && f.acked && f.reply.N >= 0 && w.cfg.Acks: // replicas are asked about granted locks only
 		w.answer(f, wire.Reply{N: f.reply.N, Err: errNoAcks})
 	case freeing && kind == 0:
 		w.answer(f, wire.Reply{N: -1, Err: errPartial})
@@ -262,7 +262,7 @@ func (w *world) end(v *verb) {
 		return
 	}
 	for _, f := range w.bag {
-		if f.verb != v {
+		if f.verb != v || f.dead {
 			continue
 		}
 		if f.slot && !f.executed && w.rand(4) == 0 {

@@ -12,6 +12,15 @@ import (
 // check checks what holds after every action.
 func (w *world) check() {
 	w.checkHolds()
+	for _, v := range w.verbs {
+		if v.a.got == nil {
+			continue
+		}
+		w.noteGrant(v.a.got.grant) // it may have the field of another by now
+		if v.a.got.grant.usable(w.now) {
+			v.proc.refused[v.name.index] = w.step
+		}
+	}
 	for _, p := range w.procs {
 		if len(p.table.heap) > 0 && (p.alarm == 0 || p.alarm > p.table.heap[0].due) {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap[0].due))
@@ -25,15 +34,17 @@ func (w *world) check() {
 // checkHolds checks every acquisition that is not over.
 func (w *world) checkHolds() {
 	for i, r := range w.records {
+		g := r.acq.grant
+		if g.usable(w.now) { // also while its unlock waits for its turn
+			r.proc.refused[r.name.index] = w.step
+		}
 		if r.ended {
 			continue
 		}
-		g := r.acq.grant
 		if r.acq.why != nil || g.past(w.now) {
 			w.checkLoss(r)
 			continue
 		}
-		r.proc.refused[r.name.index] = w.step
 		s := r.name.server
 		field := text(g.field)
 		if !s.sound(field) {
@@ -101,7 +112,7 @@ func (w *world) checkOrphans() {
 
 func (w *world) checkOrphan(n *name, field string) {
 	g := w.grants[field]
-	if g == nil || g.stage != retired || g.table.closed {
+	if g == nil || g.stage != retired || g.table.closed || w.procOf(g).gaveUp[n.index] {
 		return
 	}
 	if epoch, ok := n.server.dead[field]; ok && epoch != n.server.epoch {
@@ -116,6 +127,13 @@ func (w *world) checkOrphan(n *name, field string) {
 		}
 	}
 	w.failf("NoOrphan: nobody releases %s", field)
+}
+
+func (w *world) procOf(g *Grant) *process {
+	if g.table == w.procs[0].table {
+		return w.procs[0]
+	}
+	return w.procs[1]
 }
 
 // soon is the longest pause of a waiter after which nobody can say that it missed a message.
@@ -236,16 +254,18 @@ func (w *world) finishOne() bool {
 		case f.executed:
 			w.answer(f, f.reply)
 			return true
-		default:
+		case w.now < f.until:
 			w.execute(f)
 			return true
 		}
 	}
-	if w.noticeEnd() || w.resume() || w.send() || w.deliverMail() || w.wake() || w.due() || w.unlockAll() {
+	if w.silence() || w.noticeEnd() || w.resume() || w.send() || w.deliverMail() || w.wake() || w.due() || w.unlockAll() {
 		return true
 	}
 	for _, f := range w.bag { // nobody waits for these any more
-		w.execute(f)
+		if w.now < f.until {
+			w.execute(f)
+		}
 		w.bag = without(w.bag, f)
 		return true
 	}

@@ -56,7 +56,8 @@ type process struct {
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
 	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
-	since [2]int
+	since  [2]int
+	gaveUp [2]bool // a background release of a name went unanswered for too long
 }
 
 type subscription struct {
@@ -304,7 +305,11 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 }
 
 // Warn implements Told.
-func (p *process) Warn(Warning) {}
+func (p *process) Warn(warning Warning) {
+	if warning.Message == cannotRelease {
+		p.gaveUp[p.world.nameOf(warning.Lock).index] = true
+	}
+}
 
 func (p *process) listen(channel string, heard chan struct{}) {
 	s := p.sub(channel)
