@@ -1,10 +1,10 @@
-# Everything but `run` and `test` is for those who change rlock. `make` alone lists it all.
+# `run` and `test` are for users; all other targets are for contributors. `make` alone lists the targets.
 
 GO ?= go
 TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
-# Modules of their own, beside the root: what only they need stays out of it.
+# These directories are modules of their own, so the root does not depend on what only they need.
 MODULES = interop bench torture
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
@@ -12,15 +12,15 @@ LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 .PHONY: run
-run: ## run the quickstart, on an embedded Redis or on REDIS_URL
+run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
 .PHONY: test
-test: ## run the tests; those that need a redis-server skip where there is none
-	@command -v redis-server >/dev/null || echo "There is no redis-server here: the tests that need one skip."
+test: ## run the tests; tests that need a redis-server are skipped if none is installed
+	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: race
@@ -28,48 +28,48 @@ race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, 30s if not said otherwise, all side by side
+fuzz: ## run all fuzz targets in parallel, each for FUZZTIME (default 30s)
 	$(GO) test -list '^Fuzz' . | grep '^Fuzz' | \
 		xargs -P 4 -I{} $(GO) test -run '^$$' -fuzz '^{}$$' -fuzztime $(FUZZTIME) -parallel 1 .
 
 .PHONY: interop
-interop: ## run rlock and Redisson (Java) on one server; needs a redis-server, a JDK 17 and Maven, or skips
-	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "There is no $$need here: the tests skip."; done
+interop: ## test rlock together with Redisson (Java) on one server; skipped without redis-server, JDK 17 and Maven
+	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "$$need is not installed: the tests are skipped."; done
 	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
 
-# Of the torture: SEED and SCENE of a run to repeat; TOPOLOGY (single, sentinel, cluster, red) and DURATION of a long one.
+# Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster, red) and DURATION make a long run.
 SEED ?= 0
 DURATION ?= 0
 .PHONY: torture
-torture: ## break Redis, the network and processes on purpose, for 5 minutes, or as SEED, SCENE, TOPOLOGY and DURATION say
+torture: ## break Redis, the network and processes on purpose; 5 minutes, or as set by SEED, SCENE, TOPOLOGY, DURATION
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
 		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
 
 .PHONY: mutants
-mutants: ## plant bugs in rlock, or only MUTANT, and see whether the torture finds them; half an hour
+mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 30 minutes
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: bench
-bench: ## measure rlock beside other libraries, in 10 minutes; writes docs/benchmarks.md
+bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 10 minutes
 	cd bench && $(GO) run . -write ../docs
 
 .PHONY: bench-check
-bench-check: ## measure some of it briefly, and fail where rlock is much worse than bench/recorded.json says
+bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json
 	cd bench && $(GO) run . -check recorded.json -tolerance 0.6
 
 .PHONY: lint
-lint: ## run golangci-lint, with .golangci.yml
+lint: ## run golangci-lint with .golangci.yml
 	$(GO) run $(LINT) run ./...
 	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) run ./...) || exit; done
 
 .PHONY: fmt
-fmt: ## format the code as lint wants it
+fmt: ## format the code as the linters require
 	$(GO) run $(LINT) fmt *.go internal examples
 	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) fmt ./...) || exit; done
 
 .PHONY: cover
-cover: ## measure the coverage of the package, into coverage.html
+cover: ## measure the coverage, and write coverage.html
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 -coverprofile=coverage.out . ./internal/...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 	$(GO) tool cover -html=coverage.out -o coverage.html
@@ -81,13 +81,13 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) mod verify) || exit; done
 
 .PHONY: figures
-figures: ## measure the figures that the documents quote, in 20 minutes; needs a redis-server
+figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
 	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' .
 
 .PHONY: leaks
-leaks: ## make a million acquisitions, and look what is left of them, in 5 minutes; needs a redis-server
+leaks: ## make a million acquisitions and check that nothing is left of them; takes 5 minutes and needs a redis-server
 	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' .
 
 .PHONY: figures-redisson
-figures-redisson: ## measure Redisson side by side, for docs/interop.md; needs what interop needs
+figures-redisson: ## compare the speed of rlock and Redisson, for docs/interop.md; has the requirements of interop
 	cd interop && RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestFigure' .

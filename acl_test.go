@@ -18,15 +18,15 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What users of Redis with few rights can do. SECURITY.md says which rights those are; the tests read them there.
+// These tests use Redis as users with few rights. They read the rights from SECURITY.md.
 
-// appPrefix is where SECURITY.md supposes the locks to be.
+// appPrefix is the key prefix that the rights in SECURITY.md assume.
 const appPrefix = "app:"
 
 // secret is the password of every user.
-const secret = "canary-password"
+const secret = "secret-password"
 
-// rowsOf has the rows of SECURITY.md that speak of a kind, or of what its groups are made of.
+// rowsOf lists the rows of SECURITY.md for each kind. The rows of a group are those of its members' kind.
 var rowsOf = map[string][]string{
 	"lock":   {"every kind", "every kind but spin", "plain"},
 	"multi":  {"every kind", "every kind but spin", "plain"},
@@ -38,13 +38,13 @@ var rowsOf = map[string][]string{
 	"spin":   {"every kind"},
 }
 
-// clusterRows has those that speak of clusters.
+// clusterRows lists the rows of SECURITY.md for clusters.
 var clusterRows = []string{"a Cluster", "sharded pub/sub"}
 
-// sentinelRow is the one of the user that asks the sentinels.
+// sentinelRow is the row of the user that connects to the sentinels.
 const sentinelRow = "the user of the sentinels"
 
-// rights returns the rules of some rows of SECURITY.md.
+// rights returns the ACL rules in the given rows of SECURITY.md.
 func rights(tb testing.TB, rows ...string) (rules []string) {
 	tb.Helper()
 	text := strings.ReplaceAll(string(must(os.ReadFile("SECURITY.md"))), `\|`, "\x00")
@@ -66,7 +66,7 @@ func rights(tb testing.TB, rows ...string) (rules []string) {
 	return rules
 }
 
-// newUser makes a user who has no rights but these, and returns its name.
+// newUser creates a user with exactly these rights on all nodes, and returns its name.
 func newUser(tb testing.TB, nodes []*redis.Client, rules ...string) string {
 	tb.Helper()
 	name := "u" + strings.ReplaceAll(newName(), ":", "")
@@ -80,7 +80,7 @@ func newUser(tb testing.TB, nodes []*redis.Client, rules ...string) string {
 	return name
 }
 
-// admins opens a client of each node.
+// admins opens an unrestricted client of each node.
 func admins(tb testing.TB, nodes ...*redistest.Server) (all []*redis.Client) {
 	tb.Helper()
 	for _, node := range nodes {
@@ -89,8 +89,8 @@ func admins(tb testing.TB, nodes ...*redistest.Server) (all []*redis.Client) {
 	return all
 }
 
-// denied returns what the nodes refused to a user, but for what go-redis tells of itself on each connection, and need not: from
-// Redis 7.2 on the nodes know that command, as they did not before.
+// denied returns what the nodes refused to a user. It ignores CLIENT commands: go-redis sends CLIENT SETINFO on each new
+// connection and works without it. Redis knows that command since 7.2.
 func denied(nodes []*redis.Client, user string) (all []string) {
 	for _, admin := range nodes {
 		for _, entry := range must(admin.ACLLog(context.Background(), 1000).Result()) {
@@ -102,8 +102,8 @@ func denied(nodes []*redis.Client, user string) (all []string) {
 	return all
 }
 
-// limited returns the clients of users who have exactly the rights that SECURITY.md asks for, one for each kind of lock, and
-// fails the test if they were denied anything in the end.
+// limited returns one client per kind of lock. Its user has exactly the rights that SECURITY.md lists for that kind. The test
+// fails at its end if Redis denied any of these users anything.
 func limited(
 	t *testing.T, nodes []*redis.Client, open func(user string) redis.UniversalClient, rows ...string,
 ) func(kind string) redis.UniversalClient {
@@ -140,7 +140,7 @@ func openClusterAs(tb testing.TB, cluster *redistest.Cluster) func(user string) 
 	}
 }
 
-// openSentinelAs opens a client of the master as one user, that asks the sentinels as another.
+// openSentinelAs opens a client that connects to the master as one user, and to the sentinels as another.
 func openSentinelAs(tb testing.TB, sentinel *redistest.Sentinel, user, watching string) redis.UniversalClient {
 	tb.Helper()
 	opt := sentinel.Options()
@@ -151,10 +151,10 @@ func openSentinelAs(tb testing.TB, sentinel *redistest.Sentinel, user, watching 
 	return rdb
 }
 
-// trial is a user at work, who may be denied something at any moment: then it is over.
+// trial runs a lock as a user with limited rights. It is over as soon as Redis denies that user anything.
 type trial struct {
 	*testing.T
-	nodes []*redis.Client // as one who may do anything
+	nodes []*redis.Client // as a user with all rights
 	user  string
 	rdb   redis.UniversalClient
 }
@@ -174,7 +174,7 @@ func (u *trial) until(what string, condition func() bool) error {
 	return nil
 }
 
-// result waits for what async returned.
+// result waits for the error on a channel that async returned, unless the trial is over.
 func (u *trial) result(what string, from <-chan error) error {
 	if err := u.until(what, func() bool { return len(from) == 1 }); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (u *trial) result(what string, from <-chan error) error {
 	return <-from
 }
 
-// calls counts the calls of a command at all nodes.
+// calls counts the calls of a command on all nodes.
 func (u *trial) calls(command string) (n int) {
 	for _, admin := range u.nodes {
 		n += stats(u, admin)[command]
@@ -198,7 +198,7 @@ func (u *trial) newClient(opts ...rlock.Option) *rlock.Client {
 	}, opts...)...)
 }
 
-// all runs steps until one fails, or is denied something.
+// all runs steps until one fails or Redis denies something.
 func (u *trial) all(steps ...func() error) error {
 	for i, step := range steps {
 		if err := step(); err != nil {
@@ -211,8 +211,8 @@ func (u *trial) all(steps ...func() error) error {
 	return nil
 }
 
-// eachIsNeeded runs a trial with all of the rights, which must do, and without each of those that are under test, when
-// something must be denied.
+// eachIsNeeded runs a trial with all of the rights, which must succeed. It then runs a trial without each tested right, in
+// which Redis must deny something.
 func eachIsNeeded(
 	t *testing.T, nodes []*redis.Client, open func(user string) redis.UniversalClient, all, tested []string,
 	run func(*trial) error,
@@ -228,13 +228,13 @@ func eachIsNeeded(
 				require.NoError(t, err, "denied: %q", denied(nodes, u.user))
 				return
 			}
-			require.NotEmpty(t, denied(nodes, u.user), "all went well without it; error: %v", err)
+			require.NotEmpty(t, denied(nodes, u.user), "nothing was denied without it; error: %v", err)
 		})
 	}
 }
 
-// TestTheRightsOfEachKindAreLeast shows for each right that SECURITY.md asks for what it is needed for.
-func TestTheRightsOfEachKindAreLeast(t *testing.T) {
+// TestTheRightsOfEachKindAreMinimal shows that each kind needs every right that SECURITY.md lists for it.
+func TestTheRightsOfEachKindAreMinimal(t *testing.T) {
 	t.Parallel()
 	for name, sides := range map[string][]string{
 		"lock": {"lock"}, "fenced": {"fenced"}, "spin": {"spin"}, "fair": {"fair"}, "read-write": {"read", "write"},
@@ -263,13 +263,13 @@ func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { //nolint:tparallel //
 	eachIsNeeded(t, admins(t, server), openAs(t, server), all, tested, func(u *trial) error {
 		err := u.newClient(rlock.WithReplicaAcks(1, 50*time.Millisecond)).NewLock(newName()).Lock(u.Context())
 		if errors.Is(err, rlock.ErrNotReplicated) && strings.Contains(err.Error(), "0 of 1 replicas") {
-			return nil // it could wait
+			return nil // the user may call WAIT
 		}
 		return err
 	})
 }
 
-// use uses a lock of a kind in every way.
+// use exercises every feature of a kind of lock.
 func (u *trial) use(kind string) error {
 	ctx, cancel := context.WithTimeout(u.Context(), aLongTime)
 	defer cancel()
@@ -288,31 +288,31 @@ func (u *trial) use(kind string) error {
 		func() error { return lock.Unlock(owner) },
 		func() error {
 			before := hold.Deadline()
-			return u.until("it is renewed", func() bool { return hold.Deadline().After(before) })
+			return u.until("the hold is renewed", func() bool { return hold.Deadline().After(before) })
 		},
 		func() error { return u.waits(ctx, rival, hold) },
 		func() error { return second(rival.IsLocked(ctx)) },
 		func() error { return second(rival.HoldCount(ctx)) },
 		func() error { return second(rival.ForceUnlock(ctx)) },
 		func() error { return u.queues(ctx, admin, kind, name) },
-		func() error { // the repair of a lock without lease
+		func() error { // a lock without a lease gets one
 			require.NoError(u, admin.HSet(ctx, appPrefix+name, other, 1).Err())
 			return second(lock.TryLock(ctx))
 		},
-		func() error { return u.abandons(ctx, admin, kind, lock) },
+		func() error { return u.leavesTombstone(ctx, admin, kind, lock) },
 		func() error { return u.listens(ctx, admin, client, kind) },
 	)
 }
 
-// waits has others wait for a hold, one until the wait is over, and two until they have had the lock, one by a hand-over and
-// one by a message.
+// waits has three callers wait for a held lock. The wait of one ends first. Of the other two, one gets the lock by a
+// hand-over and one by a message.
 func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) error {
 	job := func(context.Context) error { return nil }
 	waiting := []<-chan error{
 		async(func() error { return rival.Do(ctx, job) }),
 		async(func() error { return rival.Do(ctx, job) }),
 	}
-	if err := u.until("others wait", func() bool { return rival.Waiting() == 2 }); err != nil {
+	if err := u.until("two callers wait", func() bool { return rival.Waiting() == 2 }); err != nil {
 		return err
 	}
 	if ok, err := rival.TryLock(ctx, rlock.Wait(20*time.Millisecond)); ok || err != nil {
@@ -322,14 +322,14 @@ func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) 
 		return err
 	}
 	for _, waiter := range waiting {
-		if err := u.result("a waiter has had the lock", waiter); err != nil {
+		if err := u.result("a waiter acquires the lock", waiter); err != nil {
 			return err
 		}
 	}
 	return rival.Lock(ctx)
 }
 
-// queues is for fair locks: the dead are removed from the head of a queue in which others wait.
+// queues has a fair lock evict a dead waiter from the head of its queue while another waits.
 func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name string) error {
 	if kind != "fair" {
 		return nil
@@ -340,7 +340,7 @@ func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name stri
 	return lock.Do(ctx, func(context.Context) error { return nil })
 }
 
-// listens waits for so long that the connection is proved to be alive, and until the channel is given up after that.
+// listens waits until the library pings its subscription connection. It then waits until no channel is subscribed.
 func (u *trial) listens(ctx context.Context, admin *redis.Client, client *rlock.Client, kind string) error {
 	if kind == "spin" {
 		return nil
@@ -356,18 +356,18 @@ func (u *trial) listens(ctx context.Context, admin *redis.Client, client *rlock.
 		func() error { return lock.Lock(ctx) },
 		func() error {
 			waiting = async(func() error { return rival.Lock(ctx, rlock.Lease(time.Second)) })
-			return u.until("the connection is tried", func() bool { return u.calls("ping") > before })
+			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
 		},
 		func() error { return lock.Unlock(ctx) },
-		func() error { return u.result("it gets the lock", waiting) },
+		func() error { return u.result("the waiter gets the lock", waiting) },
 		func() error {
 			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
 		},
 	)
 }
 
-// abandons has a release remember its number, which forgets others now and then.
-func (u *trial) abandons(ctx context.Context, admin *redis.Client, kind string, lock *rlock.Lock) error {
+// leavesTombstone has a release write a tombstone where there are many, so that the script also removes expired ones.
+func (u *trial) leavesTombstone(ctx context.Context, admin *redis.Client, kind string, lock *rlock.Lock) error {
 	release, n := rlock.Script(kind, "release")
 	keys := lock.Keys()
 	if kind == "read" {

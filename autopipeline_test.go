@@ -16,17 +16,17 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// crowd is how many goroutines the tests have lock names of their own at the same time.
+// crowd is the number of goroutines that lock at the same time, each under its own name.
 const crowd = 40
 
-// TestConformancePipelined runs every claim for every kind of lock, through pipelines.
+// TestConformancePipelined runs every claim for every kind of lock with WithAutoPipeline.
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	conform(t, server.Client(t), limited(t, admins(t, server), openAs(t, server)), true, rlock.WithAutoPipeline())
 }
 
-// batches notes how many scripts go-redis sends together.
+// batches is a hook that records the size of each batch of scripts that go-redis sends.
 type batches struct {
 	mu    sync.Mutex
 	sizes []int
@@ -38,7 +38,7 @@ func (*batches) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return n
 
 func (b *batches) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "evalsha" { // a new connection begins with a pipeline too
+		if cmds[0].Name() == "evalsha" { // a new connection also starts with a pipeline
 			b.mu.Lock()
 			b.sizes = append(b.sizes, len(cmds))
 			b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *batches) largest() int {
 	return slices.Max(append(b.sizes, 0))
 }
 
-// crowded is a faulty lock whose client pipelines, and many others of the same client.
+// crowded is a faulty lock whose client pipelines, together with many other locks of the same client.
 type crowded struct {
 	*faulty
 	locks []*rlock.Lock
@@ -68,7 +68,7 @@ func newCrowded(t *testing.T, opt *redis.Options, opts ...rlock.Option) *crowded
 	return c
 }
 
-// all has each lock do something, all at the same time, and returns their errors.
+// all calls do for every lock at the same time, and returns the errors.
 func (c *crowded) all(do func(*rlock.Lock) error) []error {
 	errs := make([]error, len(c.locks))
 	var wg sync.WaitGroup
@@ -79,7 +79,7 @@ func (c *crowded) all(do func(*rlock.Lock) error) []error {
 	return errs
 }
 
-// sent counts how often a script was sent for a lock.
+// sent counts the calls of a script for a lock.
 func (c *crowded) sent(script string, lock *rlock.Lock) int {
 	runs := rlock.Runs(script)
 	return c.proxy.Count(func(cmd redistest.Command) bool { return runs(cmd) && cmd[3] == lock.Name() })
@@ -114,7 +114,7 @@ func TestAPipelinedCommandIsSentOnce(t *testing.T) {
 			c := newCrowded(t, quick(), rlock.WithCommandTimeout(10*time.Second))
 			lost := lose(c.proxy, -1, rlock.Runs("acquire"))
 			for _, err := range c.all(func(l *rlock.Lock) error { return second(l.TryLock(t.Context())) }) {
-				require.Error(t, err, "nobody knows")
+				require.Error(t, err, "the outcome is in doubt")
 				require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
 			}
 			for _, lock := range c.locks {
@@ -122,7 +122,7 @@ func TestAPipelinedCommandIsSentOnce(t *testing.T) {
 			}
 			lost.Release()
 			for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(t.Context(), rlock.Wait(aLongTime)) }) {
-				require.NoError(t, err, "no orphan stays for a lease")
+				require.NoError(t, err, "no leftover holder blocks the lock for a lease")
 			}
 			lose(c.proxy, 3, rlock.Runs("release"))
 			for _, err := range c.all(func(l *rlock.Lock) error { return l.Unlock(t.Context()) }) {
@@ -143,16 +143,16 @@ func TestRenewalsDoNotWaitForPipelines(t *testing.T) {
 	held := c.proxy.HoldReply(-1, rlock.Runs("acquire"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, crowd)
-	for wave := range slices.Chunk(c.locks, crowd/4) { // in all they take longer than the lease
+	for wave := range slices.Chunk(c.locks, crowd/4) { // all waves together take longer than the lease
 		for _, lock := range wave {
 			go func() { done <- lock.Lock(ctx) }()
 		}
 		before := hold.Deadline()
-		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 	}
 	within(t, "a batch hangs", held.Met())
 	require.NoError(t, hold.Err())
-	require.Empty(t, done, "the acquisitions hang all the while")
+	require.Empty(t, done, "the acquisitions still hang")
 	cancel()
 	for range c.locks {
 		require.ErrorIs(t, within(t, "the calls return", done), context.Canceled)
@@ -160,7 +160,7 @@ func TestRenewalsDoNotWaitForPipelines(t *testing.T) {
 	held.Release()
 	require.NoError(t, hold.Unlock(t.Context()))
 	for _, lock := range c.locks {
-		eventually(t, "no orphan stays", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
+		eventually(t, "no holder is left over", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
 	}
 }
 
@@ -178,10 +178,10 @@ func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	}
-	require.Less(t, time.Since(ended), time.Second, "nobody waits for the batch")
+	require.Less(t, time.Since(ended), time.Second, "no caller waits for the batch")
 	held.Release()
 	for _, lock := range c.locks {
-		eventually(t, "what was granted late is released", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
+		eventually(t, "a late grant is released", func() bool { return len(holders(t, c.direct, lock.Name())) == 0 })
 	}
 	require.NoError(t, c.locks[0].Lock(t.Context(), rlock.Wait(aLongTime)))
 	require.NoError(t, c.locks[0].Unlock(t.Context()))
@@ -199,7 +199,7 @@ func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		}
-		require.Less(t, time.Since(start), timeout+700*time.Millisecond, "though most waited for the batch of others")
+		require.Less(t, time.Since(start), timeout+700*time.Millisecond, "although most calls waited for another call's batch")
 	}
 	c.proxy.Thaw()
 	for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(t.Context(), rlock.Wait(aLongTime)) }) {
@@ -210,7 +210,7 @@ func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
 	}
 }
 
-func TestPipelinedScriptsThatRedisForgot(t *testing.T) {
+func TestPipelinesSurviveAScriptFlush(t *testing.T) {
 	t.Parallel()
 	c := newCrowded(t, &redis.Options{})
 	owner := rlock.WithOwner(t.Context())
@@ -243,13 +243,13 @@ func TestCloseLeavesTheUsersAutoPipelinerAlone(t *testing.T) {
 	lock := client.NewLock(newName())
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, client.Close())
-	require.NoError(t, lock.Unlock(t.Context()), "an unlock works after it, by itself")
+	require.NoError(t, lock.Unlock(t.Context()), "an unlock still works after Close, without a pipeline")
 	require.Empty(t, holders(t, rdb, lock.Name()))
 	require.NoError(t, own.Ping(t.Context()).Err())
 	require.ErrorIs(t, lock.Lock(t.Context()), rlock.ErrClosed)
 }
 
-func TestAutoPipelineNeedsAClientThatCan(t *testing.T) {
+func TestAutoPipelineNeedsACapableClient(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1"}) // New sends nothing
 	pipeliner, err := rdb.AutoPipeline()
@@ -272,21 +272,21 @@ func TestAutoPipelineNeedsAClientThatCan(t *testing.T) {
 	}
 }
 
-// clusterPipelined runs every claim through pipelines, and loses answers.
+// clusterPipelined runs every claim through pipelines, and tests lost replies, a hanging node and a moved slot.
 func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	t.Run("conformance", func(t *testing.T) { // and with pub/sub that is not sharded
+	t.Run("conformance", func(t *testing.T) { // also without sharded pub/sub
 		rdbs := limited(t, admins(t, cluster.Nodes...), openClusterAs(t, cluster), "a Cluster")
 		conform(t, rdb, rdbs, false, rlock.WithAutoPipeline(), rlock.WithShardedPubSub(rlock.Off))
 	})
 	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline()) })
 	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline()) })
-	t.Run("a slot that has moved is followed", func(t *testing.T) {
+	t.Run("a moved slot is followed", func(t *testing.T) {
 		client := newClient(t, rdb, rlock.WithAutoPipeline())
 		tag := newName()
 		lock := func(i int) *rlock.Lock { return client.NewLock(fmt.Sprintf("%d{%s}", i, tag)) }
 		first := lock(0)
-		require.NoError(t, first.Lock(t.Context()), "and the way is known")
+		require.NoError(t, first.Lock(t.Context()), "the client then knows the node of the slot")
 		cluster.MoveSlot(t, tag)
 		var wg sync.WaitGroup
 		for i := range crowd {

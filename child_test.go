@@ -18,8 +18,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// childEnv makes the test binary a process of its own: "<address> <kind> <name>". It takes the lock when it reads a line, says
-// when it got it, and gives it back at the next line. Of the kind "writes" it does what writesUntilLost says.
+// childEnv, set to "<address> <kind> <name>", makes the test binary run as a child process. The child locks when it reads a
+// line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
+// writesUntilLost instead.
 const childEnv = "RLOCK_TEST_CHILD"
 
 func childMain() {
@@ -59,7 +60,7 @@ func childRun() error {
 	return nil
 }
 
-// child is such a process.
+// child is a test binary that runs as a child process, see childEnv.
 type child struct {
 	testing.TB
 	cmd *exec.Cmd
@@ -67,7 +68,7 @@ type child struct {
 	out *bufio.Scanner
 }
 
-// startChild starts one for a lock of a kind.
+// startChild starts a child process for a lock of a kind.
 func startChild(tb testing.TB, addr, kind, name string) *child {
 	tb.Helper()
 	c := &child{TB: tb, cmd: exec.Command(os.Args[0])}
@@ -87,14 +88,14 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// next tells the child to lock, or to unlock.
+// next makes the child lock or unlock.
 func (c *child) next() {
 	c.Helper()
 	_, err := io.WriteString(c.in, "\n")
 	require.NoError(c, err)
 }
 
-// answer reads what the child says next.
+// answer returns the next line that the child prints.
 func (c *child) answer() string {
 	c.Helper()
 	require.True(c, c.out.Scan(), "the child has ended")
@@ -113,7 +114,7 @@ func TestTheLockOfAKilledProcessIsFreeAfterItsLease(t *testing.T) {
 	lock := newClient(t, server.Client(t)).NewLock(name)
 	ok, err := lock.TryLock(t.Context(), rlock.Wait(2*time.Second))
 	require.NoError(t, err)
-	require.False(t, ok, "while it lives it is renewed")
+	require.False(t, ok, "the lock is renewed while its process lives")
 	holder.kill()
 	start := time.Now()
 	require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)))

@@ -11,9 +11,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// A server that believes that a minute has passed lets the next owner in: no client can keep it from that. The holder is told
-// at its next renewal, and the tokens tell the two apart.
-func TestAServersClockThatJumpsForwardIsALoss(t *testing.T) {
+// A server whose clock jumps a minute ahead expires the lease and lets the next owner in. No client can prevent that. The
+// holder learns of the loss at its next renewal, and the fencing tokens distinguish the two owners.
+func TestAForwardJumpOfTheServersClockIsALoss(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	rdb := server.Client(t)
@@ -25,7 +25,7 @@ func TestAServersClockThatJumpsForwardIsALoss(t *testing.T) {
 
 	clock.Set(3 * time.Second)
 	before := hold.Deadline()
-	eventually(t, "a jump that is shorter than the lease is mended by the next renewal", func() bool {
+	eventually(t, "the next renewal extends the lease after a jump that is shorter than it", func() bool {
 		return hold.Deadline().After(before)
 	})
 	require.InDelta(t, 9*time.Second, must(lock.TTL(t.Context())), float64(4*time.Second))
@@ -35,16 +35,16 @@ func TestAServersClockThatJumpsForwardIsALoss(t *testing.T) {
 	believed := hold.Deadline()
 	next, err := rival.TryAcquire(t.Context())
 	require.NoError(t, err)
-	within(t, "the holder is told", hold.Done())
-	require.True(t, time.Now().Before(believed), "by a renewal, and not by the end of what it believed to be its lease")
+	within(t, "the holder learns of the loss", hold.Done())
+	require.True(t, time.Now().Before(believed), "it learns from a renewal, before its own deadline")
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.Greater(t, next.Token(), hold.Token())
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-	require.NoError(t, next.Unlock(t.Context()), "whose lock was left alone")
+	require.NoError(t, next.Unlock(t.Context()), "the next owner still has the lock")
 }
 
-// A server whose clock is set back keeps locks for longer. Their holders do not believe so, and give back what is theirs.
-func TestAServersClockThatJumpsBackBlocksNobody(t *testing.T) {
+// A server whose clock is set back keeps locks for longer. Their holders rely on their own deadlines, and release in time.
+func TestABackwardJumpOfTheServersClockBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	rdb := server.Client(t)
@@ -54,19 +54,19 @@ func TestAServersClockThatJumpsBackBlocksNobody(t *testing.T) {
 	require.NoError(t, err)
 	clock.Set(-2 * time.Minute)
 	require.Greater(t, must(lock.TTL(t.Context())), time.Minute)
-	within(t, "the lease ends when it should", hold.Done())
+	within(t, "the hold ends at its own deadline", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	next, err := rival.Acquire(t.Context(), rlock.Wait(aLongTime))
-	require.NoError(t, err, "the holder has released what it no longer relies on")
-	require.Greater(t, next.Token(), hold.Token(), "though the clock, of which tokens are made, is behind")
+	require.NoError(t, err, "the holder has released the lock after its deadline")
+	require.Greater(t, next.Token(), hold.Token(), "although tokens come from the clock, which is now behind")
 	require.NoError(t, next.Unlock(t.Context()))
 	if err := hold.Unlock(t.Context()); err != nil {
 		require.ErrorIs(t, err, rlock.ErrLost)
 	}
 }
 
-// The clocks of clients are an hour behind Redis's. Deadlines in the queue are by Redis's alone.
-func TestFairWaitersGoByTheServersClock(t *testing.T) {
+// The clocks of the clients are an hour behind that of Redis. Deadlines in the queue depend on the clock of Redis alone.
+func TestFairDeadlinesUseTheServersClock(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
 	clock.Set(time.Hour)
@@ -85,12 +85,12 @@ func TestFairWaitersGoByTheServersClock(t *testing.T) {
 	now := rdb.Time(t.Context()).Val()
 	require.Greater(t, now, time.Now().Add(59*time.Minute))
 	for _, waiter := range rdb.ZRangeWithScores(t.Context(), holder.Keys()[2], 0, -1).Val() {
-		require.Greater(t, waiter.Score, float64(now.UnixMilli()), "it is taken for alive")
-		require.Less(t, waiter.Score, float64(now.Add(10*time.Minute).UnixMilli()), "and not for an hour")
+		require.Greater(t, waiter.Score, float64(now.UnixMilli()), "its deadline is in the future")
+		require.Less(t, waiter.Score, float64(now.Add(10*time.Minute).UnixMilli()), "its deadline is not an hour too late")
 	}
 	require.NoError(t, holder.Unlock(t.Context()))
 	for i := range 4 {
-		require.Equal(t, i, within(t, "each is served in its turn", queue))
-		require.NoError(t, within(t, "and is done", served[i]))
+		require.Equal(t, i, within(t, "the waiters acquire in order", queue))
+		require.NoError(t, within(t, "Do returns", served[i]))
 	}
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reliability is the document that says what rlock does about each failure, and which test shows it.
+// reliability is the document that lists what rlock does about each failure, and the test that shows it.
 const reliability = "docs/reliability.md"
 
-// failures are the first and last of each group of the catalogue.
+// failures lists the first and last number of each group of failures.
 var failures = [][2]int{{1, 8}, {10, 17}, {20, 31}, {40, 53}, {60, 80}}
 
-// rules is how many rules each letter has; 0: the letter itself is one.
+// rules is the number of rules for each letter. Zero means that the letter itself is a rule.
 var rules = map[string]int{"A": 8, "B": 10, "C": 2, "D": 3, "E": 5, "F": 4, "G": 3, "H": 0, "I": 4, "J": 3, "K": 0}
 
-// TestReliabilityHasEveryRow holds the document to the whole catalogue: a failure, an invariant or a rule is there once, and
-// names a test.
+// TestReliabilityHasEveryRow checks that the document has exactly one row for each failure, invariant and rule, and that each
+// row links a test.
 func TestReliabilityHasEveryRow(t *testing.T) {
 	t.Parallel()
 	var want []string
@@ -48,7 +48,7 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 	document, err := os.ReadFile(reliability)
 	require.NoError(t, err)
 	var have []string
-	columns := 0 // of the table
+	columns := 0 // of the current table
 	id := regexp.MustCompile(`^(F\d\d|\d+|[A-K](\.\d+)?)$`)
 	for line := range strings.Lines(string(document)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
@@ -58,18 +58,18 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 		if first := strings.TrimSpace(cells[0]); id.MatchString(first) {
 			have = append(have, first)
 			require.Len(t, cells, columns, "%s has a cell for each column", first)
-			require.Contains(t, cells[len(cells)-1], "](../", "%s names what shows it", first)
+			require.Contains(t, cells[len(cells)-1], "](../", "%s links its test", first)
 		}
 	}
 	require.ElementsMatch(t, want, have)
 }
 
-// TestReliabilityNamesTestsThatExist keeps a test that is renamed or moved from rotting the document.
-func TestReliabilityNamesTestsThatExist(t *testing.T) {
+// TestReliabilityLinksExistingTests fails when a test that the document links is renamed or moved.
+func TestReliabilityLinksExistingTests(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile(reliability)
 	require.NoError(t, err)
-	claims := make(map[string]bool) // what subtests are named by
+	claims := make(map[string]bool) // all strings in the tests; the names of subtests are among them
 	for _, file := range must(filepath.Glob("*_test.go")) {
 		_, literals := parsed(t, file)
 		for _, literal := range literals {
@@ -86,12 +86,12 @@ func TestReliabilityNamesTestsThatExist(t *testing.T) {
 		}
 		name, claim, sub := strings.Cut(text, "/")
 		tests, _ := parsed(t, file)
-		require.Contains(t, tests, name, "%s has it", file)
-		require.True(t, !sub || claims[claim], "%s: no test says %q", name, claim)
+		require.Contains(t, tests, name, "in %s", file)
+		require.True(t, !sub || claims[claim], "%s has no subtest %q", name, claim)
 	}
 }
 
-// parsed returns the tests in a file, and the strings.
+// parsed returns the names of the tests in a file, and its string literals.
 func parsed(t *testing.T, file string) (tests, literals []string) {
 	t.Helper()
 	source, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

@@ -14,7 +14,8 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// exampleLocks returns a client on a Redis of the example's own, and what ends both. Yours begins with
+// exampleLocks returns a client for a Redis that belongs to the example, and a function that closes both. Your code begins
+// with
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	locks, err := rlock.New(rdb)
@@ -23,7 +24,7 @@ func exampleLocks() (locks *rlock.Client, rdb *redis.Client, end func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Its keys expire when it is told that time has passed.
+	// miniredis has no clock: its keys expire only when the example moves its time forward.
 	tick, done := time.NewTicker(time.Millisecond), make(chan struct{})
 	go func() {
 		for last := time.Now(); ; {
@@ -64,7 +65,7 @@ func Example() {
 	// Output: nobody else works on the invoice
 }
 
-// Lock waits for as long as its context allows, or Wait says.
+// Lock waits as long as its context and the option Wait allow.
 func ExampleLock_Lock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -86,7 +87,7 @@ func ExampleLock_Lock() {
 	// true false
 }
 
-// TryLock returns false and no error when another holds the lock.
+// TryLock returns false and no error when another owner holds the lock.
 func ExampleLock_TryLock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -102,7 +103,7 @@ func ExampleLock_TryLock() {
 	// false <nil>
 }
 
-// Do unlocks by itself, and its function's context ends when the lock is lost.
+// Do unlocks by itself. The context of its function ends when the lock is lost.
 func ExampleLock_Do() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -112,7 +113,7 @@ func ExampleLock_Do() {
 		again := lock.Do(context.Background(), func(context.Context) error {
 			fmt.Println("never reached")
 			return nil
-		}, rlock.Wait(0)) // run it unless another does
+		}, rlock.Wait(0)) // returns at once if another owner holds the lock
 		fmt.Println("another at the same time:", errors.Is(again, rlock.ErrNotAcquired))
 		return nil
 	})
@@ -122,7 +123,8 @@ func ExampleLock_Do() {
 	// <nil>
 }
 
-// The context is the thread. A hold's context re-enters its lock; WithOwner makes a context that re-enters every lock.
+// The context plays the role of a thread. The context of a hold re-enters its lock. A context made by WithOwner re-enters
+// every lock.
 func ExampleWithOwner() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -137,16 +139,16 @@ func ExampleWithOwner() {
 		}
 	}
 	_ = lock.Do(plain, func(ctx context.Context) error {
-		transfer(ctx)   // the same owner, as the context says
-		transfer(plain) // somebody else
+		transfer(ctx)   // the same owner, because it is the same context
+		transfer(plain) // a different owner
 		return nil
 	})
 
-	owner := rlock.WithOwner(plain) // once for a goroutine or a request
+	owner := rlock.WithOwner(plain) // once per goroutine or request
 	_ = lock.Lock(owner)
 	defer lock.Unlock(owner)
 	transfer(owner)
-	transfer(rlock.WithOwner(plain)) // another owner
+	transfer(rlock.WithOwner(plain)) // a different owner
 	// Output:
 	// true <nil>
 	// false <nil>
@@ -154,7 +156,7 @@ func ExampleWithOwner() {
 	// false <nil>
 }
 
-// A fair lock is taken in the order in which it was asked for, in whichever process.
+// A fair lock is granted in the order of the requests, across all processes.
 func ExampleClient_NewFairLock() {
 	locks, rdb, end := exampleLocks()
 	defer end()
@@ -170,7 +172,7 @@ func ExampleClient_NewFairLock() {
 				return nil
 			})
 		})
-		for rdb.LLen(ctx, "redisson_lock_queue:{printer}").Val() <= i { // until it queues
+		for rdb.LLen(ctx, "redisson_lock_queue:{printer}").Val() <= i { // until the goroutine queues
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -182,7 +184,7 @@ func ExampleClient_NewFairLock() {
 	// document 3
 }
 
-// Many may read at the same time, or one may write.
+// Many owners may read at the same time, or one may write.
 func ExampleClient_NewRWLock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -196,7 +198,7 @@ func ExampleClient_NewRWLock() {
 	_ = rw.ReadLock().Unlock(ctx)
 	_ = rw.ReadLock().Unlock(ctx)
 
-	// An owner that writes may go on reading when it has unlocked the write lock, but not the other way round.
+	// A writer may keep reading after it has unlocked the write lock. A reader cannot become a writer.
 	owner := rlock.WithOwner(ctx)
 	_ = rw.WriteLock().Lock(owner)
 	_ = rw.ReadLock().Lock(owner)
@@ -209,8 +211,8 @@ func ExampleClient_NewRWLock() {
 	// from reading to writing: true
 }
 
-// The token of a fenced lock grows with every acquisition. What the lock protects remembers the greatest it has seen,
-// and refuses lower ones.
+// The token of a fenced lock grows with every acquisition. The protected resource remembers the greatest token that it
+// has seen, and refuses lower ones.
 func ExampleClient_NewFencedLock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -229,19 +231,19 @@ func ExampleClient_NewFencedLock() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	next, err := lock.Acquire(ctx) // when the slow holder's lease is over
+	next, err := lock.Acquire(ctx) // succeeds when the slow holder's lease ends
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer next.Unlock(ctx)
 	fmt.Println("the next holder writes:", write(next.Token()))
-	fmt.Println("the slow one, which does not know yet:", write(slow.Token()))
+	fmt.Println("the slow holder, which does not know yet, writes:", write(slow.Token()))
 	// Output:
 	// the next holder writes: true
-	// the slow one, which does not know yet: false
+	// the slow holder, which does not know yet, writes: false
 }
 
-// A spin lock uses no pub/sub: who waits tries again and again.
+// A spin lock uses no pub/sub: a waiter polls.
 func ExampleClient_NewSpinLock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -251,7 +253,7 @@ func ExampleClient_NewSpinLock() {
 	// Output: <nil>
 }
 
-// All of several locks, or none; in which order they are named does not matter.
+// A multi lock takes all of its locks or none. The order in which they are named does not matter.
 func ExampleNewMultiLock() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -260,7 +262,7 @@ func ExampleNewMultiLock() {
 
 	err := rlock.NewMultiLock(bob, alice).Do(ctx, func(ctx context.Context) error {
 		fmt.Println("both accounts are locked")
-		ok, _ := rlock.NewMultiLock(alice).TryLock(context.Background()) // somebody else
+		ok, _ := rlock.NewMultiLock(alice).TryLock(context.Background()) // a different owner
 		fmt.Println("another gets one of them:", ok)
 		return nil
 	})
@@ -271,12 +273,12 @@ func ExampleNewMultiLock() {
 	// <nil>
 }
 
-// A red lock is held while a majority of independent servers says so.
+// A red lock is held while a majority of independent servers confirms it.
 func ExampleNewRedLock() {
 	ctx := context.Background()
 	var members []rlock.Locker
 	for range 3 {
-		locks, _, end := exampleLocks() // yours are three servers that share nothing
+		locks, _, end := exampleLocks() // in production, three servers that share nothing
 		defer end()
 		members = append(members, locks.NewLock("leader"))
 	}
@@ -291,7 +293,7 @@ func ExampleNewRedLock() {
 	// Output: false <nil>
 }
 
-// With NonReentrant, locking twice by mistake is an error, and not a second entry.
+// With NonReentrant, locking twice by mistake is an error instead of a re-entry.
 func ExampleNonReentrant() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -303,7 +305,7 @@ func ExampleNonReentrant() {
 	// Output: true
 }
 
-// A Hold knows when its lock is lost. Here somebody deletes the lock.
+// A Hold reports when its lock is lost. In this example, the lock is deleted from Redis.
 func ExampleHold() {
 	locks, rdb, end := exampleLocks()
 	defer end()
@@ -314,7 +316,7 @@ func ExampleHold() {
 		log.Fatal(err)
 	}
 	rdb.Del(ctx, "import")
-	<-hold.Context().Done() // the next renewal finds it gone: work under this context stops
+	<-hold.Context().Done() // the next renewal finds that the lock is gone, and work under this context stops
 	fmt.Println(errors.Is(context.Cause(hold.Context()), rlock.ErrLost))
 	fmt.Println(errors.Is(hold.Unlock(ctx), rlock.ErrLost))
 	// Output:

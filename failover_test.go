@@ -15,27 +15,28 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// breakdown is a Redis that is about to fail.
+// breakdown is a Redis deployment, together with a way to make it fail.
 type breakdown struct {
 	open  func(testing.TB) redis.UniversalClient
-	ready func(key string) bool // whether everything that was written survives
-	fail  func(key string)      // fails the server that has a key
+	ready func(key string) bool // reports whether all writes so far survive the failure
+	fail  func(key string)      // makes the server of a key fail
 }
 
-// recovery is how long after a failure a hold was renewed again, and a waiter had what was unlocked at the moment of the
-// failure.
+// recovery holds two times since the failure: until a hold was renewed again, and until a waiter acquired a lock that was
+// unlocked at the moment of the failure.
 type recovery struct{ renewed, woken time.Duration }
 
-// outlived is the lease of the hold that outlives the failure.
+// outlived is the lease of the hold that must outlive the failure.
 const outlived = 15 * time.Second
 
-// outlive requires that a hold is renewed within its lease, and waiters are woken, though Redis fails. They never poll.
+// outlive requires that a hold is renewed within its lease, and that waiters are woken, although Redis fails. The waiters never
+// poll.
 func (b breakdown) outlive(t *testing.T) recovery {
 	t.Helper()
 	logger, _ := recording()
 	opts := []rlock.Option{logger, rlock.WithWatchdogTimeout(outlived), rlock.WithPollInterval(never)}
 	holder, waiter := newClient(t, b.open(t), opts...), newClient(t, b.open(t), opts...)
-	tag := newName() // by which all of them are on one server
+	tag := newName() // puts all locks on one server
 	var held, wanted []*rlock.Lock
 	var waiting []<-chan error
 	for _, what := range []string{"unlocked at once", "unlocked later"} {
@@ -48,8 +49,8 @@ func (b breakdown) outlive(t *testing.T) recovery {
 	}
 	hold, err := holder.NewLock("kept{" + tag + "}").Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, "all of it survives", func() bool { return b.ready(tag) })
-	<-time.After(time.Until(hold.Deadline().Add(-outlived*2/3 - 100*time.Millisecond))) // until it is about to be renewed
+	eventually(t, "all writes survive", func() bool { return b.ready(tag) })
+	<-time.After(time.Until(hold.Deadline().Add(-outlived*2/3 - 100*time.Millisecond))) // until just before its renewal
 
 	before, start := hold.Deadline(), time.Now()
 	b.fail(tag)
@@ -62,11 +63,11 @@ func (b breakdown) outlive(t *testing.T) recovery {
 	})
 	redistest.EventuallyWithin(t, outlived, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 	took.renewed = time.Since(start)
-	<-unlocking // it may have given up; then the release went on without it
-	require.NoError(t, within(t, "who waited during the failure gets the lock", woken))
-	eventually(t, "who still waits is subscribed", wanted[1].Listens)
+	<-unlocking // it may have failed; the release then continues in the background
+	require.NoError(t, within(t, "the waiter during the failure gets the lock", woken))
+	eventually(t, "the other waiter is subscribed again", wanted[1].Listens)
 	require.NoError(t, held[1].Unlock(t.Context()))
-	require.NoError(t, within(t, "and is woken", waiting[1]))
+	require.NoError(t, within(t, "the other waiter is woken", waiting[1]))
 	for _, lock := range wanted {
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
@@ -75,7 +76,7 @@ func (b breakdown) outlive(t *testing.T) recovery {
 	return took
 }
 
-func TestSentinelWithAMasterThatHangs(t *testing.T) {
+func TestSentinelWithAHangingMaster(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	sentinelBreakdown(t, sentinel, sentinel.Master.Pause).outlive(t)
@@ -107,14 +108,14 @@ func clusterHangingMaster(t *testing.T, cluster *redistest.Cluster) {
 	}).outlive(t)
 	hung.Resume()
 	admin := hung.Client(t)
-	eventually(t, "it follows the new master", func() bool {
+	eventually(t, "the old master follows the new one", func() bool {
 		return strings.Contains(admin.Info(t.Context(), "replication").Val(), "master_link_status:up")
 	})
 }
 
 func clusterBreakdown(t *testing.T, cluster *redistest.Cluster, fail func(*redistest.Server)) breakdown {
 	t.Helper()
-	var master *redistest.Server // it takes a while to ask, more than a failure should
+	var master *redistest.Server // set by ready, because looking it up would delay fail
 	return breakdown{
 		open: func(tb testing.TB) redis.UniversalClient {
 			tb.Helper()
@@ -128,8 +129,8 @@ func clusterBreakdown(t *testing.T, cluster *redistest.Cluster, fail func(*redis
 	}
 }
 
-// pair is a master and a replica, the link between them, and an address that moves from the one to the other, as a name or
-// a virtual address does.
+// pair is a master and a replica, the link between them, and an address that moves from one to the other. A DNS name or a
+// virtual IP address behaves like that.
 type pair struct {
 	*testing.T
 	master, replica *redistest.Server
@@ -149,14 +150,14 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// catchUp waits until the replica has what the master has.
+// catchUp waits until the replica has all writes of the master.
 func (p *pair) catchUp() {
 	p.Helper()
 	admin := p.master.Client(p)
-	eventually(p, "the replica follows", func() bool { return replicated(p.T, admin, "any", 1) })
+	eventually(p, "the replica has caught up", func() bool { return replicated(p.T, admin, "any", 1) })
 }
 
-// client returns a new client, as another process would have.
+// client returns a new client, which stands for another process.
 func (p *pair) client(opts ...rlock.Option) *rlock.Client {
 	p.Helper()
 	logger, _ := recording()
@@ -165,7 +166,7 @@ func (p *pair) client(opts ...rlock.Option) *rlock.Client {
 	}}), append(opts, logger)...)
 }
 
-// failOver ends the master, with what has not reached the replica, and makes that the master.
+// failOver kills the master and makes the replica the master. Writes that have not reached the replica are lost.
 func (p *pair) failOver() {
 	p.Helper()
 	p.master.Kill()
@@ -181,7 +182,7 @@ func TestALossyFailoverIsReported(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 	p.catchUp()
 	p.link.Freeze()
-	for range 3 { // so that a replica that counts on would give out what was given before
+	for range 3 { // a replica that only counted on would issue these tokens again
 		require.NoError(t, lock.Lock(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
@@ -191,18 +192,18 @@ func TestALossyFailoverIsReported(t *testing.T) {
 
 	p.failOver()
 	other, err := p.client().NewFencedLock(lock.Name()).TryAcquire(t.Context())
-	require.NoError(t, err, "the new master knows of no holder")
-	require.Greater(t, other.Token(), hold.Token(), "what the token guards refuses the old holder")
-	within(t, "the old holder is told", hold.Done())
+	require.NoError(t, err, "the new master has no holder")
+	require.Greater(t, other.Token(), hold.Token(), "a fenced resource refuses the old holder")
+	within(t, "the old holder learns of the loss", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-	require.Len(t, holders(t, p.replica.Client(t), lock.Name()), 1, "its unlock is not the other's")
+	require.Len(t, holders(t, p.replica.Client(t), lock.Name()), 1, "its unlock does not release the new holder")
 	require.NoError(t, other.Err())
 	require.NoError(t, other.Unlock(t.Context()))
 }
 
-func TestWhatReplicasAcknowledgedSurvivesALossyFailover(t *testing.T) {
+func TestAnAcknowledgedLockSurvivesALossyFailover(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	client, other := p.client(rlock.WithReplicaAcks(1, time.Second)), p.client()
@@ -214,16 +215,16 @@ func TestWhatReplicasAcknowledgedSurvivesALossyFailover(t *testing.T) {
 	require.ErrorIs(t, second(client.NewLock(late).TryAcquire(t.Context())), rlock.ErrNotReplicated)
 
 	p.failOver()
-	require.False(t, must(other.NewLock(name).TryLock(t.Context())), "it is held")
+	require.False(t, must(other.NewLock(name).TryLock(t.Context())), "the acknowledged lock is still held")
 	free := other.NewLock(late)
-	require.True(t, must(free.TryLock(t.Context())), "and this is not")
+	require.True(t, must(free.TryLock(t.Context())), "the refused lock is free")
 	require.NoError(t, free.Unlock(t.Context()))
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-// TestAHoldIsRenewedWhereItsSlotWent has a node hang for less than go-redis would wait for it.
-func TestAHoldIsRenewedWhereItsSlotWent(t *testing.T) {
+// TestRenewalsFollowAMovedSlot makes a node hang for less time than go-redis would wait for it.
+func TestRenewalsFollowAMovedSlot(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
@@ -242,7 +243,7 @@ func TestAHoldIsRenewedWhereItsSlotWent(t *testing.T) {
 	defer proxy.Thaw()
 	before := hold.Deadline()
 	master.Store(&server.Addr)
-	eventually(t, "it is renewed there, or lost", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
+	eventually(t, "the hold is renewed at the new node, or lost", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Unlock(t.Context()))
 }

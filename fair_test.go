@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// queued returns who stands in the queue of a fair lock, the next one first.
+// queued returns the holder fields of the waiters in the queue of a fair lock, in order.
 func queued(tb testing.TB, rdb redis.UniversalClient, lock *rlock.Lock) []string {
 	tb.Helper()
 	var queue *redis.StringSliceCmd
@@ -25,7 +25,7 @@ func queued(tb testing.TB, rdb redis.UniversalClient, lock *rlock.Lock) []string
 		return nil
 	})
 	require.NoError(tb, err)
-	require.EqualValues(tb, len(queue.Val()), deadlines.Val(), "each has a deadline")
+	require.EqualValues(tb, len(queue.Val()), deadlines.Val(), "each waiter has a deadline")
 	return queue.Val()
 }
 
@@ -54,17 +54,17 @@ func TestAFairLockIsServedInOrderAcrossProcesses(t *testing.T) {
 		}))
 		eventually(t, "it queues", func() bool { return len(queued(t, rdb, holder)) == i+1 })
 	}
-	require.False(t, must(clients[0].NewFairLock(holder.Name()).TryLock(t.Context())), "nobody passes the queue")
-	require.Len(t, queued(t, rdb, holder), n, "and who only tries does not join it")
+	require.False(t, must(clients[0].NewFairLock(holder.Name()).TryLock(t.Context())), "no caller jumps the queue")
+	require.Len(t, queued(t, rdb, holder), n, "a TryLock does not join the queue")
 	require.NoError(t, holder.Unlock(t.Context()))
 	for i := range n {
-		require.Equal(t, i, within(t, "the next one gets it", served))
-		require.NoError(t, within(t, "and gives it back", waiting[i]))
+		require.Equal(t, i, within(t, "the next waiter acquires the lock", served))
+		require.NoError(t, within(t, "the waiter unlocks", waiting[i]))
 	}
 	eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, holder.Keys()) })
 }
 
-// Whoever gives up leaves the queue, for whatever reason.
+// A waiter that gives up leaves the queue, whatever the reason.
 func TestAFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -76,22 +76,22 @@ func TestAFairWaiterThatGivesUpLeavesTheQueue(t *testing.T) {
 	client := newClient(t, server.Client(t))
 	lock := client.NewFairLock(holder.Name())
 	require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(50*time.Millisecond)), rlock.ErrNotAcquired)
-	eventually(t, "its wait was over", empty)
+	eventually(t, "it leaves after its wait ran out", empty)
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := async(func() error { return lock.Lock(ctx) })
 	eventually(t, "it queues", func() bool { return !empty() })
 	cancel()
 	require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)
-	eventually(t, "its context ended", empty)
+	eventually(t, "it leaves after its context ended", empty)
 	waiting = async(func() error { return lock.Lock(t.Context()) })
 	eventually(t, "it queues", func() bool { return !empty() })
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, within(t, "it gives up", waiting), rlock.ErrClosed)
-	require.True(t, empty(), "its client was closed, which waits for that")
+	require.True(t, empty(), "Close waits until the waiter has left")
 	require.NoError(t, holder.Unlock(t.Context()))
 }
 
-func TestAFairWaiterThatLeavesHandsTheWakeUpOn(t *testing.T) {
+func TestALeavingFairWaiterPassesTheWakeUpOn(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(time.Hour))
 	name := newName()
@@ -104,16 +104,16 @@ func TestAFairWaiterThatLeavesHandsTheWakeUpOn(t *testing.T) {
 	next := newClient(t, f.server.Client(t), rlock.WithPollInterval(time.Hour)).NewFairLock(name)
 	waiting := async(func() error { return next.Lock(t.Context()) })
 	eventually(t, "another queues behind", func() bool { return len(queued(t, f.direct, holder)) == 2 })
-	f.proxy.Freeze() // the head is told that the lock is free, and does not hear it
+	f.proxy.Freeze() // the message that the lock is free does not reach the head
 	require.NoError(t, holder.Unlock(t.Context()))
 	cancel()
 	require.ErrorIs(t, within(t, "it gives up", leaving), context.Canceled)
 	f.proxy.Thaw()
-	require.NoError(t, within(t, "the next one is told", waiting))
+	require.NoError(t, within(t, "the next waiter is woken", waiting))
 	require.NoError(t, next.Unlock(t.Context()))
 }
 
-// A request that is delivered after its waiter has given up must not queue for nobody.
+// An acquire that arrives after its waiter has given up must not leave a waiter in the queue.
 func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 	t.Parallel()
 	for what, queuedBefore := range map[string]bool{"the first request": false, "a later one": true} {
@@ -144,11 +144,11 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 				require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)
 				held.Release()
 			}
-			eventually(t, "both the request and the leave have come", func() bool {
+			eventually(t, "both the acquire and the release have arrived", func() bool {
 				return f.proxy.Count(rlock.Runs("release")) == 1 && f.proxy.Count(rlock.Runs("acquire")) == asked+1
 			})
-			eventually(t, "and are done", func() bool { return len(queued(t, f.direct, holder)) == 0 })
-			stays(t, "nobody queues", func() bool { return len(queued(t, f.direct, holder)) == 0 })
+			eventually(t, "the queue is empty", func() bool { return len(queued(t, f.direct, holder)) == 0 })
+			stays(t, "the queue stays empty", func() bool { return len(queued(t, f.direct, holder)) == 0 })
 			require.NoError(t, holder.Unlock(t.Context()))
 			require.True(t, must(holder.TryLock(t.Context())))
 			require.NoError(t, holder.Unlock(t.Context()))
@@ -156,8 +156,8 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 	}
 }
 
-// A process that is killed while it waits blocks the queue until its deadline, and no longer. Here the deadline is moved
-// by hand: the least that WithFairWait allows is longer than a test should take.
+// A process that is killed while it waits blocks the queue until its deadline, and no longer. The test sets the deadline
+// itself, because the minimum of WithFairWait is longer than a test should take.
 func TestADeadFairWaiterIsEvicted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -167,16 +167,16 @@ func TestADeadFairWaiterIsEvicted(t *testing.T) {
 		require.NoError(t, rdb.RPush(t.Context(), lock.Keys()[1], other).Err())
 		dead := float64(time.Now().Add(700 * time.Millisecond).UnixMilli())
 		require.NoError(t, rdb.ZAdd(t.Context(), lock.Keys()[2], redis.Z{Score: dead, Member: other}).Err())
-		require.False(t, must(lock.TryLock(t.Context())), "it is first")
-		require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)), "nobody announces that, so the script says when")
-		require.False(t, float64(time.Now().UnixMilli()) < dead-100, "it had its time")
+		require.False(t, must(lock.TryLock(t.Context())), "the dead waiter is first")
+		require.NoError(t, lock.Lock(t.Context(), rlock.Wait(aLongTime)), "no message announces the eviction, so the script returns its time")
+		require.False(t, float64(time.Now().UnixMilli()) < dead-100, "the dead waiter is not evicted early")
 		require.NoError(t, lock.Unlock(t.Context()))
 		eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, lock.Keys()) })
 	})
 }
 
-// A process that dies with many waiters blocks the queue for one wait, not for one after the other. Those who live keep
-// their places, and so do Java's, whose deadlines say nothing of who is alive.
+// A process that dies with many waiters blocks the queue for one wait, not for one wait per waiter. Live waiters keep their
+// positions. So do Redisson's waiters, because their deadlines do not show whether they are alive.
 func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -196,11 +196,11 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 		for _, waiter := range append(dead, "living:1") {
 			require.Negative(t, ask(waiter))
 		}
-		java := rdb.ZScore(ctx, lock.Keys()[2], "living:1").Val() + 300000 // as Redisson makes it, of the one ahead
+		java := rdb.ZScore(ctx, lock.Keys()[2], "living:1").Val() + 300000 // Redisson adds its wait to the deadline of the waiter ahead
 		require.NoError(t, rdb.RPush(ctx, lock.Keys()[1], other).Err())
 		require.NoError(t, rdb.ZAdd(ctx, lock.Keys()[2], redis.Z{Score: java, Member: other}).Err())
 		require.Negative(t, ask("living:2"))
-		for minute := range 7 { // in which the dead say nothing, and the living ask
+		for minute := range 7 { // each minute only the live waiters ask
 			if minute < 6 {
 				require.Equal(t, append(dead, "living:1", other, "living:2"), queued(t, rdb, lock))
 			}
@@ -218,7 +218,7 @@ func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
 	})
 }
 
-func TestFairWaitersThatDiedAreEvictedWhileTheLockIsHeld(t *testing.T) {
+func TestDeadFairWaitersAreEvictedWhileTheLockIsHeld(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -239,7 +239,7 @@ func TestFairWaitersThatDiedAreEvictedWhileTheLockIsHeld(t *testing.T) {
 	})
 }
 
-func TestALivingFairWaiterKeepsItsPlaceHoweverLongItWaits(t *testing.T) {
+func TestALiveFairWaiterKeepsItsPositionHoweverLongItWaits(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client := newClient(t, rdb, rlock.WithPollInterval(50*time.Millisecond), rlock.WithFairWait(10*time.Second))
@@ -248,7 +248,7 @@ func TestALivingFairWaiterKeepsItsPlaceHoweverLongItWaits(t *testing.T) {
 	waiting := async(func() error { return holder.Lock(t.Context()) })
 	eventually(t, "it queues", func() bool { return len(queued(t, rdb, holder)) == 1 })
 	me := queued(t, rdb, holder)[0]
-	for range 3 { // as if all of its time had passed
+	for range 3 { // as if its deadline had passed
 		require.NoError(t, rdb.ZAdd(t.Context(), holder.Keys()[2], redis.Z{Score: 1, Member: me}).Err())
 		eventually(t, "it renews its deadline", func() bool {
 			return rdb.ZScore(t.Context(), holder.Keys()[2], me).Val() > float64(time.Now().Add(9*time.Second).UnixMilli())
@@ -256,13 +256,13 @@ func TestALivingFairWaiterKeepsItsPlaceHoweverLongItWaits(t *testing.T) {
 		require.Equal(t, []string{me}, queued(t, rdb, holder))
 	}
 	require.NoError(t, rdb.Del(t.Context(), holder.Keys()[1], holder.Keys()[2]).Err())
-	eventually(t, "one that was thrown out queues again", func() bool { return len(queued(t, rdb, holder)) == 1 })
+	eventually(t, "an evicted waiter queues again", func() bool { return len(queued(t, rdb, holder)) == 1 })
 	require.NoError(t, holder.Unlock(t.Context()))
 	require.NoError(t, within(t, "it gets the lock", waiting))
 	require.NoError(t, holder.Unlock(t.Context()))
 }
 
-// A free lock whose head is slow to take it must not have the others ask all the time.
+// While a slow head does not take the free lock, the waiters behind it must not ask all the time.
 func TestWaitersBehindASlowHeadDoNotPoll(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -272,10 +272,10 @@ func TestWaitersBehindASlowHeadDoNotPoll(t *testing.T) {
 		redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: other}).Err())
 	require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
 	require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired)
-	require.LessOrEqual(t, stats(t, rdb)["evalsha"], 4, "once, once subscribed, and to leave")
+	require.LessOrEqual(t, stats(t, rdb)["evalsha"], 4, "one acquire, one after the subscription, and the release")
 }
 
-// Redisson's testWaitTimeoutDrift: whoever comes and goes leaves no time behind.
+// This is Redisson's testWaitTimeoutDrift: a waiter that comes and goes must not push back the deadlines of others.
 func TestFairDeadlinesDoNotDrift(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
@@ -286,10 +286,10 @@ func TestFairDeadlinesDoNotDrift(t *testing.T) {
 	eventually(t, "one waits", func() bool { return len(queued(t, rdb, holder)) == 1 })
 	for range 30 {
 		require.ErrorIs(t, holder.Lock(t.Context(), rlock.Wait(3*time.Millisecond)), rlock.ErrNotAcquired)
-		eventually(t, "and others come and go", func() bool { return len(queued(t, rdb, holder)) == 1 })
+		eventually(t, "the others have left again", func() bool { return len(queued(t, rdb, holder)) == 1 })
 		for _, z := range rdb.ZRangeWithScores(t.Context(), holder.Keys()[2], 0, -1).Val() {
-			most := time.Now().Add(time.Minute + 5*time.Minute + time.Second).UnixMilli()
-			require.LessOrEqual(t, int64(z.Score), most, "its lease and its wait")
+			latest := time.Now().Add(time.Minute + 5*time.Minute + time.Second).UnixMilli()
+			require.LessOrEqual(t, int64(z.Score), latest, "the deadline covers one lease and one wait")
 		}
 	}
 	require.NoError(t, holder.Unlock(t.Context()))
@@ -308,7 +308,7 @@ func TestFiveHundredFairWaiters(t *testing.T) {
 	for range n {
 		go func() {
 			done <- lock.Do(t.Context(), func(context.Context) error {
-				inside++ // the lock is what makes this no race
+				inside++ // no race, because the lock excludes the others
 				return nil
 			})
 		}()
@@ -320,7 +320,7 @@ func TestFiveHundredFairWaiters(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return !leftIn(t, rdb, lock.Keys()) && client.Remains() == 0 })
 }
 
-func TestTheWaitingProcessOfAKilledOneIsServed(t *testing.T) {
+func TestAFairWaiterIsServedWhenTheHoldersProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := newName()
@@ -335,7 +335,7 @@ func TestTheWaitingProcessOfAKilledOneIsServed(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestAFairWaiterLeavesTheQueueHoweverLongTheOutage(t *testing.T) {
+func TestAFairWaiterLeavesTheQueueAfterALongOutage(t *testing.T) {
 	t.Parallel()
 	var network outage
 	logger, log := recording()
@@ -347,7 +347,7 @@ func TestAFairWaiterLeavesTheQueueHoweverLongTheOutage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := async(func() error { return lock.Lock(ctx) })
 	eventually(t, "it queues, subscribes and asks again", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
-	<-time.After(50 * time.Millisecond) // until it sleeps: with nothing under way there is nothing unanswered
+	<-time.After(50 * time.Millisecond) // until it sleeps, so that no command is in doubt
 	network.down.Store(true)
 	cancel()
 	require.ErrorIs(t, within(t, "it gives up", waiting), context.Canceled)
@@ -359,8 +359,8 @@ func TestAFairWaiterLeavesTheQueueHoweverLongTheOutage(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// A holder's lease of an hour must not make a dead waiter's place last for an hour.
-func TestADeadFairWaiterDoesNotOutlastALongLease(t *testing.T) {
+// A holder's lease of an hour must not keep a dead waiter in the queue for an hour.
+func TestALongLeaseKeepsNoDeadFairWaiter(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	client := newClient(t, rdb, rlock.WithFairWait(10*time.Second))
@@ -376,15 +376,15 @@ func TestADeadFairWaiterDoesNotOutlastALongLease(t *testing.T) {
 	require.NoError(t, holder.Unlock(t.Context()))
 }
 
-// With short leases and many waiters only the head watches the lease.
-func TestFairWaitersBehindTheHeadLeaveTheLeaseAlone(t *testing.T) {
+// With short leases and many waiters, only the head waits for the end of the lease.
+func TestOnlyTheHeadOfAFairQueueWatchesTheLease(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	lock := newClient(t, rdb).NewFairLock(newName())
 	const n = 60
 	done := make(chan error, n)
 	for range n {
-		go func() { done <- lock.Lock(t.Context(), rlock.Lease(50*time.Millisecond)) }() // and lets it run out
+		go func() { done <- lock.Lock(t.Context(), rlock.Lease(50*time.Millisecond)) }() // the lease runs out
 	}
 	for range n {
 		require.NoError(t, within(t, "each gets its turn", done))

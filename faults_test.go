@@ -14,19 +14,19 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// faulty is a lock whose commands pass a proxy, and what is on its other side.
+// faulty is a lock whose commands pass through a proxy, with the server behind that proxy.
 type faulty struct {
 	*testing.T
 	server *redistest.Server
 	proxy  *redistest.Proxy
-	direct *redis.Client // past the proxy
+	direct *redis.Client // bypasses the proxy
 	client *rlock.Client
 	lock   *rlock.Lock
-	other  *rlock.Lock // of another client, past the proxy
+	other  *rlock.Lock // of another client, which bypasses the proxy
 	log    *recorder
 }
 
-// newFaulty has Redis know the scripts, so that a fault meets the command it is meant for.
+// newFaulty loads the scripts into Redis, so that each fault hits the intended command.
 func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
 	t.Helper()
 	f := &faulty{T: t, server: redistest.Start(t)}
@@ -35,7 +35,7 @@ func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
 	for _, source := range rlock.Sources() {
 		require.NoError(t, f.direct.ScriptLoad(t.Context(), source).Err())
 	}
-	own := redis.Options{} // tests that run side by side may share opt
+	own := redis.Options{} // a copy, because parallel tests may share opt
 	if opt != nil {
 		own = *opt
 	}
@@ -49,7 +49,7 @@ func newFaulty(t *testing.T, opt *redis.Options, opts ...rlock.Option) *faulty {
 	return f
 }
 
-// free checks that nothing of the lock is left but, where a command was lost, the memory of its number.
+// free checks that the lock has no holder. If a command was lost, a tombstone may be left.
 func (f *faulty) free(msg string) {
 	f.Helper()
 	require.Empty(f, holders(f, f.direct, f.lock.Name()), msg)
@@ -65,13 +65,14 @@ func (f *faulty) count() string {
 	return "0"
 }
 
-// lossy lists the ways a reply gets lost: the connection breaks, or it stays open and silent.
+// lossy lists the ways to lose a reply: the connection breaks, or it stays open and silent.
 var lossy = map[string]func(*redistest.Proxy, int, func(redistest.Command) bool) *redistest.Fault{
 	"broken": (*redistest.Proxy).DropReply,
 	"silent": (*redistest.Proxy).SwallowReply,
 }
 
-// quick makes go-redis give up on a silent connection soon. It would send its commands again: MaxRetries is 3.
+// quick makes go-redis give up on a silent connection soon. MaxRetries keeps its default of 3, so that go-redis would send a
+// command again if rlock let it.
 func quick() *redis.Options { return &redis.Options{ReadTimeout: 150 * time.Millisecond} }
 
 func TestAnAcquireWhoseReplyIsLostIsCountedOnce(t *testing.T) {
@@ -103,16 +104,16 @@ func TestATryLockWhoseReplyIsLostFailsAndLeavesNothing(t *testing.T) {
 			lose(f.proxy, 1, rlock.Runs("acquire"))
 			ok, err := f.lock.TryLock(t.Context())
 			require.False(t, ok)
-			require.Error(t, err, "nobody knows")
+			require.Error(t, err, "the outcome is in doubt")
 			require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
 			require.ErrorIs(t, f.lock.Unlock(t.Context()), rlock.ErrNotHeld)
-			require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no orphan stays for a lease")
+			require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no leftover holder blocks the lock for a lease")
 			require.NoError(t, f.other.Unlock(t.Context()))
 		})
 	}
 }
 
-func TestAReleaseWhoseReplyIsLostIsNoLoss(t *testing.T) {
+func TestAReleaseWhoseReplyIsLostReportsNoLoss(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestAReentryWhoseReplyIsLostIsCountedOnce(t *testing.T) {
 			require.Equal(t, 2, n)
 
 			lose(f.proxy, 1, rlock.Runs("count"))
-			require.NoError(t, f.lock.Unlock(ctx), "a partial release is ours to count")
+			require.NoError(t, f.lock.Unlock(ctx), "the client counts, so the partial release succeeds")
 			require.NoError(t, f.lock.Unlock(ctx))
 			f.free("two locks, two unlocks")
 		})
@@ -168,7 +169,7 @@ func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
 				within(t, "a renewal's reply is lost", fault.Met())
 			}
 			before := hold.Deadline()
-			eventually(t, "a later renewal counts", func() bool { return hold.Deadline().After(before) })
+			eventually(t, "a later renewal succeeds", func() bool { return hold.Deadline().After(before) })
 			require.NoError(t, hold.Err())
 			require.Equal(t, "1", f.count())
 			require.NoError(t, hold.Unlock(t.Context()))
@@ -177,7 +178,7 @@ func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAnAcquireThatComesAfterItsReleaseCreatesNoHolder(t *testing.T) {
+func TestAnAcquireThatArrivesAfterItsReleaseCreatesNoHolder(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
 	held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
@@ -191,23 +192,23 @@ func TestAnAcquireThatComesAfterItsReleaseCreatesNoHolder(t *testing.T) {
 	stays(t, "no holder comes back", func() bool { return f.count() == "0" })
 }
 
-func TestAnAcquireThatComesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
+func TestAnAcquireThatArrivesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
 	t.Parallel()
-	for what, patience := range map[string]time.Duration{
-		"while go-redis waits for the answer": 5 * time.Second,
-		"when go-redis has given it up":       100 * time.Millisecond,
+	for what, timeout := range map[string]time.Duration{
+		"while go-redis waits for the reply": 5 * time.Second,
+		"after go-redis has given up":        100 * time.Millisecond,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			f := newFaulty(t, &redis.Options{ReadTimeout: patience})
+			f := newFaulty(t, &redis.Options{ReadTimeout: timeout})
 			held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
 			ctx, cancel := context.WithCancel(t.Context())
 			locking := async(func() error { return f.lock.Lock(ctx) })
-			within(t, "the acquire is on its way", held.Met())
+			within(t, "the acquire is in flight", held.Met())
 			cancel()
 			require.ErrorIs(t, within(t, "the call returns", locking), context.Canceled)
-			if patience < time.Second {
-				eventually(t, "the compensation is sent", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
+			if timeout < time.Second {
+				eventually(t, "the release is sent", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
 			}
 			held.Release()
 			eventually(t, "the delayed acquire arrives", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 1 })
@@ -219,15 +220,15 @@ func TestAnAcquireThatComesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
 	}
 }
 
-func TestAReleaseThatComesLateDoesNotFreeTheNextHold(t *testing.T) {
+func TestALateReleaseDoesNotFreeTheNextHold(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
 	ctx := rlock.WithOwner(t.Context())
 	held := f.proxy.HoldRequest(1, rlock.Runs("release"))
 	require.NoError(t, f.lock.Lock(ctx))
-	require.Error(t, f.lock.Unlock(ctx), "the release goes unanswered")
-	require.ErrorIs(t, f.lock.Unlock(ctx), rlock.ErrNotHeld, "but the hold is over")
-	require.NoError(t, f.lock.Lock(ctx), "the detached retry frees it")
+	require.Error(t, f.lock.Unlock(ctx), "the release is in doubt")
+	require.ErrorIs(t, f.lock.Unlock(ctx), rlock.ErrNotHeld, "the hold is over nevertheless")
+	require.NoError(t, f.lock.Lock(ctx), "the retry in the background frees the lock")
 	n := f.proxy.Count(rlock.Runs("release"))
 	held.Release()
 	eventually(t, "the delayed release arrives", func() bool { return f.proxy.Count(rlock.Runs("release")) == n+1 })
@@ -235,7 +236,7 @@ func TestAReleaseThatComesLateDoesNotFreeTheNextHold(t *testing.T) {
 	require.NoError(t, f.lock.Unlock(ctx))
 }
 
-func TestACallReturnsWhenItsContextEndsThoughRedisHangs(t *testing.T) {
+func TestACallReturnsWhenItsContextEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	f.server.Pause()
@@ -256,7 +257,7 @@ func TestACallReturnsWhenItsContextEndsThoughRedisHangs(t *testing.T) {
 	}
 	wg.Wait()
 	f.server.Resume()
-	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no orphan stays for a lease")
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no leftover holder blocks the lock for a lease")
 	require.NoError(t, f.other.Unlock(t.Context()))
 }
 
@@ -291,7 +292,7 @@ func TestAHoldEndsAtItsDeadlineInALongOutage(t *testing.T) {
 	require.NoError(t, f.other.Unlock(t.Context()))
 }
 
-func TestALossNobodyWatchesIsLogged(t *testing.T) {
+func TestAnUnwatchedLossIsLogged(t *testing.T) {
 	t.Parallel()
 	logger, log := recording()
 	rdb := redistest.Embedded(t)
@@ -305,7 +306,7 @@ func TestALossNobodyWatchesIsLogged(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestALockWithoutLeaseFreesItself(t *testing.T) {
+func TestALockWithoutALeaseGetsOne(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -327,7 +328,7 @@ func TestALockWithoutLeaseFreesItself(t *testing.T) {
 		ok, err := lock.TryLock(ctx)
 		require.NoError(t, err)
 		require.False(t, ok)
-		require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "somebody's data is not ours to expire")
+		require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "data that is not a lock gets no lease")
 		left, err := lock.TTL(ctx)
 		require.NoError(t, err)
 		require.Negative(t, left)
@@ -351,7 +352,7 @@ func TestWithoutAServer(t *testing.T) {
 	defer cancel()
 	err = free.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis being away is not contention")
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "an unreachable Redis is not contention")
 	require.Error(t, lock.Unlock(t.Context()))
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
 
@@ -361,7 +362,7 @@ func TestWithoutAServer(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-// stays checks for a while that what must not happen does not.
+// stays checks that a condition holds for 300 ms.
 func stays(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(300 * time.Millisecond); time.Now().Before(deadline); {

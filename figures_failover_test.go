@@ -19,12 +19,12 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What failures of Redis cost: the figures of docs/reliability.md. They run by `make figures` alone.
+// These tests measure what failures of Redis cost, for docs/reliability.md. Only `make figures` runs them.
 
 const failureRounds = 5
 
-// spread tells how long things took.
-func spread(took []time.Duration) string {
+// percentiles formats the percentiles of the durations.
+func percentiles(took []time.Duration) string {
 	if len(took) == 0 {
 		return "-"
 	}
@@ -36,8 +36,8 @@ func spread(took []time.Duration) string {
 	return fmt.Sprintf("p50 %v, p99 %v, max %v", at(50), at(99), at(100))
 }
 
-// TestFigureFailover measures how soon after a failure a hold is renewed again and waiters go on. Sentinel calls a master
-// down after 1 s, the cluster after 2 s.
+// TestFigureFailover measures the time from a failure until a hold is renewed again, and until a waiter acquires. Sentinel
+// considers a master down after 1 s, the cluster after 2 s.
 func TestFigureFailover(t *testing.T) {
 	figure(t)
 	sentinel := func(fail func(*redistest.Server)) func(*testing.T) breakdown {
@@ -74,13 +74,13 @@ func TestFigureFailover(t *testing.T) {
 		}
 		if len(renewed) > 0 {
 			t.Logf("%s: %d of %d outlived; hold renewed again after %s; waiter woken after %s",
-				c.what, len(renewed), failureRounds, spread(renewed), spread(woken))
+				c.what, len(renewed), failureRounds, percentiles(renewed), percentiles(woken))
 		}
 	}
 }
 
-// alone is a breakdown of one server.
-func alone(server *redistest.Server, dial func(context.Context, string, string) (net.Conn, error), fail func()) breakdown {
+// singleServer returns a breakdown of one server.
+func singleServer(server *redistest.Server, dial func(context.Context, string, string) (net.Conn, error), fail func()) breakdown {
 	return breakdown{
 		open: func(tb testing.TB) redis.UniversalClient {
 			tb.Helper()
@@ -95,7 +95,7 @@ func killedConnections(t *testing.T) breakdown {
 	t.Helper()
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	return alone(server, nil, func() {
+	return singleServer(server, nil, func() {
 		for _, kind := range []string{"pubsub", "normal"} {
 			require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", kind).Err())
 		}
@@ -105,16 +105,16 @@ func killedConnections(t *testing.T) breakdown {
 func restarted(t *testing.T) breakdown {
 	t.Helper()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	return alone(server, nil, func() {
+	return singleServer(server, nil, func() {
 		server.Kill()
 		server.Run()
 	})
 }
 
-// forgetful is a way to a server that forgets, as a firewall does, the connections that it had: they stay open and silent.
+// forgetful is a route to a server that forgets its connections, as a firewall may. The connections stay open and silent.
 type forgetful struct {
 	proxies [2]*redistest.Proxy
-	now     atomic.Int32
+	current atomic.Int32
 }
 
 func newForgetful(t *testing.T, server *redistest.Server) *forgetful {
@@ -123,50 +123,50 @@ func newForgetful(t *testing.T, server *redistest.Server) *forgetful {
 }
 
 func (f *forgetful) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, network, f.proxies[f.now.Load()].Addr)
+	return new(net.Dialer).DialContext(ctx, network, f.proxies[f.current.Load()].Addr)
 }
 
-// forget can be called once.
+// forget silences all present connections. Only the first call has an effect.
 func (f *forgetful) forget() {
-	f.now.Store(1)
+	f.current.Store(1)
 	f.proxies[0].Freeze()
 }
 
 func silentConnections(t *testing.T) breakdown {
 	t.Helper()
 	server := redistest.Start(t)
-	way := newForgetful(t, server)
-	return alone(server, way.dial, way.forget)
+	route := newForgetful(t, server)
+	return singleServer(server, route.dial, route.forget)
 }
 
-// TestFigureSilentSubscription measures how long a message is missed that went into a black hole. Where the connections for
-// commands are silent too, go-redis has to give one up before the waiter can ask for the lock.
+// TestFigureSilentSubscription measures how long a waiter misses a message that was lost on a silent connection. If the
+// command connections are silent too, go-redis must give one up before the waiter can ask for the lock.
 func TestFigureSilentSubscription(t *testing.T) {
 	figure(t)
 	for what, idle := range map[string]time.Duration{
-		"the subscription silent": time.Millisecond, // commands have a new connection each
+		"the subscription silent": time.Millisecond, // each command uses a new connection
 		"every connection silent": 0,
 	} {
 		var took []time.Duration
 		for range 10 {
 			took = append(took, missedMessage(t, idle))
 		}
-		t.Logf("%s, lock released: waiter has it after %s", what, spread(took))
+		t.Logf("%s, lock released: waiter acquires after %s", what, percentiles(took))
 	}
 }
 
 func missedMessage(t *testing.T, idle time.Duration) time.Duration {
 	t.Helper()
 	server := redistest.Start(t)
-	way := newForgetful(t, server)
+	route := newForgetful(t, server)
 	logger, _ := recording()
-	rdb := redistest.Open(t, &redis.Options{Dialer: way.dial, ConnMaxIdleTime: idle})
+	rdb := redistest.Open(t, &redis.Options{Dialer: route.dial, ConnMaxIdleTime: idle})
 	lock := newClient(t, rdb, logger, rlock.WithPollInterval(never)).NewLock(newName())
 	held := newClient(t, server.Client(t)).NewLock(lock.Name())
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
-	rest(t, server.Client(t), 3, lock) // it asks again when it is subscribed
-	way.forget()
+	awaitSleepers(t, server.Client(t), 3, lock) // it asks again after it subscribed
+	route.forget()
 	start := time.Now()
 	require.NoError(t, held.Unlock(t.Context()))
 	require.NoError(t, within(t, "it gets the lock", waiting))
@@ -175,15 +175,15 @@ func missedMessage(t *testing.T, idle time.Duration) time.Duration {
 	return took
 }
 
-// TestFigureLossyFailover breaks the link to the replica and then ends the master. A hold that the replica has not heard of
-// is then another's too, until its holder is told.
+// TestFigureLossyFailover breaks the link to the replica and then kills the master. If the replica lacks a hold, a second
+// owner can acquire the lock. There are then two holders until the first one learns of the loss.
 func TestFigureLossyFailover(t *testing.T) {
 	figure(t)
 	const rounds = 20
 	for _, c := range []struct {
 		what  string
 		acks  int
-		early bool          // acquired before the link breaks
+		early bool          // the hold is acquired before the link breaks
 		apart time.Duration // for how long the link is broken before the failover
 	}{
 		{"acquired with the link broken, 0 acks", 0, false, 0},
@@ -204,15 +204,15 @@ func TestFigureLossyFailover(t *testing.T) {
 				}
 			})
 		}
-		t.Logf("%s: %d failovers, %d acquisitions refused, %d times two holders, for %s; stale writes accepted: unfenced %d, fenced %d",
-			c.what, rounds, total.refused, len(dual), spread(dual), total.unfenced, total.fenced)
+		t.Logf("%s: %d failovers, %d acquisitions refused, two holders %d times, for %s; stale writes accepted: unfenced %d, fenced %d",
+			c.what, rounds, total.refused, len(dual), percentiles(dual), total.unfenced, total.fenced)
 	}
 }
 
 const lossyLease = 3 * time.Second
 
-// lossyFailover is what came of one: whether the acquisition was refused, for how long there were two holders, and how many
-// writes of the old one were accepted after the first of the new one.
+// lossyFailover is the result of one failover: whether the acquisition was refused, how long there were two holders, and how
+// many writes of the old holder were accepted after the first write of the new one.
 type lossyFailover struct {
 	refused          int
 	dual             time.Duration
@@ -246,7 +246,7 @@ func loseByFailover(t *testing.T, acks int, early bool, apart time.Duration) (r 
 	}
 	require.NoError(t, err)
 	start := time.Now()
-	latest := other.Token() // the new holder writes first, and the resource takes note of its token
+	latest := other.Token() // the new holder writes first, and the resource remembers its token
 	for hold.Err() == nil {
 		r.dual = time.Since(start)
 		r.unfenced++
@@ -259,12 +259,12 @@ func loseByFailover(t *testing.T, acks int, early bool, apart time.Duration) (r 
 	return r
 }
 
-// TestFigureHandOff measures from the call of Unlock to the acquisition by a waiter of another client, quiet and while the
-// subscriptions are killed.
+// TestFigureHandOff measures the time from the call of Unlock to the acquisition by a waiter of another client. It measures
+// undisturbed, and while the subscription connections are killed.
 func TestFigureHandOff(t *testing.T) {
 	figure(t)
 	rdb := redistest.Start(t).Client(t)
-	t.Logf("hand-off to another client, quiet: %s", spread(handOffs(t, rdb, 3000)))
+	t.Logf("hand-off to another client, undisturbed: %s", percentiles(handOffs(t, rdb, 3000)))
 	ctx, cancel := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
 	killer.Go(func() {
@@ -276,10 +276,10 @@ func TestFigureHandOff(t *testing.T) {
 	took := handOffs(t, rdb, 3000)
 	cancel()
 	killer.Wait()
-	t.Logf("hand-off to another client, CLIENT KILL TYPE pubsub every 50 ms: %s", spread(took))
+	t.Logf("hand-off to another client, CLIENT KILL TYPE pubsub every 50 ms: %s", percentiles(took))
 }
 
-// handOffs has two clients give a lock to each other.
+// handOffs has two clients pass a lock back and forth, and returns how long each hand-off took.
 func handOffs(t *testing.T, rdb *redis.Client, times int) (took []time.Duration) {
 	t.Helper()
 	logger, _ := recording()
@@ -292,14 +292,14 @@ func handOffs(t *testing.T, rdb *redis.Client, times int) (took []time.Duration)
 		eventually(t, "it waits", waiter.Rests)
 		start := time.Now()
 		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, within(t, "the other gets it", waiting))
+		require.NoError(t, within(t, "the other client acquires the lock", waiting))
 		took = append(took, time.Since(start))
 	}
 	require.NoError(t, locks[times%2].Unlock(t.Context()))
 	return took
 }
 
-// TestFigureLostReleaseReplies counts the unlocks that call a lock lost though it was theirs.
+// TestFigureLostReleaseReplies counts the unlocks that report a loss although they released the lock.
 func TestFigureLostReleaseReplies(t *testing.T) {
 	figure(t)
 	for how, lose := range lossy {
@@ -317,24 +317,25 @@ func TestFigureLostReleaseReplies(t *testing.T) {
 			}
 			lost += len(fault.Met())
 		}
-		t.Logf("connection %s: %d release replies lost; unlocks that said not held: %d, that failed otherwise: %d", how, lost, wrong, failed)
+		t.Logf("connection %s: %d release replies lost; unlocks with ErrNotHeld: %d, with other errors: %d", how, lost, wrong, failed)
 	}
 }
 
-// TestFigureOrphans measures for how long Redis holds locks that nobody has: their acquisitions ended while it stalled.
-func TestFigureOrphans(t *testing.T) {
+// TestFigureLeftoverLocks measures how long Redis holds locks without an owner. Their acquisitions were cancelled while Redis
+// stalled, and Redis granted them afterwards.
+func TestFigureLeftoverLocks(t *testing.T) {
 	figure(t)
 	server := redistest.Start(t, "--notify-keyspace-events", "KA")
 	admin := server.Client(t)
 	logger, _ := recording()
 	client := newClient(t, server.Client(t), logger)
-	warm := client.NewLock(newName()) // so that the scripts are known
+	warm := client.NewLock(newName()) // loads the scripts
 	require.NoError(t, warm.Lock(t.Context()))
 	require.NoError(t, warm.Unlock(t.Context()))
-	events := admin.PSubscribe(t.Context(), "__keyspace@0__:orphan:*")
+	events := admin.PSubscribe(t.Context(), "__keyspace@0__:leftover:*")
 	defer events.Close()
 	require.NoError(t, second(events.Receive(t.Context())))
-	news := events.Channel(redis.WithChannelSize(10000))
+	messages := events.Channel(redis.WithChannelSize(10000))
 	const rounds, each = 20, 20
 	var took []time.Duration
 	for round := range rounds {
@@ -345,7 +346,7 @@ func TestFigureOrphans(t *testing.T) {
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
-				if err := client.NewLock(fmt.Sprintf("orphan:%d:%d", round, i)).Lock(ctx); err == nil {
+				if err := client.NewLock(fmt.Sprintf("leftover:%d:%d", round, i)).Lock(ctx); err == nil {
 					t.Error("acquired while Redis stalls")
 				}
 			})
@@ -354,25 +355,25 @@ func TestFigureOrphans(t *testing.T) {
 		<-resume
 		server.Resume()
 		eventually(t, "nothing is left", func() bool {
-			return client.Remains() == 0 && len(admin.Keys(t.Context(), "orphan:*").Val()) == 0
+			return client.Remains() == 0 && len(admin.Keys(t.Context(), "leftover:*").Val()) == 0
 		})
-		require.NoError(t, admin.HSet(t.Context(), "orphan:end", "no", "lock").Err())
-		require.NoError(t, admin.Del(t.Context(), "orphan:end").Err())
-		took = append(took, orphaned(news)...)
+		require.NoError(t, admin.HSet(t.Context(), "leftover:end", "no", "lock").Err())
+		require.NoError(t, admin.Del(t.Context(), "leftover:end").Err())
+		took = append(took, leftoverTimes(messages)...)
 	}
-	t.Logf("of %d acquisitions that ended while Redis stalled for 1.5 s %d were granted; orphans for %s",
-		rounds*each, len(took), spread(took))
+	t.Logf("%d acquisitions were cancelled while Redis stalled for 1.5 s, %d of them were granted; leftover locks for %s",
+		rounds*each, len(took), percentiles(took))
 }
 
-// orphaned reads, up to the end of a round, for how long keys were there.
-func orphaned(news <-chan *redis.Message) (took []time.Duration) {
+// leftoverTimes reads keyspace events up to the end of a round, and returns how long each key existed.
+func leftoverTimes(messages <-chan *redis.Message) (took []time.Duration) {
 	since := make(map[string]time.Time)
-	for m := range news {
+	for m := range messages {
 		key := strings.TrimPrefix(m.Channel, "__keyspace@0__:")
 		switch {
 		case m.Payload == "hset":
 			since[key] = time.Now()
-		case m.Payload == "del" && key == "orphan:end":
+		case m.Payload == "del" && key == "leftover:end":
 			return took
 		case m.Payload == "del":
 			took = append(took, time.Since(since[key]))

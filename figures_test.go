@@ -20,9 +20,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// The economy tests count, and so always run. The figures measure time, and run by `make figures` alone.
+// The economy tests count commands and always run. The figures measure time; only `make figures` runs them.
 
-// stats reads how often Redis was sent each command. Commands that scripts call are counted too.
+// stats returns how often each command ran on Redis. Commands that scripts call count too.
 func stats(tb testing.TB, rdb *redis.Client) map[string]int {
 	tb.Helper()
 	info, err := rdb.Info(context.Background(), "commandstats").Result()
@@ -52,19 +52,19 @@ func TestAnUncontendedPairIsTwoCommands(t *testing.T) {
 	}
 	calls := stats(t, admin)
 	require.Equal(t, 2*n, calls["evalsha"])
-	// What the scripts call: one looks for the number and one for the key, then HSET and PEXPIRE; HDEL and PUBLISH.
+	// The acquire calls HEXISTS for the tombstone, EXISTS for the key, HSET and PEXPIRE. The release calls HDEL and PUBLISH.
 	require.Equal(t, map[string]int{
 		"evalsha": 2 * n, "hexists": n, "exists": n, "hset": n, "pexpire": n, "hdel": n, "publish": n,
-	}, without2(calls, "info", "config", "config|resetstat"))
+	}, without(calls, "info", "config", "config|resetstat"))
 }
 
-func TestWhatAnUncontendedPairCosts(t *testing.T) {
+func TestScriptCallsOfAnUncontendedPair(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb, admin := server.Client(t), server.Client(t)
 	const n = 50
 	for kind, scripts := range map[string]int{
-		"lock": 2, "fair": 2, "fenced": 2, "spin": 2, "read": 2, "write": 2, // whatever the kind
+		"lock": 2, "fair": 2, "fenced": 2, "spin": 2, "read": 2, "write": 2, // every single lock
 		"multi": 2 * 2, "red": 2 * 3, // for each member
 	} {
 		lock := kinds[kind].make(newClient(t, rdb), newName())
@@ -72,11 +72,11 @@ func TestWhatAnUncontendedPairCosts(t *testing.T) {
 			require.NoError(t, lock.Lock(t.Context()))
 			require.NoError(t, lock.Unlock(t.Context()))
 		}
-		// The scripts are loaded by the sources, so that no first call counts twice.
+		// Loading the scripts first keeps EVALSHA and EVAL from both counting for a first call.
 		for _, source := range rlock.Sources() {
 			require.NoError(t, admin.ScriptLoad(t.Context(), source).Err())
 		}
-		// The last member of a red lock may be asked and released a moment later; until then it refuses the next pair.
+		// A red lock may ask and release its last member a moment later. Until then that member refuses the next pair.
 		asked := func(pairs int) map[string]int {
 			var calls map[string]int
 			eventually(t, "all members of "+kind, func() bool {
@@ -97,7 +97,7 @@ func TestWhatAnUncontendedPairCosts(t *testing.T) {
 	}
 }
 
-func without2(calls map[string]int, names ...string) map[string]int {
+func without(calls map[string]int, names ...string) map[string]int {
 	for _, name := range names {
 		delete(calls, name)
 	}
@@ -117,7 +117,7 @@ func TestThirtyTwoWaitersAreCheapAndServedEvenly(t *testing.T) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	served := make([]int, workers)
-	most, total := 0, 0
+	highest, total := 0, 0
 	for i := range workers {
 		wg.Go(func() {
 			for {
@@ -128,7 +128,7 @@ func TestThirtyTwoWaitersAreCheapAndServedEvenly(t *testing.T) {
 				mu.Lock()
 				served[i]++
 				total++
-				most = max(most, served[i])
+				highest = max(highest, served[i])
 				done := total >= workers*rounds
 				mu.Unlock()
 				<-time.After(2 * time.Millisecond)
@@ -153,10 +153,10 @@ func TestThirtyTwoWaitersAreCheapAndServedEvenly(t *testing.T) {
 	}
 	opened := connections(t, admin) - connected
 	t.Logf("%.2f script calls and pub/sub commands, %.3f new connections per acquisition; served %d to %d times",
-		float64(commands)/float64(total), float64(opened)/float64(total), slices.Min(served), most)
+		float64(commands)/float64(total), float64(opened)/float64(total), slices.Min(served), highest)
 	require.LessOrEqual(t, commands, 8*total)
-	require.LessOrEqual(t, opened, 2+runtime.GOMAXPROCS(0)*10, "what the pool and one subscription need, however many acquisitions")
-	require.LessOrEqual(t, most, 2*slices.Min(served))
+	require.LessOrEqual(t, opened, 2+runtime.GOMAXPROCS(0)*10, "the pool and one subscription, independent of the acquisitions")
+	require.LessOrEqual(t, highest, 2*slices.Min(served))
 }
 
 // connections returns how many connections the server has received.
@@ -181,21 +181,21 @@ func TestTenThousandHoldsAreRenewedByOneGoroutine(t *testing.T) {
 		holds[i], err = client.NewLock(fmt.Sprintf("held:%d", i)).Acquire(t.Context())
 		require.NoError(t, err)
 	}
-	t.Logf("%d goroutines more than without the holds (other tests run beside)", runtime.NumGoroutine()-goroutines)
-	renewedAll := func() {
+	t.Logf("%d goroutines more than without the holds (other tests run in parallel)", runtime.NumGoroutine()-goroutines)
+	awaitRenewals := func() {
 		before := make([]time.Time, n)
 		for i, hold := range holds {
 			before[i] = hold.Deadline()
 		}
 		for i, hold := range holds {
-			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
+			eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before[i]) })
 		}
 	}
-	renewedAll() // by now they are renewed together, though they were not acquired so
+	awaitRenewals() // by now the holds are renewed together, although they were not acquired together
 	least := n
-	for round := 0; round < 4 && least > 110; round++ { // on a machine that is loaded they part, and come together again
+	for round := 0; round < 4 && least > 110; round++ { // on a loaded machine the rounds split for a while
 		require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
-		renewedAll()
+		awaitRenewals()
 		calls := stats(t, admin)
 		least = min(least, calls["evalsha"]+calls["eval"])
 	}
@@ -213,19 +213,19 @@ func figure(t *testing.T) {
 	}
 }
 
-// TestFigureUncontendedPair compares Lock and Unlock with the least that a lock on Redis can do: two EVALSHA.
+// TestFigureUncontendedPair compares Lock and Unlock with the minimum for a lock on Redis, which is two EVALSHA.
 func TestFigureUncontendedPair(t *testing.T) {
 	figure(t)
 	ctx := context.Background()
 	rdb := redistest.Start(t).Client(t)
 	lock := newClient(t, rdb).NewLock("figure:lock")
-	take := rdb.ScriptLoad(ctx, `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`).Val()
-	give := rdb.ScriptLoad(ctx, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`).Val()
+	acquire := rdb.ScriptLoad(ctx, `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`).Val()
+	release := rdb.ScriptLoad(ctx, `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end`).Val()
 	raw := func() {
-		if err := rdb.EvalSha(ctx, take, []string{"figure:raw"}, "token", 30000).Err(); err != nil {
+		if err := rdb.EvalSha(ctx, acquire, []string{"figure:raw"}, "token", 30000).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := rdb.EvalSha(ctx, give, []string{"figure:raw"}, "token").Err(); err != nil {
+		if err := rdb.EvalSha(ctx, release, []string{"figure:raw"}, "token").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +266,7 @@ func TestFigureUncontendedPair(t *testing.T) {
 		testing.AllocsPerRun(1000, runs["plain context"]), testing.AllocsPerRun(1000, runs["cancellable context"]))
 }
 
-// TestFigureWakeUp measures from the call of Unlock to the acquisition by a waiter in another process.
+// TestFigureWakeUp measures the time from the call of Unlock to the acquisition by a waiter in another process.
 func TestFigureWakeUp(t *testing.T) {
 	figure(t)
 	server := redistest.Start(t)
@@ -284,7 +284,7 @@ func TestFigureWakeUp(t *testing.T) {
 			require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Minute)))
 			tried := stats(t, rdb)["evalsha"]
 			waiter.next()
-			eventually(t, "the waiter has tried, subscribed and tried again", func() bool {
+			eventually(t, "the waiter has tried and subscribed, and tries again", func() bool {
 				return stats(t, rdb)["evalsha"] >= tried+1 && len(rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()) > 0
 			})
 			<-time.After(4 * time.Millisecond)
@@ -302,8 +302,8 @@ func TestFigureWakeUp(t *testing.T) {
 	}
 }
 
-// TestFigureRedLock measures an acquisition while members are slow or dead: it takes what the slowest of the majority
-// takes.
+// TestFigureRedLock measures acquisitions while members are slow or dead. One takes as long as the slowest member of the
+// majority.
 func TestFigureRedLock(t *testing.T) {
 	figure(t)
 	m := newMasters(t)
@@ -317,7 +317,7 @@ func TestFigureRedLock(t *testing.T) {
 			require.NoError(t, red.Unlock(t.Context()))
 		}
 		slices.Sort(took)
-		t.Logf("%s: p50 %v, most %v", what, took[len(took)/2], took[len(took)-1])
+		t.Logf("%s: p50 %v, max %v", what, took[len(took)/2], took[len(took)-1])
 	}
 	measure("three members")
 	m.proxies[0].Delay(200 * time.Millisecond)
@@ -326,7 +326,7 @@ func TestFigureRedLock(t *testing.T) {
 	measure("one delayed by 200 ms, one dead")
 }
 
-// TestFigureLateReturn measures how long after the end of its context a call returns while Redis hangs.
+// TestFigureLateReturn measures the delay between the end of a context and the return of its call while Redis hangs.
 func TestFigureLateReturn(t *testing.T) {
 	figure(t)
 	server := redistest.Start(t)
@@ -350,7 +350,7 @@ func TestFigureLateReturn(t *testing.T) {
 	wg.Wait()
 	server.Resume()
 	slices.Sort(late)
-	t.Logf("return after the context's end, Redis hanging: p50 %v, p99 %v, most %v",
+	t.Logf("return after the context's end, Redis hanging: p50 %v, p99 %v, max %v",
 		late[len(late)/2], late[len(late)*99/100], late[len(late)-1])
 	_ = lock.Unlock(t.Context())
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// Fuzz targets. make fuzz runs each for a while; make test tries their seeds, and what testdata/fuzz has.
+// Fuzz targets. `make fuzz` runs each for a while. `make test` runs their seeds and the inputs in testdata/fuzz.
 
-// tagOf is the part of a key that Redis Cluster takes its slot from, as its documentation says.
+// tagOf returns the part of a key that Redis Cluster hashes to a slot, as the Redis documentation defines it.
 func tagOf(key string) string {
 	if m := regexp.MustCompile(`^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
 		return m[1]
@@ -30,8 +30,9 @@ func tagOf(key string) string {
 	return key
 }
 
-// redissons returns the names that Redisson gives to what belongs to a lock, but for what ends in the number of a holder.
-func redissons(kind, name, client string) (keys []string, channel string) {
+// redissonNames returns the names that Redisson gives to the keys and the channel of a lock. A ? stands for the number of a
+// holder.
+func redissonNames(kind, name, client string) (keys []string, channel string) {
 	prefixed := func(prefix string) string {
 		if strings.ContainsRune(name, '{') {
 			return prefix + ":" + name
@@ -44,7 +45,7 @@ func redissons(kind, name, client string) (keys []string, channel string) {
 		keys = append(keys, prefixed("redisson_lock_token"))
 	case "fair":
 		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
-	case "read": // its holding's own
+	case "read": // the key of the read hold
 		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
 	}
 	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
@@ -79,12 +80,12 @@ func FuzzNames(f *testing.F) {
 				keys[1] = number.ReplaceAllLiteralString(keys[1], plain.ID()+":?")
 			}
 			channel = number.ReplaceAllLiteralString(channel, plain.ID()+":?")
-			wantKeys, wantChannel := redissons(kind, name, plain.ID())
+			wantKeys, wantChannel := redissonNames(kind, name, plain.ID())
 			require.Equal(t, wantKeys, keys, kind)
 			require.Equal(t, wantChannel, channel, kind)
 			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
-			oneSlot(t, kinds[kind].make(sharded, name).(*rlock.Lock), ended)
-			// Redisson's rule leaves one pair that is not told apart: a name, and the same in braces.
+			checkOneSlot(t, kinds[kind].make(sharded, name).(*rlock.Lock), ended)
+			// Redisson's rule cannot distinguish a name from the same name in braces.
 			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
 				others, otherChannel := kinds[kind].make(plain, another).(*rlock.Lock).Possess()
 				for i, other := range others {
@@ -96,8 +97,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// oneSlot checks that a cluster's client takes a name when, and only when, all of its keys and its channel are in one slot.
-func oneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
+// checkOneSlot checks that a cluster client accepts a name if and only if all of its keys and its channel are in one slot.
+func checkOneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
 	t.Helper()
 	keys, channel := lock.Possess()
 	if channel != "" {
@@ -145,37 +146,37 @@ func FuzzReplies(f *testing.F) {
 		f.Add(in, true)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, replicated bool) {
-		answer, rest := replyOf(in, 3)
-		if answer == nil {
-			answer = redis.Nil // as go-redis has it
+		reply, rest := replyOf(in, 3)
+		if reply == nil {
+			reply = redis.Nil // go-redis returns this error for a nil reply
 		}
 		var opts []rlock.Option
 		if replicated {
 			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
 		}
 		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
-			p, client := newPuppet(t, opts...)
+			p, client := newFakeServer(t, opts...)
 			p.acks, _ = replyOf(rest, 3)
 			lock := kinds[kind].make(client, "name").(*rlock.Lock)
-			acquires(t, p, lock, answer, replicated)
+			checkAcquire(t, p, lock, reply, replicated)
 			p.acks = int64(1)
-			queries(t, p, lock, answer)
-			unlocks(t, p, lock, answer)
-			p.fake("", nil) // what is left to release is released
+			checkQueries(t, p, lock, reply)
+			checkUnlock(t, p, lock, reply)
+			p.fake("", nil) // pending releases in the background succeed
 			require.NoError(t, client.Close())
 		}
 	})
 }
 
-// acquires has an acquire answered somehow. What is no answer never acquires, nor does it mean that another has the lock.
-func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated bool) {
+// checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
+func checkAcquire(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any, replicated bool) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("acquire", answer)
+	n, isNumber := reply.(int64)
+	p.fake("acquire", reply)
 	hold, err := lock.TryAcquire(t.Context())
 	switch {
 	case err == nil:
-		require.True(t, isNumber && n >= 0, "%#v", answer)
+		require.True(t, isNumber && n >= 0, "%#v", reply)
 		if replicated {
 			acks, ok := p.acks.(int64)
 			if text, isText := p.acks.(string); isText {
@@ -190,42 +191,42 @@ func acquires(t *testing.T, p *puppet, lock *rlock.Lock, answer any, replicated 
 	case isNumber && n < 0:
 		require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	case isNumber:
-		require.True(t, replicated, "%#v: %v", answer, err)
+		require.True(t, replicated, "%#v: %v", reply, err)
 	default:
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
 }
 
-// queries has questions answered somehow.
-func queries(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+// checkQueries checks queries that get an arbitrary reply.
+func checkQueries(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("force", answer)
+	n, isNumber := reply.(int64)
+	p.fake("force", reply)
 	freed, err := lock.ForceUnlock(t.Context())
-	require.Equal(t, isNumber && n == 1, freed, "%#v", answer)
+	require.Equal(t, isNumber && n == 1, freed, "%#v", reply)
 	if isNumber {
 		require.NoError(t, err)
 	} else {
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
-	p.fake("inspect", answer)
+	p.fake("inspect", reply)
 	left, err := lock.TTL(t.Context())
-	if three, ok := answer.([]any); ok && len(three) == 3 {
+	if three, ok := reply.([]any); ok && len(three) == 3 {
 		if ms, ok := three[0].(int64); ok && err == nil {
 			require.Equal(t, ms > 0, left > 0, "%d ms are %v", ms, left)
 			require.Equal(t, ms < 0 && ms != -2, left < 0, "%d ms are %v", ms, left)
 		}
 		return
 	}
-	requireSaid(t, err, answer)
+	requireReplyError(t, err, reply)
 }
 
-// unlocks has a release answered somehow.
-func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
+// checkUnlock checks a release that gets an arbitrary reply.
+func checkUnlock(t *testing.T, p *fakeServer, lock *rlock.Lock, reply any) {
 	t.Helper()
-	n, isNumber := answer.(int64)
-	p.fake("release", answer)
+	n, isNumber := reply.(int64)
+	p.fake("release", reply)
 	require.NoError(t, lock.Lock(t.Context()))
 	err := lock.Unlock(t.Context())
 	switch {
@@ -234,22 +235,24 @@ func unlocks(t *testing.T, p *puppet, lock *rlock.Lock, answer any) {
 	case isNumber:
 		require.ErrorIs(t, err, rlock.ErrLost)
 	default:
-		requireSaid(t, err, answer)
+		requireReplyError(t, err, reply)
 	}
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
 }
 
-// requireSaid checks that an error says of an answer that no script gives it, or is that answer.
-func requireSaid(t *testing.T, err error, answer any) {
+// requireReplyError checks the error for an invalid reply. It wraps a reply that is an error, and otherwise calls the reply
+// unexpected.
+func requireReplyError(t *testing.T, err error, reply any) {
 	t.Helper()
-	if failed, ok := answer.(error); ok {
+	if failed, ok := reply.(error); ok {
 		require.ErrorIs(t, err, failed)
 		return
 	}
-	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", answer)
+	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", reply)
 }
 
-// margin is by how much less than Redis a holder trusts a lease, as the design has it: 1 % and 2 ms, a quarter at most.
+// margin returns how much earlier than Redis a holder considers its lease over. By design that is 1 % plus 2 ms, and at most a
+// quarter of the lease.
 func margin(lease time.Duration) time.Duration {
 	return min(lease/100+2*time.Millisecond, lease/4)
 }
@@ -265,7 +268,7 @@ func FuzzLeases(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, ns int64) {
 		lease := time.Duration(ns)
-		p, client := newPuppet(t)
+		p, client := newFakeServer(t)
 		p.fake("acquire", int64(0))
 		lock := client.NewLock("name")
 		before := time.Now()
@@ -275,23 +278,25 @@ func FuzzLeases(f *testing.F) {
 			require.Nil(t, p.last, "nothing is sent")
 			return
 		}
-		if err != nil { // only because this machine was slow
+		if err != nil { // happens only if this machine was slow
 			require.ErrorContains(t, err, "too late")
 			require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
 			return
 		}
 		keys := must(strconv.Atoi(p.last[2]))
 		sent := must(strconv.ParseInt(p.last[3+keys+1], 10, 64))
-		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "in ms, rounded up")
-		require.False(t, hold.Deadline().After(p.at.Add(lease-margin(lease))), "it ends before Redis can have ended it")
-		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "and no earlier than it must")
+		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "the lease in ms, rounded up")
+		require.False(t, hold.Deadline().After(p.at.Add(lease-margin(lease))), "the hold ends before Redis can expire the lease")
+		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "the hold does not end too early")
 		require.NoError(t, client.Close())
 	})
 }
 
-// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with the rule, stated anew: a wait after the one ahead, or
-// after the lease of the lock for who is first, of which no more than a wait counts; a wait for each place at least; and never
-// earlier than before.
+// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with a second statement of the rule:
+//   - The deadline of the first waiter is one wait after the end of the lease. The rest of the lease counts as at most one wait.
+//   - The deadline of any other waiter is one wait after that of the waiter ahead.
+//   - A waiter at position n has at least n+1 waits.
+//   - A deadline never moves to an earlier time.
 func FuzzFairDeadlines(f *testing.F) {
 	for _, times := range [][3]int64{
 		{30_000, 300_000, 300_000},
@@ -310,10 +315,10 @@ func FuzzFairDeadlines(f *testing.F) {
 	lock := newClient(f, rdb).NewFairLock(newName())
 	keys := lock.Keys()
 	require.Len(f, keys, n+1)
-	most := century.Milliseconds()
+	longest := century.Milliseconds()
 	f.Fuzz(func(t *testing.T, lease, wait, ahead int64, places uint8) {
-		lease, wait = min(max(lease, 10_000), most), min(max(wait, 10_000), most)
-		ahead = min(max(ahead, -most), most)
+		lease, wait = min(max(lease, 10_000), longest), min(max(wait, 10_000), longest)
+		ahead = min(max(ahead, -longest), longest)
 		ctx := t.Context()
 		milliseconds := func() int64 { return must(rdb.Time(ctx).Result()).UnixMilli() }
 		start := milliseconds()
@@ -330,7 +335,7 @@ func FuzzFairDeadlines(f *testing.F) {
 		for range 2 {
 			reply, err := rdb.Eval(ctx, source, keys, "me", lease, 1, lock.Channel(), "PUBLISH", wait).Int64()
 			require.NoError(t, err)
-			require.Negative(t, reply, "another has the lock")
+			require.Negative(t, reply, "another holder has the lock")
 			end := milliseconds()
 			score, err := rdb.ZScore(ctx, keys[2], "me").Result()
 			require.NoError(t, err)

@@ -14,9 +14,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What is particular to groups of locks; that they keep the promises of all locks is in the conformance suite.
+// These tests cover the particularities of groups. The conformance suite covers the guarantees that groups share with all locks.
 
-func TestGroupsRefuseWhatCannotWork(t *testing.T) {
+func TestInvalidGroupsAreRefused(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	good := client.NewLock(newName())
@@ -29,21 +29,21 @@ func TestGroupsRefuseWhatCannotWork(t *testing.T) {
 		"a nil lock":            rlock.NewMultiLock(none, good),
 		"a zero lock":           rlock.NewMultiLock(good, &rlock.Lock{}),
 		"a nil multi lock":      rlock.NewMultiLock(good, noMulti),
-		"a group of none":       rlock.NewRedLock(good, rlock.NewMultiLock()),
+		"an empty group":        rlock.NewRedLock(good, rlock.NewMultiLock()),
 		"no lock for red":       rlock.NewRedLock(),
 		"nil for red":           rlock.NewRedLock(nil),
 		"one lock twice in red": rlock.NewRedLock(good, client.NewLock(good.Name())),
-		"itself nil":            noMulti,
-		"itself a nil red lock": noRed,
-		"itself zero":           &rlock.MultiLock{},
-		"the nil side of RW":    (*rlock.RWLock)(nil).ReadLock(),
-		"the side of a zero RW": (&rlock.RWLock{}).WriteLock(),
+		"a nil group":           noMulti,
+		"a nil red lock":        noRed,
+		"a zero group":          &rlock.MultiLock{},
+		"a side of a nil RW":    (*rlock.RWLock)(nil).ReadLock(),
+		"a side of a zero RW":   (&rlock.RWLock{}).WriteLock(),
 		"a nil lock option":     client.NewLock(newName(), nil),
 		"backoff for a lock":    client.NewFairLock(newName(), rlock.Backoff(time.Second, time.Second)),
 		"a backoff of 0":        client.NewSpinLock(newName(), rlock.Backoff(0, time.Second)),
-		"a backoff that falls":  client.NewSpinLock(newName(), rlock.Backoff(time.Second, time.Millisecond)),
+		"a falling backoff":     client.NewSpinLock(newName(), rlock.Backoff(time.Second, time.Millisecond)),
 		"an endless backoff":    client.NewSpinLock(newName(), rlock.Backoff(time.Second, 2*time.Hour)),
-		"an option of one side": client.NewRWLock(newName(), rlock.Backoff(time.Second, time.Second)).ReadLock(),
+		"a backoff for a side":  client.NewRWLock(newName(), rlock.Backoff(time.Second, time.Second)).ReadLock(),
 	} {
 		ctx := t.Context()
 		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption, what)
@@ -63,7 +63,7 @@ func TestGroupsInOppositeOrdersDoNotBlockEachOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b, c := newName(), newName(), newName()
-	var inside [3]sync.Mutex // for a, b, c: locked without waiting
+	var inside [3]sync.Mutex // of a, b and c; only TryLock is called
 	var wg sync.WaitGroup
 	for i, names := range [][]int{{0, 1}, {1, 0}, {1, 2}, {2, 1, 0}, {2, 0}} {
 		client := newClient(t, server.Client(t))
@@ -106,17 +106,17 @@ func TestAMultiLockHoldsNothingWhileItWaits(t *testing.T) {
 		require.False(t, must(group.TryLock(t.Context())))
 		require.False(t, must(free.IsLocked(t.Context())), "a refused attempt leaves nothing")
 		waiting := async(func() error { return group.Lock(t.Context()) })
-		eventually(t, "it waits for the one that is taken", func() bool { return taken.Waiting() == 1 })
-		eventually(t, "and holds no other", func() bool { return !must(free.IsLocked(t.Context())) })
+		eventually(t, "it waits for the member that is held", func() bool { return taken.Waiting() == 1 })
+		eventually(t, "it holds no other member", func() bool { return !must(free.IsLocked(t.Context())) })
 		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, within(t, "it gets all", waiting))
+		require.NoError(t, within(t, "it acquires all members", waiting))
 		require.True(t, must(free.IsLocked(t.Context())))
 		require.True(t, must(taken.IsLocked(t.Context())))
 		require.NoError(t, group.Unlock(t.Context()))
 	})
 }
 
-func TestAMultiLockThatWaitsIsQuiet(t *testing.T) {
+func TestAWaitingMultiLockDoesNotPoll(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	var members []rlock.Locker
@@ -126,9 +126,9 @@ func TestAMultiLockThatWaitsIsQuiet(t *testing.T) {
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
 	group := rlock.NewMultiLock(append(members, f.lock)...)
 	waiting := async(func() error { return group.Lock(t.Context()) })
-	eventually(t, "it waits for the one that is taken", f.lock.Rests)
+	eventually(t, "it waits for the member that is held", f.lock.Rests)
 	asked := f.proxy.Count(rlock.Runs("acquire"))
-	stays(t, "and asks once more at most, when it is subscribed", func() bool {
+	stays(t, "it asks at most once more, after it subscribed", func() bool {
 		return f.proxy.Count(rlock.Runs("acquire")) <= asked+1
 	})
 	require.NoError(t, f.other.Unlock(t.Context()))
@@ -136,7 +136,7 @@ func TestAMultiLockThatWaitsIsQuiet(t *testing.T) {
 	require.NoError(t, group.Unlock(t.Context()))
 }
 
-func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
+func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
 	t.Parallel()
 	alive, dead := redistest.Start(t), redistest.Start(t)
 	one := newClient(t, alive.Client(t))
@@ -156,22 +156,22 @@ func TestAGroupThatFailsPartWayReleasesWhatItTook(t *testing.T) {
 	defer cancel()
 	err = group.Lock(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	eventually(t, "what it had is free", func() bool { return !must(a.IsLocked(t.Context())) })
+	eventually(t, "the acquired member is free again", func() bool { return !must(a.IsLocked(t.Context())) })
 
 	waiting := async(func() error { return group.Lock(t.Context()) })
-	eventually(t, "it waits for the dead one", func() bool { return b.Waiting() == 1 })
+	eventually(t, "it waits for the dead member", func() bool { return b.Waiting() == 1 })
 	dead.Run()
-	require.NoError(t, within(t, "waiting mends it", waiting))
+	require.NoError(t, within(t, "it acquires once the member is back", waiting))
 	dead.Kill()
 	err = group.Unlock(t.Context())
-	require.Error(t, err, "the dead one cannot be unlocked")
+	require.Error(t, err, "the dead member cannot be unlocked")
 	require.ErrorContains(t, err, b.Name())
-	require.False(t, must(a.IsLocked(t.Context())), "but the other is")
+	require.False(t, must(a.IsLocked(t.Context())), "the other member is unlocked")
 	require.ErrorIs(t, group.Unlock(t.Context()), rlock.ErrNotHeld)
 	dead.Run()
 }
 
-func TestAGroupReturnsWhenItsContextEndsThoughItsReleaseHangs(t *testing.T) {
+func TestAGroupReturnsWhenItsContextEndsWhileItsReleaseHangs(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	other := newClient(t, f.direct)
@@ -181,11 +181,11 @@ func TestAGroupReturnsWhenItsContextEndsThoughItsReleaseHangs(t *testing.T) {
 	held := f.proxy.HoldRequest(1, rlock.Runs("release"))
 	ctx, cancel := context.WithCancel(t.Context())
 	locking := async(func() error { return group.Lock(ctx) })
-	within(t, "it gives back what it took", held.Met())
+	within(t, "it releases its acquired member", held.Met())
 	cancel()
-	require.ErrorIs(t, within(t, "it returns", locking), context.Canceled)
+	require.ErrorIs(t, within(t, "Lock returns", locking), context.Canceled)
 	held.Release()
-	eventually(t, "the release goes on by itself", func() bool { return f.count() == "0" })
+	eventually(t, "the release completes in the background", func() bool { return f.count() == "0" })
 }
 
 func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
@@ -203,11 +203,11 @@ func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
 	within(t, "the hold is over", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
-	require.True(t, must(a.IsLocked(t.Context())), "the section may still run")
+	require.True(t, must(a.IsLocked(t.Context())), "the protected section may still run")
 	err = hold.Unlock(t.Context())
 	require.ErrorIs(t, err, rlock.ErrLost)
 	require.ErrorContains(t, err, b.Name())
-	require.False(t, must(a.IsLocked(t.Context())), "unlock tries all")
+	require.False(t, must(a.IsLocked(t.Context())), "Unlock tries all members")
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrNotHeld)
 	require.NotErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	require.Zero(t, hold.Token())
@@ -229,7 +229,7 @@ func TestAMultiLockTakesEachLockOnce(t *testing.T) {
 		require.Equal(t, 1, n)
 	}
 	same := rlock.NewMultiLock(rw.WriteLock(), b, a, rw.ReadLock())
-	require.NoError(t, same.Unlock(ctx), "the order does not matter, nor the handle")
+	require.NoError(t, same.Unlock(ctx), "neither the order nor the handle matters")
 	require.ErrorIs(t, group.Unlock(ctx), rlock.ErrNotHeld)
 	require.False(t, must(a.IsLocked(t.Context())))
 	require.False(t, must(rw.WriteLock().IsLocked(t.Context())))
@@ -270,7 +270,7 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 	a, b := client.NewLock(newName()), client.NewLock(newName())
 	group := rlock.NewMultiLock(a, b)
 	require.NoError(t, a.Do(t.Context(), func(ctx context.Context) error {
-		require.True(t, must(group.TryLock(ctx)), "by the hold of a member")
+		require.True(t, must(group.TryLock(ctx)), "the owner holds a member")
 		return group.Unlock(ctx)
 	}))
 	require.NoError(t, group.Do(t.Context(), func(ctx context.Context) error {
@@ -280,7 +280,7 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 		require.NoError(t, group.Unlock(ctx))
 		another := client.NewLock(newName())
 		require.True(t, must(another.TryLock(ctx)))
-		require.False(t, must(another.TryLock(ctx)), "for a lock outside of the group it is no owner")
+		require.False(t, must(another.TryLock(ctx)), "the group's context is no owner of other locks")
 		return another.Unlock(ctx)
 	}))
 	require.False(t, must(a.IsLocked(t.Context())))
@@ -298,7 +298,7 @@ func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
 		_ = hold.Context()
 		require.NoError(t, hold.Err())
 	}()
-	eventually(t, "it is noticed", func() bool { runtime.GC(); return log.Contains("dropped") })
+	eventually(t, "the leak is logged", func() bool { runtime.GC(); return log.Contains("dropped") })
 	eventually(t, "both are free after their lease", func() bool {
 		return !must(a.IsLocked(t.Context())) && !must(b.IsLocked(t.Context()))
 	})
@@ -323,7 +323,7 @@ func TestAGroupOfAClosedClient(t *testing.T) {
 	}
 	require.NoError(t, two.Close())
 	for _, hold := range holds {
-		within(t, "the hold is told", hold.Done())
+		within(t, "the hold ends", hold.Done())
 		require.ErrorIs(t, hold.Err(), rlock.ErrClosed)
 		require.NoError(t, hold.Unlock(t.Context()), "unlocks work after Close")
 	}

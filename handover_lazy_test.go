@@ -15,7 +15,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestHandOverUnderFire has owners of two processes hammer one lock of each kind while answers are lost, and counts.
+// TestHandOverUnderFire has owners in two processes hammer one lock of each kind while replies are lost. It checks that at
+// most one owner is inside at a time.
 func TestHandOverUnderFire(t *testing.T) {
 	t.Parallel()
 	for what, opts := range map[string][]rlock.Option{
@@ -86,12 +87,12 @@ func underFire(t *testing.T, opts []rlock.Option) {
 		close(stop)
 		faulting.Wait()
 		require.Greater(t, int(served.Load()), 10)
-		t.Logf("%d turns", served.Load())
-		eventually(t, "it is free", func() bool { return !must(locks[0].IsLocked(t.Context())) })
+		t.Logf("%d acquisitions", served.Load())
+		eventually(t, "the lock is free", func() bool { return !must(locks[0].IsLocked(t.Context())) })
 	})
 }
 
-func TestALazyHandOverAsksNobody(t *testing.T) {
+func TestALazyHandOverSendsNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"lock", "write"} {
 		t.Run(kind, func(t *testing.T) {
@@ -99,12 +100,12 @@ func TestALazyHandOverAsksNobody(t *testing.T) {
 			server := redistest.Start(t)
 			rdb, admin := server.Client(t), server.Client(t)
 			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
-			queue := newLine(t, makeLock(kind, client, newName()))
+			queue := newWaiterQueue(t, makeLock(kind, client, newName()))
 			hold := must(queue.lock.Acquire(t.Context()))
 			for range 4 {
 				queue.join(t.Context())
 			}
-			queue.settle(admin)
+			queue.awaitSleep(admin)
 			for range 3 {
 				again := must(queue.lock.Acquire(hold.Context(), rlock.Lease(100*time.Millisecond)))
 				require.NoError(t, again.Unlock(t.Context()))
@@ -112,37 +113,37 @@ func TestALazyHandOverAsksNobody(t *testing.T) {
 				deadline := hold.Deadline()
 				require.NoError(t, hold.Unlock(t.Context()))
 				hold = queue.next()
-				require.False(t, hold.Deadline().After(deadline), "the lease is that of the last one")
+				require.False(t, hold.Deadline().After(deadline), "the lease is that of the last holder")
 			}
 			require.Zero(t, stats(t, admin)["evalsha"])
 			before := hold.Deadline()
-			eventually(t, "the present one is renewed", func() bool { return hold.Deadline().After(before) })
+			eventually(t, "the current holder is renewed", func() bool { return hold.Deadline().After(before) })
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.next()
 			ctx := hold.Context()
-			require.NoError(t, queue.lock.Lock(ctx), "it re-enters")
+			require.NoError(t, queue.lock.Lock(ctx), "the owner re-enters")
 			require.Equal(t, 2, must(queue.lock.HoldCount(ctx)))
 			require.NoError(t, queue.lock.Unlock(ctx))
 			require.True(t, must(queue.lock.IsHeld(ctx)))
 			require.NoError(t, hold.Unlock(t.Context()))
-			require.False(t, must(queue.lock.IsLocked(t.Context())), "the last one frees it")
+			require.False(t, must(queue.lock.IsLocked(t.Context())), "the last holder frees the lock")
 
 			require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 			hold = must(queue.lock.Acquire(t.Context()))
 			queue.join(t.Context())
 			queue.join(t.Context())
-			queue.settle(admin)
+			queue.awaitSleep(admin)
 			require.NoError(t, rdb.Del(t.Context(), queue.lock.Name()).Err())
-			require.NoError(t, hold.Unlock(t.Context()), "nobody was asked")
+			require.NoError(t, hold.Unlock(t.Context()), "the hand-over asks Redis nothing")
 			hold = queue.next()
-			within(t, "a renewal tells", hold.Done())
+			within(t, "a renewal reports the loss", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-			require.NoError(t, queue.next().Unlock(t.Context()), "the next one takes it himself")
+			require.NoError(t, queue.next().Unlock(t.Context()), "the next waiter acquires the lock itself")
 		})
 	}
 }
 
-func TestWhatIsNotHandedOverLazily(t *testing.T) {
+func TestLazyHandOverExceptions(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		kind        string
@@ -150,9 +151,9 @@ func TestWhatIsNotHandedOverLazily(t *testing.T) {
 		first, next []rlock.AcquireOption
 		age         time.Duration
 	}{
-		"a fenced lock":                   {kind: "fenced"},
-		"to one who takes it for a time":  {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
-		"from one who took it for a time": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"a fenced lock":              {kind: "fenced"},
+		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
 		"when less than half a lease is left": {
 			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
 		},
@@ -162,14 +163,14 @@ func TestWhatIsNotHandedOverLazily(t *testing.T) {
 			server := redistest.Start(t)
 			rdb, admin := server.Client(t), server.Client(t)
 			client := newClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
-			queue := newLine(t, makeLock(c.kind, client, newName()))
+			queue := newWaiterQueue(t, makeLock(c.kind, client, newName()))
 			hold := must(queue.lock.Acquire(t.Context(), c.first...))
 			queue.join(t.Context(), c.next...)
 			<-time.After(c.age)
-			queue.settle(admin)
+			queue.awaitSleep(admin)
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.next()
-			require.Equal(t, 1, stats(t, admin)["hsetnx"], "it is asked")
+			require.Equal(t, 1, stats(t, admin)["hsetnx"], "Redis is asked")
 			require.NoError(t, hold.Unlock(t.Context()))
 		})
 	}

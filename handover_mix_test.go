@@ -16,8 +16,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestHandOverMix has owners with one and two goroutines, of two processes, use and force locks of several kinds on the same
-// names in every way. Nobody may wait for long, or hold a lock while another does, and nothing may be left.
+// TestHandOverMix has owners with one or two goroutines, in two processes, use and force locks of several kinds under the same
+// names in every way. No owner may wait for long or hold a lock at the same time as another, and nothing may be left at the
+// end.
 func TestHandOverMix(t *testing.T) {
 	t.Parallel()
 	t.Run("strict", func(t *testing.T) { t.Parallel(); mix(t) })
@@ -52,12 +53,12 @@ func mix(t *testing.T, opts ...rlock.Option) {
 		g.name = newName()
 		g.c.kind, g.c.name = strings.Join(g.kinds, ", "), g.name
 	}
-	var turns, worst atomic.Int64
+	var turns, longest atomic.Int64
 	stop := time.Now().Add(4 * time.Second)
 	var wg sync.WaitGroup
 	for gi, g := range groups {
 		for i := range 6 {
-			shared := rlock.WithOwner(context.Background()) // two goroutines are one owner
+			shared := rlock.WithOwner(context.Background()) // of two goroutines
 			for half := range 2 {
 				wg.Go(func() {
 					random := rand.New(rand.NewPCG(rand.Uint64(), uint64(i)))
@@ -88,7 +89,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 						start := time.Now()
 						over := time.AfterFunc(aLongTime, func() {
 							f, _ := direct.HGetAll(context.Background(), g.name).Result()
-							t.Errorf("group %d, %s: waits for long; %v half %d", gi, kind, f, half)
+							t.Errorf("group %d, %s: has waited for too long; %v half %d", gi, kind, f, half)
 						})
 						hold, err := lock.Acquire(ctx, opts...)
 						over.Stop()
@@ -100,9 +101,9 @@ func mix(t *testing.T, opts ...rlock.Option) {
 							}
 							continue
 						}
-						worst.Store(max(worst.Load(), int64(took)))
+						longest.Store(max(longest.Load(), int64(took)))
 						turns.Add(1)
-						if i%2 == 1 { // owners of their own exclude each other
+						if i%2 == 1 { // different owners exclude each other
 							g.c.enters(t, hold, lock.Reads())
 							g.c.holders.Delete(hold)
 						}
@@ -115,7 +116,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 		}
 	}
 	wg.Wait()
-	t.Logf("%d turns, worst wait %v", turns.Load(), time.Duration(worst.Load()))
+	t.Logf("%d acquisitions, longest wait %v", turns.Load(), time.Duration(longest.Load()))
 	for _, c := range clients {
 		eventually(t, "nothing is left", func() bool { return c.Remains() == 0 })
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestHandOverScriptsInAnyOrder runs every command that a client may have sent, late and repeatedly, in a random order, as the
-// client sends them: a number takes part in commands that went unanswered only if it is abandoned by its release.
+// TestHandOverScriptsInAnyOrder runs the commands of a client in a random order, late and repeatedly. Like a client, it sends a
+// number's release with a tombstone if an earlier command with that number is in doubt.
 func TestHandOverScriptsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -28,9 +27,9 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 			field := func(n int) string { return fmt.Sprintf("u:%d%s", n, suffix) }
 			run := func(script string, args ...any) int64 {
 				source, n := rlock.Script(kind, script)
-				all := []string{name, name + ":token", name + ":abandoned"}
+				all := []string{name, name + ":token", name + ":tombstones"}
 				if kind != "fenced" {
-					all = []string{name, name + ":abandoned"}
+					all = []string{name, name + ":tombstones"}
 				}
 				keys := append([]string{}, all[:min(n, len(all)-1)]...)
 				if script == "acquire" || script == "handOver" || script == "release" && args[1] != 0 {
@@ -40,14 +39,14 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 				require.NoError(t, err, "%s %v", script, args)
 				return reply
 			}
-			var sent []func() // all that may come again
+			var sent []func() // commands that may arrive again
 			var log []string
-			doubtful := map[int]bool{} // a command of this number went unanswered, and may come again at any time
+			inDoubt := map[int]bool{} // numbers with a command that got no reply and may arrive again at any time
 			send := func(what string, n int, f func()) {
-				if doubtful[n] {
+				if inDoubt[n] {
 					sent = append(sent, f)
 				}
-				log = append(log, fmt.Sprintf("%s(%v)", what, doubtful[n]))
+				log = append(log, fmt.Sprintf("%s(%v)", what, inDoubt[n]))
 				f()
 			}
 			again := func() {
@@ -70,16 +69,16 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 				return r
 			}
 			holder, next := 0, 1
-			alive := map[int]bool{} // numbers that are not released yet, and may be holders
+			alive := map[int]bool{} // numbers that are not yet released, and may be holders
 			release := func(n int) {
 				delete(alive, n)
-				memory := 0
-				if doubtful[n] {
-					memory = 120000
+				lifetime := 0 // of the tombstone; zero means none
+				if inDoubt[n] {
+					lifetime = 120000
 				}
-				f := func() { run("release", field(n), memory, n, "c", "PUBLISH", "") }
+				f := func() { run("release", field(n), lifetime, n, "c", "PUBLISH", "") }
 				send(fmt.Sprint("release ", n), n, f)
-				sent = append(sent, f) // it may always be repeated
+				sent = append(sent, f) // a release may always be repeated
 			}
 			token := int64(-1)
 			for range 40 {
@@ -88,7 +87,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 				case 0:
 					n := next
 					next++
-					alive[n], doubtful[n] = true, random.IntN(2) == 0
+					alive[n], inDoubt[n] = true, random.IntN(2) == 0
 					if r := acquire(n); r >= 0 {
 						require.Zero(t, holder, "%v", log)
 						holder = n
@@ -100,11 +99,11 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 				case 1, 2:
 					n := next
 					next++
-					if holder == 0 || doubtful[holder] {
+					if holder == 0 || inDoubt[holder] {
 						continue
 					}
-					alive[n], doubtful[n] = true, random.IntN(2) == 0
-					if doubtful[n] && random.IntN(4) == 0 { // it gives up before
+					alive[n], inDoubt[n] = true, random.IntN(2) == 0
+					if inDoubt[n] && random.IntN(4) == 0 { // n gives up before the hand-over
 						release(n)
 						require.EqualValues(t, -2, handOver(holder, n), "%v", log)
 						continue
@@ -127,7 +126,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 						holder = 0
 					}
 				case 4:
-					for n := range alive { // somebody else gives up
+					for n := range alive { // one of the others gives up
 						if n != holder {
 							release(n)
 							break
@@ -135,8 +134,8 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 					}
 				case 5:
 					if random.IntN(4) == 0 {
-						// A force: who held it is abandoned by its client when it hears of that. Until then a repeat may bring it
-						// back, so it is released at once.
+						// This is a force unlock. The client of the former holder writes a tombstone once it learns of the loss. Until then a
+						// repeated command may restore that holder, so the test releases it at once.
 						run("force", "", 0, 0, "c", "PUBLISH", "")
 						if holder != 0 {
 							release(holder)
@@ -155,14 +154,14 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 				for f := range fields {
 					if holder != 0 {
 						require.Equal(t, field(holder), f, "%v", log)
-					} else { // a repeat gave it to one who still waits
+					} else { // a repeated command gave the lock to a number that still waits
 						ok := false
 						for n := range alive {
 							if field(n) == f {
 								ok, holder = true, n
 							}
 						}
-						require.True(t, ok, "%s is nobody's: %v", f, log)
+						require.True(t, ok, "%s is not alive: %v", f, log)
 					}
 				}
 				if len(fields) == 0 {
@@ -173,5 +172,4 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 			}
 		}
 	}
-	_ = time.Now
 }

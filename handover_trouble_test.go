@@ -14,17 +14,17 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What a hand-over may meet. Most of these tests are by a reviewer who set out to break it, or to change it unnoticed.
+// Most of these tests come from a review that tried to break hand-overs, or to change their code without failing a test.
 
-func TestAHeadThatAsksIsNotHandedTheLock(t *testing.T) {
+func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithHandOver(100, time.Hour))
-	queue := newLine(t, f.lock)
+	queue := newWaiterQueue(t, f.lock)
 	require.NoError(t, f.other.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	queue.join(ctx)
 	queue.join(t.Context())
-	rest(t, f.direct, 3, f.lock)
+	awaitSleepers(t, f.direct, 3, f.lock)
 	mine := f.proxy.HoldReply(1, rlock.Runs("acquire"))
 	trying := make(chan *rlock.Hold, 1)
 	require.NoError(t, f.direct.Del(t.Context(), f.lock.Name()).Err()) // silently
@@ -32,9 +32,9 @@ func TestAHeadThatAsksIsNotHandedTheLock(t *testing.T) {
 	within(t, "Redis has granted it", mine.Met())
 	asked := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
 	cancel()
-	within(t, "the next head asks", asked.Met())
+	within(t, "the next head sends its acquire", asked.Met())
 	mine.Release()
-	hold := within(t, "it is held", trying)
+	hold := within(t, "TryAcquire has the lock", trying)
 	require.NoError(t, hold.Unlock(t.Context()))
 	asked.Release()
 	require.NoError(t, queue.next().Unlock(t.Context()))
@@ -42,24 +42,24 @@ func TestAHeadThatAsksIsNotHandedTheLock(t *testing.T) {
 	_ = f.other.Unlock(t.Context())
 }
 
-func TestWhereNobodyElseListensNobodyStandsBack(t *testing.T) {
+func TestAReleaserStandsBackOnlyForListeners(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client := newClient(t, rdb, rlock.WithHandOver(0, 0), rlock.WithStandBack(time.Hour), rlock.WithPollInterval(time.Hour))
-	queue := newLine(t, client.NewLock(newName()))
+	queue := newWaiterQueue(t, client.NewLock(newName()))
 	hold := must(queue.lock.Acquire(t.Context()))
 	queue.join(t.Context())
-	rest(t, rdb, 2, queue.lock)
+	awaitSleepers(t, rdb, 2, queue.lock)
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, queue.next().Unlock(t.Context()))
 }
 
-func TestTheTimeOfHandOversAddsUp(t *testing.T) {
+func TestTheTimeLimitCoversSuccessiveHandOvers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := newClient(t, server.Client(t), rlock.WithHandOver(1000, 100*time.Millisecond), rlock.WithStandBack(aLongTime), rlock.WithPollInterval(time.Hour))
-	ours := newLine(t, client.NewLock(newName()))
-	theirs := newLine(t, newClient(t, server.Client(t)).NewLock(ours.lock.Name()))
+	ours := newWaiterQueue(t, client.NewLock(newName()))
+	theirs := newWaiterQueue(t, newClient(t, server.Client(t)).NewLock(ours.lock.Name()))
 	hold := must(ours.lock.Acquire(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -67,7 +67,7 @@ func TestTheTimeOfHandOversAddsUp(t *testing.T) {
 		ours.join(ctx)
 	}
 	theirs.join(t.Context())
-	rest(t, server.Client(t), 4, ours.lock, theirs.lock) // each asks again when it is subscribed
+	awaitSleepers(t, server.Client(t), 4, ours.lock, theirs.lock) // each asks again after it subscribed
 	for range 4 {
 		<-time.After(40 * time.Millisecond)
 		require.NoError(t, hold.Unlock(t.Context()))
@@ -79,10 +79,10 @@ func TestTheTimeOfHandOversAddsUp(t *testing.T) {
 		}
 	}
 	_ = hold.Unlock(t.Context())
-	t.Error("the other process has no turn")
+	t.Error("the other process got no turn")
 }
 
-func TestWhoCannotWaitThatLongDoesNotStandBack(t *testing.T) {
+func TestAShortWaitDoesNotStandBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	lock := newClient(t, server.Client(t), rlock.WithHandOver(0, 0), rlock.WithStandBack(aLongTime)).NewLock(newName())
@@ -100,22 +100,22 @@ func TestASpinReleaseWakesAPlainWaiterOfItsProcess(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	client := newClient(t, rdb, rlock.WithPollInterval(time.Hour))
 	spin := client.NewSpinLock(newName())
-	queue := newLine(t, client.NewLock(spin.Name()))
+	queue := newWaiterQueue(t, client.NewLock(spin.Name()))
 	hold := must(spin.Acquire(t.Context()))
 	queue.join(t.Context())
-	rest(t, rdb, 2, queue.lock)
+	awaitSleepers(t, rdb, 2, queue.lock)
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, queue.next().Unlock(t.Context()))
 }
 
-func TestAMessageIsAskedAboutSoon(t *testing.T) {
+func TestAMessageWakesAWaiterSoon(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := newClient(t, server.Client(t), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(discard))
-	queue := newLine(t, client.NewLock(newName()))
+	queue := newWaiterQueue(t, client.NewLock(newName()))
 	hold := must(queue.lock.Acquire(t.Context()))
 	queue.join(t.Context())
-	rest(t, server.Client(t), 2, queue.lock)
+	awaitSleepers(t, server.Client(t), 2, queue.lock)
 	require.True(t, must(newClient(t, server.Client(t)).NewLock(queue.lock.Name()).ForceUnlock(t.Context())))
 	require.NoError(t, queue.next().Unlock(t.Context()))
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
@@ -147,11 +147,11 @@ func TestAnOwnersOtherGoroutineUnlocksFirst(t *testing.T) {
 		require.NoError(t, within(t, "unlocked", unlocking))
 		close(stop)
 	}
-	eventually(t, "free", func() bool { return client.Remains() == 0 })
+	eventually(t, "nothing is left", func() bool { return client.Remains() == 0 })
 	require.False(t, must(lock.IsLocked(t.Context())))
 }
 
-func TestAShortWaitIsAnswered(t *testing.T) {
+func TestAShortWaitIsRefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Start(t).Client(t))
 	name := newName()
@@ -178,41 +178,41 @@ func TestAShortWaitIsAnswered(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	t.Logf("yes %d no %d errors %d %v", yes.Load(), no.Load(), failed.Load(), first.Load())
+	t.Logf("acquired %d, refused %d, errors %d %v", yes.Load(), no.Load(), failed.Load(), first.Load())
 	require.Zero(t, failed.Load())
 }
 
-func TestAnUnansweredHandOverOfAShortLeaseIsNoLoss(t *testing.T) {
+func TestAHandOverInDoubtOfAShortLeaseIsNoLoss(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, &redis.Options{ReadTimeout: time.Second}, rlock.WithHandOver(100, time.Hour))
-	queue := newLine(t, f.lock)
+	queue := newWaiterQueue(t, f.lock)
 	hold := must(f.lock.Acquire(t.Context(), rlock.Lease(800*time.Millisecond)))
 	queue.join(t.Context())
-	rest(t, f.direct, 2, f.lock)
+	awaitSleepers(t, f.direct, 2, f.lock)
 	met := f.proxy.SwallowReply(1, rlock.Runs("handOver")).Met()
 	err := hold.Unlock(t.Context())
-	within(t, "the answer is lost", met)
+	within(t, "the reply is lost", met)
 	require.NoError(t, queue.next().Unlock(t.Context()))
-	require.NoError(t, err, "it was carried out inside the lease")
+	require.NoError(t, err, "Redis ran it within the lease")
 }
 
-func TestWhoLeavesLeavesTheNewsToTheNext(t *testing.T) {
+func TestALeavingWaiterPassesTheWakeUpOn(t *testing.T) {
 	t.Parallel()
 	for round := range 10 {
 		server := redistest.Start(t)
 		client := newClient(t, server.Client(t), rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(discard))
-		queue := newLine(t, client.NewLock(newName()))
+		queue := newWaiterQueue(t, client.NewLock(newName()))
 		theirs := newClient(t, server.Client(t)).NewLock(queue.lock.Name())
 		hold := must(queue.lock.Acquire(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		queue.join(ctx)
 		queue.join(t.Context())
-		rest(t, server.Client(t), 2, queue.lock)
+		awaitSleepers(t, server.Client(t), 2, queue.lock)
 		require.True(t, must(theirs.ForceUnlock(t.Context())))
 		<-time.After(time.Duration(round) * 500 * time.Microsecond)
 		cancel()
 		<-queue.errs
-		require.NoError(t, queue.next().Unlock(t.Context()), "it was freed, and announced")
+		require.NoError(t, queue.next().Unlock(t.Context()), "the lock was freed and announced")
 		require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	}
 }
@@ -228,51 +228,51 @@ func TestATryLockOfALeasedLockThatWasForcedElsewhere(t *testing.T) {
 	ok, err := lock.TryLock(t.Context())
 	require.NoError(t, err)
 	if !ok {
-		t.Error("nobody has it in Redis, and four renewals later it is still refused")
+		t.Error("TryLock is still refused four renewals after the lock was freed in Redis")
 	} else {
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 }
 
-func TestAForceDuringAHandOverCounts(t *testing.T) {
+func TestAForceUnlockDuringAHandOverWins(t *testing.T) {
 	t.Parallel()
 	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		f := newFaulty(t, nil, rlock.WithHandOver(100, time.Hour), rlock.WithPollInterval(100*time.Millisecond))
-		queue := newLine(t, makeLock(kind, f.client, newName()))
+		queue := newWaiterQueue(t, makeLock(kind, f.client, newName()))
 		first := must(queue.lock.Acquire(t.Context()))
 		queue.join(t.Context())
-		rest(t, f.direct, 2, queue.lock)
+		awaitSleepers(t, f.direct, 2, queue.lock)
 		held := f.proxy.HoldReply(1, rlock.Runs("handOver"))
 		unlocking := async(func() error { return first.Unlock(t.Context()) })
-		within(t, "it is handed over", held.Met())
+		within(t, "the lock is handed over", held.Met())
 		require.True(t, must(queue.lock.ForceUnlock(t.Context())))
 		other := makeLock(kind, newClient(t, f.direct), queue.lock.Name())
 		require.True(t, must(other.TryLock(t.Context())))
 		held.Release()
 		require.NoError(t, within(t, "unlock", unlocking))
-		stays(t, "one holds it", func() bool { return len(queue.got) == 0 })
+		stays(t, "only one owner holds it", func() bool { return len(queue.got) == 0 })
 		require.NoError(t, other.Unlock(t.Context()))
 		require.NoError(t, queue.next().Unlock(t.Context()))
 	})
 }
 
-func TestWhatIsBeingReleasedIsAskedFor(t *testing.T) {
+func TestATryLockDuringAReleaseAsksRedis(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	require.NoError(t, f.lock.Lock(t.Context()))
 	held := f.proxy.HoldReply(1, rlock.Runs("release"))
 	unlocking := async(func() error { return f.lock.Unlock(t.Context()) })
-	within(t, "it is free", held.Met())
+	within(t, "Redis has freed it", held.Met())
 	require.True(t, must(f.lock.TryLock(t.Context())))
 	held.Release()
 	require.NoError(t, within(t, "unlock", unlocking))
 	require.NoError(t, f.lock.Unlock(t.Context()))
-	f.free("and nothing is left")
+	f.free("nothing is left")
 }
 
-func TestWhoLeavesWithTheLockInHandHasItOrReleasesIt(t *testing.T) {
+func TestAWaiterThatLeavesDuringAHandOverAcquiresOrReleases(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Start(t).Client(t), rlock.WithHandOver(1000000, time.Hour))
 	lock := client.NewLock(newName())
@@ -298,12 +298,12 @@ func TestWhoLeavesWithTheLockInHandHasItOrReleasesIt(t *testing.T) {
 	require.False(t, must(lock.IsLocked(t.Context())))
 }
 
-func TestAHolderWithAnUnansweredAcquireIsReleased(t *testing.T) {
+func TestAnAcquireInDoubtCannotComeBackAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	everyKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		f := newFaulty(t, quick(), rlock.WithHandOver(100, time.Hour))
-		queue := newLine(t, makeLock(kind, f.client, newName()))
+		queue := newWaiterQueue(t, makeLock(kind, f.client, newName()))
 		held := f.proxy.HoldRequest(1, rlock.Runs("acquire"))
 		hold := must(queue.lock.Acquire(t.Context()))
 		queue.join(t.Context())
@@ -312,6 +312,6 @@ func TestAHolderWithAnUnansweredAcquireIsReleased(t *testing.T) {
 		n := f.proxy.Count(rlock.Runs("acquire"))
 		held.Release()
 		eventually(t, "the delayed acquire arrives", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == n+1 })
-		stays(t, "nobody comes back", func() bool { return !must(queue.lock.IsLocked(t.Context())) })
+		stays(t, "no holder comes back", func() bool { return !must(queue.lock.IsLocked(t.Context())) })
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What is particular to fenced and spin locks, and to handles that do not re-enter.
+// This file tests the particular features of fenced locks, spin locks and non-reentrant handles.
 
 func TestTokensGrow(t *testing.T) {
 	t.Parallel()
@@ -33,16 +33,16 @@ func TestTokensGrow(t *testing.T) {
 			for range 2 {
 				again, err := lock.Acquire(ctx)
 				require.NoError(t, err)
-				require.Equal(t, last, again.Token(), "a re-entry has the token of what it re-enters")
+				require.Equal(t, last, again.Token(), "a re-entry has the token of the outer acquisition")
 				require.NoError(t, again.Unlock(ctx))
 			}
-			require.Equal(t, strconv.FormatUint(last, 10), rdb.Get(t.Context(), lock.Keys()[1]).Val(), "all of its digits")
+			require.Equal(t, strconv.FormatUint(last, 10), rdb.Get(t.Context(), lock.Keys()[1]).Val(), "the token has all of its digits")
 			require.NoError(t, hold.Unlock(ctx))
 			require.Equal(t, last, hold.Token())
 		}
 		require.Less(t, last, uint64(time.Now().Add(time.Minute).UnixMicro()))
 
-		// A Java process counts from where we are; and a counter that is ahead of the clock goes on.
+		// A Java process continues our count. A counter that is ahead of the clock keeps counting.
 		require.EqualValues(t, last+1, rdb.Incr(t.Context(), locks[0].Keys()[1]).Val())
 		ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
 		require.NoError(t, rdb.Set(t.Context(), locks[0].Keys()[1], ahead, 0).Err())
@@ -52,7 +52,7 @@ func TestTokensGrow(t *testing.T) {
 		require.EqualValues(t, -1, rdb.TTL(t.Context(), locks[0].Keys()[1]).Val())
 		require.NoError(t, hold.Unlock(t.Context()))
 
-		// As after a failover that lost it. It takes a while, so that the clock is past the latest token.
+		// A failover may lose the counter. It takes long enough for the clock to pass the latest token.
 		eventually(t, "time passes", func() bool {
 			return rdb.Time(t.Context()).Val().UnixMicro() > int64(last)
 		})
@@ -65,12 +65,12 @@ func TestTokensGrow(t *testing.T) {
 		plain, err := newClient(t, rdb).NewLock(name).Acquire(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, plain.Token())
-		require.ErrorIs(t, second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "it is one lock with the plain one")
+		require.ErrorIs(t, second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "a plain lock excludes a fenced lock")
 		require.NoError(t, plain.Unlock(t.Context()))
 	})
 }
 
-func TestATokenIsNotRaisedByALostAnswer(t *testing.T) {
+func TestALostReplyDoesNotRaiseTheToken(t *testing.T) {
 	t.Parallel()
 	for how, lose := range lossy {
 		t.Run(how, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestATokenIsNotRaisedByALostAnswer(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsNoNumberIsReported(t *testing.T) {
+func TestATokenThatIsNotANumberIsReported(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -109,11 +109,11 @@ func TestASpinLockUsesNoPubSub(t *testing.T) {
 	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 	waiting := async(func() error { return lock.Lock(t.Context()) })
 	queued := async(func() error { return lock.Lock(t.Context(), rlock.Wait(300*time.Millisecond)) })
-	require.ErrorIs(t, within(t, "its wait is over", queued), rlock.ErrNotAcquired)
+	require.ErrorIs(t, within(t, "the queued wait ends", queued), rlock.ErrNotAcquired)
 	tries := stats(t, admin)["evalsha"]
-	require.LessOrEqual(t, tries, 25, "one waiter of a process polls, at its pace")
+	require.LessOrEqual(t, tries, 25, "only one waiter per process polls, at its own pace")
 	require.NoError(t, holder.Unlock(t.Context()))
-	require.NoError(t, within(t, "it tries again", waiting))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
 	calls := stats(t, admin)
 	require.Zero(t, calls["publish"]+calls["subscribe"]+calls["unsubscribe"]+calls["psubscribe"])
@@ -126,11 +126,12 @@ func TestASpinLockBacksOff(t *testing.T) {
 	require.NoError(t, holder.Lock(t.Context()))
 	tries := func(lock *rlock.Lock) int {
 		before := stats(t, rdb)["evalsha"]
-		require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired, "it excludes a plain lock")
+		require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired, "a plain lock excludes a spin lock")
 		return stats(t, rdb)["evalsha"] - before
 	}
 	client := newClient(t, rdb)
-	// 1, 2, 4 … 64 ms is 127 ms in seven pauses, then 128 ms each: 14 or 15 attempts in a second on an idle machine.
+	// Seven pauses of 1, 2, 4 … 64 ms last 127 ms, and each further pause lasts 128 ms. An idle machine makes 14 or 15 attempts
+	// in a second.
 	require.LessOrEqual(t, tries(client.NewSpinLock(holder.Name())), 16)
 	require.LessOrEqual(t, tries(client.NewSpinLock(holder.Name(), rlock.Backoff(400*time.Millisecond, 400*time.Millisecond))), 4)
 	require.NoError(t, holder.Unlock(t.Context()))
@@ -164,8 +165,8 @@ func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
 			require.ErrorIs(t, err, rlock.ErrReentered, kind)
 			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		}
-		require.Zero(t, stats(t, admin)["evalsha"], "it is decided here")
-		require.NoError(t, reentrant.Lock(ctx), "other handles do re-enter")
+		require.Zero(t, stats(t, admin)["evalsha"], "the decision is local")
+		require.NoError(t, reentrant.Lock(ctx), "other handles re-enter")
 		require.NoError(t, reentrant.Unlock(ctx))
 		require.NoError(t, lock.Unlock(ctx), "one unlock frees it")
 		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
@@ -174,7 +175,7 @@ func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
 			return nil
 		}))
 		waiting := async(func() error { return lock.Lock(ctx) })
-		require.NoError(t, within(t, "others wait as always", waiting))
+		require.NoError(t, within(t, "the waiting owner gets the lock", waiting))
 		require.NoError(t, lock.Unlock(ctx))
 	}
 }

@@ -21,34 +21,34 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// leakers is how many acquisitions TestNothingLeaks makes, unless RLOCK_LEAKS says how many: make leaks.
-const leakers = 16000
+// leakAcquisitions is the number of acquisitions in TestNothingLeaks. RLOCK_LEAKS overrides it, see "make leaks".
+const leakAcquisitions = 16000
 
-// TestNothingLeaks makes many acquisitions over random names, half of whose waits are cancelled at random moments, and requires
-// that nothing is left of them.
-func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // what it counts is the process's
-	n := leakers
+// TestNothingLeaks makes many acquisitions of random names and cancels half of the waits at random moments. Nothing may be left
+// of any of them.
+func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // it counts the resources of the whole process
+	n := leakAcquisitions
 	if s := os.Getenv("RLOCK_LEAKS"); s != "" {
 		n = must(strconv.Atoi(s))
 	}
-	s := newSite(t)
-	s.run(leakers / 4) // until there are connections, and whatever is kept for use again
+	s := newLeakSite(t)
+	s.run(leakAcquisitions / 4) // opens the connections and fills the caches
 	warm := s.rest()
 	s.run(n)
 	after := s.rest()
-	t.Logf("warm, after %6d acquisitions: %v", leakers/4, warm)
+	t.Logf("warm, after %6d acquisitions: %v", leakAcquisitions/4, warm)
 	t.Logf("then, after %6d acquisitions: %v", n, after)
-	require.Less(t, after.heap, warm.heap+2<<20, "the heap may have grown by 2 MiB, whatever the number of acquisitions")
-	require.LessOrEqual(t, after.sockets, 2*(sitePool+1)+1, "a pool and a subscription for each client, and ours")
-	if n > leakers {
-		redistest.EventuallyWithin(t, 3*time.Minute, "Redis has forgotten the abandoned numbers too", func() bool {
-			return s.keys().abandoned == 0
+	require.Less(t, after.heap, warm.heap+2<<20, "the heap may grow by 2 MiB, however many acquisitions there are")
+	require.LessOrEqual(t, after.sockets, 2*(sitePool+1)+1, "each client has a pool and a subscription, the test one connection")
+	if n > leakAcquisitions {
+		redistest.EventuallyWithin(t, 3*time.Minute, "the tombstones in Redis have expired too", func() bool {
+			return s.keys().tombstones == 0
 		})
 	}
 	require.NoError(t, s.holder.Close())
 	require.NoError(t, s.waiter.Close())
 	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= s.goroutines })
-	eventually(t, "no connection but ours and those of the pools is left", func() bool { return s.sockets() <= 2*sitePool+1 })
+	eventually(t, "only the connections of the test and of the pools are left", func() bool { return s.sockets() <= 2*sitePool+1 })
 }
 
 const (
@@ -56,18 +56,18 @@ const (
 	sitePool    = 8
 )
 
-// site is where the acquisitions are made: by two clients, of which the one has what the other waits for.
-type site struct {
+// leakSite makes acquisitions with two clients: one holds a lock while the other waits for it.
+type leakSite struct {
 	*testing.T
 	admin          *redis.Client
 	holder, waiter *rlock.Client
-	goroutines     int // before there was a client
+	goroutines     int // before the clients started
 }
 
-func newSite(t *testing.T) *site {
+func newLeakSite(t *testing.T) *leakSite {
 	t.Helper()
 	server := redistest.Start(t)
-	s := &site{T: t, admin: redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1})}
+	s := &leakSite{T: t, admin: redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1})}
 	require.NoError(t, s.admin.Ping(t.Context()).Err())
 	s.goroutines = runtime.NumGoroutine()
 	client := func() *rlock.Client {
@@ -78,7 +78,7 @@ func newSite(t *testing.T) *site {
 }
 
 // run makes n acquisitions.
-func (s *site) run(n int) {
+func (s *leakSite) run(n int) {
 	s.Helper()
 	var left atomic.Int64
 	left.Store(int64(n) / 2)
@@ -96,8 +96,8 @@ func (s *site) run(n int) {
 	wg.Wait()
 }
 
-// turn takes a lock and has the other client wait for it, in vain or not.
-func (s *site) turn(names int) error {
+// turn takes a lock, lets the other client wait for it, and cancels half of these waits.
+func (s *leakSite) turn(names int) error {
 	kind := []string{"lock", "fenced", "spin", "fair", "write", "read"}[rand.IntN(6)]
 	name := fmt.Sprintf("%s:%d", kind, rand.IntN(names))
 	held, lock := kinds[kind].make(s.holder, name), kinds[kind].make(s.waiter, name)
@@ -129,7 +129,7 @@ func (s *site) turn(names int) error {
 	return lock.Unlock(ctx)
 }
 
-// remains is what there is when nobody locks.
+// remains counts the resources that are in use while nobody locks.
 type remains struct {
 	goroutines, sockets int
 	heap                uint64
@@ -137,38 +137,38 @@ type remains struct {
 }
 
 func (r remains) String() string {
-	return fmt.Sprintf("%d goroutines, %d KiB of heap, %d connections, %d abandoned numbers, %d tokens",
-		r.goroutines, r.heap>>10, r.sockets, r.keys.abandoned, r.keys.tokens)
+	return fmt.Sprintf("%d goroutines, %d KiB of heap, %d connections, %d tombstones, %d tokens",
+		r.goroutines, r.heap>>10, r.sockets, r.keys.tombstones, r.keys.tokens)
 }
 
-// rest waits until what is kept for a while is gone, and returns what remains. No lock, no waiter and no channel does.
-func (s *site) rest() (r remains) {
+// rest waits until temporary state is gone and counts the remaining resources. No lock, waiter or channel may be among them.
+func (s *leakSite) rest() (r remains) {
 	s.Helper()
-	eventually(s, "the clients remember nothing", func() bool { return s.holder.Remains()+s.waiter.Remains() == 0 })
-	// Sooner than the connection would be closed, and them with it.
+	eventually(s, "the clients keep no state", func() bool { return s.holder.Remains()+s.waiter.Remains() == 0 })
+	// Closing the connection would end the subscriptions too, so they must end before that.
 	redistest.EventuallyWithin(s, 5*time.Second, "no channel is subscribed", func() bool {
 		return len(s.admin.PubSubChannels(s.Context(), "*").Val()) == 0
 	})
-	// Each client has its watchdog, and a keeper and a reader of its subscriptions.
+	// Each client has three goroutines: its watchdog, and a keeper and a reader of its subscriptions.
 	eventually(s, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= s.goroutines+2*3 })
 	r.keys = s.keys()
 	require.Zero(s, r.keys.others, "keys in Redis")
 	runtime.GC()
-	runtime.GC() // what finalizers let go of
+	runtime.GC() // frees the memory that finalizers released
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	r.goroutines, r.heap, r.sockets = runtime.NumGoroutine()-s.goroutines, mem.HeapAlloc, s.sockets()
 	return r
 }
 
-func (s *site) sockets() int {
+func (s *leakSite) sockets() int {
 	return strings.Count(s.admin.ClientList(context.Background()).Val(), "\n")
 }
 
-// keysLeft counts the keys in Redis: abandoned numbers, which go by themselves, tokens, which stay for good, and others.
-type keysLeft struct{ abandoned, tokens, others int }
+// keysLeft counts the keys in Redis: tombstones, which expire, tokens, which stay forever, and others.
+type keysLeft struct{ tombstones, tokens, others int }
 
-func (s *site) keys() (left keysLeft) {
+func (s *leakSite) keys() (left keysLeft) {
 	s.Helper()
 	all := s.admin.Scan(s.Context(), 0, "*", 1000).Iterator()
 	for all.Next(s.Context()) {
@@ -176,8 +176,8 @@ func (s *site) keys() (left keysLeft) {
 		case strings.HasPrefix(key, "redisson_lock_token:"):
 			left.tokens++
 		case strings.HasPrefix(key, "redisson_unlock_latch:"):
-			require.NotEqualValues(s, -1, s.admin.PTTL(s.Context(), key).Val(), "%s goes by itself", key)
-			left.abandoned++
+			require.NotEqualValues(s, -1, s.admin.PTTL(s.Context(), key).Val(), "%s expires", key)
+			left.tombstones++
 		default:
 			left.others++
 		}

@@ -19,44 +19,44 @@ var conformance = []struct {
 }{
 	{"excludes goroutines that share a handle", excludesGoroutines},
 	{"excludes clients", excludesClients},
-	{"one of a thousand TryLocks gets it", oneOfAThousand},
-	{"a hundred short leases are served in turn", aHundredInTurn},
-	{"locks and unlocks again and again", locksAndUnlocks},
+	{"exactly one of a thousand TryLocks succeeds", oneOfAThousandTryLocks},
+	{"a hundred short leases are served in turn", hundredShortLeases},
+	{"locks and unlocks repeatedly", locksAndUnlocks},
 	{"a stranger cannot unlock", strangerCannotUnlock},
 	{"an owner re-enters", ownerReenters},
-	{"a hold's context re-enters its lock alone", holdContextReenters},
-	{"an owner minted within a hold is another", ownerWithinHold},
+	{"a hold's context re-enters only its own lock", holdContextReenters},
+	{"an owner created within a hold is a different owner", ownerWithinHold},
 	{"a plain context does not re-enter", plainContextDoesNotReenter},
 	{"goroutines of one owner share the lock", goroutinesOfOneOwner},
-	{"unlock settles the latest acquisition of its owner", unlockSettlesLatest},
-	{"unlock without owner finds what this handle took", unlockWithoutOwner},
-	{"a wait is as long as it was said to be", waitIsBounded},
+	{"unlock ends its owner's latest acquisition", unlockEndsLatest},
+	{"unlock without an owner ends this handle's acquisition", unlockWithoutOwner},
+	{"a wait lasts as long as requested", waitIsBounded},
 	{"a wait of zero takes a free lock", waitOfZero},
 	{"a context ends the wait", contextEndsWait},
 	{"an ended context sends nothing", endedContext},
 	{"a waiter is woken by the release", wokenByRelease},
 	{"waiters of one process are served in order of arrival", servedInOrder},
-	{"a waiter that leaves does not stop the next", leavingWaiter},
+	{"a waiter that leaves does not block the next one", leavingWaiter},
 	{"a lease ends", leaseEnds},
-	{"an unlock that is late loses nothing for the next holder", lateUnlock},
-	{"a late unlock on a shared handle is told", lateUnlockOnASharedHandle},
+	{"a late unlock does not affect the next holder", lateUnlock},
+	{"a late unlock on a shared handle reports the loss", lateUnlockOnSharedHandle},
 	{"a re-entry never shortens a lease", reentryKeepsLease},
 	{"the watchdog keeps the lock", watchdogKeeps},
-	{"the watchdog stops when only leased entries are left", watchdogStops},
-	{"an unlock works when its context has ended", unlockAfterContext},
+	{"the watchdog stops when only leased acquisitions remain", watchdogStops},
+	{"an unlock works after its context has ended", unlockAfterContext},
 	{"force unlock frees any lock", forceUnlock},
-	{"the holder is told of a force unlock", forceUnlockTellsHolder},
-	{"questions are answered", questions},
-	{"questions without an owner are about the handle", questionsWithoutOwner},
+	{"a force unlock notifies the holder", forceUnlockNotifiesHolder},
+	{"queries return the state of the lock", queriesReturnState},
+	{"queries without an owner refer to the handle", queriesWithoutOwner},
 	{"Do unlocks whatever happens", doUnlocks},
-	{"Do skips work that another does", doSkips},
+	{"Do skips work that another owner is doing", doSkips},
 	{"Do reports a loss", doReportsLoss},
 	{"a hold ends once", holdEndsOnce},
 	{"a hold's context is a child of the caller's", holdContextIsChild},
-	{"close stops everything and releases nothing", closeStops},
-	{"what a closed client held is free after its lease", closedClientsLeaseEnds},
-	{"a wait that is cancelled leaves nothing to renew", cancelledNotRenewed},
-	{"thousands of turns leave no channel", thousandsOfTurns},
+	{"Close stops everything and releases nothing", closeStops},
+	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
+	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
+	{"thousands of turns leave no channels", thousandsOfTurns},
 	{"nothing is left behind", nothingLeft},
 }
 
@@ -73,7 +73,7 @@ func excludesClients(f *fixture) {
 	hammer(f, 16, 10, func(i int) locker { return locks[i%len(locks)] })
 }
 
-// hammer checks exclusion with a counter in Redis that nothing else protects.
+// hammer checks mutual exclusion with a counter in Redis that only the lock protects.
 func hammer(f *fixture, goroutines, times int, lockOf func(int) locker) {
 	f.Helper()
 	ctx := f.Context()
@@ -88,7 +88,7 @@ func hammer(f *fixture, goroutines, times int, lockOf func(int) locker) {
 					return
 				}
 				if inside.Add(1) != 1 {
-					f.Error("two are inside")
+					f.Error("two goroutines are in the critical section")
 				}
 				n, _ := f.admin.Get(ctx, counter).Int()
 				if !noError(f, f.admin.Set(ctx, counter, n+1, time.Minute).Err()) {
@@ -104,10 +104,10 @@ func hammer(f *fixture, goroutines, times int, lockOf func(int) locker) {
 	wg.Wait()
 	n, err := f.admin.Get(ctx, counter).Int()
 	require.NoError(f, err)
-	require.Equal(f, goroutines*times, n, "no update may be lost")
+	require.Equal(f, goroutines*times, n, "no update is lost")
 }
 
-func oneOfAThousand(f *fixture) {
+func oneOfAThousandTryLocks(f *fixture) {
 	lock := f.lock()
 	var got atomic.Int32
 	var wg sync.WaitGroup
@@ -125,7 +125,7 @@ func oneOfAThousand(f *fixture) {
 	require.NoError(f, lock.Unlock(f.Context()))
 }
 
-func aHundredInTurn(f *fixture) {
+func hundredShortLeases(f *fixture) {
 	lock := f.lock()
 	var got, inside atomic.Int32
 	var wg sync.WaitGroup
@@ -138,14 +138,14 @@ func aHundredInTurn(f *fixture) {
 			got.Add(1)
 			inside.Add(1)
 			inside.Add(-1)
-			// A machine that stalls for the lease makes the unlock late, which it is then told.
+			// If the machine stalls for the lease, the unlock is late and reports the loss.
 			if err := lock.Unlock(f.Context()); err != nil && !errors.Is(err, rlock.ErrLost) {
 				f.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	require.EqualValues(f, 100, got.Load(), "everybody gets it within the wait")
+	require.EqualValues(f, 100, got.Load(), "every waiter gets the lock within its wait")
 }
 
 func locksAndUnlocks(f *fixture) {
@@ -177,7 +177,7 @@ func ownerReenters(f *fixture) {
 		require.Equal(f, n+1, holdCount(f, lock, ctx))
 	}
 	for n := 2; n >= 0; n-- {
-		require.False(f, tryLock(f, other, f.Context()), "%d entries are open", n+1)
+		require.False(f, tryLock(f, other, f.Context()), "%d acquisitions are open", n+1)
 		require.NoError(f, lock.Unlock(ctx))
 		require.Equal(f, n, holdCount(f, lock, ctx))
 	}
@@ -188,20 +188,20 @@ func ownerReenters(f *fixture) {
 func holdContextReenters(f *fixture) {
 	client := f.client()
 	lock, same := f.newLock(client, f.name), f.newLock(client, f.name)
-	elsewhere := newName()
-	another, rival := f.newLock(client, elsewhere), f.newRival(client, elsewhere)
+	otherName := newName()
+	another, rival := f.newLock(client, otherName), f.newRival(client, otherName)
 	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
-		require.True(f, tryLock(f, same, ctx), "through whichever handle")
+		require.True(f, tryLock(f, same, ctx), "any handle of the lock re-enters")
 		require.Equal(f, 2, holdCount(f, lock, ctx))
 		require.NoError(f, lock.Do(ctx, func(ctx context.Context) error {
 			require.Equal(f, 3, holdCount(f, lock, ctx))
 			return nil
 		}))
 		require.NoError(f, lock.Unlock(ctx))
-		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld, "what Do took is Do's")
+		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld, "Do alone unlocks its acquisition")
 
 		require.True(f, tryLock(f, another, ctx))
-		require.False(f, tryLock(f, rival, ctx), "for another lock it is no owner")
+		require.False(f, tryLock(f, rival, ctx), "a hold's context is not an owner of another lock")
 		return another.Unlock(ctx)
 	}))
 	require.False(f, isLocked(f, lock))
@@ -213,7 +213,7 @@ func ownerWithinHold(f *fixture) {
 	outer := rlock.WithOwner(f.Context())
 	require.NoError(f, lock.Do(outer, func(ctx context.Context) error {
 		require.True(f, tryLock(f, lock, ctx))
-		require.True(f, tryLock(f, lock, outer), "the hold belongs to the owner around it")
+		require.True(f, tryLock(f, lock, outer), "the hold belongs to the outer owner")
 		require.False(f, tryLock(f, rival, rlock.WithOwner(ctx)))
 		require.NoError(f, lock.Unlock(ctx))
 		return lock.Unlock(outer)
@@ -241,12 +241,12 @@ func goroutinesOfOneOwner(f *fixture) {
 			if i%2 == 0 {
 				noError(f, lock.Lock(ctx))
 			} else if ok, err := lock.TryLock(ctx); err != nil || !ok {
-				f.Errorf("TryLock of an owner that gets the lock: %v, %v", ok, err)
+				f.Errorf("TryLock of an owner that holds or gets the lock: %v, %v", ok, err)
 			}
 		})
 	}
 	wg.Wait()
-	if !red(lock) { // each member of it may lack some
+	if !red(lock) { // each member may have a lower count
 		require.Equal(f, n, holdCount(f, lock, ctx))
 	}
 	for range n {
@@ -256,7 +256,7 @@ func goroutinesOfOneOwner(f *fixture) {
 	requireFree(f, other)
 }
 
-func unlockSettlesLatest(f *fixture) {
+func unlockEndsLatest(f *fixture) {
 	client := f.client()
 	one, two := f.newLock(client, f.name), f.newLock(client, f.name)
 	ctx := rlock.WithOwner(f.Context())
@@ -264,9 +264,9 @@ func unlockSettlesLatest(f *fixture) {
 	require.NoError(f, two.Lock(ctx, rlock.Lease(time.Minute)))
 	hold, err := one.Acquire(ctx)
 	require.NoError(f, err)
-	require.NoError(f, one.Unlock(ctx), "whichever handle took it")
+	require.NoError(f, one.Unlock(ctx), "any handle of the owner unlocks it")
 	require.NoError(f, two.Unlock(ctx))
-	require.ErrorIs(f, one.Unlock(ctx), rlock.ErrNotHeld, "a Hold unlocks itself")
+	require.ErrorIs(f, one.Unlock(ctx), rlock.ErrNotHeld, "only the Hold unlocks its acquisition")
 	require.True(f, isLocked(f, one))
 	require.NoError(f, hold.Unlock(f.Context()))
 	require.False(f, isLocked(f, one))
@@ -300,7 +300,7 @@ func waitIsBounded(f *fixture) {
 		start := time.Now()
 		err := try()
 		require.ErrorIs(f, err, rlock.ErrNotAcquired, what)
-		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has none")
+		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has no deadline")
 		require.GreaterOrEqual(f, time.Since(start), 300*time.Millisecond, what)
 		require.Less(f, time.Since(start), 3*time.Second, what)
 	}
@@ -316,7 +316,7 @@ func waitOfZero(f *fixture) {
 	require.NoError(f, lock.Unlock(f.Context()))
 	ok, err := lock.TryLock(f.Context(), rlock.Wait(time.Nanosecond))
 	require.NoError(f, err)
-	require.True(f, ok, "the first attempt is made to its end")
+	require.True(f, ok, "the first attempt runs to completion")
 	require.NoError(f, lock.Unlock(f.Context()))
 }
 
@@ -333,7 +333,7 @@ func contextEndsWait(f *fixture) {
 	because := errors.New("because")
 	ctx, cancelCause := context.WithCancelCause(f.Context())
 	waiting := async(func() error { _, err := other.TryLock(ctx, rlock.Wait(time.Minute)); return err })
-	eventually(f, "it waits", func() bool { return other.Waiting() == 1 })
+	eventually(f, "the waiter waits", func() bool { return other.Waiting() == 1 })
 	cancelCause(because)
 	err = within(f, "the wait ends", waiting)
 	require.ErrorIs(f, err, rlock.ErrNotAcquired)
@@ -356,7 +356,7 @@ func wokenByRelease(f *fixture) {
 	lock, other := f.lock(), f.rival(rlock.WithPollInterval(time.Hour))
 	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(time.Hour)))
 	waiting := async(func() error { return other.Lock(f.Context()) })
-	eventually(f, "it waits", func() bool { return other.Waiting() == 1 })
+	eventually(f, "the waiter waits", func() bool { return other.Waiting() == 1 })
 	require.NoError(f, lock.Unlock(f.Context()))
 	require.NoError(f, within(f, "the waiter gets the lock", waiting))
 	require.NoError(f, other.Unlock(f.Context()))
@@ -375,7 +375,7 @@ func servedInOrder(f *fixture) {
 				noError(f, lock.Unlock(f.Context()))
 			}
 		})
-		eventually(f, "it queues", func() bool { return lock.Waiting() == i+1 })
+		eventually(f, "the waiter queues", func() bool { return lock.Waiting() == i+1 })
 	}
 	require.NoError(f, lock.Unlock(f.Context()))
 	wg.Wait()
@@ -401,14 +401,14 @@ func leavingWaiter(f *fixture) {
 				}
 				return err
 			})
-			eventually(f, "it queues", func() bool { return other.Waiting() == i+1 })
+			eventually(f, "the waiter queues", func() bool { return other.Waiting() == i+1 })
 		}
 		cancels[leaver]()
-		require.ErrorIs(f, within(f, "the leaver leaves", waiters[leaver]), context.Canceled)
+		require.ErrorIs(f, within(f, "the cancelled waiter leaves", waiters[leaver]), context.Canceled)
 		require.NoError(f, lock.Unlock(f.Context()))
 		for i, waiter := range waiters {
 			if i != leaver {
-				require.NoError(f, within(f, "the others get the lock", waiter))
+				require.NoError(f, within(f, "the other waiters get the lock", waiter))
 			}
 		}
 	}

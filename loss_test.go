@@ -13,7 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// The claims of the suite about what ends a hold.
+// This file has the claims of the conformance suite about the end of a hold.
 
 func leaseEnds(f *fixture) {
 	lock, other := f.lock(), f.rival()
@@ -24,7 +24,7 @@ func leaseEnds(f *fixture) {
 	require.NoError(f, other.Lock(f.Context()))
 	require.GreaterOrEqual(f, time.Since(start), 900*time.Millisecond, "not before the lease has ended")
 	require.Less(f, time.Since(start), 3*time.Second)
-	within(f, "the hold is over", hold.Done())
+	within(f, "the hold ends", hold.Done())
 	require.ErrorIs(f, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrLost)
 	require.ErrorIs(f, hold.Unlock(f.Context()), rlock.ErrLost)
@@ -39,11 +39,11 @@ func lateUnlock(f *fixture) {
 	err := lock.Unlock(f.Context())
 	require.ErrorIs(f, err, rlock.ErrNotHeld)
 	require.ErrorIs(f, err, rlock.ErrLost)
-	require.True(f, isLocked(f, other), "the other's hold is untouched")
+	require.True(f, isLocked(f, other), "the other hold is unaffected")
 	require.NoError(f, other.Unlock(f.Context()))
 }
 
-func lateUnlockOnASharedHandle(f *fixture) {
+func lateUnlockOnSharedHandle(f *fixture) {
 	lock := f.lock()
 	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(100*time.Millisecond)))
 	require.NoError(f, lock.Lock(f.Context()))
@@ -61,7 +61,7 @@ func reentryKeepsLease(f *fixture) {
 	require.NoError(f, lock.Unlock(ctx))
 	require.Greater(f, ttl(f, lock), 50*time.Second)
 	require.NoError(f, lock.Lock(ctx, rlock.Lease(2*time.Minute)))
-	require.Greater(f, ttl(f, lock), 110*time.Second, "a longer one lengthens it")
+	require.Greater(f, ttl(f, lock), 110*time.Second, "a longer lease extends it")
 	require.NoError(f, lock.Unlock(ctx))
 	require.NoError(f, lock.Unlock(ctx))
 }
@@ -72,7 +72,7 @@ func watchdogKeeps(f *fixture) {
 	require.NoError(f, err)
 	ok, err := f.rival().TryLock(f.Context(), rlock.Wait(3*time.Second))
 	require.NoError(f, err)
-	require.False(f, ok, "it is held for three leases")
+	require.False(f, ok, "the lock stays held for three leases")
 	require.NoError(f, hold.Err())
 	require.NoError(f, hold.Unlock(f.Context()))
 }
@@ -87,15 +87,15 @@ func watchdogStops(f *fixture) {
 	start := time.Now()
 	ok, err := f.rival().TryLock(f.Context(), rlock.Wait(3*time.Second))
 	require.NoError(f, err)
-	require.False(f, ok, "one entry without lease keeps them all")
+	require.False(f, ok, "one acquisition without a lease keeps the lock renewed")
 	require.GreaterOrEqual(f, time.Since(start), 3*time.Second)
 	require.NoError(f, kept.Unlock(ctx))
-	within(f, "the leased entry ends", leased.Done())
+	within(f, "the leased acquisition ends", leased.Done())
 	require.ErrorIs(f, leased.Err(), rlock.ErrLost)
-	if err := leased.Unlock(ctx); err != nil { // Redis may have the holder a little longer than it is guaranteed
+	if err := leased.Unlock(ctx); err != nil { // Redis keeps the holder slightly longer than the deadline
 		require.ErrorIs(f, err, rlock.ErrLost)
 	}
-	eventually(f, "it is free", func() bool { return !isLocked(f, lock) })
+	eventually(f, "the lock is free", func() bool { return !isLocked(f, lock) })
 }
 
 func unlockAfterContext(f *fixture) {
@@ -117,7 +117,7 @@ func forceUnlock(f *fixture) {
 	require.NoError(f, lock.Lock(ctx))
 	third := f.rival(rlock.WithPollInterval(time.Hour))
 	waiting := async(func() error { return third.Lock(f.Context()) })
-	eventually(f, "it waits", func() bool { return third.Waiting() == 1 })
+	eventually(f, "the waiter waits", func() bool { return third.Waiting() == 1 })
 	freed, err = same.ForceUnlock(f.Context())
 	require.NoError(f, err)
 	require.True(f, freed)
@@ -128,8 +128,8 @@ func forceUnlock(f *fixture) {
 	require.NoError(f, third.Unlock(f.Context()))
 }
 
-func forceUnlockTellsHolder(f *fixture) {
-	client := f.client(rlock.WithWatchdogTimeout(time.Hour)) // no renewal finds out
+func forceUnlockNotifiesHolder(f *fixture) {
+	client := f.client(rlock.WithWatchdogTimeout(time.Hour)) // no renewal detects the loss
 	lock := f.newLock(client, f.name)
 	ctx := rlock.WithOwner(f.Context())
 	hold, err := lock.Acquire(ctx)
@@ -140,13 +140,13 @@ func forceUnlockTellsHolder(f *fixture) {
 	freed, err := f.newLock(client, f.name).ForceUnlock(f.Context())
 	require.NoError(f, err)
 	require.True(f, freed)
-	within(f, "the hold is over at once", hold.Done())
+	within(f, "the hold ends at once", hold.Done())
 	require.ErrorIs(f, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrLost)
 
 	_, err = lock.TryLock(ctx)
-	require.ErrorIs(f, err, rlock.ErrLost, "an owner has to unlock what it lost before it locks again")
-	require.True(f, tryLock(f, lock, f.Context()), "others need not")
+	require.ErrorIs(f, err, rlock.ErrLost, "an owner unlocks its lost acquisitions before it locks again")
+	require.True(f, tryLock(f, lock, f.Context()), "other owners lock at once")
 	require.NoError(f, lock.Unlock(f.Context()))
 	require.ErrorIs(f, hold.Unlock(ctx), rlock.ErrLost)
 	_, err = lock.TryLock(ctx)
@@ -156,7 +156,7 @@ func forceUnlockTellsHolder(f *fixture) {
 	require.NoError(f, lock.Unlock(ctx))
 }
 
-func questions(f *fixture) {
+func queriesReturnState(f *fixture) {
 	lock, same, other := f.lock(), f.lock(), f.rival()
 	require.False(f, isLocked(f, lock))
 	require.Zero(f, ttl(f, lock))
@@ -176,7 +176,7 @@ func questions(f *fixture) {
 	require.NoError(f, lock.Unlock(f.Context()))
 }
 
-func questionsWithoutOwner(f *fixture) {
+func queriesWithoutOwner(f *fixture) {
 	lock, same := f.lock().(*rlock.Lock), f.lock().(*rlock.Lock)
 	require.Equal(f, f.name, lock.Name())
 	require.NoError(f, lock.Lock(f.Context()))
@@ -200,7 +200,7 @@ func questionsWithoutOwner(f *fixture) {
 func doUnlocks(f *fixture) {
 	lock := f.lock()
 	boom := errors.New("boom")
-	require.Equal(f, boom, lock.Do(f.Context(), func(context.Context) error { return boom }), "as it is")
+	require.Equal(f, boom, lock.Do(f.Context(), func(context.Context) error { return boom }), "Do returns the error unchanged")
 	require.False(f, isLocked(f, lock))
 	require.PanicsWithValue(f, "boom", func() {
 		_ = lock.Do(f.Context(), func(context.Context) error { panic("boom") })
@@ -215,7 +215,7 @@ func doSkips(f *fixture) {
 	lock := f.lock()
 	require.NoError(f, lock.Do(f.Context(), func(context.Context) error {
 		err := f.rival().Do(f.Context(), func(context.Context) error {
-			f.Error("two at work")
+			f.Error("two owners work at once")
 			return nil
 		}, rlock.Wait(0))
 		require.ErrorIs(f, err, rlock.ErrNotAcquired)
@@ -249,7 +249,7 @@ func holdEndsOnce(f *fixture) {
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
 	require.NoError(f, hold.Err())
-	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrNotHeld, "what Acquire took is its Hold's")
+	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrNotHeld, "only the Hold unlocks its acquisition")
 	var nils atomic.Int32
 	var wg sync.WaitGroup
 	for range 8 {
@@ -264,7 +264,7 @@ func holdEndsOnce(f *fixture) {
 	}
 	wg.Wait()
 	require.EqualValues(f, 1, nils.Load())
-	within(f, "the hold is over", hold.Done())
+	within(f, "the hold ends", hold.Done())
 	require.ErrorIs(f, hold.Err(), rlock.ErrNotHeld)
 	require.NotErrorIs(f, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(f, context.Cause(hold.Context()), rlock.ErrNotHeld)
@@ -279,7 +279,7 @@ func holdContextIsChild(f *fixture) {
 	require.NoError(f, hold.Context().Err())
 	cancel(because)
 	require.ErrorIs(f, context.Cause(hold.Context()), because)
-	require.NoError(f, hold.Err(), "the hold itself goes on")
+	require.NoError(f, hold.Err(), "the hold itself continues")
 	require.True(f, isLocked(f, lock))
 	require.NoError(f, hold.Unlock(ctx))
 }
@@ -294,15 +294,15 @@ func closeStops(f *fixture) {
 	rival := f.newRival(client, f.name)
 	waiting := async(func() error { return rival.Lock(f.Context()) })
 	queued := async(func() error { return rival.Lock(f.Context()) })
-	eventually(f, "they wait", func() bool { return rival.Waiting() == 2 })
+	eventually(f, "both wait", func() bool { return rival.Waiting() == 2 })
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() { noError(f, client.Close()) })
 	}
 	wg.Wait()
-	require.ErrorIs(f, within(f, "the head's wait ends", waiting), rlock.ErrClosed)
-	require.ErrorIs(f, within(f, "the queue's wait ends", queued), rlock.ErrClosed)
-	within(f, "the hold is told", hold.Done())
+	require.ErrorIs(f, within(f, "the first waiter's wait ends", waiting), rlock.ErrClosed)
+	require.ErrorIs(f, within(f, "the queued waiter's wait ends", queued), rlock.ErrClosed)
+	within(f, "the hold is notified", hold.Done())
 	require.ErrorIs(f, hold.Err(), rlock.ErrClosed)
 	require.ErrorIs(f, context.Cause(ctx), rlock.ErrClosed)
 	require.True(f, isLocked(f, f.lock()), "nothing is released")
@@ -315,7 +315,7 @@ func closeStops(f *fixture) {
 	_, err = lock.ForceUnlock(f.Context())
 	require.ErrorIs(f, err, rlock.ErrClosed)
 
-	require.NoError(f, lock.Unlock(f.Context()), "but what is held can be unlocked")
+	require.NoError(f, lock.Unlock(f.Context()), "a held lock can still be unlocked")
 	require.NoError(f, hold.Unlock(f.Context()))
 	require.False(f, isLocked(f, f.lock()))
 	require.NoError(f, f.rdb.Exists(f.Context(), lock.Keys()[0]).Err(), "the redis client stays open")
@@ -345,8 +345,8 @@ func cancelledNotRenewed(f *fixture) {
 			require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
 		}
 	}
-	eventually(f, "nothing is planned", func() bool { return client.Remains() == 0 && !isLocked(f, lock) })
-	stays(f, "and nothing comes back", func() bool { return !isLocked(f, lock) })
+	eventually(f, "no renewal is planned", func() bool { return client.Remains() == 0 && !isLocked(f, lock) })
+	stays(f, "no holder comes back", func() bool { return !isLocked(f, lock) })
 }
 
 func thousandsOfTurns(f *fixture) {
@@ -378,14 +378,14 @@ func nothingLeft(f *fixture) {
 	require.NoError(f, other.Lock(f.Context()))
 	ctx, cancel := context.WithCancel(f.Context())
 	waiting := async(func() error { return lock.Lock(ctx) })
-	eventually(f, "it waits", func() bool { return lock.Waiting() == 1 })
+	eventually(f, "the waiter waits", func() bool { return lock.Waiting() == 1 })
 	cancel()
 	require.Error(f, within(f, "the wait ends", waiting))
 	require.NoError(f, other.Unlock(f.Context()))
 	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
 		return lock.Do(ctx, func(context.Context) error { return nil })
 	}))
-	eventually(f, "client and Redis are as before", func() bool {
+	eventually(f, "no state is left in the client or in Redis", func() bool {
 		return client.Remains() == 0 && !leftIn(f, f.admin, lock.Keys())
 	})
 }

@@ -25,19 +25,20 @@ func TestMain(m *testing.M) {
 		return
 	}
 	redis.SetLogger(quiet{})
-	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
+	// The pool of go-redis retries a dead server once a second, and only then notices that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// quiet drops what go-redis logs about the connections that the tests break.
+// quiet discards the log lines of go-redis about connections that the tests break.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// aLongTime is how long tests wait for what must happen before they call it hanging.
+// aLongTime is the timeout after which a test that waits for an event fails.
 const aLongTime = 20 * time.Second
 
-// newClient returns a client that is closed with the test. Unless the test says otherwise, its warnings fail it.
+// newClient returns a client that is closed with the test. The test fails if the client logs anything, unless an option sets
+// another logger.
 func newClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &recorder{}
@@ -50,7 +51,7 @@ func newClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *
 	return c
 }
 
-// recorder keeps what is logged.
+// recorder keeps log output. It is safe for concurrent use.
 type recorder struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -72,13 +73,13 @@ func (r *recorder) Contains(text string) bool { return strings.Contains(r.String
 
 func (r *recorder) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r, nil)) }
 
-// recording returns the option that logs to a recorder.
+// recording returns a recorder, and the option that makes a client log to it.
 func recording() (rlock.Option, *recorder) {
 	r := &recorder{}
 	return rlock.WithLogger(r.logger()), r
 }
 
-// discard is for clients whose warnings are no concern of the test.
+// discard is a logger for clients whose warnings are irrelevant to the test.
 var discard = slog.New(slog.DiscardHandler)
 
 func newName() string { return "test:" + uuid.NewString() }
@@ -88,19 +89,19 @@ func eventually(tb testing.TB, what string, condition func() bool) {
 	redistest.EventuallyWithin(tb, aLongTime, what, condition)
 }
 
-// within waits for an event, and fails the test when it does not come.
+// within waits for an event and returns its value. It fails the test after aLongTime.
 func within[T any](tb testing.TB, what string, event <-chan T) T {
 	tb.Helper()
 	select {
 	case v := <-event:
 		return v
 	case <-time.After(aLongTime):
-		tb.Fatalf("after %v still not: %s", aLongTime, what)
+		tb.Fatalf("timed out after %v: %s", aLongTime, what)
 		panic("unreachable")
 	}
 }
 
-// must returns what came without an error.
+// must returns v, and panics if err is not nil.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -108,14 +109,14 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// async runs a function in a goroutine and returns where its error comes.
+// async runs a function in a goroutine and returns a channel for its result.
 func async(fn func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- fn() }()
 	return result
 }
 
-// holders returns the fields of a hash in Redis: who holds a lock, and the count that is shown; nobody: empty.
+// holders returns the hash of a lock in Redis: its holders with their counts. It is empty if nobody holds the lock.
 func holders(tb testing.TB, rdb redis.UniversalClient, name string) map[string]string {
 	tb.Helper()
 	fields, err := rdb.HGetAll(context.Background(), name).Result()

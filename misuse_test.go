@@ -16,7 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What callers do to a lock, and redis clients of all sorts.
+// This file tests unusual callers and unusual redis clients.
 
 func TestANilContextPanicsAndBreaksNothing(t *testing.T) {
 	t.Parallel()
@@ -25,13 +25,13 @@ func TestANilContextPanicsAndBreaksNothing(t *testing.T) {
 	var none context.Context
 	require.Panics(t, func() { _ = lock.Lock(none) })
 	require.Panics(t, func() { _, _ = lock.TryLock(none) })
-	require.True(t, must(lock.TryLock(t.Context())), "nobody has it")
+	require.True(t, must(lock.TryLock(t.Context())), "nobody holds the lock")
 	require.Panics(t, func() { _ = lock.Unlock(none) })
 	require.NoError(t, lock.Unlock(t.Context()))
 	eventually(t, "nothing is left", func() bool { return client.Remains() == 0 })
 }
 
-// A test that fails within Do ends its goroutine.
+// A failing test calls runtime.Goexit, which may end the goroutine within Do.
 func TestDoUnlocksWhenItsGoroutineEnds(t *testing.T) {
 	t.Parallel()
 	lock := newClient(t, redistest.Embedded(t)).NewLock(newName())
@@ -48,7 +48,7 @@ func TestDoUnlocksWhenItsGoroutineEnds(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestAClosedRedisClientIsAnErrorAtOnce(t *testing.T) {
+func TestAClosedRedisClientFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	logger, _ := recording()
@@ -59,14 +59,14 @@ func TestAClosedRedisClientIsAnErrorAtOnce(t *testing.T) {
 	lock := client.NewLock(newName())
 	require.ErrorIs(t, second(lock.TryLock(t.Context())), redis.ErrClosed)
 	locking := async(func() error { return lock.Lock(t.Context()) })
-	require.ErrorIs(t, within(t, "waiting does not mend it", locking), redis.ErrClosed)
+	require.ErrorIs(t, within(t, "Lock returns, because waiting cannot help", locking), redis.ErrClosed)
 	within(t, "the hold ends with its lease", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.Error(t, hold.Unlock(t.Context()))
 }
 
-// Channels are one for all databases, keys are not.
-func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
+// The databases of a server share their channels, but not their keys.
+func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	name := newName()
@@ -78,15 +78,15 @@ func TestLocksOfDifferentDatabasesAreDifferent(t *testing.T) {
 	require.NoError(t, locks[0].Lock(t.Context(), rlock.Lease(never)))
 	require.True(t, must(locks[1].TryLock(t.Context())))
 	waiting := async(func() error { return locks[0].Lock(rlock.WithOwner(t.Context())) })
-	eventually(t, "one waits", locks[0].Listens)
-	require.NoError(t, locks[1].Unlock(t.Context()), "of which it is told")
-	stays(t, "it waits for its own", func() bool { return len(waiting) == 0 })
+	eventually(t, "the waiter waits", locks[0].Listens)
+	require.NoError(t, locks[1].Unlock(t.Context()), "the waiter receives the message of the other database")
+	stays(t, "the waiter still waits for its own lock", func() bool { return len(waiting) == 0 })
 	require.NoError(t, locks[0].Unlock(t.Context()))
-	require.NoError(t, within(t, "and gets it", waiting))
+	require.NoError(t, within(t, "the waiter gets its lock", waiting))
 }
 
-// Redis closes connections that are idle, and go-redis may speak either protocol. Neither costs a call.
-func TestConnectionsThatTheServerCloses(t *testing.T) {
+// Redis closes idle connections, and go-redis speaks either protocol. No call may fail because of that.
+func TestConnectionsClosedByTheServer(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
@@ -98,22 +98,22 @@ func TestConnectionsThatTheServerCloses(t *testing.T) {
 			two := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(one.Name())
 			require.NoError(t, one.Lock(t.Context(), rlock.Lease(never)))
 			waiting := async(func() error { return two.Lock(t.Context()) })
-			eventually(t, "one waits", two.Listens)
+			eventually(t, "the waiter waits", two.Listens)
 			stale := rdb.PoolStats().StaleConns
 			eventually(t, "Redis has closed the idle connections", func() bool {
 				list := must(admin.Do(t.Context(), "client", "list", "type", "normal").Text())
-				return strings.Count(list, "\n") == 1 // the one that asks
+				return strings.Count(list, "\n") == 1 // the admin connection itself
 			})
 			require.True(t, must(one.IsLocked(t.Context())))
-			require.Greater(t, rdb.PoolStats().StaleConns, stale, "it was not known before")
+			require.Greater(t, rdb.PoolStats().StaleConns, stale, "the client notices a closed connection only when it uses it")
 			require.NoError(t, one.Unlock(t.Context()))
-			require.NoError(t, within(t, "the waiter is told", waiting))
+			require.NoError(t, within(t, "the waiter gets the lock", waiting))
 			require.NoError(t, two.Unlock(t.Context()))
 		})
 	}
 }
 
-// Many more wait than there are connections, each of which is slow, and the leases are short.
+// There are many more waiters than connections. Each connection is slow, and the leases are short.
 func TestFiveHundredWaitersDelayNoRenewal(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(100*time.Millisecond))
@@ -134,11 +134,11 @@ func TestFiveHundredWaitersDelayNoRenewal(t *testing.T) {
 	}
 	for range 5 {
 		before := hold.Deadline()
-		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
+		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) || hold.Err() != nil })
 		require.NoError(t, hold.Err())
 	}
-	require.EqualValues(t, 500, waiting.Load(), "they wait")
+	require.EqualValues(t, 500, waiting.Load(), "all of them wait")
 	require.NoError(t, hold.Unlock(t.Context()))
 	cancel()
-	eventually(t, "they leave", func() bool { return waiting.Load() == 0 })
+	eventually(t, "all waiters leave", func() bool { return waiting.Load() == 0 })
 }

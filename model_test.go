@@ -17,11 +17,11 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// TestModel lets several owners in three clients do at random what can be done with one lock, and holds every answer
-// and what is in Redis against a model of a few lines: answer, grantable and freedBy.
+// TestModel lets several owners in three clients use one lock at random. It compares every result, and the state in Redis,
+// with a model of a few lines: expected, grantable and freedBy.
 //
-// RLOCK_MODEL_ROUNDS raises the number of walks, RLOCK_SEED replays those of one seed, as far as the same waiters win
-// where the lock does not say who does. Each step is logged.
+// RLOCK_MODEL_ROUNDS sets the number of walks. RLOCK_SEED repeats the walks of one seed, as long as the same waiters win where
+// the lock guarantees no order. Each step is logged.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rounds := 8
@@ -48,57 +48,57 @@ func TestModel(t *testing.T) {
 
 const (
 	reading = false
-	writing = true // the only side that a fair lock has
+	writing = true // the only side of a fair lock
 
-	// forGood is the lease of holds that stay until they are unlocked. Whoever waits for one is woken by messages alone:
-	// the hint of its lease and the poll interval are both longer than any test waits.
-	forGood    = time.Hour
+	// longLease is the lease of holds that stay until they are unlocked. Only messages wake a waiter for such a hold, because
+	// the lease and the poll interval are both longer than any test waits.
+	longLease  = time.Hour
 	shortLease = 400 * time.Millisecond
 )
 
-// walk is one random walk: a lock, those who use it, and with them the model of its state.
+// walk is one random walk: a lock, its users, and the model of its state.
 type walk struct {
 	*testing.T
-	rdb     redis.UniversalClient
-	random  *rand.Rand
-	fair    bool
-	renewed bool // the watchdog keeps holds, instead of a long lease
-	name    string
-	clients []*rlock.Client
-	actors  []*actor
-	waiters []*waiter // in order of arrival
-	events  chan event
-	came    []event   // that the model does not explain yet
-	since   time.Time // nobody may get in before: a lease runs that keeps all waiters out
-	late    []lapsed  // whose owners have yet to hear of it
-	dead    []string  // ids of clients
-	forced  bool
+	rdb         redis.UniversalClient
+	random      *rand.Rand
+	fair        bool
+	renewed     bool // the watchdog renews the holds; otherwise they have a long lease
+	name        string
+	clients     []*rlock.Client
+	actors      []*actor
+	waiters     []*waiter // in order of arrival
+	events      chan event
+	unexplained []event           // not yet explained by the model
+	notBefore   time.Time         // no waiter may get the lock earlier, because a lease excludes them all
+	losses      []lostAcquisition // not yet reported to their owners
+	dead        []string          // IDs of clients that died
+	forced      bool
 }
 
-// actor is an owner: one made by WithOwner, or one acquisition without owner and what re-enters it.
+// actor is an owner. It comes from WithOwner, or it stands for one acquisition without an owner and its re-entries.
 type actor struct {
 	client *rlock.Client
 	ctx    context.Context
-	plain  bool
-	open   []*entry
+	plain  bool // not from WithOwner
+	open   []*acquisition
 	waits  bool
 }
 
-type entry struct {
+type acquisition struct {
 	side   bool
-	hold   *rlock.Hold // nil: taken by TryLock
+	hold   *rlock.Hold // nil means taken by TryLock
 	unlock func() error
 }
 
-type lapsed struct {
-	actor *actor
-	entry *entry
+type lostAcquisition struct {
+	actor       *actor
+	acquisition *acquisition
 }
 
 type waiter struct {
 	actor  *actor
 	side   bool
-	short  bool // its lease will run out
+	short  bool // its lease will expire
 	cancel context.CancelFunc
 }
 
@@ -145,34 +145,34 @@ func (w *walk) lock(c *rlock.Client, side bool) *rlock.Lock {
 
 // The model.
 
-// answer is what an owner gets who asks once.
-func (w *walk) answer(a *actor, side bool) error {
+// expected returns the result of a single attempt by an owner.
+func (w *walk) expected(a *actor, side bool) error {
 	switch {
 	case a.count(side) > 0:
 		return nil
 	case a.count(reading) > 0:
 		return rlock.ErrUpgrade
-	case w.keptOut(a, side), w.fair && len(w.waiters) > 0:
+	case w.excluded(a, side), w.fair && len(w.waiters) > 0:
 		return rlock.ErrNotAcquired
 	}
 	return nil
 }
 
-// keptOut tells whether somebody else's hold keeps an owner out.
-func (w *walk) keptOut(a *actor, side bool) bool {
+// excluded reports whether another owner's hold excludes an owner.
+func (w *walk) excluded(a *actor, side bool) bool {
 	return slices.ContainsFunc(w.actors, func(b *actor) bool {
 		return b != a && (b.count(writing) > 0 || side == writing && b.count(reading) > 0)
 	})
 }
 
-// grantable tells whether a waiter must get the lock now, or may, if others must too. Those of a fair lock stand in one
-// line, those of another in one for each process.
-func (w *walk) grantable(who *waiter) bool {
-	line := w.line(who.actor.client)
-	return len(line) > 0 && line[0] == who && !w.keptOut(who.actor, who.side)
+// grantable reports whether a waiter can get the lock now. One of the waiters for which it is true must get the lock, and all of
+// them if they are readers. The waiters of a fair lock form one queue, those of other locks one per process.
+func (w *walk) grantable(candidate *waiter) bool {
+	queue := w.queue(candidate.actor.client)
+	return len(queue) > 0 && queue[0] == candidate && !w.excluded(candidate.actor, candidate.side)
 }
 
-// freedBy tells whether an unlock by force on one side finds anything.
+// freedBy reports whether a force unlock of one side frees anything.
 func (w *walk) freedBy(side bool) bool {
 	writers := w.holding(func(a *actor) bool { return a.count(writing) > 0 })
 	if side == reading {
@@ -190,7 +190,7 @@ func (a *actor) count(side bool) (n int) {
 	return n
 }
 
-// What must be true after each step.
+// The checks after each step.
 
 func (w *walk) check() {
 	w.Helper()
@@ -198,14 +198,14 @@ func (w *walk) check() {
 	var got, want []string
 	defer func() {
 		if w.Failed() {
-			w.Logf("in Redis: %q, should be: %q", got, want)
+			w.Logf("in Redis: %q, in the model: %q", got, want)
 		}
 	}()
-	eventually(w, "Redis has what the model has", func() bool {
+	eventually(w, "Redis agrees with the model", func() bool {
 		got, want = w.inRedis(), w.inModel()
 		return slices.Equal(got, want)
 	})
-	w.hear()
+	w.reportLosses()
 	for _, a := range w.holding(nil) {
 		for _, side := range []bool{reading, writing} {
 			if n := a.count(side); n > 0 {
@@ -218,31 +218,31 @@ func (w *walk) check() {
 	w.actors = slices.DeleteFunc(w.actors, func(a *actor) bool { return a.plain && !a.waits && len(a.open) == 0 })
 }
 
-// settle waits for those who must get in now, in whichever order, and checks that nobody else does. While a lease may
-// run out meanwhile, it leaves what that would explain for later.
-func (w *walk) settle(lapse <-chan struct{}) {
+// settle waits for the waiters that must get the lock now, in any order, and checks that no other waiter gets it. It stops
+// when expired is closed, because the end of a lease may explain further grants.
+func (w *walk) settle(expired <-chan struct{}) {
 	w.Helper()
 	for {
-		i := slices.IndexFunc(w.came, func(e event) bool { return w.grantable(e.waiter) })
+		i := slices.IndexFunc(w.unexplained, func(e event) bool { return w.grantable(e.waiter) })
 		switch {
 		case i >= 0:
-			e := w.came[i]
-			w.came = slices.Delete(w.came, i, i+1)
+			e := w.unexplained[i]
+			w.unexplained = slices.Delete(w.unexplained, i, i+1)
 			w.granted(e)
 			continue
 		case len(w.events) == 0 && !slices.ContainsFunc(w.waiters, w.grantable):
-			if lapse == nil {
-				require.Empty(w, w.came, "nobody may get in but who must")
+			if expired == nil {
+				require.Empty(w, w.unexplained, "a waiter got the lock out of turn")
 			}
 			return
 		}
 		select {
 		case e := <-w.events:
-			w.came = append(w.came, e)
-		case <-lapse:
+			w.unexplained = append(w.unexplained, e)
+		case <-expired:
 			return
 		case <-time.After(aLongTime):
-			w.Fatalf("after %v still nobody was let in", aLongTime)
+			w.Fatalf("timed out after %v: a waiter gets the lock", aLongTime)
 		}
 	}
 }
@@ -250,36 +250,36 @@ func (w *walk) settle(lapse <-chan struct{}) {
 func (w *walk) granted(e event) {
 	w.Helper()
 	a := e.actor
-	require.NoError(w, e.err, w.who(a))
-	w.Logf("%v has got %s", w.who(a), sideName(e.side))
-	require.False(w, e.at.Before(w.since), "nobody gets in before the lease is over")
-	e.cancel() // which ends no hold
+	require.NoError(w, e.err, w.describe(a))
+	w.Logf("%v got %s", w.describe(a), sideName(e.side))
+	require.False(w, e.at.Before(w.notBefore), "no waiter gets the lock before the lease ends")
+	e.cancel() // does not end the hold
 	w.waiters = slices.DeleteFunc(w.waiters, func(other *waiter) bool { return other == e.waiter })
 	a.waits = false
-	a.open = append(a.open, (&entry{side: e.side}).by(e.hold))
+	a.open = append(a.open, (&acquisition{side: e.side}).by(e.hold))
 	if e.short {
-		w.lapses(a, a.open[0])
+		w.awaitExpiry(a, a.open[0])
 	}
 }
 
-// hear has the owners of lost holds hear of it.
-func (w *walk) hear() {
+// reportLosses checks that the owners of lost holds learn of the loss.
+func (w *walk) reportLosses() {
 	w.Helper()
-	for _, l := range w.late {
+	for _, l := range w.losses {
 		ctx := l.actor.ctx
 		if l.actor.plain {
-			ctx = context.WithoutCancel(l.entry.hold.Context())
+			ctx = context.WithoutCancel(l.acquisition.hold.Context())
 		}
-		_, err := w.lock(l.actor.client, l.entry.side).TryLock(ctx)
-		require.ErrorIs(w, err, rlock.ErrLost, "until it has unlocked what it lost")
+		_, err := w.lock(l.actor.client, l.acquisition.side).TryLock(ctx)
+		require.ErrorIs(w, err, rlock.ErrLost, "the owner must first unlock its lost acquisitions")
 	}
-	for _, l := range w.late {
-		require.ErrorIs(w, l.entry.unlock(), rlock.ErrLost)
+	for _, l := range w.losses {
+		require.ErrorIs(w, l.acquisition.unlock(), rlock.ErrLost)
 	}
-	w.late = nil
+	w.losses = nil
 }
 
-// inModel is what Redis should have: each holder with its count, the mode, and who waits in the queue.
+// inModel returns the expected state in Redis: each holder with its count, the mode, and the waiters in the queue.
 func (w *walk) inModel() (lines []string) {
 	mode := ""
 	for _, a := range w.actors {
@@ -302,8 +302,8 @@ func (w *walk) inModel() (lines []string) {
 	return lines
 }
 
-// inRedis is what Redis has. A reader whose own key has gone is over, though its field is there until its client, if
-// that lives, removes it.
+// inRedis returns the actual state in Redis. The hold of a reader ends with the reader's own key. Its field stays until its
+// client removes it, if the client is alive.
 func (w *walk) inRedis() (lines []string) {
 	ctx := w.Context()
 	for field, value := range holders(w, w.rdb, w.name) {
@@ -338,34 +338,34 @@ func (w *walk) inRedis() (lines []string) {
 	return lines
 }
 
-// Who does it.
+// The choice of actors.
 
 func (w *walk) side() bool { return w.fair || w.random.IntN(2) == 0 }
 
-// stranger is a new owner, of a context without one.
+// stranger returns a new owner with a plain context.
 func (w *walk) stranger() *actor {
 	a := &actor{client: w.clients[w.random.IntN(len(w.clients))], ctx: w.Context(), plain: true}
 	w.actors = append(w.actors, a)
 	return a
 }
 
-// somebody is an owner who does not wait.
-func (w *walk) somebody() *actor {
+// idleActor returns an owner that does not wait.
+func (w *walk) idleActor() *actor {
 	if a := w.actors[w.random.IntN(len(w.actors))]; !a.waits {
 		return a
 	}
 	return w.stranger()
 }
 
-// newcomer is an owner who neither holds nor waits.
+// newcomer returns an owner that neither holds nor waits.
 func (w *walk) newcomer() *actor {
-	if a := w.somebody(); len(a.open) == 0 {
+	if a := w.idleActor(); len(a.open) == 0 {
 		return a
 	}
 	return w.stranger()
 }
 
-// holder is an owner who holds the lock, or nil.
+// holder returns an owner that holds the lock, or nil.
 func (w *walk) holder(which func(*actor) bool) *actor {
 	all := w.holding(which)
 	if len(all) == 0 {
@@ -383,7 +383,8 @@ func (w *walk) holding(which func(*actor) bool) (all []*actor) {
 	return all
 }
 
-func (w *walk) line(c *rlock.Client) (all []*waiter) {
+// queue returns the queue of a client's waiters.
+func (w *walk) queue(c *rlock.Client) (all []*waiter) {
 	for _, waiter := range w.waiters {
 		if w.fair || waiter.actor.client == c {
 			all = append(all, waiter)
@@ -392,7 +393,7 @@ func (w *walk) line(c *rlock.Client) (all []*waiter) {
 	return all
 }
 
-func (w *walk) who(a *actor) string {
+func (w *walk) describe(a *actor) string {
 	name := fmt.Sprintf("%p", a)
 	return fmt.Sprintf("%s of %.4s, plain: %v,", name[max(0, len(name)-5):], a.client.ID(), a.plain)
 }

@@ -16,40 +16,40 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func TestNewRefusesWhatCannotWork(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	t.Parallel()
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens: New must not care
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there, which New must not notice
 	defer rdb.Close()
 	var typedNil *redis.Client
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
 	for what, err := range map[string]error{
-		"nil":                             second(rlock.New(nil)),
-		"a typed nil":                     second(rlock.New(typedNil)),
-		"a ring":                          second(rlock.New(ring)),
-		"a nil option":                    second(rlock.New(rdb, nil)),
-		"a watchdog timeout of 0":         second(rlock.New(rdb, rlock.WithWatchdogTimeout(0))),
-		"a watchdog timeout of 99 ms":     second(rlock.New(rdb, rlock.WithWatchdogTimeout(99*time.Millisecond))),
-		"an endless watchdog timeout":     second(rlock.New(rdb, rlock.WithWatchdogTimeout(math.MaxInt64))),
-		"a negative command timeout":      second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
-		"a command timeout of 0":          second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
-		"a negative poll interval":        second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
-		"a fair wait of 9 s":              second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
-		"acks of -1 replicas":             second(rlock.New(rdb, rlock.WithReplicaAcks(-1, time.Second))),
-		"acks without a time":             second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
-		"acks for all of a command's":     second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
-		"a negative max hold":             second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
-		"a batch of none":                 second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
-		"hand-overs of a negative number": second(rlock.New(rdb, rlock.WithHandOver(-1, time.Second))),
-		"hand-overs without end":          second(rlock.New(rdb, rlock.WithHandOver(1_000_001, time.Second))),
-		"hand-overs for a negative time":  second(rlock.New(rdb, rlock.WithHandOver(1, -time.Second))),
-		"hand-overs for ever":             second(rlock.New(rdb, rlock.WithHandOver(1, math.MaxInt64))),
-		"a batch of too many":             second(rlock.New(rdb, rlock.WithRenewalBatchSize(1001))),
-		"a nil name mapper":               second(rlock.New(rdb, rlock.WithNameMapper(nil))),
-		"a prefix that opens a brace":     second(rlock.New(rdb, rlock.WithKeyPrefix("{a"))),
-		"a prefix with a hash tag":        second(rlock.New(rdb, rlock.WithKeyPrefix("{a}:"))),
-		"a nil logger":                    second(rlock.New(rdb, rlock.WithLogger(nil))),
-		"one good option and one wrong":   second(rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithKeyPrefix("}"))),
+		"nil":                                second(rlock.New(nil)),
+		"a typed nil":                        second(rlock.New(typedNil)),
+		"a ring":                             second(rlock.New(ring)),
+		"a nil option":                       second(rlock.New(rdb, nil)),
+		"a watchdog timeout of 0":            second(rlock.New(rdb, rlock.WithWatchdogTimeout(0))),
+		"a watchdog timeout of 99 ms":        second(rlock.New(rdb, rlock.WithWatchdogTimeout(99*time.Millisecond))),
+		"an infinite watchdog timeout":       second(rlock.New(rdb, rlock.WithWatchdogTimeout(math.MaxInt64))),
+		"a negative command timeout":         second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
+		"a command timeout of 0":             second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
+		"a negative poll interval":           second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
+		"a fair wait of 9 s":                 second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
+		"acks of -1 replicas":                second(rlock.New(rdb, rlock.WithReplicaAcks(-1, time.Second))),
+		"acks without a timeout":             second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
+		"acks for the whole command timeout": second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
+		"a negative max hold":                second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
+		"an empty batch":                     second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
+		"a negative number of hand-overs":    second(rlock.New(rdb, rlock.WithHandOver(-1, time.Second))),
+		"too many hand-overs":                second(rlock.New(rdb, rlock.WithHandOver(1_000_001, time.Second))),
+		"hand-overs for a negative time":     second(rlock.New(rdb, rlock.WithHandOver(1, -time.Second))),
+		"hand-overs forever":                 second(rlock.New(rdb, rlock.WithHandOver(1, math.MaxInt64))),
+		"a batch that is too large":          second(rlock.New(rdb, rlock.WithRenewalBatchSize(1001))),
+		"a nil name mapper":                  second(rlock.New(rdb, rlock.WithNameMapper(nil))),
+		"a prefix that opens a brace":        second(rlock.New(rdb, rlock.WithKeyPrefix("{a"))),
+		"a prefix with a hash tag":           second(rlock.New(rdb, rlock.WithKeyPrefix("{a}:"))),
+		"a nil logger":                       second(rlock.New(rdb, rlock.WithLogger(nil))),
+		"one valid option and one invalid":   second(rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithKeyPrefix("}"))),
 	} {
 		require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
 	}
@@ -96,7 +96,7 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 		require.ErrorIs(t, second(bad.ForceUnlock(ctx)), rlock.ErrInvalidName, what)
 		require.ErrorIs(t, second(bad.IsHeld(ctx)), rlock.ErrInvalidName, what)
 		require.ErrorIs(t, second(bad.IsLocked(ctx)), rlock.ErrInvalidName, what)
-		require.Less(t, len(bad.Lock(ctx).Error()), 500, "a long name is cut")
+		require.Less(t, len(bad.Lock(ctx).Error()), 500, "the error truncates a long name")
 	}
 	require.ErrorIs(t, newClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:")).
 		NewLock("").Lock(ctx), rlock.ErrInvalidName)
@@ -106,7 +106,7 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 	require.ErrorIs(t, lock.Lock(ended), rlock.ErrNotAcquired)
 	require.ErrorIs(t, second(lock.TryAcquire(ended)), context.Canceled)
 	require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
-	require.Equal(t, before, server.CommandCount(), "nothing may be sent")
+	require.Equal(t, before, server.CommandCount(), "no command is sent")
 }
 
 func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
@@ -132,7 +132,7 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrNotHeld)
 		require.Zero(t, hold.Deadline())
 		require.Zero(t, hold.Token())
-		within(t, "it is over", hold.Done())
+		within(t, "an invalid hold has ended", hold.Done())
 	}
 	for _, client := range []*rlock.Client{nil, {}} {
 		require.NoError(t, client.Close())
@@ -140,7 +140,7 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestExtremeButGoodArguments(t *testing.T) {
+func TestExtremeButValidArguments(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -160,13 +160,13 @@ func TestExtremeButGoodArguments(t *testing.T) {
 		require.Greater(t, left, 99*365*24*time.Hour)
 		require.NoError(t, lock.Unlock(ctx))
 		hold, err := lock.Acquire(ctx, rlock.Lease(1500*time.Microsecond))
-		if err == nil { // a slow machine takes longer than that to say so
+		if err == nil { // on a slow machine, the reply comes after the lease
 			within(t, "the lease ends", hold.Done())
 		}
 	})
 }
 
-func TestTheLatestOptionWins(t *testing.T) {
+func TestTheLastOptionWins(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	ctx := t.Context()
@@ -191,7 +191,7 @@ func TestALeaseIsRoundedUp(t *testing.T) {
 	for lease, millis := range map[time.Duration]string{
 		time.Millisecond: "1", time.Millisecond + 1: "2", 1999 * time.Microsecond: "2", time.Second: "1000",
 	} {
-		_ = f.client.NewLock(newName()).Lock(t.Context(), rlock.Lease(lease), rlock.Wait(0)) // may come too late
+		_ = f.client.NewLock(newName()).Lock(t.Context(), rlock.Lease(lease), rlock.Wait(0)) // the reply may come after the lease
 		require.Positive(t, f.proxy.Count(func(c redistest.Command) bool {
 			return rlock.Runs("acquire")(c) && c[6] == millis
 		}), lease)

@@ -10,10 +10,10 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// Two processes take turns while every subscription connection is killed twenty times a second. Who releases asks again only
-// when the other has the lock. So nothing but a message, or the subscription made anew, can wake who waits: neither polling,
-// nor the end of a lease, nor another release.
-func TestTurnsGoOnWhileSubscriptionsAreKilled(t *testing.T) {
+// Two processes take turns while every subscription connection is killed twenty times a second. A process that releases the lock
+// asks for it again only when the other process has it. So only a message or a new subscription can wake the waiter. Polling,
+// the end of a lease or another release cannot.
+func TestTurnsContinueWhileSubscriptionsAreKilled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"lock", "fair", "write"} {
 		t.Run(kind, func(t *testing.T) {
@@ -40,17 +40,17 @@ func TestTurnsGoOnWhileSubscriptionsAreKilled(t *testing.T) {
 			for ; len(killing) == 0; turns++ {
 				holder, next := locks[turns%2], locks[(turns+1)%2]
 				waiting := async(func() error { return next.Lock(t.Context(), rlock.Lease(never)) })
-				eventually(t, "one waits", func() bool { return next.Waiting() == 1 })
-				<-time.After(time.Millisecond) // mostly it is subscribed by then, and sleeps
+				eventually(t, "the other process waits", func() bool { return next.Waiting() == 1 })
+				<-time.After(time.Millisecond) // usually it is subscribed by then, and sleeps
 				start := time.Now()
 				require.NoError(t, holder.Unlock(t.Context()))
-				require.NoError(t, within(t, "it is woken", waiting))
+				require.NoError(t, within(t, "the waiter is woken", waiting))
 				worst = max(worst, time.Since(start))
 			}
 			require.NoError(t, locks[turns%2].Unlock(t.Context()))
 			require.NoError(t, <-killing)
 			require.Greater(t, turns, kills)
-			t.Logf("%d turns; the longest wait for one was %v", turns, worst)
+			t.Logf("%d turns, the longest wait was %v", turns, worst)
 		})
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// never makes polling of no help: a test that passes with it was woken.
+// never is a poll interval that rules out polling: in a test that passes with it, a message woke the waiter.
 const never = time.Hour
 
 func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
@@ -26,7 +26,7 @@ func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
 	held := f.proxy.HoldRequest(1, redistest.Named("subscribe"))
 	waiting := async(func() error { return f.lock.Lock(t.Context()) })
-	within(t, "it subscribes", held.Met())
+	within(t, "the waiter subscribes", held.Met())
 	require.NoError(t, f.other.Unlock(t.Context()))
 	held.Release()
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
@@ -55,23 +55,23 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 	waiting := async(func() error { return f.lock.Lock(t.Context()) })
 	within(t, "the idle subscription is pinged", silent.Met())
 	start := time.Now()
-	require.NoError(t, f.other.Unlock(t.Context()), "the message goes into the black hole")
+	require.NoError(t, f.other.Unlock(t.Context()), "the message is lost in the black hole")
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.Less(t, time.Since(start), 10*time.Second)
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
-// TestASubscriptionAtTheOldMasterIsMadeAnew has a client of Sentinel be sent to a server that is the master no more, as by
-// a Sentinel which has not heard of it, when its subscription breaks.
-func TestASubscriptionAtTheOldMasterIsMadeAnew(t *testing.T) {
+// TestASubscriptionAtTheOldMasterIsReplaced breaks a subscription of a Sentinel client and directs the client to a former
+// master, as a Sentinel does that has not noticed the failover.
+func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 	t.Parallel()
 	master, old := redistest.Start(t), redistest.Start(t)
-	var said atomic.Pointer[redistest.Server]
-	said.Store(master)
+	var advertised atomic.Pointer[redistest.Server]
+	advertised.Store(master)
 	rdb := redistest.Open(t, &redis.Options{
 		Addr: "FailoverClient", // as redis.NewFailoverClient names it
 		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, said.Load().Addr)
+			return new(net.Dialer).DialContext(ctx, network, advertised.Load().Addr)
 		},
 	})
 	lock := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(newName())
@@ -83,19 +83,19 @@ func TestASubscriptionAtTheOldMasterIsMadeAnew(t *testing.T) {
 			return len(server.Client(t).PubSubChannels(t.Context(), lock.Channel()).Val()) == 1
 		}
 	}
-	eventually(t, "it is subscribed", subscribedAt(master))
+	eventually(t, "the waiter is subscribed", subscribedAt(master))
 	asked := stats(t, master.Client(t))["evalsha"]
-	said.Store(old)
+	advertised.Store(old)
 	require.NoError(t, master.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-	eventually(t, "it is subscribed where nothing is announced", subscribedAt(old))
-	said.Store(master)
-	eventually(t, "it has tried again", func() bool { return stats(t, master.Client(t))["evalsha"] > asked })
+	eventually(t, "the waiter is subscribed at the old master", subscribedAt(old))
+	advertised.Store(master)
+	eventually(t, "the waiter has tried again", func() bool { return stats(t, master.Client(t))["evalsha"] > asked })
 	require.NoError(t, other.Unlock(t.Context()))
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestAMessageInPartsIsUnderstood(t *testing.T) {
+func TestAMessageThatArrivesInPartsIsUnderstood(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -105,15 +105,15 @@ func TestAMessageInPartsIsUnderstood(t *testing.T) {
 	f.proxy.Split(1500 * time.Millisecond)
 	require.NoError(t, f.other.Unlock(t.Context()))
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
-	require.Equal(t, opened, f.proxy.Opened(), "the connection is the same")
+	require.Equal(t, opened, f.proxy.Opened(), "the connection is unchanged")
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
-// awaitSubscriber waits until Redis has the lock's channel subscribed.
+// awaitSubscriber waits until Redis has a subscriber of the lock's channel.
 func (f *faulty) awaitSubscriber() {
 	f.Helper()
 	channel := f.lock.Channel()
-	eventually(f, "it is subscribed", func() bool {
+	eventually(f, "the waiter is subscribed", func() bool {
 		return f.direct.PubSubNumSub(f.Context(), channel).Val()[channel] == 1
 	})
 }
@@ -129,7 +129,7 @@ func TestAllWaitersShareOneConnection(t *testing.T) {
 		require.NoError(t, newClient(t, f.direct).NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(never)))
 		wg.Go(func() { _ = lock.Lock(ctx) })
 	}
-	eventually(t, "all are subscribed", func() bool {
+	eventually(t, "all channels are subscribed", func() bool {
 		return len(f.direct.PubSubChannels(t.Context(), "redisson_lock__channel:*").Val()) == n
 	})
 	clients := f.direct.ClientList(t.Context()).Val()
@@ -162,7 +162,7 @@ func TestABusyLockStaysSubscribed(t *testing.T) {
 	require.Equal(t, 1, f.proxy.Count(redistest.Named("subscribe")))
 }
 
-func TestOneWaiterOfAProcessContends(t *testing.T) {
+func TestOnlyOneWaiterPerProcessContends(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -179,10 +179,10 @@ func TestOneWaiterOfAProcessContends(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return f.lock.Waiting() == n })
+	eventually(t, "all waiters wait", func() bool { return f.lock.Waiting() == n })
 	f.awaitSubscriber()
-	eventually(t, "the head has tried twice", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
-	stays(t, "nobody else asks Redis", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
+	eventually(t, "the first waiter has tried twice", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
+	stays(t, "no other waiter asks Redis", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == 2 })
 	require.NoError(t, f.other.Unlock(t.Context()))
 	wg.Wait()
 	require.Less(t, f.proxy.Count(rlock.Runs("acquire")), 3*n)
@@ -200,7 +200,7 @@ func TestAnUnannouncedReleaseIsFoundByPolling(t *testing.T) {
 	require.ErrorIs(t, f.other.Unlock(t.Context()), rlock.ErrLost)
 }
 
-func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
+func TestAWaitersContextDoesNotBreakTheSubscription(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(never))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
@@ -218,7 +218,7 @@ func TestAWaitersContextDoesNotHarmTheSubscription(t *testing.T) {
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
-func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
+func TestAServerThatRefusesConnectionsIsNotFlooded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -228,7 +228,7 @@ func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
 	require.NoError(t, lock.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := async(func() error { return lock.Lock(ctx) })
-	eventually(t, "it is subscribed", func() bool {
+	eventually(t, "the waiter is subscribed", func() bool {
 		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
 	})
 	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, "resetpass", ">new").Err())
@@ -237,7 +237,7 @@ func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
 	<-time.After(2 * time.Second)
 	require.Less(t, connections(t, admin)-before, 100)
 	require.NoError(t, admin.Do(t.Context(), "acl", "setuser", name, ">old").Err())
-	eventually(t, "it is subscribed again", func() bool {
+	eventually(t, "the waiter is subscribed again", func() bool {
 		return admin.PubSubNumSub(t.Context(), lock.Channel()).Val()[lock.Channel()] == 1
 	})
 	cancel()
@@ -245,7 +245,7 @@ func TestAServerThatWantsNoConnectionIsNotStormed(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
-func TestARefusedChannelHarmsNoOther(t *testing.T) {
+func TestARefusedChannelAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
@@ -269,27 +269,27 @@ func TestARefusedChannelHarmsNoOther(t *testing.T) {
 	eventually(t, "the permitted channel is subscribed", subscribed)
 	for range 2 {
 		require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-		eventually(t, "it is subscribed again", subscribed)
+		eventually(t, "the permitted channel is subscribed again", subscribed)
 	}
-	require.Less(t, stats(t, admin)["subscribe"], 1000, "and Redis is not stormed")
+	require.Less(t, stats(t, admin)["subscribe"], 1000, "Redis is not flooded")
 	cancel()
 	wg.Wait()
 }
 
-func TestAWaiterWithoutSubscriptionTries(t *testing.T) {
+func TestAWaiterWithoutASubscriptionPolls(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithPollInterval(300*time.Millisecond))
 	f.proxy.SwallowReply(-1, redistest.Named("subscribe"))
 	require.NoError(t, f.other.Lock(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	first := async(func() error { return f.lock.Lock(ctx) })
-	eventually(t, "one waits", func() bool { return f.lock.Waiting() == 1 })
+	eventually(t, "the first waiter waits", func() bool { return f.lock.Waiting() == 1 })
 	next := async(func() error { return f.lock.Lock(t.Context()) })
-	eventually(t, "another waits behind", func() bool { return f.lock.Waiting() == 2 })
+	eventually(t, "the next waiter queues behind it", func() bool { return f.lock.Waiting() == 2 })
 	cancel()
-	require.Error(t, within(t, "the first leaves", first))
+	require.Error(t, within(t, "the first waiter leaves", first))
 	require.NoError(t, f.other.Unlock(t.Context()))
-	require.NoError(t, within(t, "the next finds the lock free", next))
+	require.NoError(t, within(t, "the next waiter finds the lock free", next))
 	require.NoError(t, f.lock.Unlock(t.Context()))
 }
 
@@ -299,10 +299,10 @@ func TestASubscriptionThatIsSilentFromTheStartIsReplaced(t *testing.T) {
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(never)))
 	silent := f.proxy.SwallowReply(1, redistest.Named("subscribe"))
 	waiting := async(func() error { return f.lock.Lock(t.Context()) })
-	within(t, "it subscribes", silent.Met())
+	within(t, "the waiter subscribes", silent.Met())
 	start := time.Now()
 	require.NoError(t, f.other.Unlock(t.Context()))
-	// New names all the time: what is sent into the black hole proves nothing.
+	// New waiters keep the connection busy. Commands that go into the black hole must not count as a sign of life.
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -313,7 +313,7 @@ func TestASubscriptionThatIsSilentFromTheStartIsReplaced(t *testing.T) {
 			case <-time.After(500 * time.Millisecond):
 			}
 			name := newName()
-			_ = f.direct.HSet(context.Background(), name, "somebody's", "data").Err()
+			_ = f.direct.HSet(context.Background(), name, "another owner", "data").Err()
 			_, _ = f.client.NewLock(name).TryLock(context.Background(), rlock.Wait(50*time.Millisecond))
 		}
 	})

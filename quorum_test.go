@@ -12,22 +12,22 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What reviews found of groups whose members come and go.
+// This file has tests for review findings about groups whose members fail and return.
 
-// Two masters are restarted empty, and others have the lock before either is renewed. That the first is healed before
-// the second is asked must not hide it.
-func TestAMajorityThatForgotIsALossThoughMembersAreHealed(t *testing.T) {
+// Two masters restart empty, and another owner gets the lock before either is renewed. The first one is reacquired before the
+// second one is called. That must not hide the loss.
+func TestAMajorityThatForgotIsALossDespiteReacquiredMembers(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
 	rival, _ := m.lock()
-	m.proxies[1].Delay(5 * time.Millisecond) // so that one is renewed, and healed, before the other
+	m.proxies[1].Delay(5 * time.Millisecond) // so that the first is renewed, and reacquired, before the second
 	for range 3 {
 		hold, err := red.Acquire(t.Context())
 		require.NoError(t, err)
-		eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+		eventually(t, "all members hold the lock", func() bool { return m.has() == [3]bool{true, true, true} })
 		before := hold.Deadline()
-		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 		for _, server := range m.servers[:2] {
 			server.Kill()
 			server.Run()
@@ -36,23 +36,23 @@ func TestAMajorityThatForgotIsALossThoughMembersAreHealed(t *testing.T) {
 		require.NoError(t, err)
 		if ok {
 			require.NoError(t, rival.Unlock(t.Context()))
-			within(t, "the holder is told", hold.Done())
+			within(t, "the holder is notified", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-		} else { // one was healed before; no majority ever forgot
+		} else { // one was reacquired before the attempt, so a majority always knew the holder
 			require.NoError(t, hold.Unlock(t.Context()))
 		}
 		eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 	}
 }
 
-// The same, found out by the unlock.
-func TestTheUnlockOfARedLockFindsOutThatAMajorityForgot(t *testing.T) {
+// The loss is the same as above, but the unlock detects it.
+func TestUnlockOfARedLockDetectsThatAMajorityForgot(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
-	red, _ := m.lock(rlock.WithLogger(discard), rlock.WithWatchdogTimeout(6*time.Second)) // not renewed before it finds out
+	red, _ := m.lock(rlock.WithLogger(discard), rlock.WithWatchdogTimeout(6*time.Second)) // no renewal comes before the unlock
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+	eventually(t, "all members hold the lock", func() bool { return m.has() == [3]bool{true, true, true} })
 	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
 	require.NoError(t, m.direct[1].Del(t.Context(), m.name).Err())
 	require.NoError(t, hold.Err())
@@ -60,13 +60,13 @@ func TestTheUnlockOfARedLockFindsOutThatAMajorityForgot(t *testing.T) {
 
 	hold, err = red.Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
-	<-time.After(500 * time.Millisecond) // one that joined late has the others renewed soon, if there is one
+	eventually(t, "all members hold the lock", func() bool { return m.has() == [3]bool{true, true, true} })
+	<-time.After(500 * time.Millisecond) // a member that joins late causes an early renewal of the others
 	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
-	require.NoError(t, hold.Unlock(t.Context()), "a majority kept others out")
+	require.NoError(t, hold.Unlock(t.Context()), "a majority excluded other owners")
 }
 
-func TestAGroupInAGroupThatRunsOutIsNoticedByAsking(t *testing.T) {
+func TestANestedGroupReportsAnExpiredLeaseOnDemand(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	n := newName()
@@ -80,14 +80,14 @@ func TestAGroupInAGroupThatRunsOutIsNoticedByAsking(t *testing.T) {
 			}
 			return hold.Err()
 		})
-		require.ErrorIs(t, within(t, "it is noticed", over), rlock.ErrLost)
+		require.ErrorIs(t, within(t, "the loss is noticed", over), rlock.ErrLost)
 		if err := hold.Unlock(t.Context()); err != nil {
 			require.ErrorIs(t, err, rlock.ErrLost)
 		}
 	}
 }
 
-// acquires counts the attempts at all members.
+// acquires counts the acquire calls to all members.
 func (m *masters) acquires() (n int) {
 	for _, proxy := range m.proxies {
 		n += proxy.Count(rlock.Runs("acquire"))
@@ -95,7 +95,7 @@ func (m *masters) acquires() (n int) {
 	return n
 }
 
-// A waiter takes the member that is free, and gives it back. That must not wake it.
+// A waiter acquires the free member and releases it again. That release must not wake the waiter itself.
 func TestWaitersForARedLockDoNotWakeThemselves(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
@@ -105,42 +105,42 @@ func TestWaitersForARedLockDoNotWakeThemselves(t *testing.T) {
 	require.NoError(t, rivals[1].Lock(t.Context()))
 	require.NoError(t, rivals[2].Lock(t.Context()))
 	waiting := async(func() error { return red.Lock(t.Context()) })
-	eventually(t, "it has tried and listens", func() bool { return m.acquires() >= 3+6 })
+	eventually(t, "the waiter has tried and listens", func() bool { return m.acquires() >= 3+6 })
 	before := m.acquires()
 	require.NoError(t, rivals[2].Unlock(t.Context()))
 	<-time.After(2 * time.Second)
-	require.Less(t, m.acquires()-before, 60, "in two seconds, with pauses that grow to one")
+	require.Less(t, m.acquires()-before, 60, "the pauses grow to one second")
 	require.NoError(t, rivals[1].Unlock(t.Context()))
-	require.NoError(t, within(t, "with a second one it has a majority", waiting))
+	require.NoError(t, within(t, "the second member makes a majority", waiting))
 	require.NoError(t, red.Unlock(t.Context()))
 	require.NoError(t, rivals[0].Unlock(t.Context()))
 }
 
-func TestARedLockGoesOnWithoutOneOfItsClients(t *testing.T) {
+func TestARedLockSurvivesTheCloseOfAClient(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	clients := m.clients(redis.Options{})
 	red, _ := m.lockOf(clients)
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
-	eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+	eventually(t, "all members hold the lock", func() bool { return m.has() == [3]bool{true, true, true} })
 	require.NoError(t, clients[0].Close())
 	require.NoError(t, hold.Err())
 	stays(t, "Close releases nothing", func() bool { return m.has() == [3]bool{true, true, true} })
 	require.NoError(t, hold.Unlock(t.Context()))
-	eventually(t, "the unlock releases all", func() bool { return m.has() == [3]bool{} })
+	eventually(t, "the unlock releases all members", func() bool { return m.has() == [3]bool{} })
 
 	rival, _ := m.lock()
 	require.NoError(t, rival.Lock(t.Context()))
 	before := m.acquires()
 	require.Error(t, red.Lock(t.Context(), rlock.Wait(time.Second)))
-	require.Less(t, m.acquires()-before, 60, "it pauses between the rounds")
+	require.Less(t, m.acquires()-before, 60, "the waiter pauses between the rounds")
 	require.NoError(t, rival.Unlock(t.Context()))
 	require.NoError(t, red.Lock(t.Context()))
 	require.NoError(t, red.Unlock(t.Context()))
 }
 
-func TestTheWaitOfAMultiLockEndsThoughItsLeasesRunOut(t *testing.T) {
+func TestAMultiLockWaitEndsAlthoughItsLeasesExpire(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
@@ -153,7 +153,7 @@ func TestTheWaitOfAMultiLockEndsThoughItsLeasesRunOut(t *testing.T) {
 		ok, _ := group.TryLock(t.Context(), rlock.Lease(30*time.Millisecond), rlock.Wait(200*time.Millisecond))
 		got <- ok
 	}()
-	require.False(t, within(t, "it gives up", got))
+	require.False(t, within(t, "the wait ends", got))
 }
 
 func TestMaxHoldEndsARedLock(t *testing.T) {
@@ -166,12 +166,12 @@ func TestMaxHoldEndsARedLock(t *testing.T) {
 	require.NoError(t, err)
 	m.servers[2].Run()
 	all := func() bool { return m.has() == [3]bool{true, true, true} }
-	eventually(t, "one joins later", all)
+	eventually(t, "the restarted member joins", all)
 	before := hold.Deadline()
-	eventually(t, "they are renewed", func() bool { return hold.Deadline().After(before.Add(100 * time.Millisecond)) })
+	eventually(t, "the members are renewed", func() bool { return hold.Deadline().After(before.Add(100 * time.Millisecond)) })
 	require.NoError(t, m.direct[0].Del(t.Context(), m.name).Err())
-	eventually(t, "one is healed: no two are of the same age", all)
-	within(t, "the hold is over with the oldest", hold.Done())
+	eventually(t, "the lost member is reacquired, and no two members have the same age", all)
+	within(t, "the hold ends with its oldest member", hold.Done())
 	require.GreaterOrEqual(t, time.Since(start), 7900*time.Millisecond)
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	if err := hold.Unlock(t.Context()); err != nil {
@@ -180,7 +180,7 @@ func TestMaxHoldEndsARedLock(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestTroubleIsNoRefusalForThoseWhoQueueForARedLock(t *testing.T) {
+func TestTroubleIsNotARefusalForQueuedRedLockWaiters(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -188,16 +188,16 @@ func TestTroubleIsNoRefusalForThoseWhoQueueForARedLock(t *testing.T) {
 	m.servers[1].Kill()
 	ctx, cancel := context.WithCancel(t.Context())
 	head := async(func() error { return red.Lock(ctx) })
-	eventually(t, "one waits", func() bool { return red.Waiting() == 1 })
-	eventually(t, "and has tried", func() bool { return m.acquires() >= 2 })
+	eventually(t, "the first waiter waits", func() bool { return red.Waiting() == 1 })
+	eventually(t, "the first waiter has tried", func() bool { return m.acquires() >= 2 })
 	err := second(red.TryLock(t.Context(), rlock.Wait(time.Second)))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 	cancel()
-	require.ErrorIs(t, within(t, "the head leaves", head), context.Canceled)
+	require.ErrorIs(t, within(t, "the first waiter leaves", head), context.Canceled)
 }
 
-func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
+func TestAnUnlockDoesNotWaitForUnneededMembers(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))
@@ -206,14 +206,14 @@ func TestAnUnlockWaitsForNoMemberThatNobodyNeeds(t *testing.T) {
 	require.NoError(t, err)
 	m.servers[0].Pause()
 	start := time.Now()
-	require.NoError(t, hold.Unlock(t.Context()), "two are free: the one that was never held, and the one that answers")
+	require.NoError(t, hold.Unlock(t.Context()), "two members are free: the one that was never held, and the one that replies")
 	require.Less(t, time.Since(start), aLongTime/2)
 	m.servers[0].Resume()
 	m.servers[2].Resume()
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestMembersAreAskedSideBySide(t *testing.T) {
+func TestMembersAreCalledConcurrently(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lockOf(m.clients(redis.Options{ReadTimeout: time.Minute},
@@ -227,11 +227,11 @@ func TestMembersAreAskedSideBySide(t *testing.T) {
 	}
 	locking := async(func() error { return red.Lock(t.Context()) })
 	for _, fault := range held {
-		within(t, "each is asked though none has answered", fault.Met())
+		within(t, "each member is called although none has replied", fault.Met())
 	}
 	held[0].Release()
 	held[1].Release()
-	require.NoError(t, within(t, "two are enough", locking))
+	require.NoError(t, within(t, "two members are enough", locking))
 	require.NoError(t, red.Unlock(t.Context()))
 	held[2].Release()
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })

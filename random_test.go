@@ -17,8 +17,8 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestRandomFaults lets a network do its worst while three clients use locks of every kind in every way there is. Nobody
-// may hold a lock while another does, but readers, and when it is over nothing may be left.
+// TestRandomFaults injects random network faults while three clients use every verb of every kind of lock. No two owners may
+// hold a lock at once, except readers. In the end, nothing may be left.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -88,29 +88,29 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for _, c := range locks {
 		lock := kinds[c.kind].make(clients[0], c.name)
-		eventually(t, "nothing is left in Redis of "+c.kind, func() bool { return !leftIn(t, direct, lock.Keys()) })
+		eventually(t, "nothing is left in Redis of the lock of kind "+c.kind, func() bool { return !leftIn(t, direct, lock.Keys()) })
 	}
 }
 
-// contested is a lock, and who may believe himself its holder.
+// contested is a lock and the holds that may be valid at the moment.
 type contested struct {
 	kind, name string
-	holders    sync.Map // *rlock.Hold -> whether it reads
+	holders    sync.Map // from *rlock.Hold to whether it is a read hold
 }
 
-// enters notes who believes himself a holder, and fails if another one does whom he excludes.
+// enters records a hold, and fails the test if another valid hold excludes it.
 func (c *contested) enters(t *testing.T, hold *rlock.Hold, reads bool) {
 	t.Helper()
 	c.holders.Store(hold, reads)
 	c.holders.Range(func(other, readsToo any) bool {
 		if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
-			t.Errorf("two hold the %s %s", c.kind, c.name)
+			t.Errorf("two owners hold the %s lock %s", c.kind, c.name)
 		}
 		return true
 	})
 }
 
-// oneTurn acquires a lock in some way, re-enters it, and unlocks it in some order.
+// oneTurn acquires a lock, re-enters it and unlocks it, all in random ways. It reports whether it acquired the lock.
 func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 	t.Helper()
 	reads := false
@@ -137,12 +137,12 @@ func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 		return false
 	}
 	c.enters(t, hold, reads)
-	entries := 0
+	reentries := 0
 	for range random.IntN(3) {
 		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
-			entries++
-		} else if err == nil && c.kind != "red" { // a red one may have a member less than before
-			t.Errorf("a re-entry of a %s is refused", c.kind)
+			reentries++
+		} else if err == nil && c.kind != "red" { // a red lock may have lost a member meanwhile
+			t.Errorf("a re-entry of a %s lock is refused", c.kind)
 		}
 	}
 	<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
@@ -151,23 +151,23 @@ func oneTurn(t *testing.T, random *rand.Rand, lock locker, c *contested) bool {
 		if err := hold.Unlock(ctx); err == nil || !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
 			return
 		}
-		t.Errorf("the first unlock of a hold says %v", err)
+		t.Errorf("the first unlock of a hold returned %v", err)
 	}
 	first := random.IntN(2) == 0
 	if first {
 		unlock()
 	}
-	for range entries {
+	for range reentries {
 		err := lock.Unlock(context.WithoutCancel(hold.Context()))
 		if errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-			t.Errorf("the unlock of a re-entry says %v", err)
+			t.Errorf("the unlock of a re-entry returned %v", err)
 		}
 	}
 	if !first {
 		unlock()
 	}
 	if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-		t.Errorf("the second unlock of a hold says %v", err)
+		t.Errorf("the second unlock of a hold returned %v", err)
 	}
 	return true
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// masters are three servers on their own, each behind a proxy, and a red lock over them.
+// masters is an environment for red locks: three independent servers, each behind a proxy.
 type masters struct {
 	*testing.T
 	servers [3]*redistest.Server
@@ -34,14 +34,14 @@ func newMasters(t *testing.T) *masters {
 	return m
 }
 
-// lock returns a red lock, and its members, of clients of its own.
+// lock returns a red lock, with clients of its own, and its members.
 func (m *masters) lock(opts ...rlock.Option) (*rlock.RedLock, []*rlock.Lock) {
 	m.Helper()
 	opts = append([]rlock.Option{rlock.WithCommandTimeout(time.Second)}, opts...)
 	return m.lockOf(m.clients(redis.Options{MaxRetries: -1, ReadTimeout: time.Second}, opts...))
 }
 
-// lockOf is lock for clients that the test has.
+// lockOf is lock with existing clients.
 func (m *masters) lockOf(clients []*rlock.Client) (*rlock.RedLock, []*rlock.Lock) {
 	var lockers []rlock.Locker
 	var members []*rlock.Lock
@@ -62,7 +62,7 @@ func (m *masters) clients(opt redis.Options, opts ...rlock.Option) (clients []*r
 	return clients
 }
 
-// has tells on which of the servers somebody holds the lock.
+// has reports on which servers the lock is held. A server that is down counts as not held.
 func (m *masters) has() (held [3]bool) {
 	m.Helper()
 	for i, rdb := range m.direct {
@@ -72,7 +72,7 @@ func (m *masters) has() (held [3]bool) {
 	return held
 }
 
-func TestARedLockOfOneOrTwoOutlivesNoMember(t *testing.T) {
+func TestARedLockOfOneOrTwoMembersNeedsThemAll(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	clients := m.clients(redis.Options{MaxRetries: -1, DialerRetries: 1}, rlock.WithLogger(discard), rlock.WithCommandTimeout(time.Second))
@@ -88,7 +88,7 @@ func TestARedLockOfOneOrTwoOutlivesNoMember(t *testing.T) {
 	}
 }
 
-func TestARedLockOutlivesAMinority(t *testing.T) {
+func TestARedLockSurvivesTheLossOfAMinority(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -101,7 +101,7 @@ func TestARedLockOutlivesAMinority(t *testing.T) {
 			for range 5 {
 				err := lock.Do(t.Context(), func(context.Context) error {
 					if !inside.TryLock() {
-						t.Error("two are inside")
+						t.Error("two owners are in the critical section")
 					}
 					defer inside.Unlock()
 					return nil
@@ -122,13 +122,13 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	red, _ := m.lock()
 	_, rivals := m.lock()
 	require.NoError(t, rivals[0].Lock(t.Context()))
-	require.True(t, must(red.TryLock(t.Context())), "one of three refuses")
+	require.True(t, must(red.TryLock(t.Context())), "one of three members refuses")
 	require.NoError(t, red.Unlock(t.Context()))
 
 	m.servers[1].Kill()
 	ok, err := red.TryLock(t.Context())
 	require.False(t, ok)
-	require.Error(t, err, "one refuses, one is dead, and its say would have decided")
+	require.Error(t, err, "one member refuses, and the vote of the dead member would have decided")
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 	var quorum *rlock.QuorumError
 	require.ErrorAs(t, err, &quorum)
@@ -138,7 +138,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	require.ErrorContains(t, err, "member 1")
 	require.ErrorContains(t, err, "held by another owner")
 	require.ErrorContains(t, err, "member 2")
-	eventually(t, "the one that agreed is free again", func() bool { return m.has() == [3]bool{true, false, false} })
+	eventually(t, "the member that agreed is free again", func() bool { return m.has() == [3]bool{true, false, false} })
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, red.Lock(ctx), context.DeadlineExceeded)
@@ -147,7 +147,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	require.NoError(t, rivals[1].Lock(t.Context()))
 	ok, err = red.TryLock(t.Context())
 	require.NoError(t, err)
-	require.False(t, ok, "two refuse")
+	require.False(t, ok, "two members refuse")
 	err = red.Lock(t.Context(), rlock.Wait(300*time.Millisecond))
 	require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	require.ErrorAs(t, err, &quorum)
@@ -156,14 +156,14 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 	require.False(t, ok)
 
 	waiting := async(func() error { return red.Lock(t.Context()) })
-	eventually(t, "it waits", func() bool { return red.Waiting() == 1 })
+	eventually(t, "the red lock waits", func() bool { return red.Waiting() == 1 })
 	require.NoError(t, rivals[0].Unlock(t.Context()))
-	require.NoError(t, within(t, "it has a majority", waiting))
+	require.NoError(t, within(t, "the red lock gets a majority", waiting))
 	require.NoError(t, red.Unlock(t.Context()))
 	require.NoError(t, rivals[1].Unlock(t.Context()))
 }
 
-func TestAMemberThatAnswersTooLateDoesNotCount(t *testing.T) {
+func TestAMemberWhoseReplyIsLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -173,15 +173,15 @@ func TestAMemberThatAnswersTooLateDoesNotCount(t *testing.T) {
 	m.servers[2].Kill()
 	held := m.proxies[1].HoldReply(1, rlock.Runs("acquire"))
 	err := second(red.TryLock(t.Context()))
-	within(t, "the member has granted it", held.Met())
+	within(t, "the member has granted the lock", held.Met())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-	eventually(t, "who answered is released", func() bool { return !m.has()[0] })
+	eventually(t, "the member that replied in time is released", func() bool { return !m.has()[0] })
 	held.Release()
-	eventually(t, "and so is who answers late", func() bool { return m.has() == [3]bool{} })
+	eventually(t, "the member that replies late is released", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestALateMemberJoinsAHoldThatIsHeld(t *testing.T) {
+func TestALateMemberJoinsAnOpenHold(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock()
@@ -191,15 +191,15 @@ func TestALateMemberJoinsAHoldThatIsHeld(t *testing.T) {
 	held := m.proxies[2].HoldRequest(1, rlock.Runs("acquire"))
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err, "a majority is enough")
-	within(t, "the third was asked too", held.Met())
+	within(t, "the third member was called too", held.Met())
 	held.Release()
-	eventually(t, "it joins", func() bool { return m.has() == [3]bool{true, true, true} })
+	eventually(t, "the late member joins", func() bool { return m.has() == [3]bool{true, true, true} })
 	m.servers[0].Kill()
 	require.NoError(t, hold.Unlock(t.Context()))
-	eventually(t, "all that live are released", func() bool { return m.has() == [3]bool{} })
+	eventually(t, "the living members are released", func() bool { return m.has() == [3]bool{} })
 }
 
-func TestARestartedMemberIsHealed(t *testing.T) {
+func TestARestartedMemberIsReacquired(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(discard))
@@ -207,11 +207,11 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
 	m.servers[2].Run()
-	// What a member that is lost next forgot must be known to be later than that the others had it.
+	// The other members must be renewed after a member joins. Only then is a later loss of a member known to be harmless.
 	renewed := func() {
-		eventually(t, "all have it", func() bool { return m.has() == [3]bool{true, true, true} })
+		eventually(t, "all members hold the lock", func() bool { return m.has() == [3]bool{true, true, true} })
 		joined := time.Now()
-		eventually(t, "all are renewed", func() bool {
+		eventually(t, "all members are renewed", func() bool {
 			for _, rdb := range m.direct {
 				if time.Now().Add(rdb.PTTL(t.Context(), m.name).Val()).Before(joined.Add(1500 * time.Millisecond)) {
 					return false
@@ -220,11 +220,11 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 			return true
 		})
 	}
-	renewed()          // the one that was dead has joined
-	for i := range 3 { // each in turn: in the end no member is one that was acquired first
+	renewed()          // the dead member has joined
+	for i := range 3 { // one after another, so that in the end every member has been reacquired
 		m.servers[i].Kill()
 		m.servers[i].Run() // empty
-		renewed()          // it has the lock anew
+		renewed()          // it is reacquired
 		require.NoError(t, hold.Err())
 	}
 	rival, _ := m.lock()
@@ -235,7 +235,7 @@ func TestARestartedMemberIsHealed(t *testing.T) {
 	require.NoError(t, rival.Unlock(t.Context()))
 }
 
-func TestARedLockIsLostWithItsMajorityForGood(t *testing.T) {
+func TestARedLockThatLosesItsMajorityStaysLost(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, members := m.lock(rlock.WithWatchdogTimeout(time.Second), rlock.WithLogger(discard))
@@ -244,25 +244,25 @@ func TestARedLockIsLostWithItsMajorityForGood(t *testing.T) {
 	ctx := hold.Context()
 	m.servers[0].Kill()
 	m.servers[1].Kill()
-	within(t, "the hold is over when a majority may have forgotten it", hold.Done())
-	require.False(t, time.Now().Before(hold.Deadline()), "but not earlier")
+	within(t, "the hold ends when a majority may have forgotten it", hold.Done())
+	require.False(t, time.Now().Before(hold.Deadline()), "the hold does not end earlier")
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
 	m.servers[0].Run()
 	m.servers[1].Run()
-	stays(t, "nothing is healed any more", func() bool { return m.has() == [3]bool{false, false, true} })
+	stays(t, "no member is reacquired any more", func() bool { return m.has() == [3]bool{false, false, true} })
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	var quorum *rlock.QuorumError
 	err = hold.Unlock(t.Context())
 	require.ErrorIs(t, err, rlock.ErrLost)
 	require.ErrorAs(t, err, &quorum)
-	eventually(t, "what was left is released", func() bool { return m.has() == [3]bool{} })
+	eventually(t, "the remaining member is released", func() bool { return m.has() == [3]bool{} })
 	for _, member := range members {
 		eventually(t, "nothing is left", func() bool { return member.Remains() == 0 })
 	}
 }
 
-func TestAHungMemberHoldsNobodyUp(t *testing.T) {
+func TestAHungMemberDelaysNobody(t *testing.T) {
 	t.Parallel()
 	m := newMasters(t)
 	red, _ := m.lock(rlock.WithCommandTimeout(aLongTime), rlock.WithLogger(discard))
@@ -271,9 +271,9 @@ func TestAHungMemberHoldsNobodyUp(t *testing.T) {
 	require.NoError(t, err)
 	start := time.Now()
 	require.NoError(t, hold.Unlock(t.Context()))
-	require.Less(t, time.Since(start), aLongTime/2, "a majority is released")
+	require.Less(t, time.Since(start), aLongTime/2, "Unlock returns when a majority is released")
 	m.servers[1].Resume()
-	eventually(t, "and then all", func() bool { return m.has() == [3]bool{} })
+	eventually(t, "all members are released", func() bool { return m.has() == [3]bool{} })
 }
 
 func TestALeaseOfARedLock(t *testing.T) {
@@ -282,8 +282,8 @@ func TestALeaseOfARedLock(t *testing.T) {
 	red, _ := m.lock()
 	hold, err := red.Acquire(t.Context(), rlock.Lease(time.Second))
 	require.NoError(t, err)
-	require.Less(t, time.Until(hold.Deadline()), time.Second, "less a margin, and from when it was asked for")
-	within(t, "it runs out", hold.Done())
+	require.Less(t, time.Until(hold.Deadline()), time.Second, "the deadline counts from the call, less a margin")
+	within(t, "the lease ends", hold.Done())
 	err = hold.Unlock(t.Context())
 	require.True(t, err == nil || errors.Is(err, rlock.ErrLost))
 	eventually(t, "nothing is left", func() bool { return m.has() == [3]bool{} })

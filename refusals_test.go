@@ -12,7 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What Redis refuses, and what it means for locks.
+// This file tests how locks react to commands that Redis refuses.
 
 func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
@@ -22,22 +22,22 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 	lock := newClient(t, rdb).NewLock(newName())
 	set := func(name, value string) { require.NoError(t, rdb.ConfigSet(ctx, name, value).Err()) }
 
-	t.Run("a waiting verb waits for a state to pass", func(t *testing.T) {
+	t.Run("a waiting verb waits for a transient state to end", func(t *testing.T) {
 		set("min-replicas-to-write", "1")
 		_, err := lock.TryLock(ctx)
 		require.ErrorContains(t, err, "NOREPLICAS")
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		_, err = lock.TryLock(ctx, rlock.Wait(100*time.Millisecond))
-		require.ErrorContains(t, err, "NOREPLICAS", "it is not reported as contention when the wait is over either")
+		require.ErrorContains(t, err, "NOREPLICAS", "the end of the wait does not turn it into contention")
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		waiting := async(func() error { return lock.Lock(ctx) })
-		eventually(t, "it waits", func() bool { return lock.Waiting() == 1 })
+		eventually(t, "the waiter waits", func() bool { return lock.Waiting() == 1 })
 		set("min-replicas-to-write", "0")
-		require.NoError(t, within(t, "it gets the lock", waiting))
+		require.NoError(t, within(t, "the waiter gets the lock", waiting))
 		require.NoError(t, lock.Unlock(ctx))
 	})
-	t.Run("out of memory, what is held can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
-	t.Run("a script cache that is flushed", func(t *testing.T) {
+	t.Run("when Redis is out of memory, held locks can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
+	t.Run("locks survive a flush of the script cache", func(t *testing.T) {
 		hold, err := newClient(t, rdb, rlock.WithWatchdogTimeout(time.Second)).NewLock(newName()).Acquire(ctx)
 		require.NoError(t, err)
 		for range 10 {
@@ -48,12 +48,12 @@ func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the 
 		}
 		before := hold.Deadline()
 		require.NoError(t, rdb.ScriptFlush(ctx).Err())
-		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+		eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 		require.NoError(t, hold.Unlock(ctx))
 	})
 }
 
-// outOfMemory unlocks all kinds while Redis accepts nothing that grows, and has others wait meanwhile.
+// outOfMemory unlocks locks of all kinds, and keeps waiters waiting, while Redis is out of memory.
 func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) {
 	t.Helper()
 	ctx := t.Context()
@@ -76,7 +76,7 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 		holder := k.make(client, name)
 		require.NoError(t, holder.Lock(ctx), kind)
 		waiting = append(waiting, async(func() error { return k.make(client, name).Lock(owner, rlock.Wait(aLongTime)) }))
-		eventually(t, "somebody waits", func() bool { return holder.Waiting() == 1 })
+		eventually(t, "the waiter waits", func() bool { return holder.Waiting() == 1 })
 		defer func() { require.NoError(t, holder.Unlock(ctx)) }()
 	}
 	set("maxmemory", "1")
@@ -90,9 +90,9 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 		require.NoError(t, lock.Unlock(owner))
 		require.Empty(t, holders(t, rdb, lock.Name()))
 	}
-	<-time.After(300 * time.Millisecond) // some polls
+	<-time.After(300 * time.Millisecond) // a few poll intervals
 	for _, waiter := range waiting {
-		require.Empty(t, waiter, "who waits goes on waiting")
+		require.Empty(t, waiter, "the waiter still waits")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		t.Helper()
 		return openAs(t, server)(newUser(t, admins(t, server), rules...))
 	}
-	t.Run("without PEXPIRE no lock without a lease is made", func(t *testing.T) {
+	t.Run("without PEXPIRE no lock is left without a lease", func(t *testing.T) {
 		lock := newClient(t, user(t, "~*", "&*", "+@all", "-pexpire")).NewLock(newName())
 		require.Regexp(t, "can't run this command|no permissions to run", lock.Lock(t.Context()).Error())
 		require.Empty(t, holders(t, admin, lock.Name()))
@@ -115,7 +115,7 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		require.NoError(t, lock.Unlock(t.Context()))
 		require.Empty(t, holders(t, admin, lock.Name()))
 	})
-	t.Run("without channels waiters poll", func(t *testing.T) {
+	t.Run("without access to channels waiters poll", func(t *testing.T) {
 		logger, log := recording()
 		holder := newClient(t, admin).NewLock(newName())
 		lock := newClient(t, user(t, "~*", "+@all"), logger, rlock.WithPollInterval(50*time.Millisecond)).
@@ -124,8 +124,8 @@ func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share
 		waiting := async(func() error { return lock.Lock(t.Context()) })
 		eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
 		require.NoError(t, holder.Unlock(t.Context()))
-		require.NoError(t, within(t, "it gets the lock", waiting))
+		require.NoError(t, within(t, "the waiter gets the lock", waiting))
 		require.NoError(t, lock.Unlock(t.Context()))
-		require.Equal(t, 1, strings.Count(log.String(), "\n"), "it is said once")
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the refusal is logged once")
 	})
 }

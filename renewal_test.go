@@ -16,11 +16,11 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// pipelines is a hook that sees the pipelines of a redis client, which are renewals, before they are sent.
+// pipelines is a hook for the pipelines of a redis client. All pipelines of these tests are renewals, and each is a batch.
 type pipelines struct {
 	mu   sync.Mutex
-	sent map[string]int // how often the renewal of a name was sent
-	each func(names []string)
+	sent map[string]int       // the number of renewals sent for each name
+	each func(names []string) // runs before a pipeline is sent
 }
 
 func (*pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -32,7 +32,7 @@ func (h *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 		var names []string
 		for _, cmd := range cmds {
 			if name := cmd.Name(); name != "evalsha" && name != "eval" {
-				return next(ctx, cmds) // how a connection begins
+				return next(ctx, cmds) // the handshake of a connection
 			}
 			args := cmd.Args()
 			for _, name := range args[3 : 3+args[2].(int)] {
@@ -65,8 +65,8 @@ func (h *pipelines) total() int {
 	return n
 }
 
-// holdMany acquires many locks through a redis client whose renewals a function sees before they are sent. It is too much
-// work to be done beside tests with short leases.
+// holdMany acquires n locks. The function each runs before a batch of renewals is sent. Tests that use holdMany do not run in
+// parallel, because the load would disturb tests with short leases.
 func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []string)) (*pipelines, []*rlock.Lock, []*rlock.Hold) {
 	t.Helper()
 	h := &pipelines{sent: make(map[string]int), each: each}
@@ -92,7 +92,7 @@ func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []stri
 	return h, locks, holds
 }
 
-// renewedAll waits until each hold is renewed once more, and fails the test when one is lost.
+// renewedAll waits until each hold is renewed once more, and fails the test if one is lost.
 func renewedAll(t *testing.T, holds []*rlock.Hold) {
 	t.Helper()
 	before := make([]time.Time, len(holds))
@@ -100,33 +100,33 @@ func renewedAll(t *testing.T, holds []*rlock.Hold) {
 		before[i] = hold.Deadline()
 	}
 	for i, hold := range holds {
-		eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) || hold.Err() != nil })
+		eventually(t, "each hold is renewed", func() bool { return hold.Deadline().After(before[i]) || hold.Err() != nil })
 		require.NoError(t, hold.Err())
 	}
 }
 
-// A server that needs most of the time between two renewals to do them all keeps up only if it is not asked for the same
-// again while it is at it, and if an answer counts from when it was asked for that and not for all.
-func TestASlowServerIsNotAskedForTheSameAgain(t *testing.T) { //nolint:paralleltest // see holdMany
+// The server needs most of the renewal interval for one round. It keeps up only if no renewal is sent twice in a round. In
+// addition, each batch must count its leases from its own sending, not from the start of the round.
+func TestASlowServerGetsNoDuplicateRenewals(t *testing.T) { //nolint:paralleltest // see holdMany
 	const n, timeout = 5000, 6 * time.Second
 	var busy sync.Mutex
 	h, _, holds := holdMany(t, n, timeout, func(names []string) {
 		busy.Lock()
 		defer busy.Unlock()
-		<-time.After(time.Duration(len(names)) * 300 * time.Microsecond) // 1.5 s for all, every 2 s
+		<-time.After(time.Duration(len(names)) * 300 * time.Microsecond) // 1.5 s per round, one round every 2 s
 	})
 	const rounds = 2
 	for range rounds {
 		renewedAll(t, holds)
 	}
 	t.Logf("%.2f renewals sent for each lock", float64(h.total())/n)
-	require.LessOrEqual(t, h.total(), (2*rounds+1)*n, "the rounds overlap, and a machine that hesitates costs a pipeline")
+	require.LessOrEqual(t, h.total(), (2*rounds+1)*n, "rounds overlap, and a short stall of the machine costs one batch")
 	for _, hold := range holds {
 		require.NoError(t, hold.Unlock(t.Context()))
 	}
 }
 
-func TestAConnectionThatHangsDelaysNoOtherRenewal(t *testing.T) { //nolint:paralleltest // see holdMany
+func TestAHungConnectionDelaysNoOtherRenewals(t *testing.T) { //nolint:paralleltest // see holdMany
 	var hung atomic.Bool
 	free := make(chan struct{})
 	_, _, holds := holdMany(t, 3000, 4*time.Second, func([]string) {
@@ -139,7 +139,7 @@ func TestAConnectionThatHangsDelaysNoOtherRenewal(t *testing.T) { //nolint:paral
 	runtime.KeepAlive(holds)
 }
 
-func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:paralleltest // see holdMany
+func TestHoldsUnlockedBeforeTheirTurnAreNotRenewed(t *testing.T) { //nolint:paralleltest // see holdMany
 	var hung atomic.Bool
 	met, free := make(chan []string), make(chan struct{})
 	h, locks, holds := holdMany(t, 1500, 9*time.Second, func(names []string) {
@@ -149,7 +149,7 @@ func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:parall
 		}
 	})
 	first := make(map[string]bool)
-	for _, name := range within(t, "the first renewals are on their way", met) {
+	for _, name := range within(t, "the first batch is in flight", met) {
 		first[name] = true
 	}
 	require.Less(t, len(first), len(locks))
@@ -166,11 +166,11 @@ func TestWhatIsUnlockedBeforeItsTurnIsNotRenewed(t *testing.T) { //nolint:parall
 		}
 	}
 	close(free)
-	eventually(t, "the others are renewed", func() bool { return h.count(kept) > 0 })
+	eventually(t, "the other holds are renewed", func() bool { return h.count(kept) > 0 })
 	for name, waiting := range unlocked {
 		if waiting {
 			require.Zero(t, h.count(name), name)
 		}
 	}
-	runtime.KeepAlive(holds) // or those that are left would be taken for dropped
+	runtime.KeepAlive(holds) // the remaining holds must not be dropped
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// Lost, wrong and missing replies, for what is not the plain lock's alone.
+// This file tests lost, wrong and missing replies for every kind of lock.
 
-func TestLostRepliesOfEveryKind(t *testing.T) {
+func TestLostRepliesForEveryKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range singleKinds() {
 		for how, lose := range lossy {
@@ -34,7 +34,7 @@ func TestLostRepliesOfEveryKind(t *testing.T) {
 				lose(f.proxy, 1, rlock.Runs("count"))
 				require.NoError(t, lock.Unlock(ctx))
 				lost = lose(f.proxy, 2, rlock.Runs("release"))
-				require.NoError(t, lock.Unlock(ctx), "it was held until then")
+				require.NoError(t, lock.Unlock(ctx), "the lock was held until then")
 				require.Len(t, lost.Met(), 2)
 				require.False(t, leftIn(t, f.direct, lock.Keys()))
 			})
@@ -54,35 +54,35 @@ func TestAFairWaiterWhoseRepliesAreLostQueuesOnce(t *testing.T) {
 			lost := lose(f.proxy, 3, rlock.Runs("acquire"))
 			waiting := async(func() error { return lock.Lock(t.Context()) })
 			for range 3 {
-				within(t, "it asks, and hears nothing", lost.Met())
+				within(t, "the waiter tries and gets no reply", lost.Met())
 			}
-			eventually(t, "it listens", func() bool { return lock.Waiting() == 1 })
+			eventually(t, "the waiter listens", func() bool { return lock.Waiting() == 1 })
 			require.Len(t, queued(t, f.direct, lock), 1)
 			require.NoError(t, holder.Unlock(t.Context()))
-			require.NoError(t, within(t, "it is served", waiting))
+			require.NoError(t, within(t, "the waiter gets the lock", waiting))
 			require.NoError(t, lock.Unlock(t.Context()))
 			require.False(t, leftIn(t, f.direct, lock.Keys()))
 		})
 	}
 }
 
-func TestAWaitThatMeetsTroublePausesLongerAndLonger(t *testing.T) {
+func TestAWaitBacksOffWhenItsCallsFail(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	f.proxy.DropReply(-1, rlock.Runs("acquire"))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	require.ErrorIs(t, f.lock.Lock(ctx), context.DeadlineExceeded)
-	// 10, 20, 40 … 640 ms, less up to half of each: 16 attempts within 3 s are the most there can be.
+	// The pauses are 10, 20, 40 … 640 ms, each shortened by up to a half. At most 16 attempts fit into 3 s.
 	require.LessOrEqual(t, f.proxy.Count(rlock.Runs("acquire")), 16)
 }
 
-func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
+func TestARenewedLeaseCountsFromTheCall(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
 	hold, err := f.lock.Acquire(t.Context())
 	require.NoError(t, err)
-	var latest atomic.Int64 // when a renewal was last on its way, which is after it was sent
+	var latest atomic.Int64 // when a renewal last passed the proxy, shortly after it was sent
 	held := f.proxy.HoldReply(-1, func(c redistest.Command) bool {
 		renews := rlock.Runs("renew")(c)
 		if renews {
@@ -92,43 +92,43 @@ func TestARenewalCountsFromWhenItWasSent(t *testing.T) {
 	})
 	sent := func() time.Time { return time.Unix(0, latest.Load()) }
 	acquired := hold.Deadline()
-	within(t, "Redis has renewed it", held.Met())
-	eventually(t, "the answer takes a while", func() bool { return time.Since(sent()) > 200*time.Millisecond })
+	within(t, "Redis has renewed the hold", held.Met())
+	eventually(t, "the reply is delayed", func() bool { return time.Since(sent()) > 200*time.Millisecond })
 	held.Release()
-	eventually(t, "it comes", func() bool { return hold.Deadline().After(acquired) })
-	require.False(t, hold.Deadline().After(sent().Add(3*time.Second)), "that while is not part of the new lease")
+	eventually(t, "the reply arrives", func() bool { return hold.Deadline().After(acquired) })
+	require.False(t, hold.Deadline().After(sent().Add(3*time.Second)), "the delay does not extend the new lease")
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-// answers is a hook that puts something else in the place of what scripts answer, as a proxy that is not quite Redis may.
-type answers struct {
+// wrongReplies is a hook that replaces the replies of scripts, as an imperfect proxy for Redis may do.
+type wrongReplies struct {
 	instead any
-	over    atomic.Bool
+	off     atomic.Bool
 }
 
-func (*answers) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (*wrongReplies) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (a *answers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (w *wrongReplies) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if script, ok := cmd.(interface{ SetVal(val any) }); ok && err == nil && !a.over.Load() && (cmd.Name() == "evalsha" || cmd.Name() == "eval") {
-			script.SetVal(a.instead)
+		if script, ok := cmd.(interface{ SetVal(val any) }); ok && err == nil && !w.off.Load() && (cmd.Name() == "evalsha" || cmd.Name() == "eval") {
+			script.SetVal(w.instead)
 		}
 		return err
 	}
 }
 
-func (*answers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (*wrongReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func TestAnAnswerThatNoScriptGivesIsAnError(t *testing.T) {
+func TestAnUnexpectedReplyIsAnError(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	for _, instead := range []any{nil, "OK", []any{}, []any{"many"}, map[any]any{}, 1.5, true} {
 		rdb := server.Client(t)
-		wrong := &answers{instead: instead}
+		wrong := &wrongReplies{instead: instead}
 		rdb.AddHook(wrong)
 		logger, _ := recording()
 		client := newClient(t, rdb, logger)
@@ -142,8 +142,8 @@ func TestAnAnswerThatNoScriptGivesIsAnError(t *testing.T) {
 			require.ErrorContains(t, err, "unexpected reply", "%s of %v", verb, instead)
 			require.NotErrorIs(t, err, rlock.ErrNotAcquired, fmt.Sprint(instead))
 		}
-		wrong.over.Store(true)
-		eventually(t, "what Redis may have granted is released", func() bool {
+		wrong.off.Store(true)
+		eventually(t, "a grant of Redis is released", func() bool {
 			return len(holders(t, admin, lock.Name())) == 0
 		})
 	}

@@ -23,30 +23,30 @@ func TestReadersShareAndWritersDoNot(t *testing.T) {
 		require.Same(t, one.ReadLock(), one.ReadLock())
 		require.NoError(t, one.ReadLock().Lock(a))
 		require.True(t, must(other.ReadLock().TryLock(b)), "readers share")
-		require.False(t, must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a writer waits for them")
+		require.False(t, must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))), "a reader excludes writers")
 		require.True(t, must(one.ReadLock().IsLocked(t.Context())))
 		require.False(t, must(one.WriteLock().IsLocked(t.Context())))
 		freed, err := other.WriteLock().ForceUnlock(t.Context())
 		require.NoError(t, err)
-		require.False(t, freed, "the writers' side frees no readers")
+		require.False(t, freed, "a force unlock of the write lock frees no readers")
 		require.NoError(t, one.ReadLock().Unlock(a))
 		require.False(t, must(one.WriteLock().TryLock(a)), "one reader is left")
 		require.NoError(t, other.ReadLock().Unlock(b))
 
 		require.True(t, must(one.WriteLock().TryLock(a)))
-		require.False(t, must(other.ReadLock().TryLock(b)), "nobody reads beside a writer")
+		require.False(t, must(other.ReadLock().TryLock(b)), "a writer excludes readers")
 		require.False(t, must(other.WriteLock().TryLock(b)))
 		require.False(t, must(one.ReadLock().IsLocked(t.Context())))
 		require.True(t, must(one.WriteLock().IsLocked(t.Context())))
 		freed, err = other.ReadLock().ForceUnlock(t.Context())
 		require.NoError(t, err)
-		require.False(t, freed, "the readers' side frees no writer")
+		require.False(t, freed, "a force unlock of the read lock frees no writer")
 		require.NoError(t, one.WriteLock().Unlock(a))
 		require.Zero(t, rdb.Exists(t.Context(), one.ReadLock().Name()).Val())
 	})
 }
 
-func TestAWriterMayReadAndGoOnReading(t *testing.T) {
+func TestAWriterMayReadAndKeepReading(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -62,28 +62,28 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 		require.Equal(t, 1, must(rw.WriteLock().HoldCount(ctx)))
 		require.NoError(t, rw.ReadLock().Unlock(ctx))
 		require.Greater(t, must(rw.WriteLock().TTL(ctx)), 59*time.Minute, "a read unlock does not shorten the writer's lease")
-		require.NoError(t, rw.WriteLock().Lock(ctx), "writing re-enters while it reads under its own write lock")
+		require.NoError(t, rw.WriteLock().Lock(ctx), "an owner of both locks re-enters the write lock")
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 
 		reading := async(func() error { return other.ReadLock().Lock(t.Context()) })
 		channel := other.ReadLock().Channel()
-		eventually(t, "another waits to read", func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1 })
-		<-time.After(50 * time.Millisecond) // until it has tried again, and sleeps
+		eventually(t, "another reader waits", func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] == 1 })
+		<-time.After(50 * time.Millisecond) // until the waiter has tried again and sleeps
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
-		require.NoError(t, within(t, "the downgrade lets it in", reading))
-		require.LessOrEqual(t, must(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's hour is over")
+		require.NoError(t, within(t, "the downgrade admits the reader", reading))
+		require.LessOrEqual(t, must(rw.ReadLock().TTL(ctx)), 31*time.Second, "the writer's lease of an hour no longer counts")
 		require.False(t, must(other.WriteLock().TryLock(rlock.WithOwner(t.Context()))))
 		require.NoError(t, other.ReadLock().Unlock(t.Context()))
 
 		ok, err := other.WriteLock().TryLock(t.Context(), rlock.Wait(2500*time.Millisecond))
 		require.NoError(t, err)
-		require.False(t, ok, "what it reads is renewed")
+		require.False(t, ok, "the read lock is renewed")
 		_, err = rw.WriteLock().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrUpgrade)
-		require.ErrorIs(t, rw.WriteLock().Lock(ctx), rlock.ErrUpgrade, "it would wait for itself")
+		require.ErrorIs(t, rw.WriteLock().Lock(ctx), rlock.ErrUpgrade, "an upgrade would wait for itself")
 		require.ErrorIs(t, rw.WriteLock().Unlock(ctx), rlock.ErrNotHeld)
 		require.NoError(t, rw.ReadLock().Unlock(ctx))
-		require.NoError(t, rw.WriteLock().Lock(ctx), "now it may")
+		require.NoError(t, rw.WriteLock().Lock(ctx), "the write lock is available after the read unlock")
 		require.NoError(t, rw.WriteLock().Unlock(ctx))
 		eventually(t, "nothing is left", func() bool {
 			return rdb.Exists(t.Context(), rw.ReadLock().Name()).Val() == 0 && client.Remains() == 0
@@ -91,8 +91,8 @@ func TestAWriterMayReadAndGoOnReading(t *testing.T) {
 	})
 }
 
-// An owner that holds one side must not wait behind those who wait for it to unlock.
-func TestAWriterReadsThoughReadersQueue(t *testing.T) {
+// An owner that holds one side must not queue behind waiters for its own unlock.
+func TestAWriterReadsAlthoughReadersQueue(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	rw := newClient(t, rdb).NewRWLock(newName())
@@ -103,7 +103,7 @@ func TestAWriterReadsThoughReadersQueue(t *testing.T) {
 		require.NoError(t, rw.ReadLock().Lock(ctx, rlock.Wait(aLongTime)))
 		return rw.ReadLock().Unlock(ctx)
 	}))
-	require.NoError(t, within(t, "the reader gets in afterwards", reading))
+	require.NoError(t, within(t, "the reader gets the lock afterwards", reading))
 	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
 }
 
@@ -126,20 +126,20 @@ func TestAWritersUnlockWakesEveryReaderOfEveryProcess(t *testing.T) {
 			go func() {
 				done <- locks[i%2].Do(t.Context(), func(context.Context) error {
 					inside.Done()
-					inside.Wait() // all of them together
+					inside.Wait() // all readers at once
 					return nil
 				})
 			}()
 		}
-		eventually(t, "all wait", func() bool { return locks[0].Waiting()+locks[1].Waiting() == readers })
+		eventually(t, "all readers wait", func() bool { return locks[0].Waiting()+locks[1].Waiting() == readers })
 		require.NoError(t, writer.Unlock(t.Context()))
 		for range readers {
-			require.NoError(t, within(t, "they read side by side", done))
+			require.NoError(t, within(t, "all readers read at once", done))
 		}
 	})
 }
 
-func TestADeadReaderBlocksWritersForItsOwnLeaseOnly(t *testing.T) {
+func TestADeadReaderBlocksWritersOnlyForItsOwnLease(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -149,21 +149,21 @@ func TestADeadReaderBlocksWritersForItsOwnLeaseOnly(t *testing.T) {
 		long := newClient(t, rdb, rlock.WithWatchdogTimeout(600*time.Millisecond)).NewRWLock(name).ReadLock()
 		hold, err := long.Acquire(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, dead.Close()) // renews no more
-		for range 5 {                    // the other's renewals are its own
+		require.NoError(t, dead.Close()) // ends its renewals
+		for range 5 {                    // the other reader is still renewed
 			before := hold.Deadline()
-			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+			eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 		}
 		writer := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(name).WriteLock()
 		writing := async(func() error { return writer.Lock(t.Context()) })
 		eventually(t, "a writer waits", func() bool { return writer.Waiting() == 1 })
 		require.NoError(t, hold.Unlock(t.Context()))
-		require.NoError(t, within(t, "it gets in with the last living reader", writing))
+		require.NoError(t, within(t, "the last living reader's unlock admits the writer", writing))
 		require.NoError(t, writer.Unlock(t.Context()))
 	})
 }
 
-// Redisson's testReadLockExpiration: each reader has its own lease, and the lock lasts as long as the longest.
+// This is Redisson's testReadLockExpiration. Each reader has its own lease, and the lock lasts as long as the longest one.
 func TestReadersHaveTheirOwnLeases(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -174,23 +174,23 @@ func TestReadersHaveTheirOwnLeases(t *testing.T) {
 		require.NoError(t, err)
 		long, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(time.Minute))
 		require.NoError(t, err)
-		within(t, "the short one is lost", short.Done())
+		within(t, "the short hold is lost", short.Done())
 		require.ErrorIs(t, short.Err(), rlock.ErrLost)
 		require.NoError(t, long.Err())
-		eventually(t, "its field is gone, though the lock is there", func() bool {
-			return len(holders(t, rdb, rw.ReadLock().Name())) == 2 // mode, and the long one
+		eventually(t, "its field is gone, although the lock exists", func() bool {
+			return len(holders(t, rdb, rw.ReadLock().Name())) == 2 // the mode and the long hold
 		})
 		medium, err := rw.ReadLock().Acquire(t.Context(), rlock.Lease(20*time.Second))
 		require.NoError(t, err)
 		require.NoError(t, long.Unlock(t.Context()))
-		require.LessOrEqual(t, must(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the longest that is left")
+		require.LessOrEqual(t, must(rw.ReadLock().TTL(t.Context())), 20*time.Second, "the lock lasts as long as the longest remaining lease")
 		require.NoError(t, medium.Unlock(t.Context()))
 		require.ErrorIs(t, short.Unlock(t.Context()), rlock.ErrLost)
 		require.Zero(t, rdb.Exists(t.Context(), rw.ReadLock().Name()).Val())
 	})
 }
 
-// A read hold whose key is gone is lost, even if others keep the lock and its field.
+// A read hold is lost with its key, even if other readers keep the lock and its field alive.
 func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -205,23 +205,23 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 		for field := range holders(t, rdb, rw.ReadLock().Name()) {
 			if field != "mode" {
 				key := "{" + rw.ReadLock().Name() + "}:" + field + ":rwlock_timeout:1"
-				require.EqualValues(t, 1, rdb.Exists(t.Context(), key).Val(), "Redisson's key")
+				require.EqualValues(t, 1, rdb.Exists(t.Context(), key).Val(), "the key has Redisson's name")
 				if n, _ := rw.ReadLock().HoldCount(ctx); n == 1 {
 					require.NoError(t, rdb.Del(t.Context(), key).Err())
-					if n, _ = rw.ReadLock().HoldCount(ctx); n == 1 { // it was the other's
+					if n, _ = rw.ReadLock().HoldCount(ctx); n == 1 { // the key belongs to the other hold
 						require.NoError(t, rdb.Set(t.Context(), key, 1, time.Second).Err())
 					}
 				}
 			}
 		}
-		within(t, "the next renewal finds out", hold.Done())
+		within(t, "the next renewal detects the loss", hold.Done())
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 		_, err = rw.ReadLock().TryLock(ctx)
 		require.ErrorIs(t, err, rlock.ErrLost)
 		_, err = rw.WriteLock().TryLock(ctx)
-		require.ErrorIs(t, err, rlock.ErrLost, "which is no upgrade")
+		require.ErrorIs(t, err, rlock.ErrLost, "the loss is not reported as an upgrade")
 		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
-		eventually(t, "its field goes too", func() bool { return len(holders(t, rdb, rw.ReadLock().Name())) == 2 })
+		eventually(t, "its field is removed too", func() bool { return len(holders(t, rdb, rw.ReadLock().Name())) == 2 })
 		require.NoError(t, other.Err())
 		require.NoError(t, other.Unlock(t.Context()))
 	})
@@ -239,7 +239,7 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 			two, err := rw.ReadLock().Acquire(t.Context())
 			require.NoError(t, err, name)
 			before := one.Deadline()
-			eventually(t, "it is renewed", func() bool { return one.Deadline().After(before) })
+			eventually(t, "the hold is renewed", func() bool { return one.Deadline().After(before) })
 			require.NoError(t, one.Unlock(t.Context()), name)
 			require.False(t, must(rw.WriteLock().TryLock(t.Context())), name)
 			require.NoError(t, two.Unlock(t.Context()), name)
@@ -249,7 +249,7 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 	})
 }
 
-func TestAForcedReadLockHasNoReaders(t *testing.T) {
+func TestForceUnlockOfAReadWriteLockEndsAllItsHolds(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -263,7 +263,7 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 		_, _ = one.Done(), two.Done()
 		require.True(t, must(rw.ReadLock().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{one, two} {
-			within(t, "both hear of it", hold.Done())
+			within(t, "both holds are notified", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
 		write, err := rw.WriteLock().Acquire(ctx)
@@ -273,7 +273,7 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 		_, _ = write.Done(), read.Done()
 		require.True(t, must(rw.WriteLock().ForceUnlock(t.Context())))
 		for _, hold := range []*rlock.Hold{write, read} {
-			within(t, "so do both sides of the writer", hold.Done())
+			within(t, "both holds of the writer are notified", hold.Done())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
 		require.True(t, must(rw.WriteLock().TryLock(ctx)))
@@ -281,8 +281,8 @@ func TestAForcedReadLockHasNoReaders(t *testing.T) {
 	})
 }
 
-// Both goroutines share an owner. What the one gets lets the other in, though a stranger came before it.
-func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
+// Two goroutines share an owner. When one of them gets the write lock, the other one may read, although a stranger queued first.
+func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	rw := newClient(t, rdb, rlock.WithPollInterval(time.Hour)).NewRWLock(newName())
@@ -294,23 +294,23 @@ func TestAnOwnerThatGetsOneSideQueuesNoLongerForTheOther(t *testing.T) {
 	eventually(t, "a stranger queues", func() bool { return rw.ReadLock().Waiting() == 1 })
 	owner := rlock.WithOwner(t.Context())
 	reading := async(func() error { return rw.ReadLock().Lock(owner) })
-	eventually(t, "the owner queues behind", func() bool { return rw.ReadLock().Waiting() == 2 })
+	eventually(t, "the owner queues behind the stranger", func() bool { return rw.ReadLock().Waiting() == 2 })
 	eventually(t, "the stranger is subscribed", func() bool {
 		return rdb.PubSubNumSub(t.Context(), holder.Channel()).Val()[holder.Channel()] == 1
 	})
-	<-time.After(50 * time.Millisecond)                           // until it has tried again, and sleeps
-	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // which is not announced
+	<-time.After(50 * time.Millisecond)                           // until the waiter has tried again and sleeps
+	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // without a message
 	require.True(t, must(rw.WriteLock().TryLock(owner)))
 	require.NoError(t, within(t, "the owner reads under its own write lock", reading))
 	require.NoError(t, rw.ReadLock().Unlock(owner))
 	require.NoError(t, rw.WriteLock().Unlock(owner))
-	require.NoError(t, within(t, "the stranger comes next", foreign))
+	require.NoError(t, within(t, "the stranger gets the lock next", foreign))
 	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
 	require.ErrorIs(t, holder.Unlock(t.Context()), rlock.ErrLost)
 }
 
-// Within a process nobody passes a writer. Redisson lets readers of other processes in, and so do we.
-func TestReadersPassAWriterOfAnotherProcessOnly(t *testing.T) {
+// Within a process, no reader overtakes a waiting writer. Like Redisson, rlock admits readers of other processes.
+func TestReadersOvertakeOnlyWritersOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -320,16 +320,16 @@ func TestReadersPassAWriterOfAnotherProcessOnly(t *testing.T) {
 		writing := async(func() error { return rw.WriteLock().Lock(t.Context()) })
 		eventually(t, "a writer waits", func() bool { return rw.WriteLock().Waiting() == 1 })
 		reading := async(func() error { return rw.ReadLock().Lock(t.Context()) })
-		eventually(t, "a reader waits behind", func() bool { return rw.WriteLock().Waiting() == 2 })
+		eventually(t, "a reader waits behind the writer", func() bool { return rw.WriteLock().Waiting() == 2 })
 		foreign := other.NewRWLock(rw.ReadLock().Name()).ReadLock()
-		require.True(t, must(foreign.TryLock(t.Context())), "as with Redisson")
+		require.True(t, must(foreign.TryLock(t.Context())), "a reader of another process overtakes the writer, as with Redisson")
 		require.NoError(t, foreign.Unlock(t.Context()))
-		require.Empty(t, reading, "though reading was possible all the time")
+		require.Empty(t, reading, "the reader stays behind the writer")
 		require.NoError(t, hold.Unlock(t.Context()))
-		require.NoError(t, within(t, "the writer comes first", writing))
+		require.NoError(t, within(t, "the writer gets the lock first", writing))
 		require.Empty(t, reading)
 		require.NoError(t, rw.WriteLock().Unlock(t.Context()))
-		require.NoError(t, within(t, "and then the reader", reading))
+		require.NoError(t, within(t, "the reader gets the lock next", reading))
 		require.NoError(t, rw.ReadLock().Unlock(t.Context()))
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestScriptHeaders holds the header of each script and its use of KEYS and ARGV together.
+// TestScriptHeaders checks that the header of each script documents the KEYS and ARGV that the script uses.
 func TestScriptHeaders(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("internal/lua/*.lua")
@@ -35,13 +35,13 @@ func TestScriptHeaders(t *testing.T) {
 			require.NoError(t, err)
 			header, body, ok := strings.Cut(string(source), "\n\n")
 			require.True(t, ok)
-			var said []string
+			var documented []string
 			for i, line := range strings.Split(header, "\n") {
 				require.True(t, strings.HasPrefix(line, "--"), "the header is a comment")
 				if found := argument.FindAllString(line, 1); found != nil && strings.HasPrefix(line, "-- "+found[0]) {
-					said = append(said, found[0])
+					documented = append(documented, found[0])
 				}
-				require.False(t, i == 0 && !strings.Contains(line, " "), "it opens with a sentence")
+				require.False(t, i == 0 && !strings.Contains(line, " "), "the header begins with a sentence")
 			}
 			require.Contains(t, header, "\n-- returns ")
 			body = strings.NewReplacer("ipairs(KEYS)", "KEYS[i]", "[i + 1]", "[i+1]", "2 * i - 1", "2i-1", "2 * i", "2i").Replace(body)
@@ -49,26 +49,26 @@ func TestScriptHeaders(t *testing.T) {
 			used := argument.FindAllString(code, -1)
 			slices.Sort(used)
 			used = slices.Compact(used)
-			require.ElementsMatch(t, used, said)
+			require.ElementsMatch(t, used, documented)
 			require.NotRegexp(t, `redis\.p?call\([^'"]`, code, "commands are literal")
 		})
 	}
 }
 
-// wire is the state of one lock in Redis, and the scripts that change it.
-type wire struct {
+// scriptState runs the scripts of one lock and reads its state in Redis.
+type scriptState struct {
 	*testing.T
 	rdb     redis.UniversalClient
-	keys    []string // lock, abandoned
+	keys    []string // lock, tombstones
 	channel string
 }
 
 const (
 	me    = "0f0e0d0c-0b0a-4908-8706-050403020100:1"
-	other = "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87" // say, a Java thread
+	other = "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87" // for example a Java thread
 )
 
-func (w *wire) run(script string, args ...any) any {
+func (w *scriptState) run(script string, args ...any) any {
 	w.Helper()
 	source, _ := rlock.Script("lock", script)
 	reply, err := w.rdb.Eval(context.Background(), source, w.keys, args...).Result()
@@ -76,27 +76,27 @@ func (w *wire) run(script string, args ...any) any {
 	return reply
 }
 
-func (w *wire) acquire(lease int, number int) any {
+func (w *scriptState) acquire(lease int, number int) any {
 	w.Helper()
 	return w.run("acquire", fmt.Sprintf("%s%d", me[:len(me)-1], number), lease, number, w.channel, "PUBLISH")
 }
 
-func (w *wire) release(number, memory int) any {
+func (w *scriptState) release(number, lifetime int) any {
 	w.Helper()
-	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), memory, number, w.channel, "PUBLISH")
+	return w.run("release", fmt.Sprintf("%s%d", me[:len(me)-1], number), lifetime, number, w.channel, "PUBLISH")
 }
 
-func (w *wire) lock() map[string]string {
+func (w *scriptState) lock() map[string]string {
 	w.Helper()
 	return holders(w, w.rdb, w.keys[0])
 }
 
-func (w *wire) pttl() time.Duration {
+func (w *scriptState) pttl() time.Duration {
 	w.Helper()
 	return w.rdb.PTTL(context.Background(), w.keys[0]).Val()
 }
 
-// TestScripts drives the scripts alone: the state before, the call, the reply, the state after.
+// TestScripts tests the scripts on their own: the state before, the call, the reply and the state after.
 func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	for server, start := range servers {
@@ -105,41 +105,41 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 			ctx := t.Context()
 			for _, c := range []struct {
 				claim string
-				test  func(*wire)
+				test  func(*scriptState)
 			}{
-				{"a lock looks like Redisson's", func(w *wire) {
+				{"a lock has Redisson's format", func(w *scriptState) {
 					require.EqualValues(w, 0, w.acquire(30000, 1))
 					require.Equal(w, map[string]string{me: "1"}, w.lock())
 					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second))
 				}},
-				{"a lock of Redisson's is respected", func(w *wire) {
+				{"a lock held by Redisson is respected", func(w *scriptState) {
 					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 2).Err())
 					require.NoError(w, rdb.PExpire(ctx, w.keys[0], 10*time.Second).Err())
 					hint := w.acquire(30000, 1).(int64)
-					require.InDelta(w, 10000, -1-hint, 1000, "the lease that is left")
+					require.InDelta(w, 10000, -1-hint, 1000, "the remaining lease")
 					require.EqualValues(w, 0, w.release(1, 0))
 					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, "PUBLISH", 2))
 					require.Equal(w, []any{int64(0)}, w.renewal(me))
 					require.Equal(w, map[string]string{other: "2"}, w.lock())
 					require.LessOrEqual(w, w.pttl(), 10*time.Second)
 				}},
-				{"a repeated acquire counts nothing and only lengthens the lease", func(w *wire) {
+				{"a repeated acquire counts nothing and only extends the lease", func(w *scriptState) {
 					require.EqualValues(w, 0, w.acquire(30000, 1))
 					require.EqualValues(w, 0, w.acquire(60000, 1))
 					require.EqualValues(w, 0, w.acquire(1000, 1))
 					require.Equal(w, map[string]string{me: "1"}, w.lock())
 					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second))
 				}},
-				{"an abandoned number never becomes a holder", func(w *wire) {
+				{"a number with a tombstone never becomes a holder", func(w *scriptState) {
 					require.EqualValues(w, 0, w.release(1, 120000))
 					require.Negative(w, w.acquire(30000, 1))
 					require.Empty(w, w.lock())
-					require.EqualValues(w, 0, w.acquire(30000, 2), "the next number does")
+					require.EqualValues(w, 0, w.acquire(30000, 2), "the next number becomes a holder")
 					require.InDelta(w, 2*time.Minute, rdb.PTTL(ctx, w.keys[1]).Val(), float64(5*time.Second))
 					require.EqualValues(w, 1, w.release(2, 0))
-					require.EqualValues(w, 1, rdb.HLen(ctx, w.keys[1]).Val(), "a normal release writes nothing there")
+					require.EqualValues(w, 1, rdb.HLen(ctx, w.keys[1]).Val(), "a normal release leaves no tombstone")
 				}},
-				{"numbers whose time is over are forgotten", func(w *wire) {
+				{"expired tombstones are removed", func(w *scriptState) {
 					for number := range 1000 {
 						w.release(number, 20)
 						if number%100 == 0 {
@@ -148,12 +148,12 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					}
 					require.Less(w, rdb.HLen(ctx, w.keys[1]).Val(), int64(600))
 				}},
-				{"the memory of abandoned numbers only grows longer", func(w *wire) {
+				{"a tombstone never shortens the lifetime of the others", func(w *scriptState) {
 					w.release(1, 300000)
 					w.release(2, 120000)
 					require.InDelta(w, 5*time.Minute, rdb.PTTL(ctx, w.keys[1]).Val(), float64(5*time.Second))
 				}},
-				{"a count is shown, not computed", func(w *wire) {
+				{"a count is stored, not computed", func(w *scriptState) {
 					w.acquire(30000, 1)
 					for range 2 {
 						require.EqualValues(w, 1, w.run("count", me, 60000, 1, w.channel, "PUBLISH", 2))
@@ -163,25 +163,25 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					require.Equal(w, map[string]string{me: "1"}, w.lock())
 					require.InDelta(w, time.Minute, w.pttl(), float64(time.Second), "the lease is never shortened")
 				}},
-				{"a count resurrects nothing", func(w *wire) {
+				{"a count resurrects nothing", func(w *scriptState) {
 					require.EqualValues(w, 0, w.run("count", me, 30000, 1, w.channel, "PUBLISH", 2))
 					require.Empty(w, w.lock())
 				}},
-				{"a release frees whatever the count, once, and publishes once", func(w *wire) {
+				{"a release ignores the count, frees once and publishes once", func(w *scriptState) {
 					sub := rdb.Subscribe(ctx, w.channel)
 					defer sub.Close()
 					_, err := sub.Receive(ctx)
 					require.NoError(w, err)
 					w.acquire(30000, 1)
 					w.run("count", me, 30000, 1, w.channel, "PUBLISH", 5)
-					require.EqualValues(w, 2, w.release(1, 0), "freed, and one was told")
+					require.EqualValues(w, 2, w.release(1, 0), "freed, with one subscriber notified")
 					require.EqualValues(w, 0, w.release(1, 0))
 					require.Empty(w, w.lock())
 					require.Equal(w, "0", within(w, "the release is announced", sub.Channel()).Payload)
 					require.NoError(w, rdb.Publish(ctx, w.channel, "end").Err())
-					require.Equal(w, "end", within(w, "and then nothing", sub.Channel()).Payload)
+					require.Equal(w, "end", within(w, "nothing follows the release", sub.Channel()).Payload)
 				}},
-				{"a renewal is by exact holder, and only lengthens", func(w *wire) {
+				{"a renewal needs the exact holder and only extends the lease", func(w *scriptState) {
 					w.acquire(1000, 1)
 					require.Equal(w, []any{int64(1)}, w.renewal(me))
 					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second))
@@ -191,15 +191,15 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 					require.Equal(w, []any{int64(0)}, w.renewal(other))
 					require.NoError(w, rdb.Persist(ctx, w.keys[0]).Err())
 					require.Equal(w, []any{int64(1)}, w.renewal(me))
-					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a lease that was taken away is given back")
+					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a renewal restores a missing lease")
 				}},
-				{"a forced release frees anybody's lock and publishes", func(w *wire) {
+				{"a forced release frees any holder's lock and publishes", func(w *scriptState) {
 					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
 					require.NoError(w, rdb.HSet(ctx, w.keys[0], other, 1).Err())
 					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
 					require.Empty(w, w.lock())
 				}},
-				{"questions", func(w *wire) {
+				{"queries", func(w *scriptState) {
 					require.Equal(w, []any{int64(-2), int64(0), int64(0)}, w.run("inspect", me))
 					w.acquire(30000, 1)
 					require.Equal(w, int64(1), w.run("inspect", me).([]any)[2])
@@ -208,14 +208,14 @@ func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a serv
 			} {
 				t.Run(c.claim, func(t *testing.T) {
 					name := newName()
-					c.test(&wire{T: t, rdb: rdb, keys: []string{name, "abandoned:{" + name + "}"}, channel: "channel:" + name})
+					c.test(&scriptState{T: t, rdb: rdb, keys: []string{name, "tombstones:{" + name + "}"}, channel: "channel:" + name})
 				})
 			}
 		})
 	}
 }
 
-func (w *wire) renewal(field string) any {
+func (w *scriptState) renewal(field string) any {
 	w.Helper()
 	source, _ := rlock.Script("lock", "renew")
 	reply, err := w.rdb.Eval(context.Background(), source, w.keys[:1], 30000, field).Result()
@@ -223,7 +223,7 @@ func (w *wire) renewal(field string) any {
 	return reply
 }
 
-func TestKeysAreRedissons(t *testing.T) {
+func TestKeysMatchRedisson(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	for name, want := range map[string][]string{

@@ -8,9 +8,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestTheErrorsOfOldServersAreUnderstood is about Redis 6.2, which puts text of its own before what a command of a script
-// is answered. That the tests pass on one is in docs/servers.md.
-func TestTheErrorsOfOldServersAreUnderstood(t *testing.T) {
+// TestErrorsOfOldServersAreClassified covers Redis 6.2, which adds a prefix to the error of a command in a script.
+// docs/servers.md documents the test runs on old servers.
+func TestErrorsOfOldServersAreClassified(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	const before = "ERR Error running script (call to f_3f978495885997a04cd2e6d60eeeb18a528395b2): @user_script:10: @user_script: 10: "

@@ -15,7 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestShardedPubSub starts one cluster for all its claims.
+// TestShardedPubSub uses one cluster for all its subtests.
 func TestShardedPubSub(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := startSharded(t)
@@ -24,20 +24,20 @@ func TestShardedPubSub(t *testing.T) { //nolint:tparallel // the subtests share 
 		test  func(*testing.T, *redistest.Cluster)
 	}{
 		{"waiters of every mode are woken", shardedModes},
-		{"Auto takes what the cluster has", shardedAuto},
-		{"the rights that SECURITY.md asks for are enough", shardedRights},
-		{"many channels share a connection per node", shardedConnections},
-		{"a refused channel harms no other", shardedRefused},
-		{"a slot that moves takes its waiters along", shardedMove},
-		{"a connection that is lost is made anew", shardedKilled},
-		{"a failover takes the waiters along", shardedFailover},
-		{"a master that dies takes no waiter with it", shardedDeath},
+		{"Auto uses sharded pub/sub if the cluster has it", shardedAuto},
+		{"the rights in SECURITY.md are necessary and sufficient", shardedRights},
+		{"all channels of a node share one connection", shardedConnections},
+		{"a refused channel affects no other", shardedRefused},
+		{"waiters follow a slot that moves", shardedMove},
+		{"a lost connection is replaced", shardedKilled},
+		{"waiters follow a failover", shardedFailover},
+		{"waiters survive the death of a master", shardedDeath},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
 	}
 }
 
-// startSharded starts a cluster, and skips the test where a cluster has no sharded pub/sub: before Redis 7.
+// startSharded starts a cluster. It skips the test before Redis 7, which introduced sharded pub/sub.
 func startSharded(t *testing.T) *redistest.Cluster {
 	t.Helper()
 	cluster := redistest.StartCluster(t)
@@ -48,7 +48,7 @@ func startSharded(t *testing.T) *redistest.Cluster {
 	return cluster
 }
 
-// subscribers counts who has subscribed the channel of a lock, sharded or not, on the node that has it.
+// subscribers counts the subscribers of a lock's channel on all nodes, either sharded ones or ordinary ones.
 func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sharded bool) int64 {
 	t.Helper()
 	var n int64
@@ -63,7 +63,7 @@ func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sha
 	return n
 }
 
-// woken has a waiter of one client subscribed, changes something meanwhile, and has the lock released by another client.
+// woken lets a waiter subscribe, runs meanwhile, and checks that a release by another client wakes the waiter.
 func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(*rlock.Lock)) {
 	t.Helper()
 	logger, _ := recording()
@@ -92,7 +92,7 @@ func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.On, rlock.Off} {
 		woken(t, cluster, mode, func(*rlock.Lock) {})
 	}
-	// The channels of a fair lock's waiters are known to its scripts alone.
+	// Only the scripts of a fair lock know the channels of its waiters.
 	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.Off} {
 		client := newClient(t, cluster.Client(t), rlock.WithShardedPubSub(mode), rlock.WithPollInterval(never))
 		lock := client.NewFairLock(newName())
@@ -100,11 +100,11 @@ func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 		var turns []<-chan error
 		for i := range 3 {
 			turns = append(turns, async(func() error { return lock.Lock(t.Context(), rlock.Lease(never)) }))
-			eventually(t, "it waits in its place", func() bool { return lock.Waiting() == i+1 })
+			eventually(t, "the waiter is in the queue", func() bool { return lock.Waiting() == i+1 })
 		}
 		for _, turn := range turns {
 			require.NoError(t, lock.Unlock(t.Context()))
-			require.NoError(t, within(t, "the next one is woken", turn))
+			require.NoError(t, within(t, "the next waiter is woken", turn))
 		}
 		require.NoError(t, lock.Unlock(t.Context()))
 	}
@@ -133,22 +133,22 @@ func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 		held, lock := newClient(t, rdb, rlock.WithPollInterval(never)).NewLock(name), newClient(t, rdb).NewLock(name)
 		probe := redistest.Named("pubsub")
 		require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
-		require.Zero(t, proxy.Count(probe), "an acquisition does not ask")
+		require.Zero(t, proxy.Count(probe), "an acquisition does not probe")
 		waiting := async(func() error { return lock.Lock(t.Context()) })
-		eventually(t, "it subscribes as Auto found", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
+		eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
 		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, within(t, "it is woken", waiting))
+		require.NoError(t, within(t, "the waiter is woken", waiting))
 		require.NoError(t, lock.Unlock(t.Context()))
-		eventually(t, "each client has asked", func() bool { return proxy.Count(probe) == 2 })
+		eventually(t, "each client has probed", func() bool { return proxy.Count(probe) == 2 })
 		for range 20 {
 			require.NoError(t, held.Lock(t.Context()))
 			require.NoError(t, held.Unlock(t.Context()))
 		}
-		require.Equal(t, 2, proxy.Count(probe), "once")
+		require.Equal(t, 2, proxy.Count(probe), "each client probes once")
 	}
 }
 
-// shardedRights shows for each right that SECURITY.md asks for on a cluster what it is needed for.
+// shardedRights checks that the rights in SECURITY.md suffice on a cluster, and that each of them is needed.
 func shardedRights(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	tested := slices.DeleteFunc(rights(t, clusterRows...), func(rule string) bool { return rule[0] == '-' })
@@ -156,7 +156,7 @@ func shardedRights(t *testing.T, cluster *redistest.Cluster) {
 		func(u *trial) error { return u.moves(cluster) })
 }
 
-// moves has a lock held, and a waiter subscribed, while its slot moves, and released after that.
+// moves moves the slot of a lock with a holder and a subscribed waiter, and releases the lock after that.
 func (u *trial) moves(cluster *redistest.Cluster) error {
 	ctx, cancel := context.WithTimeout(u.Context(), aLongTime)
 	defer cancel()
@@ -166,7 +166,7 @@ func (u *trial) moves(cluster *redistest.Cluster) error {
 	var hold *rlock.Hold
 	var waiting <-chan error
 	subscribed := func() error {
-		return u.until("it is subscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 1 })
+		return u.until("the waiter is subscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 1 })
 	}
 	return u.all(
 		func() (err error) { hold, err = held.Acquire(ctx); return err },
@@ -177,19 +177,19 @@ func (u *trial) moves(cluster *redistest.Cluster) error {
 		func() (err error) {
 			cluster.MoveSlot(u, appPrefix+lock.Name(), func() {
 				before := hold.Deadline()
-				err = u.until("it is renewed where its key is", func() bool { return hold.Deadline().After(before) })
+				err = u.until("the hold is renewed on the node that has its key", func() bool { return hold.Deadline().After(before) })
 			})
 			return err
 		},
 		subscribed,
 		func() error {
-			return u.until("the node is asked whether it is a master", func() bool { return u.calls("role") > asked })
+			return u.until("the client asks the node for its role", func() bool { return u.calls("role") > asked })
 		},
 		func() error { return hold.Unlock(ctx) },
-		func() error { return u.result("it gets the lock", waiting) },
+		func() error { return u.result("the waiter gets the lock", waiting) },
 		func() error { return lock.Unlock(ctx) },
 		func() error {
-			return u.until("the channel is given up", func() bool { return subscribers(u.T, cluster, lock, true) == 0 })
+			return u.until("the channel is unsubscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 0 })
 		},
 	)
 }
@@ -212,12 +212,12 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 		}
 		return all
 	}
-	eventually(t, "all are subscribed", func() bool { return channels() == n })
+	eventually(t, "all channels are subscribed", func() bool { return channels() == n })
 	require.LessOrEqual(t, client.Lines(), 3)
 	cancel()
 	wg.Wait()
 	eventually(t, "no channel is left", func() bool { return channels() == 0 && client.Remains() == 0 })
-	eventually(t, "nor a connection", func() bool { return client.Lines() == 0 })
+	eventually(t, "no connection is left", func() bool { return client.Lines() == 0 })
 }
 
 func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
@@ -256,9 +256,10 @@ func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 	for range 3 {
 		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
 			cluster.MoveSlot(t, lock.Name())
-			eventually(t, "it is subscribed at the new owner", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+			eventually(t, "the waiter is subscribed at the new master", func() bool { return subscribers(t, cluster, lock, true) == 1 })
 		})
-		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) }) // and is released before that
+		// This release may come before the new subscription.
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
 	}
 }
 
@@ -280,7 +281,7 @@ func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 		name := lock.Name()
 		old := cluster.MasterOf(t, name)
 		replica := cluster.ReplicaOf(t, old)
-		eventually(t, "the replica has it", func() bool { return replicated(t, old.Client(t), name, 1) })
+		eventually(t, "the replica has the lock", func() bool { return replicated(t, old.Client(t), name, 1) })
 		eventually(t, "the replica takes over", func() bool {
 			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
 			return cluster.MasterOf(t, name) == replica
@@ -296,18 +297,18 @@ func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
 	lock := newClient(t, cluster.Client(t), opts...).NewLock(held.Name())
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(never)))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
-	eventually(t, "it is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+	eventually(t, "the waiter is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
 	old := cluster.MasterOf(t, held.Name())
-	eventually(t, "the replica has it", func() bool { return replicated(t, old.Client(t), held.Name(), 1) })
+	eventually(t, "the replica has the lock", func() bool { return replicated(t, old.Client(t), held.Name(), 1) })
 	replica := cluster.ReplicaOf(t, old)
 	old.Kill()
 	start := time.Now()
-	redistest.EventuallyWithin(t, time.Minute, "it is subscribed at the new master", func() bool {
+	redistest.EventuallyWithin(t, time.Minute, "the waiter is subscribed at the new master", func() bool {
 		channel := lock.Channel()
 		return replica.Client(t).PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
 	})
 	t.Logf("subscribed again %v after the death of the master", time.Since(start))
 	require.NoError(t, held.Unlock(t.Context()))
-	require.NoError(t, within(t, "it is woken", waiting))
+	require.NoError(t, within(t, "the waiter is woken", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestShardedPubSubInTrouble starts one cluster for all its claims, the last of which has a node hang.
+// TestShardedPubSubInTrouble uses one cluster for all its subtests. The last one suspends a node.
 func TestShardedPubSubInTrouble(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := startSharded(t)
@@ -22,15 +22,15 @@ func TestShardedPubSubInTrouble(t *testing.T) { //nolint:tparallel // the subtes
 		claim string
 		test  func(*testing.T, *redistest.Cluster)
 	}{
-		{"a server that drops subscribers is not stormed", shardedDropped},
-		{"a server that refuses the password is not stormed, nor taken for an old one", shardedPassword},
-		{"a node that hangs harms no other", shardedHangingNode},
+		{"a server that drops subscribers is not flooded", shardedDropped},
+		{"a server that refuses the password is not flooded, nor taken for an old version", shardedPassword},
+		{"a hung node affects no other", shardedHangingNode},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
 	}
 }
 
-// heldOn returns locks of a client that are on one node, and held by another client.
+// heldOn returns n locks of a client whose keys are on one node. Another client holds them.
 func heldOn(t *testing.T, cluster *redistest.Cluster, client *rlock.Client, node *redistest.Server, n int) (locks []*rlock.Lock) {
 	t.Helper()
 	rdb := cluster.Client(t)
@@ -45,7 +45,7 @@ func heldOn(t *testing.T, cluster *redistest.Cluster, client *rlock.Client, node
 	return locks
 }
 
-// waitFor has somebody wait for each of the locks until the context ends.
+// waitFor starts a waiter for each lock. The waiters end with the context.
 func waitFor(ctx context.Context, locks []*rlock.Lock) (done *sync.WaitGroup) {
 	done = &sync.WaitGroup{}
 	for _, lock := range locks {
@@ -54,7 +54,7 @@ func waitFor(ctx context.Context, locks []*rlock.Lock) (done *sync.WaitGroup) {
 	return done
 }
 
-// subscribedOn counts the locks that are subscribed, sharded, on a node.
+// subscribedOn counts the sharded subscriptions of the locks' channels on a node.
 func subscribedOn(t *testing.T, node *redistest.Server, locks ...*rlock.Lock) (n int64) {
 	t.Helper()
 	rdb := node.Client(t)
@@ -76,7 +76,7 @@ func shardedDropped(t *testing.T, cluster *redistest.Cluster) {
 	proxy.DropReply(-1, redistest.Named("ssubscribe"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := waitFor(ctx, heldOn(t, cluster, newClient(t, rdb, logger), node, 2))
-	eventually(t, "it tries", func() bool { return proxy.Count(redistest.Named("ssubscribe")) > 0 })
+	eventually(t, "the client tries to subscribe", func() bool { return proxy.Count(redistest.Named("ssubscribe")) > 0 })
 	opened := proxy.Opened()
 	<-time.After(2 * time.Second)
 	require.Less(t, proxy.Opened()-opened, 100)
@@ -106,14 +106,14 @@ func shardedPassword(t *testing.T, cluster *redistest.Cluster) {
 	done := waitFor(ctx, locks)
 	defer done.Wait()
 	defer cancel()
-	eventually(t, "they are subscribed", func() bool { return subscribedOn(t, node, locks...) == 2 })
+	eventually(t, "both waiters are subscribed", func() bool { return subscribedOn(t, node, locks...) == 2 })
 	everywhere("acl", "setuser", "rotated", "resetpass", ">new")
 	everywhere("client", "kill", "user", "rotated")
 	before := connections(t, node.Client(t))
 	<-time.After(2 * time.Second)
 	require.Less(t, connections(t, node.Client(t))-before, 100)
 	everywhere("acl", "setuser", "rotated", "resetpass", ">old")
-	eventually(t, "they are subscribed again", func() bool { return subscribedOn(t, node, locks...) == 2 })
+	eventually(t, "both waiters are subscribed again", func() bool { return subscribedOn(t, node, locks...) == 2 })
 }
 
 func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
@@ -121,20 +121,20 @@ func shardedHangingNode(t *testing.T, cluster *redistest.Cluster) {
 	for _, node := range cluster.Nodes {
 		require.NoError(t, node.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", strconv.Itoa(60_000)).Err())
 	}
-	hangs, healthy := cluster.Nodes[0], cluster.Nodes[1]
+	hung, healthy := cluster.Nodes[0], cluster.Nodes[1]
 	logger, _ := recording()
 	client := newClient(t, cluster.Client(t), logger)
 	ctx, cancel := context.WithCancel(t.Context())
-	stuck, locks := heldOn(t, cluster, client, hangs, 20), heldOn(t, cluster, client, healthy, 4)
+	stuck, locks := heldOn(t, cluster, client, hung, 20), heldOn(t, cluster, client, healthy, 4)
 	done := waitFor(ctx, stuck)
-	eventually(t, "they wait on the node that will hang", func() bool { return subscribedOn(t, hangs, stuck...) == 20 })
-	hangs.Pause()
-	<-time.After(4 * time.Second) // until the client has noticed, and asks where they belong
+	eventually(t, "the waiters are subscribed on the node that will hang", func() bool { return subscribedOn(t, hung, stuck...) == 20 })
+	hung.Pause()
+	<-time.After(4 * time.Second) // until the client notices and looks for the new nodes of the channels
 	start := time.Now()
 	done2 := waitFor(ctx, locks)
-	eventually(t, "others are subscribed elsewhere", func() bool { return subscribedOn(t, healthy, locks...) == 4 })
-	require.Less(t, time.Since(start), 4*time.Second, "without waiting for the node that hangs")
-	hangs.Resume()
+	eventually(t, "waiters on a healthy node are subscribed", func() bool { return subscribedOn(t, healthy, locks...) == 4 })
+	require.Less(t, time.Since(start), 4*time.Second, "the subscriptions do not wait for the hung node")
+	hung.Resume()
 	cancel()
 	done.Wait()
 	done2.Wait()

@@ -16,14 +16,15 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// state is something that a server may say instead of doing what it is asked, until it is over.
+// state is a temporary condition of a server in which it refuses commands.
 type state struct {
-	says  string
-	args  []string // of the server
-	begin func(*testing.T, *redistest.Server, *redis.Client)
-	end   func(*testing.T, *redis.Client)
+	errText string   // part of the error
+	args    []string // settings of the server
+	begin   func(*testing.T, *redistest.Server, *redis.Client)
+	end     func(*testing.T, *redis.Client)
 }
 
+// do returns a function that sends a command.
 func do(args ...any) func(*testing.T, *redis.Client) {
 	return func(t *testing.T, admin *redis.Client) {
 		t.Helper()
@@ -31,68 +32,68 @@ func do(args ...any) func(*testing.T, *redis.Client) {
 	}
 }
 
-// meanwhile sends a command whose answer comes when the state is over.
-func meanwhile(t *testing.T, server *redistest.Server, args ...any) {
+// inBackground sends a command in the background. Its reply comes when the state ends.
+func inBackground(t *testing.T, server *redistest.Server, args ...any) {
 	t.Helper()
 	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, ReadTimeout: -1, MaxRetries: -1})
 	go func() { _ = rdb.Do(context.Background(), args...).Err() }()
 }
 
-// elsewhere is a slot without which the cluster serves no other either, and of no name in these tests.
-const elsewhere = 0
+// missingSlot is a slot that holds no key of these tests. Without it the cluster serves no slot at all.
+const missingSlot = 0
 
-// nobody is an address where nobody listens, so that a replica of it stays without its master.
-var nobody = []any{"127.0.0.1", "1"}
+// noServer is an address without a server. A replica of it never finds its master.
+var noServer = []any{"127.0.0.1", "1"}
 
 var states = map[string]state{
 	"a replica": {
-		says: "READONLY",
+		errText: "READONLY",
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
-			do("replicaof", nobody[0], nobody[1])(t, admin)
+			do("replicaof", noServer[0], noServer[1])(t, admin)
 		},
 		end: do("replicaof", "no", "one"),
 	},
 	"a replica without its master": {
-		says: "MASTERDOWN",
-		args: []string{"--replica-serve-stale-data", "no"},
+		errText: "MASTERDOWN",
+		args:    []string{"--replica-serve-stale-data", "no"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
-			do("replicaof", nobody[0], nobody[1])(t, admin)
+			do("replicaof", noServer[0], noServer[1])(t, admin)
 		},
 		end: do("replicaof", "no", "one"),
 	},
 	"a master without replicas": {
-		says: "NOREPLICAS",
+		errText: "NOREPLICAS",
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("config", "set", "min-replicas-to-write", "1")(t, admin)
 		},
 		end: do("config", "set", "min-replicas-to-write", "0"),
 	},
-	"a server that loads its data": {
-		says: "LOADING",
-		args: []string{"--loading-process-events-interval-bytes", "1024"},
+	"a server that is loading its data": {
+		errText: "LOADING",
+		args:    []string{"--loading-process-events-interval-bytes", "1024"},
 		begin: func(t *testing.T, server *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("debug", "populate", "2000", "filler")(t, admin)
 			do("config", "set", "key-load-delay", "10000")(t, admin) // 20 s for all of it
-			meanwhile(t, server, "debug", "reload")
+			inBackground(t, server, "debug", "reload")
 		},
 		end: do("config", "set", "key-load-delay", "0"),
 	},
 	"a server that is busy with a script": {
-		says: "BUSY",
-		args: []string{"--lua-time-limit", "50"},
+		errText: "BUSY",
+		args:    []string{"--lua-time-limit", "50"},
 		begin: func(t *testing.T, server *redistest.Server, _ *redis.Client) {
 			t.Helper()
-			meanwhile(t, server, "eval", "while true do end", 0)
+			inBackground(t, server, "eval", "while true do end", 0)
 		},
 		end: do("script", "kill"),
 	},
 	"a server that cannot save its data": {
-		says: "MISCONF",
-		args: []string{"--enable-protected-configs", "yes"},
+		errText: "MISCONF",
+		args:    []string{"--enable-protected-configs", "yes"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			gone := t.TempDir()
@@ -102,29 +103,29 @@ var states = map[string]state{
 		},
 		end: do("config", "set", "stop-writes-on-bgsave-error", "no"),
 	},
-	"a cluster that lacks a slot": {
-		says: "CLUSTERDOWN",
-		args: []string{"--cluster-enabled", "yes"},
+	"a cluster with an unassigned slot": {
+		errText: "CLUSTERDOWN",
+		args:    []string{"--cluster-enabled", "yes"},
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
-			do("cluster", "delslots", elsewhere)(t, admin)
+			do("cluster", "delslots", missingSlot)(t, admin)
 		},
-		end: do("cluster", "addslots", elsewhere),
+		end: do("cluster", "addslots", missingSlot),
 	},
-	"a server that wants no more clients": {
-		says: "", // it says so and hangs up, which mostly overtakes it
+	"a server that accepts no more clients": {
+		errText: "", // the server closes the connection, usually before the client reads its error
 		begin: func(t *testing.T, _ *redistest.Server, admin *redis.Client) {
 			t.Helper()
 			do("config", "set", "maxclients", "1")(t, admin)
-			do("client", "kill", "type", "normal")(t, admin) // but the one that asks for it
+			do("client", "kill", "type", "normal")(t, admin) // except the connection that sends this command
 		},
 		end: do("config", "set", "maxclients", "1000"),
 	},
 }
 
-// TestStatesThatPass has a server refuse everything for longer than it takes to renew a lock. Nothing is lost by that, whoever
-// waits goes on waiting, and an unlock goes through when it is over.
-func TestStatesThatPass(t *testing.T) {
+// TestTransientServerStates makes a server refuse everything for longer than a renewal interval. No lock is lost, waiters keep
+// waiting, and an unlock succeeds when the state ends.
+func TestTransientServerStates(t *testing.T) {
 	t.Parallel()
 	for what, s := range states {
 		t.Run(what, func(t *testing.T) {
@@ -137,17 +138,17 @@ func TestStatesThatPass(t *testing.T) {
 					return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 				})
 			}
-			passes(t, s, server, admin)
+			survives(t, s, server, admin)
 		})
 	}
 }
 
-func passes(t *testing.T, s state, server *redistest.Server, admin *redis.Client) {
+func survives(t *testing.T, s state, server *redistest.Server, admin *redis.Client) {
 	t.Helper()
 	logger, log := recording()
 	const lease = 6 * time.Second
 	name := func(n int) string { return fmt.Sprintf("%d{states}", n) }
-	require.NotEqualValues(t, elsewhere, rlock.Slot(name(1)))
+	require.NotEqualValues(t, missingSlot, rlock.Slot(name(1)))
 	client := newClient(t, server.Client(t), logger, rlock.WithWatchdogTimeout(lease), rlock.WithCommandTimeout(aLongTime))
 	hold, err := client.NewLock(name(1)).Acquire(t.Context())
 	require.NoError(t, err)
@@ -157,25 +158,25 @@ func passes(t *testing.T, s state, server *redistest.Server, admin *redis.Client
 
 	s.begin(t, server, admin)
 	probe := redistest.Open(t, &redis.Options{Addr: server.Addr, MaxRetries: -1})
-	eventually(t, "the server says so", func() bool {
+	eventually(t, "the server is in the state", func() bool {
 		err := probe.Eval(t.Context(), "return redis.call('SET', KEYS[1], 1)", []string{"{states}"}).Err()
-		return err != nil && strings.Contains(err.Error(), s.says)
+		return err != nil && strings.Contains(err.Error(), s.errText)
 	})
 	err = second(free.TryLock(t.Context()))
-	require.ErrorContains(t, err, s.says)
+	require.ErrorContains(t, err, s.errText)
 	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
 	waiting := async(func() error { return free.Lock(t.Context()) })
-	eventually(t, "one waits", func() bool { return free.Waiting() == 1 })
+	eventually(t, "the waiter waits", func() bool { return free.Waiting() == 1 })
 	unlocking := async(func() error { return unlocked.Unlock(t.Context()) })
 	renewed := hold.Deadline()
-	eventually(t, "it should have been renewed, and was not", func() bool { return time.Until(renewed) < lease/2 })
+	eventually(t, "the time of the renewal has passed", func() bool { return time.Until(renewed) < lease/2 })
 	require.Equal(t, renewed, hold.Deadline())
-	require.Empty(t, unlocking, "an unlock goes on trying")
-	require.Empty(t, waiting, "and so does who waits")
+	require.Empty(t, unlocking, "an unlock keeps trying")
+	require.Empty(t, waiting, "a waiter keeps trying")
 
 	s.end(t, admin)
 	require.NoError(t, within(t, "the waiter gets the lock", waiting))
-	require.NoError(t, within(t, "the unlock goes through", unlocking))
+	require.NoError(t, within(t, "the unlock succeeds", unlocking))
 	eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(renewed) })
 	require.NoError(t, hold.Err())
 	require.NoError(t, hold.Unlock(t.Context()))
@@ -183,8 +184,8 @@ func passes(t *testing.T, s state, server *redistest.Server, admin *redis.Client
 	require.NotContains(t, log.String(), "lost")
 }
 
-// TestAHoldOutlastsWhatPasses keeps a lock for three leases while something goes wrong all the time.
-func TestAHoldOutlastsWhatPasses(t *testing.T) {
+// TestAHoldSurvivesTransientTrouble holds a lock for three leases during constant trouble.
+func TestAHoldSurvivesTransientTrouble(t *testing.T) {
 	t.Parallel()
 	const lease = 3 * time.Second
 	for what, wrong := range map[string]struct {
@@ -192,7 +193,7 @@ func TestAHoldOutlastsWhatPasses(t *testing.T) {
 		do    func(*faulty)
 	}{
 		"connections that are closed ten times a second": {100 * time.Millisecond, func(f *faulty) { f.proxy.CloseAll() }},
-		"a script cache that is flushed all the time": {10 * time.Millisecond, func(f *faulty) {
+		"a script cache that is flushed constantly": {10 * time.Millisecond, func(f *faulty) {
 			require.NoError(f, f.direct.ScriptFlush(f.Context()).Err())
 		}},
 		"a server that pauses": {2 * time.Second, func(f *faulty) {
@@ -226,21 +227,21 @@ func TestAHoldOutlastsWhatPasses(t *testing.T) {
 	}
 }
 
-// A master that was demoted, and does not know yet, renews what another owner has on the new one. It knows at least that its
-// replicas are gone: told to refuse writes then, it renews nothing, and its holders give up in time.
-func TestAMasterWithoutReplicasKeepsNobodyBelieving(t *testing.T) {
+// A master that does not know of its demotion would renew a lock that another owner holds on the new master. It does know that
+// its replicas are gone. If its settings make it refuse writes then, it renews nothing, and its holders give up in time.
+func TestAMasterWithoutReplicasRenewsNothing(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, "--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
 	rdb := master.Client(t)
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(master.Port))
 	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(4*time.Second), rlock.WithCommandTimeout(time.Second)).NewLock(newName())
-	hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime)) // when the replica is in time
+	hold, err := lock.Acquire(t.Context(), rlock.Wait(aLongTime)) // until the replica is in sync
 	require.NoError(t, err)
 	_ = hold.Done()
 	replica.Pause()
-	within(t, "the hold is over", hold.Done())
+	within(t, "the hold ends", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
-	require.ErrorContains(t, hold.Err(), "its lease ended", "Redis has not said so")
+	require.ErrorContains(t, hold.Err(), "its lease ended", "the client detects the loss without Redis")
 	require.Error(t, hold.Unlock(t.Context()))
 	replica.Resume()
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// locker is a lock as the suite sees it: what all kinds can do, and questions, which groups answer through their members.
+// locker is the interface that the suite tests: the methods of all kinds, and queries. Groups query their members.
 type locker interface {
 	rlock.Locker
 	ForceUnlock(ctx context.Context) (bool, error)
@@ -27,12 +27,12 @@ type locker interface {
 	Keys() []string
 }
 
-// kindOf is a kind of lock, as the suite tests it.
+// kindOf describes a kind of lock to the suite.
 type kindOf struct {
 	make  func(*rlock.Client, string) locker
-	rival func(*rlock.Client, string) locker // excludes it; nil: another of the same
-	skips map[string]string                  // claims that it does not make, and why
-	// groups tells that it is made of several names.
+	rival func(*rlock.Client, string) locker // makes a handle that excludes it; nil means make
+	skips map[string]string                  // the claims that do not apply, with the reason
+	// groups reports whether the lock consists of several names.
 	groups bool
 }
 
@@ -43,7 +43,7 @@ func single(newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock
 func newReadLock(c *rlock.Client, name string) locker  { return c.NewRWLock(name).ReadLock() }
 func newWriteLock(c *rlock.Client, name string) locker { return c.NewRWLock(name).WriteLock() }
 
-// kinds has every kind of lock.
+// kinds contains every kind of lock.
 var kinds = map[string]kindOf{
 	"lock":   {make: single((*rlock.Client).NewLock)},
 	"fenced": {make: single((*rlock.Client).NewFencedLock)},
@@ -53,23 +53,23 @@ var kinds = map[string]kindOf{
 	"read": {make: newReadLock, rival: newWriteLock, skips: map[string]string{
 		"excludes goroutines that share a handle":               readersShare,
 		"excludes clients":                                      readersShare,
-		"one of a thousand TryLocks gets it":                    readersShare,
+		"exactly one of a thousand TryLocks succeeds":           readersShare,
 		"a hundred short leases are served in turn":             readersShare,
 		"a plain context does not re-enter":                     readersShare,
 		"waiters of one process are served in order of arrival": readersShare,
-		"a late unlock on a shared handle is told":              readersShare,
+		"a late unlock on a shared handle reports the loss":     readersShare,
 	}},
 	"multi": {make: newMultiLock, groups: true, skips: map[string]string{
-		"questions without an owner are about the handle": "a group answers no questions",
+		"queries without an owner refer to the handle": "a group has no queries",
 	}},
 	"red": {make: newRedLock, groups: true, skips: map[string]string{
-		"questions without an owner are about the handle": "a group answers no questions",
-		"one of a thousand TryLocks gets it":              "votes may split, and nobody gets it",
-		"the holder is told of a force unlock":            "one member after the other is forced, and heals meanwhile",
+		"queries without an owner refer to the handle": "a group has no queries",
+		"exactly one of a thousand TryLocks succeeds":  "the votes may split, and then nobody gets the lock",
+		"a force unlock notifies the holder":           "the members are unlocked one by one and reacquired meanwhile",
 	}},
 }
 
-// grouped is a group of locks, with questions that its members answer: what most of them say.
+// grouped is a group of locks. Its queries ask the members and return the result that enough of them reach.
 type grouped struct {
 	rlock.Locker
 	members []*rlock.Lock
@@ -103,18 +103,18 @@ func newRedLock(c *rlock.Client, name string) locker {
 	return g
 }
 
-// agreed asks all members, and returns the greatest answer that enough of them reach.
-func agreed[T cmp.Ordered](g grouped, ask func(*rlock.Lock) (T, error)) (answer T, err error) {
-	var answers []T
+// agreed queries all members and returns the greatest value that enough of them reach.
+func agreed[T cmp.Ordered](g grouped, query func(*rlock.Lock) (T, error)) (value T, err error) {
+	var values []T
 	for _, m := range g.members {
-		a, err := ask(m)
+		v, err := query(m)
 		if err != nil {
-			return answer, err
+			return value, err
 		}
-		answers = append(answers, a)
+		values = append(values, v)
 	}
-	slices.Sort(answers)
-	return answers[len(answers)-g.most], nil
+	slices.Sort(values)
+	return values[len(values)-g.most], nil
 }
 
 func (g grouped) IsLocked(ctx context.Context) (bool, error) {
@@ -165,9 +165,9 @@ func (g grouped) Keys() (all []string) {
 	return all
 }
 
-const readersShare = "readers let each other in"
+const readersShare = "readers do not exclude each other"
 
-// servers has every kind of Redis that the suite runs on.
+// servers contains every kind of Redis that the suite runs on.
 var servers = map[string]func(testing.TB) redis.UniversalClient{
 	"embedded": func(tb testing.TB) redis.UniversalClient {
 		tb.Helper()
@@ -179,7 +179,7 @@ var servers = map[string]func(testing.TB) redis.UniversalClient{
 	},
 }
 
-// onBoth runs a test on the embedded and on a real server.
+// onBoth runs a test on the embedded server and on a real one.
 func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 	t.Helper()
 	for server, start := range servers {
@@ -190,17 +190,17 @@ func onBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 	}
 }
 
-// fixture is what a conformance test gets.
+// fixture is the environment of one conformance test.
 type fixture struct {
 	*testing.T
-	rdb   redis.UniversalClient // of the locks, as a user who may do no more than they need
+	rdb   redis.UniversalClient // of the locks, as a user with only the required rights
 	admin redis.UniversalClient // the test's own
 	kind  kindOf
 	name  string
 	opts  []rlock.Option // of every client
 }
 
-// client returns a new client, as another process would have.
+// client returns a new client, which acts as another process.
 func (f *fixture) client(opts ...rlock.Option) *rlock.Client {
 	return newClient(f, f.rdb, append(slices.Clip(f.opts), opts...)...)
 }
@@ -216,14 +216,14 @@ func (f *fixture) newRival(c *rlock.Client, name string) locker {
 	return f.kind.make(c, name)
 }
 
-// lock returns a handle on the test's name, of a new client.
+// lock returns a handle of the test's name on a new client.
 func (f *fixture) lock(opts ...rlock.Option) locker { return f.newLock(f.client(opts...), f.name) }
 
-// rival returns a handle that excludes it, of another new client.
+// rival returns a handle that the test's lock excludes, on another new client.
 func (f *fixture) rival(opts ...rlock.Option) locker { return f.newRival(f.client(opts...), f.name) }
 
-// conform runs every claim for every kind of lock, with clients that have these options. Each kind has a redis client of its
-// own, as the user of limited; the test looks on by another.
+// conform runs every claim for every kind of lock. The clients have the given options. Each kind has its own redis client, as
+// a user with limited rights. The tests inspect Redis through the admin client.
 func conform(
 	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
 ) {
@@ -247,8 +247,8 @@ func conform(
 	}
 }
 
-// TestConformance runs every claim for every kind of lock on a server, as users who have exactly the rights that SECURITY.md
-// asks for, and on the embedded one, which knows no rights. TestSentinel and TestCluster do the same on theirs.
+// TestConformance runs every claim for every kind of lock on a real server and on the embedded one. On the real server, the
+// users have exactly the rights that SECURITY.md requires. TestSentinel and TestCluster do the same for their topologies.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// noError is require.NoError for goroutines.
+// noError fails the test if err is not nil, and reports whether it is nil. Unlike require.NoError, any goroutine may call it.
 func noError(f *fixture, err error) bool {
 	if err != nil {
 		f.Errorf("unexpected error: %v", err)
@@ -271,8 +271,8 @@ func noError(f *fixture, err error) bool {
 	return err == nil
 }
 
-// leftIn tells whether any of the keys of a lock is left that should not be. A fencing token stays for good, and a number
-// that is abandoned for its time.
+// leftIn reports whether a key of a lock is left that should be gone. A fencing token stays forever, and a tombstone for its
+// lifetime.
 func leftIn(tb testing.TB, rdb redis.UniversalClient, keys []string) bool {
 	tb.Helper()
 	for _, key := range keys {
@@ -302,8 +302,8 @@ func tryLock(f *fixture, lock locker, ctx context.Context) bool { //nolint:reviv
 	return ok
 }
 
-// requireFree requires that a handle gets the lock, and has it unlocked. A red lock is unlocked when a majority is: what each
-// unlock left to itself, a member of its own perhaps, may keep the lock for a moment longer.
+// requireFree requires that a handle can lock, and unlocks it again. A red lock is unlocked as soon as a majority of its
+// members is. The remaining members may stay locked for a moment longer.
 func requireFree(f *fixture, lock locker) {
 	f.Helper()
 	if red(lock) {
@@ -314,7 +314,7 @@ func requireFree(f *fixture, lock locker) {
 	require.NoError(f, lock.Unlock(f.Context()))
 }
 
-// red tells whether a lock is held by a majority.
+// red reports whether a lock is held by a majority of its members.
 func red(lock locker) bool {
 	g, ok := lock.(grouped)
 	return ok && g.most < len(g.members)

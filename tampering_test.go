@@ -15,9 +15,9 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What others do to the keys of locks: data where a lock should be, deletions, evictions.
+// This file tests other programs that touch the keys of locks: data in the place of a lock, deletions and evictions.
 
-// singleKinds are the kinds of lock that are not made of several.
+// singleKinds returns the kinds of lock that are not groups.
 func singleKinds() []string {
 	return slices.Sorted(maps.Keys(maps.Collect(func(yield func(string, bool) bool) {
 		for kind, k := range kinds {
@@ -28,7 +28,7 @@ func singleKinds() []string {
 	})))
 }
 
-func TestAKeyOfAnotherTypeIsLeftAsItIs(t *testing.T) {
+func TestAKeyOfAnotherTypeIsLeftUntouched(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -57,14 +57,14 @@ func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 	}
 	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
-	require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "it has not been given a lease")
+	require.EqualValues(t, -1, rdb.TTL(ctx, lock.Name()).Val(), "the key has no lease")
 
-	// A lock that becomes something else is lost, and is left as it is.
+	// A lock whose key is overwritten with data is lost, and the data stays untouched.
 	require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
 	hold, err := lock.Acquire(ctx)
 	require.NoError(t, err)
 	require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
-	within(t, "the renewal finds it", hold.Done())
+	within(t, "the renewal detects the loss", hold.Done())
 	require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
 	hold, err = lock.TryAcquire(ctx)
 	require.Error(t, err)
@@ -76,8 +76,9 @@ func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
 	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
 }
 
-// Neither a lock whose name is the key of another's queue, nor one whose queue is somebody's data, harms either.
-func TestAQueueOfAnotherTypeIsLeftAsItIs(t *testing.T) {
+// A lock may have the key of another lock's queue as its name, or its own queue key may hold foreign data. In both cases, the
+// lock reports an error and nothing is damaged.
+func TestAQueueOfAnotherTypeIsLeftUntouched(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -85,14 +86,14 @@ func TestAQueueOfAnotherTypeIsLeftAsItIs(t *testing.T) {
 		fair := client.NewFairLock(newName())
 		require.NoError(t, fair.Lock(t.Context()))
 		waiting := async(func() error { return fair.Lock(t.Context()) })
-		eventually(t, "one queues", func() bool { return len(queued(t, rdb, fair)) == 1 })
+		eventually(t, "the waiter queues", func() bool { return len(queued(t, rdb, fair)) == 1 })
 		for _, key := range fair.Keys()[1:3] {
 			require.ErrorContains(t, client.NewLock(key).Lock(t.Context()), "WRONGTYPE", key)
 			require.ErrorContains(t, second(client.NewLock(key).ForceUnlock(t.Context())), "WRONGTYPE", key)
 		}
 		require.Len(t, queued(t, rdb, fair), 1)
 		require.NoError(t, fair.Unlock(t.Context()))
-		require.NoError(t, within(t, "who queued is served", waiting))
+		require.NoError(t, within(t, "the queued waiter gets the lock", waiting))
 		require.NoError(t, fair.Unlock(t.Context()))
 
 		for i := range 2 {
@@ -103,7 +104,7 @@ func TestAQueueOfAnotherTypeIsLeftAsItIs(t *testing.T) {
 			got, err := holder.TryLock(t.Context())
 			if got {
 				err = second(taken.TryLock(t.Context(), rlock.Wait(aLongTime)))
-				require.ErrorContains(t, holder.Unlock(t.Context()), "WRONGTYPE", "it is free, but nobody can be told")
+				require.ErrorContains(t, holder.Unlock(t.Context()), "WRONGTYPE", "the lock is free, but no waiter can be notified")
 			}
 			require.ErrorContains(t, err, "WRONGTYPE", key)
 			require.Equal(t, "precious", rdb.Get(t.Context(), key).Val())
@@ -112,9 +113,9 @@ func TestAQueueOfAnotherTypeIsLeftAsItIs(t *testing.T) {
 	})
 }
 
-// A server that is flushed lets the next owners in at once. Those who had the locks are told by a renewal, before the end of
-// what they believed to be their lease, and take nothing back.
-func TestWhatIsFlushedIsALossAndNeverTakenBack(t *testing.T) {
+// A flushed server grants its locks to the next owners at once. A renewal notifies the previous holders of the loss before their
+// leases would have ended. They do not take the locks back.
+func TestFlushedLocksAreLostAndNotReacquired(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client, others := newClient(t, rdb, rlock.WithWatchdogTimeout(6*time.Second)), newClient(t, rdb)
@@ -122,7 +123,7 @@ func TestWhatIsFlushedIsALossAndNeverTakenBack(t *testing.T) {
 		kind        string
 		hold, next  *rlock.Hold
 		rival       *rlock.Lock
-		believed    time.Time
+		deadline    time.Time
 		ofTheRivals map[string]string
 	}
 	var turns []*turn
@@ -139,15 +140,15 @@ func TestWhatIsFlushedIsALossAndNeverTakenBack(t *testing.T) {
 	}
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
 	for _, turn := range turns {
-		turn.believed = turn.hold.Deadline()
+		turn.deadline = turn.hold.Deadline()
 		var err error
 		turn.next, err = turn.rival.TryAcquire(t.Context(), rlock.Lease(time.Minute))
 		require.NoError(t, err, turn.kind)
 		turn.ofTheRivals = holders(t, rdb, turn.rival.Name())
 	}
 	for _, turn := range turns {
-		within(t, "the holder is told: "+turn.kind, turn.hold.Done())
-		require.True(t, time.Now().Before(turn.believed), turn.kind)
+		within(t, "the holder is notified: "+turn.kind, turn.hold.Done())
+		require.True(t, time.Now().Before(turn.deadline), turn.kind)
 		require.ErrorIs(t, turn.hold.Err(), rlock.ErrLost)
 		require.ErrorIs(t, turn.hold.Unlock(t.Context()), rlock.ErrLost)
 		require.Equal(t, turn.ofTheRivals, holders(t, rdb, turn.rival.Name()), turn.kind)
@@ -156,8 +157,8 @@ func TestWhatIsFlushedIsALossAndNeverTakenBack(t *testing.T) {
 	}
 }
 
-// Under a policy that evicts what expires, other keys push locks out.
-func TestAnEvictedLockIsALoss(t *testing.T) {
+// Under an eviction policy for keys with an expiry, other keys displace locks.
+func TestAnEvictedLockIsLost(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t, "--maxmemory-policy", "volatile-ttl").Client(t)
 	lock := newClient(t, rdb, rlock.WithWatchdogTimeout(6*time.Second)).NewLock(newName())
@@ -165,20 +166,20 @@ func TestAnEvictedLockIsALoss(t *testing.T) {
 	require.NoError(t, err)
 	_ = hold.Done()
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "4mb").Err())
-	believed := hold.Deadline()
+	deadline := hold.Deadline()
 	for n := 0; len(holders(t, rdb, lock.Name())) == 1; n++ {
-		require.Less(t, n, 1000, "there is no room for so much")
-		believed = hold.Deadline()
+		require.Less(t, n, 1000, "the lock is evicted before 50 MB are written")
+		deadline = hold.Deadline()
 		_ = rdb.Set(t.Context(), fmt.Sprint("filler:", n), strings.Repeat("x", 50_000), 0).Err()
 	}
-	within(t, "the holder is told", hold.Done())
-	require.True(t, time.Now().Before(believed), "by a renewal")
+	within(t, "the holder is notified", hold.Done())
+	require.True(t, time.Now().Before(deadline), "a renewal detects the loss before the deadline")
 	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 }
 
-// Redis refuses whatever grows. A lease does not.
-func TestHoldsAreRenewedWithoutMemory(t *testing.T) {
+// A Redis that is out of memory refuses commands that need more. A renewal needs none.
+func TestHoldsAreRenewedWhenRedisIsOutOfMemory(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client := newClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
@@ -202,5 +203,5 @@ func TestHoldsAreRenewedWithoutMemory(t *testing.T) {
 	for i, kind := range singleKinds() {
 		require.NoError(t, holds[i].Unlock(t.Context()), kind)
 	}
-	require.Zero(t, must(rdb.DBSize(t.Context()).Result())-1, "but the token of the fenced lock")
+	require.Zero(t, must(rdb.DBSize(t.Context()).Result())-1, "only the token of the fenced lock is left")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestTLS has all that locks need pass TLS, with a certificate authority that only the client is told of.
+// TestTLS tests locks over TLS with a certificate authority that only the client trusts.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca := redistest.NewCA(t)
@@ -52,18 +52,19 @@ func overTLS(t *testing.T, ca *redistest.CA, open func(*tls.Config) redis.Univer
 	waiting := async(func() error { return lock.Lock(ctx) })
 	eventually(t, "the waiter listens", lock.Rests)
 	before := hold.Deadline()
-	eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+	eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
 	require.NoError(t, hold.Unlock(ctx))
 	require.NoError(t, within(t, "a message wakes the waiter", waiting))
 	require.NoError(t, lock.Unlock(ctx))
 
-	// Without the authority nothing is sent to who may be anybody, and the error says why: waiting would not mend it.
+	// A client that does not trust the authority sends nothing, because the server could be anybody. The verbs return the error at
+	// once, because waiting cannot help.
 	stranger := newClient(t, open(&tls.Config{MinVersion: tls.VersionTLS12})).NewLock(held.Name())
 	for _, refused := range []<-chan error{
 		async(func() error { return second(stranger.TryLock(ctx)) }),
 		async(func() error { return stranger.Lock(ctx) }),
 	} {
-		err := within(t, "it is refused", refused)
+		err := within(t, "the connection is refused", refused)
 		require.ErrorAs(t, err, new(x509.UnknownAuthorityError))
 		require.ErrorContains(t, err, "certificate signed by unknown authority")
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)

@@ -18,7 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// TestCluster starts one cluster for all its claims.
+// TestCluster uses one cluster for all its subtests.
 func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -28,23 +28,23 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 		test  func(*testing.T, *redistest.Cluster, *redis.ClusterClient)
 	}{
 		{"conformance", clusterConformance},
-		{"slots are the server's", clusterSlots},
-		{"names whose keys would part are refused", clusterNames},
+		{"slots agree with the server", clusterSlots},
+		{"names whose keys would be in several slots are refused", clusterNames},
 		{"holds of all slots are renewed", clusterRenewals},
-		{"a command is sent once", clusterOnce},
-		{"a node that hangs harms no other", clusterHangingNode},
+		{"a command is sent only once", clusterOnce},
+		{"a hung node affects no other", clusterHangingNode},
 		{"a lock whose slot moves can be renewed and unlocked", clusterMovingSlot},
-		{"replicas acknowledge, wherever the slot is", clusterAcks},
+		{"replicas acknowledge writes of any slot", clusterAcks},
 		{"a multi lock spans slots", clusterMulti},
-		{"replicas are not asked", clusterReplicas},
-		{"a redirection that is not followed passes", clusterRedirection},
+		{"replicas get no calls", clusterReplicas},
+		{"a redirection that is not followed is transient", clusterRedirection},
 		{"pipelines", clusterPipelined},
 	} {
 		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster, rdb) })
 	}
 }
 
-// TestClusterWhoseMastersFail has a cluster of its own, so that it need not wait for all that TestCluster does.
+// TestClusterWhoseMastersFail uses its own cluster, so that it does not wait for TestCluster.
 func TestClusterWhoseMastersFail(t *testing.T) { //nolint:tparallel // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -94,7 +94,7 @@ func clusterRenewals(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClien
 			before[i] = hold.Deadline()
 		}
 		for i, hold := range holds {
-			eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[i]) })
+			eventually(t, "each hold is renewed", func() bool { return hold.Deadline().After(before[i]) })
 		}
 	}
 	for _, hold := range holds {
@@ -167,7 +167,7 @@ func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option)
 		require.NoError(t, lock.Unlock(ctx))
 	}
 	wg.Wait()
-	cluster.Nodes[0].Resume() // before the others call it dead
+	cluster.Nodes[0].Resume() // before the other nodes mark it as failed
 }
 
 func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
@@ -193,7 +193,7 @@ func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clus
 	require.NoError(t, from.Client(t).Migrate(t.Context(), "127.0.0.1", fmt.Sprint(to.Port), "2{"+tag+"}", 0, time.Second).Err())
 	for _, h := range []*rlock.Hold{hold, moved} {
 		before := h.Deadline()
-		eventually(t, "it is renewed, wherever its key is", func() bool { return h.Deadline().After(before) })
+		eventually(t, "the hold is renewed on the node that has its key", func() bool { return h.Deadline().After(before) })
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 	err = second(client.NewLock("3{" + tag + "}").TryLock(t.Context()))
@@ -234,7 +234,7 @@ func clusterMulti(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterCl
 	}
 }
 
-// A client that is told to read from replicas asks masters all the same who holds a lock.
+// A client may be configured to read from replicas. Queries of locks nevertheless go to masters.
 func clusterReplicas(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterClient) {
 	t.Helper()
 	opt := cluster.Options()
@@ -269,7 +269,7 @@ func clusterRedirection(t *testing.T, cluster *redistest.Cluster, _ *redis.Clust
 	}
 }
 
-// dialThrough sends the connections to one address through a proxy.
+// dialThrough returns a dialer that redirects the connections to one address through a proxy.
 func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, to string) (net.Conn, error) {
 		if to == addr {
@@ -279,8 +279,8 @@ func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, stri
 	}
 }
 
-// replicated tells whether so many replicas have what was written to the master of a key. WAIT speaks of what its own
-// connection wrote, so that writes too.
+// replicated reports whether enough replicas have all writes of the master of a key. WAIT covers only the writes of its own
+// connection, so replicated writes a key first.
 func replicated(t *testing.T, master *redis.Client, key string, replicas int64) bool {
 	t.Helper()
 	conn := master.Conn()
@@ -294,7 +294,7 @@ func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the 
 	sentinel := redistest.StartSentinel(t)
 	rdb := sentinel.Client(t)
 	t.Run("conformance", func(t *testing.T) { sentinelConformance(t, sentinel, rdb) })
-	t.Run("each right on the sentinels is needed", func(t *testing.T) { sentinelRights(t, sentinel) })
+	t.Run("each right on the sentinels is necessary", func(t *testing.T) { sentinelRights(t, sentinel) })
 	lock := newClient(t, rdb).NewLock(newName())
 	var wg sync.WaitGroup
 	for range 8 {
@@ -325,11 +325,11 @@ func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
 	rules := rights(t, sentinelRow)
 	open := func(user string) redis.UniversalClient { return openSentinelAs(t, sentinel, data, user) }
 	eachIsNeeded(t, admins(t, sentinel.Sentinels...), open, rules, rules, func(u *trial) error {
-		tried := regexp.MustCompile("cmd=ping user=" + u.user + " ") // sentinels do not count their commands
+		tried := regexp.MustCompile("cmd=ping user=" + u.user + " ") // sentinels have no statistics of commands
 		return u.all(
 			func() error { return u.newClient().NewLock(newName()).Lock(u.Context()) },
 			func() error {
-				return u.until("the connection is tried", func() bool {
+				return u.until("the client checks the connection", func() bool {
 					return slices.ContainsFunc(u.nodes, func(sentinel *redis.Client) bool {
 						return tried.MatchString(sentinel.ClientList(u.Context()).Val())
 					})
@@ -339,7 +339,7 @@ func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
 	})
 }
 
-func TestAClusterBehindAPlainClientKeepsItsHolds(t *testing.T) {
+func TestHoldsOnAClusterBehindAPlainClientAreRenewed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	admin := server.Client(t)

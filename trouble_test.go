@@ -18,25 +18,25 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// What happens to owners, waiters and closing clients while Redis does not answer.
+// This file tests owners, waiters and closing clients while Redis does not reply.
 
-func TestALostPossessionIsAbandonedInRedisToo(t *testing.T) {
+func TestALostGrantGetsATombstone(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, quick())
-	held := f.proxy.HoldRequest(1, rlock.Runs("acquire")) // go-redis gives it up; the retry is granted
+	held := f.proxy.HoldRequest(1, rlock.Runs("acquire")) // go-redis times out, and the retry is granted
 	hold, err := f.lock.Acquire(t.Context())
 	require.NoError(t, err)
 	_ = hold.Done()
 	require.NoError(t, second(f.lock.ForceUnlock(t.Context())))
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-	eventually(t, "its number is abandoned", func() bool { return f.client.Remains() == 0 })
+	eventually(t, "the tombstone of its number is written", func() bool { return f.client.Remains() == 0 })
 	n := f.proxy.Count(rlock.Runs("acquire"))
 	held.Release()
 	eventually(t, "the delayed acquire arrives", func() bool { return f.proxy.Count(rlock.Runs("acquire")) == n+1 })
 	stays(t, "no holder comes back", func() bool { return f.count() == "0" })
 }
 
-// outage is a network that can be switched off: nothing is sent and nothing connects.
+// outage is a network that can be switched off. While it is down, every write and every connection fails.
 type outage struct{ down atomic.Bool }
 
 func (o *outage) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -59,14 +59,14 @@ func (c outageConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func TestAnOrphanIsReleasedHoweverLongTheOutage(t *testing.T) {
+func TestALateGrantIsReleasedHoweverLongTheOutage(t *testing.T) {
 	t.Parallel()
 	var network outage
 	f := newFaulty(t, &redis.Options{Dialer: network.dial, DialerRetries: 1}, rlock.WithCommandTimeout(300*time.Millisecond))
 	held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
 	ctx, cancel := context.WithCancel(t.Context())
 	locking := async(func() error { return f.lock.Lock(ctx, rlock.Lease(time.Hour)) })
-	within(t, "Redis has granted it", held.Met())
+	within(t, "Redis has granted the lock", held.Met())
 	cancel()
 	require.ErrorIs(t, within(t, "the call returns", locking), context.Canceled)
 	network.down.Store(true)
@@ -74,10 +74,10 @@ func TestAnOrphanIsReleasedHoweverLongTheOutage(t *testing.T) {
 	<-time.After(time.Second) // several command timeouts
 	require.Equal(t, "1", f.count())
 	network.down.Store(false)
-	eventually(t, "the orphan is released", func() bool { return f.count() == "0" })
+	eventually(t, "the late grant is released", func() bool { return f.count() == "0" })
 }
 
-func TestAnUnlockComesBeforeAReentryThatRetries(t *testing.T) {
+func TestAnUnlockDoesNotWaitForARetryingReentry(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
 	ctx, cancel := context.WithCancel(rlock.WithOwner(t.Context()))
@@ -86,7 +86,7 @@ func TestAnUnlockComesBeforeAReentryThatRetries(t *testing.T) {
 	f.proxy.Freeze()
 	reentering := async(func() error { return f.lock.Lock(ctx) })
 	n := f.proxy.Opened()
-	eventually(t, "it tries again", func() bool { return f.proxy.Opened() > n })
+	eventually(t, "the re-entry is retried", func() bool { return f.proxy.Opened() > n })
 	unlocking := async(func() error { return f.lock.Unlock(ctx) })
 	require.Error(t, within(t, "the unlock gives up after the command timeout", unlocking))
 	cancel()
@@ -96,7 +96,7 @@ func TestAnUnlockComesBeforeAReentryThatRetries(t *testing.T) {
 	require.NoError(t, f.other.Unlock(t.Context()))
 }
 
-func TestASingleAttemptDoesNotWaitForTheWaitsOfItsOwner(t *testing.T) {
+func TestASingleAttemptDoesNotWaitForItsOwnersWaits(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,28 +108,28 @@ func TestASingleAttemptDoesNotWaitForTheWaitsOfItsOwner(t *testing.T) {
 	require.NoError(t, f.other.Lock(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = f.lock.Lock(ctx) })
-	eventually(t, "somebody waits", func() bool { return f.lock.Waiting() == 1 })
+	eventually(t, "a stranger waits", func() bool { return f.lock.Waiting() == 1 })
 	wg.Go(func() { _ = f.lock.Lock(owner) })
-	eventually(t, "the owner waits behind", func() bool { return f.lock.Waiting() == 2 })
+	eventually(t, "the owner waits behind the stranger", func() bool { return f.lock.Waiting() == 2 })
 	require.ErrorIs(t, within(t, "TryAcquire returns", try()), rlock.ErrNotAcquired)
 	cancel()
 	wg.Wait()
 
 	for _, behind := range []bool{false, true} {
-		owner = rlock.WithOwner(t.Context()) //nolint:fatcontext // a new one, within none
+		owner = rlock.WithOwner(t.Context()) //nolint:fatcontext // a new context, not nested in the previous one
 		ctx, cancel = context.WithCancel(owner)
 		f.proxy.Freeze()
 		waiters := 1
 		if behind {
 			wg.Go(func() { _ = f.lock.Lock(rlock.WithOwner(ctx)) })
-			eventually(t, "another waits", func() bool { return f.lock.Waiting() == waiters })
+			eventually(t, "another owner waits", func() bool { return f.lock.Waiting() == waiters })
 			waiters++
 		}
 		wg.Go(func() { _ = f.lock.Lock(ctx) })
 		eventually(t, "the owner waits", func() bool { return f.lock.Waiting() == waiters })
 		err := within(t, "TryAcquire returns", try())
 		require.Error(t, err)
-		require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis did not answer anybody")
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis replied to nobody")
 		cancel()
 		wg.Wait()
 		f.proxy.Thaw()
@@ -146,7 +146,7 @@ func TestSilenceIsNotContention(t *testing.T) {
 		wg.Go(func() {
 			ok, err := f.lock.TryLock(t.Context(), rlock.Wait(time.Duration(i+1)*50*time.Millisecond))
 			if ok || err == nil {
-				t.Errorf("waiter %d: %v, %v: nobody has said that the lock is held", i, ok, err)
+				t.Errorf("waiter %d: %v, %v, although no reply said that the lock is held", i, ok, err)
 			}
 		})
 	}
@@ -169,15 +169,15 @@ func TestAReentryIsNeverRefused(t *testing.T) {
 		}
 		trying <- ok
 	}()
-	within(t, "Redis has answered", held.Met())
-	<-time.After(100 * time.Millisecond) // the wait is over
+	within(t, "Redis has replied", held.Met())
+	<-time.After(100 * time.Millisecond) // the wait has ended
 	held.Release()
-	require.True(t, within(t, "TryLock returns", trying), "the first attempt is made to its end")
+	require.True(t, within(t, "TryLock returns", trying), "the first attempt runs to completion")
 	require.NoError(t, f.lock.Unlock(ctx))
 	require.NoError(t, f.lock.Unlock(ctx))
 }
 
-func TestAWaitEndsThoughTheConnectionsAreBusy(t *testing.T) {
+func TestAWaitEndsWhileAllConnectionsAreBusy(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithCommandTimeout(time.Minute))
 	held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
@@ -198,8 +198,8 @@ func TestAWaitEndsThoughTheConnectionsAreBusy(t *testing.T) {
 func TestRenewalsDoNotStarve(t *testing.T) {
 	t.Parallel()
 	for what, opt := range map[string]*redis.Options{
-		"by the size of the pool":             {PoolSize: 3},
-		"by the connections that may be open": {PoolSize: 10, MaxActiveConns: 3},
+		"PoolSize":       {PoolSize: 3},
+		"MaxActiveConns": {PoolSize: 10, MaxActiveConns: 3},
 	} {
 		for _, script := range []string{"acquire", "count", "inspect"} {
 			t.Run(what+", "+script, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestRenewalsDoNotStarve(t *testing.T) {
 				owners := make([]context.Context, 6)
 				locks := make([]*rlock.Lock, 6)
 				for i := range owners {
-					owners[i] = rlock.WithOwner(ctx) //nolint:fatcontext // one for each, none within another
+					owners[i] = rlock.WithOwner(ctx) //nolint:fatcontext // siblings, not nested
 					locks[i] = f.client.NewLock(newName())
 					if script == "count" {
 						require.NoError(t, locks[i].Lock(owners[i], rlock.Lease(time.Minute)))
@@ -228,7 +228,7 @@ func TestRenewalsDoNotStarve(t *testing.T) {
 						}
 					})
 				}
-				within(t, "one hangs", held.Met())
+				within(t, "one call hangs", held.Met())
 				for range 4 {
 					before := hold.Deadline()
 					eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before) })
@@ -243,16 +243,16 @@ func TestRenewalsDoNotStarve(t *testing.T) {
 	}
 }
 
-func TestARedisClientWithoutReadTimeoutIsBoundedByOurs(t *testing.T) {
+func TestTheCommandTimeoutBoundsARedisClientWithoutReadTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, &redis.Options{ReadTimeout: -1, PoolSize: 3}, rlock.WithCommandTimeout(200*time.Millisecond))
 	f.proxy.SwallowReply(2, rlock.Runs("acquire"))
 	for range 2 {
 		require.Error(t, second(f.lock.TryLock(t.Context())))
 	}
-	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no orphan stays")
+	require.NoError(t, f.other.Lock(t.Context(), rlock.Wait(aLongTime)), "no abandoned call leaves the lock held")
 	require.NoError(t, f.other.Unlock(t.Context()))
-	require.NoError(t, f.lock.Lock(t.Context()), "nor does it lack a connection")
+	require.NoError(t, f.lock.Lock(t.Context()), "no connection is missing from the pool")
 	f.proxy.SwallowReply(-1, rlock.Runs("release"))
 	require.NoError(t, f.client.Close())
 	unlocking := async(func() error { return f.lock.Unlock(t.Context()) })
@@ -290,18 +290,18 @@ func TestCloseIsBoundedAndEndsEveryWait(t *testing.T) {
 		go func() { locking <- f.lock.Lock(ctx) }()
 	}
 	n := f.proxy.Opened()
-	eventually(t, "they are at it, and the subscription connects", func() bool { return f.proxy.Opened() > n+1 })
+	eventually(t, "the waiters call Redis, and the subscription connects", func() bool { return f.proxy.Opened() > n+1 })
 	start := time.Now()
 	require.NoError(t, f.client.Close())
 	require.Less(t, time.Since(start), 2*time.Second)
 	for range 4 {
 		require.ErrorIs(t, within(t, "the wait ends", locking), rlock.ErrClosed)
 	}
-	require.Less(t, time.Since(start), 2500*time.Millisecond, "none waits for the redis client")
+	require.Less(t, time.Since(start), 2500*time.Millisecond, "no waiter waits for the redis client")
 	f.proxy.Thaw()
 }
 
-func TestForceUnlockEndsAnAcquisitionWhoseAnswerIsOnItsWay(t *testing.T) {
+func TestForceUnlockEndsAGrantWhoseReplyIsInFlight(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
@@ -315,30 +315,30 @@ func TestForceUnlockEndsAnAcquisitionWhoseAnswerIsOnItsWay(t *testing.T) {
 		}
 		acquiring <- hold
 	}()
-	within(t, "Redis has granted it", held.Met())
+	within(t, "Redis has granted the lock", held.Met())
 	require.NoError(t, second(f.lock.ForceUnlock(t.Context())))
 	held.Release()
-	hold := within(t, "it is acquired", acquiring)
+	hold := within(t, "the lock is acquired", acquiring)
 	require.NoError(t, hold.Err())
-	require.Equal(t, "1", f.count(), "what it returns was granted after the unlock by force")
+	require.Equal(t, "1", f.count(), "the returned hold was granted after the force unlock")
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-// slowHandler is a log handler that takes its time.
+// slowHandler is a log handler that blocks until unblock is closed.
 type slowHandler struct {
 	slog.Handler
-	gate chan struct{}
+	unblock chan struct{}
 }
 
 func (h slowHandler) Handle(context.Context, slog.Record) error {
-	<-h.gate
+	<-h.unblock
 	return nil
 }
 
 func TestASlowLogHandlerDelaysNothing(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
-	logger := slog.New(slowHandler{slog.DiscardHandler, gate})
+	unblock := make(chan struct{})
+	logger := slog.New(slowHandler{slog.DiscardHandler, unblock})
 	rdb := redistest.Embedded(t)
 	client := newClient(t, rdb, rlock.WithLogger(logger), rlock.WithWatchdogTimeout(300*time.Millisecond))
 	lost := client.NewLock(newName())
@@ -348,20 +348,20 @@ func TestASlowLogHandlerDelaysNothing(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), lost.Name()).Err())
 	for range 6 {
 		before := hold.Deadline()
-		eventually(t, "the other is renewed", func() bool { return hold.Deadline().After(before) })
+		eventually(t, "the other hold is renewed", func() bool { return hold.Deadline().After(before) })
 	}
-	close(gate)
+	close(unblock)
 	require.ErrorIs(t, lost.Unlock(t.Context()), rlock.ErrLost)
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-func TestADroppedHoldDoesNotStandInItsOwnersWay(t *testing.T) {
+func TestADroppedHoldDoesNotBlockItsOwner(t *testing.T) {
 	t.Parallel()
 	client := newClient(t, redistest.Embedded(t))
 	lock := client.NewLock(newName())
 	owner := rlock.WithOwner(t.Context())
 	require.NoError(t, second(lock.TryAcquire(owner, rlock.Lease(2*time.Second))))
-	eventually(t, "it can lock again", func() bool {
+	eventually(t, "the owner can lock again", func() bool {
 		runtime.GC()
 		ok, err := lock.TryLock(owner)
 		require.True(t, err == nil || errors.Is(err, rlock.ErrLost))
@@ -370,17 +370,17 @@ func TestADroppedHoldDoesNotStandInItsOwnersWay(t *testing.T) {
 	require.NoError(t, lock.Unlock(owner))
 }
 
-func TestABrokenQuestionLeavesItsResultsAlone(t *testing.T) {
+func TestALateReplyToACancelledQueryIsDiscarded(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	held := f.proxy.HoldReply(1, rlock.Runs("inspect"))
 	ctx, cancel := context.WithCancel(t.Context())
-	asking := async(func() error { return second(f.lock.IsLocked(ctx)) })
-	within(t, "Redis has answered", held.Met())
+	querying := async(func() error { return second(f.lock.IsLocked(ctx)) })
+	within(t, "Redis has replied", held.Met())
 	cancel()
-	require.ErrorIs(t, within(t, "the question ends", asking), context.Canceled)
+	require.ErrorIs(t, within(t, "the query returns", querying), context.Canceled)
 	held.Release()
-	require.NoError(t, f.client.Close()) // waits for the answer
+	require.NoError(t, f.client.Close()) // waits for the reply
 }
 
 func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
@@ -405,14 +405,14 @@ func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
 			return false
 		}
 	})
-	stays(t, "it is released once", func() bool { return f.proxy.Count(rlock.Runs("release")) == 1 })
+	stays(t, "the hold is released once", func() bool { return f.proxy.Count(rlock.Runs("release")) == 1 })
 	held.Release()
 	start := time.Now()
 	require.NoError(t, f.client.Close())
 	require.Less(t, time.Since(start), 5*time.Second, "Close has nothing to wait for")
 }
 
-func TestTheDoneOfADroppedHoldCloses(t *testing.T) {
+func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
 	t.Parallel()
 	for how, end := range map[string]func(*rlock.Client, *rlock.Lock, context.Context) error{
 		"by Close":           func(c *rlock.Client, _ *rlock.Lock, _ context.Context) error { return c.Close() },
@@ -430,33 +430,33 @@ func TestTheDoneOfADroppedHoldCloses(t *testing.T) {
 				require.NoError(t, err)
 				return hold.Done()
 			}()
-			eventually(t, "it is noticed", func() bool {
+			eventually(t, "the dropped hold is noticed", func() bool {
 				runtime.GC()
 				return log.Contains("dropped without Unlock")
 			})
 			require.NoError(t, end(client, lock, owner))
-			within(t, "its Done closes", done)
+			within(t, "the Done channel closes", done)
 		})
 	}
 }
 
-func TestForceUnlockHarmsNoOtherName(t *testing.T) {
+func TestForceUnlockAffectsNoOtherName(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	for _, forces := range []int{1, 63} {
 		held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
 		trying := async(func() error { return second(f.lock.TryAcquire(rlock.WithOwner(t.Context()), rlock.Lease(time.Minute))) })
-		within(t, "Redis has granted it", held.Met())
+		within(t, "Redis has granted the lock", held.Met())
 		for range forces {
 			require.NoError(t, second(f.client.NewLock("another").ForceUnlock(t.Context())))
 		}
 		held.Release()
-		require.NoError(t, within(t, "it is acquired", trying))
+		require.NoError(t, within(t, "the lock is acquired", trying))
 		require.NoError(t, second(f.lock.ForceUnlock(t.Context())))
 	}
 }
 
-func TestAReentryEndsWithTheCallersErrors(t *testing.T) {
+func TestAReentryReturnsTheCallersErrors(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithCommandTimeout(300*time.Millisecond))
 	owner := rlock.WithOwner(t.Context())
@@ -465,7 +465,7 @@ func TestAReentryEndsWithTheCallersErrors(t *testing.T) {
 	because := errors.New("because")
 	ctx, cancel := context.WithCancelCause(owner)
 	locking := async(func() error { return f.lock.Lock(ctx) })
-	within(t, "Redis has answered", held.Met())
+	within(t, "Redis has replied", held.Met())
 	cancel(because)
 	err := within(t, "the call returns", locking)
 	for _, want := range []error{rlock.ErrNotAcquired, context.Canceled, because} {
@@ -475,20 +475,20 @@ func TestAReentryEndsWithTheCallersErrors(t *testing.T) {
 
 	f.proxy.Freeze()
 	for what, err := range map[string]error{
-		"a wait":              second(f.lock.TryLock(owner, rlock.Wait(500*time.Millisecond))),
-		"a single attempt":    second(f.lock.TryLock(owner)),
-		"one without owner":   second(f.client.NewLock(newName()).TryLock(t.Context())),
-		"one in the caller's": second(f.client.NewLock(newName()).TryLock(context.Background())),
+		"a wait":             second(f.lock.TryLock(owner, rlock.Wait(500*time.Millisecond))),
+		"a single attempt":   second(f.lock.TryLock(owner)),
+		"without owner":      second(f.client.NewLock(newName()).TryLock(t.Context())),
+		"background context": second(f.client.NewLock(newName()).TryLock(context.Background())),
 	} {
 		require.Error(t, err, what)
-		require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: no context of the caller's has ended", what)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: no context of the caller has ended", what)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired, what)
 	}
 	f.proxy.Thaw()
 	require.NoError(t, f.lock.Unlock(owner))
 }
 
-func TestALeaseShorterThanTheRoundTripIsNotTriedAllDay(t *testing.T) {
+func TestALeaseShorterThanTheRoundTripDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil)
 	f.proxy.Delay(3 * time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-func TestHoldsAreRenewedTogether(t *testing.T) {
+func TestRenewalsAreBatched(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(6*time.Second), rlock.WithRenewalBatchSize(10))
 	holds := make([]*rlock.Hold, 25)
@@ -30,13 +30,13 @@ func TestHoldsAreRenewedTogether(t *testing.T) {
 	for i, hold := range holds {
 		eventually(t, "each is renewed", func() bool { return hold.Deadline().After(before[i]) })
 	}
-	require.Equal(t, 3, f.proxy.Count(rlock.Runs("renew")), "ten to a batch")
+	require.Equal(t, 3, f.proxy.Count(rlock.Runs("renew")), "a batch has ten holds")
 	for _, hold := range holds {
 		require.NoError(t, hold.Unlock(t.Context()))
 	}
 }
 
-func TestOneSickLockOfABatchHarmsNoOther(t *testing.T) {
+func TestOneBrokenLockInABatchAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -47,23 +47,23 @@ func TestOneSickLockOfABatchHarmsNoOther(t *testing.T) {
 			names = append(names, newName())
 			hold, err := client.NewLock(names[len(names)-1]).Acquire(t.Context())
 			require.NoError(t, err)
-			_ = hold.Done() // watched
+			_ = hold.Done() // a loss of a watched hold is not logged
 			holds = append(holds, hold)
 		}
 		require.NoError(t, rdb.Del(t.Context(), names[0]).Err())
 		require.NoError(t, rdb.Set(t.Context(), names[1], "precious", 0).Err())
 		for _, hold := range holds[:2] {
-			within(t, "the loss is told", hold.Done())
+			within(t, "the holder is notified", hold.Done())
 			require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}
 		before := holds[2].Deadline()
-		eventually(t, "the other is renewed", func() bool { return holds[2].Deadline().After(before) })
+		eventually(t, "the other hold is renewed", func() bool { return holds[2].Deadline().After(before) })
 		require.NoError(t, holds[2].Unlock(t.Context()))
 	})
 }
 
-func TestNothingIsRenewedThatNobodyHolds(t *testing.T) {
+func TestUnlockedAndLeasedHoldsAreNotRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(300*time.Millisecond))
 	ctx := rlock.WithOwner(t.Context())
@@ -76,45 +76,45 @@ func TestNothingIsRenewedThatNobodyHolds(t *testing.T) {
 	require.NoError(t, err)
 	within(t, "the lease ends", hold.Done())
 	require.Zero(t, f.proxy.Count(rlock.Runs("renew")))
-	eventually(t, "nothing is planned", func() bool { return f.client.Remains() == 0 })
+	eventually(t, "no renewal is planned", func() bool { return f.client.Remains() == 0 })
 }
 
-func TestNothingIsRenewedWhileItsReleaseIsOnItsWay(t *testing.T) {
+func TestNoRenewalIsSentDuringARelease(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(300*time.Millisecond))
 	require.NoError(t, f.lock.Lock(t.Context()))
 	held := f.proxy.HoldRequest(1, rlock.Runs("release"))
 	unlocking := async(func() error { return f.lock.Unlock(t.Context()) })
-	within(t, "the release is on its way", held.Met())
+	within(t, "the release is in flight", held.Met())
 	renewals := f.proxy.Count(rlock.Runs("renew"))
-	stays(t, "no renewal overtakes it", func() bool { return f.proxy.Count(rlock.Runs("renew")) == renewals })
+	stays(t, "no renewal is sent during the release", func() bool { return f.proxy.Count(rlock.Runs("renew")) == renewals })
 	held.Release()
 	if err := within(t, "the unlock returns", unlocking); err != nil {
-		require.ErrorIs(t, err, rlock.ErrLost, "its lease has ended meanwhile")
+		require.ErrorIs(t, err, rlock.ErrLost, "the lease may have ended meanwhile")
 	}
 }
 
-func TestAReleaseOvertakesItsRenewal(t *testing.T) {
+func TestAReleaseMayOvertakeARenewal(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(600*time.Millisecond))
 	held := f.proxy.HoldRequest(-1, rlock.Runs("renew"))
 	hold, err := f.lock.Acquire(t.Context())
 	require.NoError(t, err)
-	within(t, "a renewal is on its way", held.Met())
+	within(t, "a renewal is in flight", held.Met())
 	require.NoError(t, hold.Unlock(t.Context()))
 	require.NoError(t, f.other.Lock(t.Context(), rlock.Lease(time.Second)))
 	held.Release()
 	eventually(t, "the renewal arrives", func() bool { return f.proxy.Count(rlock.Runs("renew")) > 0 })
-	within(t, "the hold is over", hold.Done())
+	within(t, "the hold ends", hold.Done())
 	require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
-	require.NotErrorIs(t, hold.Err(), rlock.ErrLost, "the late answer says nothing about a hold that is over")
+	require.NotErrorIs(t, hold.Err(), rlock.ErrLost, "a late reply does not affect an ended hold")
 	ttl, err := f.other.TTL(t.Context())
 	require.NoError(t, err)
-	require.LessOrEqual(t, ttl, time.Second, "and lengthens nobody else's lease")
+	require.LessOrEqual(t, ttl, time.Second, "the late renewal extends no other lease")
 	require.NoError(t, f.other.Unlock(t.Context()))
 }
 
-func TestARenewalThatOvertakesItsAcquireIsNotSent(t *testing.T) {
+func TestAPendingGrantIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(900*time.Millisecond))
 	held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
@@ -126,16 +126,16 @@ func TestARenewalThatOvertakesItsAcquireIsNotSent(t *testing.T) {
 		}
 		acquiring <- hold
 	}()
-	within(t, "Redis has granted it", held.Met())
-	stays(t, "what is pending is not renewed", func() bool { return f.proxy.Count(rlock.Runs("renew")) == 0 })
+	within(t, "Redis has granted the lock", held.Met())
+	stays(t, "a pending grant is not renewed", func() bool { return f.proxy.Count(rlock.Runs("renew")) == 0 })
 	held.Release()
-	hold := within(t, "it is acquired", acquiring)
+	hold := within(t, "the lock is acquired", acquiring)
 	require.NoError(t, hold.Err())
-	require.Less(t, time.Until(hold.Deadline()), 600*time.Millisecond, "its lease counts from before it was sent")
+	require.Less(t, time.Until(hold.Deadline()), 600*time.Millisecond, "the lease counts from before the call")
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestAGrantThatArrivesAfterItsLeaseIsRetried(t *testing.T) { //nolint:tparallel // the subtests share a server
 	t.Parallel()
 	f := newFaulty(t, nil)
 	for what, lock := range map[string]func(...rlock.AcquireOption) error{
@@ -145,18 +145,18 @@ func TestAnAnswerThatComesAfterItsLeaseIsTriedAgain(t *testing.T) { //nolint:tpa
 		t.Run(what, func(t *testing.T) {
 			held := f.proxy.HoldReply(1, rlock.Runs("acquire"))
 			locking := async(func() error { return lock(rlock.Lease(200 * time.Millisecond)) })
-			within(t, "Redis has granted it", held.Met())
-			eventually(t, "the lease is over", func() bool { return f.count() == "0" })
+			within(t, "Redis has granted the lock", held.Met())
+			eventually(t, "the lease ends", func() bool { return f.count() == "0" })
 			held.Release()
 			err := within(t, "the call returns", locking)
 			if what == "TryLock" {
 				require.ErrorContains(t, err, "too late", "there is no second attempt")
-				require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
-				require.NotErrorIs(t, err, rlock.ErrNotHeld, "nor is there anything to unlock")
+				require.NotErrorIs(t, err, rlock.ErrNotAcquired, "a late reply is not contention")
+				require.NotErrorIs(t, err, rlock.ErrNotHeld, "there is nothing to unlock")
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, "1", f.count(), "what it got is valid")
+			require.Equal(t, "1", f.count(), "the acquired lock is valid")
 			require.NoError(t, f.lock.Unlock(t.Context()))
 		})
 	}
@@ -171,9 +171,9 @@ func TestMaxHoldEndsAHold(t *testing.T) {
 		require.NoError(t, err)
 		other := newClient(t, rdb).NewLock(lock.Name())
 		start := time.Now()
-		within(t, "the hold is over", hold.Done())
+		within(t, "the hold ends", hold.Done())
 		require.NoError(t, other.Lock(t.Context()))
-		require.Less(t, time.Since(start), 5*time.Second, "the lock was released, long before its lease")
+		require.Less(t, time.Since(start), 5*time.Second, "the lock is released long before its lease ends")
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 		require.ErrorContains(t, context.Cause(hold.Context()), "WithMaxHold")
 		require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
@@ -196,7 +196,7 @@ func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
 	}()
 	kept, err := client.NewLock(newName()).Acquire(t.Context())
 	require.NoError(t, err)
-	ctx := kept.Context() // keeps its hold reachable
+	ctx := kept.Context() // keeps the hold reachable
 	eventually(t, "the lock becomes free", func() bool {
 		runtime.GC()
 		return len(holders(t, rdb, lock.Name())) == 0
@@ -206,7 +206,7 @@ func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
 	require.NoError(t, kept.Unlock(ctx))
 }
 
-func TestLocksKeepTheirHoldsThoughNobodyCanReachThem(t *testing.T) {
+func TestALockWhoseHandleIsCollectedIsStillRenewed(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	client := newClient(t, rdb, rlock.WithWatchdogTimeout(1500*time.Millisecond))
@@ -216,7 +216,7 @@ func TestLocksKeepTheirHoldsThoughNobodyCanReachThem(t *testing.T) {
 	left := rdb.PTTL(t.Context(), name).Val()
 	for range 3 {
 		runtime.GC()
-		eventually(t, "it is renewed", func() bool {
+		eventually(t, "the lock is renewed", func() bool {
 			before := left
 			left = rdb.PTTL(t.Context(), name).Val()
 			return left > before
@@ -225,15 +225,15 @@ func TestLocksKeepTheirHoldsThoughNobodyCanReachThem(t *testing.T) {
 	require.NoError(t, client.NewLock(name).Unlock(ctx))
 }
 
-func TestWaitingForOneselfIsExplained(t *testing.T) {
+func TestASuspectedSelfDeadlockIsLogged(t *testing.T) {
 	t.Parallel()
 	logger, log := recording()
 	lock := newClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(2*time.Second)).NewLock(newName())
 	require.NoError(t, lock.Lock(t.Context()))
 	waiting := async(func() error { return lock.Lock(t.Context()) })
-	eventually(t, "it is logged", func() bool { return log.Contains("WithOwner") })
+	eventually(t, "the self-deadlock is logged", func() bool { return log.Contains("WithOwner") })
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.NoError(t, within(t, "it gets the lock", waiting))
+	require.NoError(t, within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
 
@@ -269,7 +269,7 @@ func TestErrLooksAtTheClock(t *testing.T) {
 		for time.Now().Before(hold.Deadline()) {
 			runtime.Gosched()
 		}
-		require.ErrorIs(t, hold.Err(), rlock.ErrLost, "from the very moment, whether or not a timer has fired")
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost, "the hold ends at its deadline, even before a timer fires")
 		_ = hold.Unlock(t.Context())
 	}
 }
@@ -277,17 +277,17 @@ func TestErrLooksAtTheClock(t *testing.T) {
 func TestAnUnlockJustAfterTheDeadlineAsksRedis(t *testing.T) {
 	t.Parallel()
 	lock := newClient(t, redistest.Embedded(t)).NewLock(newName())
-	asked := 0
-	for range 20 { // here the lease is trusted for 4 ms less than in Redis, which is not long
+	succeeded := 0
+	for range 20 { // the deadline is only 4 ms before the end of the lease in Redis
 		hold, err := lock.Acquire(t.Context(), rlock.Lease(200*time.Millisecond))
 		require.NoError(t, err)
 		within(t, "the lease ends", hold.Done())
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 		if hold.Unlock(t.Context()) == nil {
-			asked++ // nobody else can have had it
+			succeeded++ // no other owner can have had the lock
 		}
 	}
-	require.Positive(t, asked)
+	require.Positive(t, succeeded)
 }
 
 func TestALateRenewalRevivesNothing(t *testing.T) {
@@ -296,24 +296,24 @@ func TestALateRenewalRevivesNothing(t *testing.T) {
 	held := f.proxy.HoldReply(-1, rlock.Runs("renew"))
 	hold, err := f.lock.Acquire(t.Context())
 	require.NoError(t, err)
-	within(t, "Redis has renewed it, but nobody knows", held.Met())
-	within(t, "the hold is over", hold.Done())
+	within(t, "Redis has renewed the hold, but the client does not know", held.Met())
+	within(t, "the hold ends", hold.Done())
 	deadline := hold.Deadline()
 	held.Release()
-	stays(t, "it stays over", func() bool {
+	stays(t, "the hold stays lost", func() bool {
 		return hold.Deadline().Equal(deadline) && errors.Is(hold.Err(), rlock.ErrLost)
 	})
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 }
 
-func TestAHoldThatEndedHereIsReleasedInRedis(t *testing.T) {
+func TestAHoldThatExpiredLocallyIsReleasedInRedis(t *testing.T) {
 	t.Parallel()
 	f := newFaulty(t, nil, rlock.WithWatchdogTimeout(time.Second))
-	f.proxy.DropReply(-1, rlock.Runs("renew")) // Redis renews it, and nobody knows
+	f.proxy.DropReply(-1, rlock.Runs("renew")) // Redis renews the hold, but the client does not know
 	hold, err := f.lock.Acquire(t.Context())
 	require.NoError(t, err)
-	within(t, "the hold is over", hold.Done())
-	eventually(t, "it is released without an unlock", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
+	within(t, "the hold ends", hold.Done())
+	eventually(t, "the hold is released without an unlock", func() bool { return f.proxy.Count(rlock.Runs("release")) > 0 })
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	f.free("released")
 }

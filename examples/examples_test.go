@@ -1,4 +1,4 @@
-// Package examples holds programs a user could keep. Each runs on a Redis embedded in it, or on REDIS_URL.
+// Package examples holds the example programs. Each uses an embedded Redis, or the one at REDIS_URL.
 package examples
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestExamples runs every example, each of which fails when its lock does.
+// TestExamples runs every example. An example fails if its lock fails.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	mains, err := filepath.Glob("*/main.go")

@@ -1,5 +1,5 @@
-// Config reads a configuration of two parts that must fit together, much more often than it changes: readers share the
-// read lock, and nobody reads while the one who holds the write lock changes the parts one after the other.
+// Config reads a configuration of two parts much more often than it changes them. The parts must fit together. Readers
+// share the read lock. Nobody reads while the holder of the write lock changes one part after the other.
 package main
 
 import (
@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 	}
 	close(stop)
 	wg.Wait()
-	fmt.Printf("In %s: 20 changes, %d reads, up to %d side by side, %d of which saw parts that do not fit.\n",
+	fmt.Printf("In %s: 20 changes, %d reads, up to %d at the same time. %d of them saw parts that do not fit.\n",
 		where, reads.Load(), most.Load(), torn.Load())
 	if torn.Load() > 0 {
 		return fmt.Errorf("%d reads were torn", torn.Load())
@@ -89,7 +89,7 @@ func write(ctx context.Context, rdb *redis.Client, host, port string, version in
 	return rdb.Set(ctx, port, version, time.Minute).Err()
 }
 
-// read tells whether the parts, read one after the other, fit together.
+// read reads one part after the other and reports whether they fit together.
 func read(ctx context.Context, rdb *redis.Client, host, port string) (bool, error) {
 	first, err := rdb.Get(ctx, host).Result()
 	if err != nil {

@@ -1,7 +1,7 @@
-// Cron runs a job once for each tick, though every instance of a service has the same schedule.
+// Cron runs a job once for each tick, although every instance of a service has the same schedule.
 //
-// The instance that comes first takes the tick's lock for longer than the clocks of the instances differ, and lets that
-// lease run out: an instance that comes late finds the tick taken even if the job is done by then.
+// The first instance takes the tick's lock with a lease longer than the clocks of the instances differ, and never
+// unlocks it. A late instance therefore finds the tick taken, even if the job is already done.
 package main
 
 import (
@@ -22,7 +22,7 @@ const (
 	instances = 3
 	ticks     = 5
 	interval  = 100 * time.Millisecond
-	skew      = 2 * time.Second // by how much the clocks of the instances may differ, generously
+	skew      = 2 * time.Second // a generous bound on how much the clocks of the instances differ
 )
 
 func main() { demo.Main(run) }
@@ -33,7 +33,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer shutdown()
-	fmt.Printf("%d instances have the same schedule, and share %s.\n\n", instances, where)
+	fmt.Printf("%d instances have the same schedule and share %s.\n\n", instances, where)
 
 	name := "cron:" + uuid.NewString()
 	var mu sync.Mutex
@@ -47,14 +47,14 @@ func run(ctx context.Context) error {
 		defer func() { _ = locks.Close() }()
 		wg.Go(func() {
 			for tick := range ticks {
-				time.Sleep(interval + rand.N(interval/2)) // each clock goes its own way
+				time.Sleep(interval + rand.N(interval/2)) // the clocks differ
 				lock := locks.NewLock(fmt.Sprintf("%s:%d", name, tick))
 				_, err := lock.TryAcquire(ctx, rlock.Lease(skew))
 				if errors.Is(err, rlock.ErrNotAcquired) {
 					continue // another instance has this tick
 				}
 				if err != nil {
-					fmt.Println("  tick", tick, "could not be taken:", err)
+					fmt.Println("  tick", tick, "could not be acquired:", err)
 					continue
 				}
 				mu.Lock()

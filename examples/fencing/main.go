@@ -1,10 +1,11 @@
-// Fencing lets a store turn a stale holder away: one that lost the lock while it was paused, and does not know yet.
+// Fencing lets a store reject the write of a stale holder. Such a holder lost the lock while it was paused, and does not
+// know that yet.
 //
-// The store is a table in memory. In SQL its rule is the WHERE clause of
+// The store is a table in memory. In SQL, its rule is the WHERE clause of
 //
 //	UPDATE documents SET body = $2, token = $1 WHERE id = $3 AND token <= $1
 //
-// with a column of 64 bits; no row updated means a later holder has written.
+// with a 64-bit column. If no row is updated, a later holder has written.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 
 var errStale = errors.New("a later holder has written")
 
-// store keeps, with each document, the greatest token that it was written with.
+// store keeps the greatest token with which each document was written.
 type store struct {
 	mu        sync.Mutex
 	documents map[string]document
@@ -63,8 +64,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("A slow holder takes the lock, and is paused for longer than its lease.")
-	next, err := lock.Acquire(ctx) // gets it when that lease is over
+	fmt.Println("A slow holder takes the lock and is paused for longer than its lease.")
+	next, err := lock.Acquire(ctx) // succeeds when that lease ends
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	err = documents.write("7", "by the slow holder", slow.Token())
-	fmt.Println("The slow one goes on and writes:", err)
+	fmt.Println("The slow holder resumes and writes:", err)
 	if !errors.Is(err, errStale) {
 		return errors.New("a stale write was accepted")
 	}

@@ -1,8 +1,8 @@
-// Quickstart sells twenty tickets to more buyers than there are tickets, from five workers that share nothing but Redis:
-// once without a lock, and once with one.
+// Quickstart sells twenty tickets to more buyers than there are tickets. Five workers, which share only Redis, sell them
+// first without a lock and then with one.
 //
-//	go run ./examples/quickstart                                    # on a Redis embedded in the program
-//	REDIS_URL=redis://localhost:6379/0 go run ./examples/quickstart # on yours
+//	go run ./examples/quickstart                                    # with a Redis embedded in the program
+//	REDIS_URL=redis://localhost:6379/0 go run ./examples/quickstart # with your Redis
 package main
 
 import (
@@ -34,16 +34,16 @@ func run(ctx context.Context) error {
 	defer shutdown()
 	fmt.Printf("%d workers sell %d tickets, kept in %s.\n\n", workers, tickets, where)
 
-	fmt.Println("Without a lock, each reads the stock, serves a buyer, and writes the stock back:")
+	fmt.Println("Without a lock, each worker reads the stock, serves a buyer, and writes the stock back:")
 	sold, err := sell(ctx, rdb, func(ctx context.Context, _ int, serve func(context.Context) error) error {
 		return serve(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Printf("  sold %d of %d: %d buyers hold a ticket that does not exist.\n\n", sold, tickets, sold-tickets)
+	fmt.Printf("  sold %d of %d: %d tickets do not exist.\n\n", sold, tickets, sold-tickets)
 
-	locks := make([]*rlock.Client, workers) // one for each worker, as if each were a process
+	locks := make([]*rlock.Client, workers) // one per worker, as if each worker were a process
 	for i := range locks {
 		if locks[i], err = rlock.New(rdb); err != nil {
 			return err
@@ -75,7 +75,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// sell lets the workers serve buyers until the stock is gone, each time within guard, and counts what they sold.
+// sell lets the workers serve buyers until no ticket is left, and returns how many tickets they sold. It calls guard
+// around each sale.
 func sell(
 	ctx context.Context, rdb *redis.Client,
 	guard func(ctx context.Context, worker int, serve func(context.Context) error) error,
@@ -100,7 +101,7 @@ func sell(
 					if left, err = rdb.Get(ctx, stock).Int(); err != nil || left == 0 {
 						return err
 					}
-					time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // payment, print
+					time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // takes the payment, prints the ticket
 					mu.Lock()
 					sold++
 					mu.Unlock()

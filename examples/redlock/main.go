@@ -1,5 +1,5 @@
-// Redlock holds one lock on three Redis servers that share nothing, while one of them dies. It always runs on servers
-// embedded in the program, because it stops one.
+// Redlock holds one lock on three Redis servers that share nothing, while one of them dies. It always uses embedded
+// servers, because it stops one.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 	demo.Main(run)
 }
 
-// quiet drops what go-redis logs about the server that is meant to die.
+// quiet drops the messages that go-redis logs about the server that dies on purpose.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
@@ -65,18 +65,19 @@ func run(ctx context.Context) error {
 		return err
 	}
 	err = others.Do(ctx, func(context.Context) error {
-		fmt.Println("After the unlock it has the lock, on the two servers that are left.")
+		fmt.Println("After the unlock, the other process gets the lock on the two remaining servers.")
 		return nil
 	})
 	return err
 }
 
-// redLock makes what one process has: a client for each server, and a lock on them all.
+// redLock returns what one process has: a red lock on all servers, through one client per server. The caller must call
+// end.
 func redLock(servers []*redis.Client) (lock *rlock.RedLock, end func(), err error) {
 	var members []rlock.Locker
 	var clients []*rlock.Client
 	for _, rdb := range servers {
-		locks, err := rlock.New(rdb, rlock.WithCommandTimeout(500*time.Millisecond)) // Close waits as long for the dead one
+		locks, err := rlock.New(rdb, rlock.WithCommandTimeout(500*time.Millisecond)) // Close waits this long for the dead server
 		if err != nil {
 			return nil, nil, err
 		}

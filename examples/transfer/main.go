@@ -1,5 +1,5 @@
-// Transfer moves money between accounts in both directions at once. Each transfer locks both accounts as one, in
-// whichever order it names them: no two wait for each other, and no sum is lost.
+// Transfer moves money between accounts in both directions at the same time. Each transfer locks both accounts as one
+// lock, and may name them in any order. No two transfers block each other, and no money is lost.
 package main
 
 import (
@@ -71,14 +71,14 @@ func run(ctx context.Context) error {
 		fmt.Printf("  account %d: %4d\n", n, balance)
 		sum += balance
 	}
-	fmt.Printf("After 160 transfers in %s the sum is %d.\n", where, sum)
+	fmt.Printf("After 160 transfers in %s, the sum is %d.\n", where, sum)
 	if sum != accounts*opening {
-		return fmt.Errorf("it should be %d", accounts*opening)
+		return fmt.Errorf("the sum should be %d", accounts*opening)
 	}
 	return nil
 }
 
-// transfer moves an amount if the first account has it.
+// transfer moves an amount if the first account has enough money.
 func transfer(ctx context.Context, rdb *redis.Client, locks *rlock.Client, from, to string, amount int) error {
 	both := rlock.NewMultiLock(locks.NewLock(from), locks.NewLock(to))
 	return both.Do(ctx, func(ctx context.Context) error {

@@ -3,20 +3,24 @@ package clock
 
 import "time"
 
-// Instant is a moment on the monotonic clock, as the time since the process began. It takes a third of the room of a
-// [time.Time], and each held lock has several. Zero means no moment.
+// Instant is a moment on the monotonic clock. It takes a third of the room of a [time.Time], and each held lock has
+// several. Zero means no moment. It counts from 1970, as the wall clock was when the process began, so that every moment is
+// positive. That includes the moments of testing/synctest, whose clock begins in 2000.
 type Instant time.Duration
 
-var processBegan = time.Now()
+var (
+	processBegan = time.Now()
+	beganAt      = Instant(processBegan.UnixNano())
+)
 
 // Now returns the present moment.
 func Now() Instant { return Of(time.Now()) }
 
 // Of returns the instant of a time that has a monotonic reading.
-func Of(t time.Time) Instant { return Instant(t.Sub(processBegan)) }
+func Of(t time.Time) Instant { return beganAt.Add(t.Sub(processBegan)) }
 
 // Time returns the moment as users get it, with its monotonic reading.
-func (i Instant) Time() time.Time { return processBegan.Add(time.Duration(i)) }
+func (i Instant) Time() time.Time { return processBegan.Add(i.Sub(beganAt)) }
 
 // Add returns the moment d later.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }

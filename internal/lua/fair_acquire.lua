@@ -1,16 +1,16 @@
--- Takes the lock if nobody holds it and nobody waits ahead; or else queues, or renews its place in the queue.
+-- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] queue      list of holders to be, the next one first
--- KEYS[3] deadlines  zset: holder to be -> Unix ms when he counts as dead
--- KEYS[4] abandoned  hash: number -> Unix ms
+-- KEYS[2] queue      list of waiters, the first one first
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which it counts as dead
+-- KEYS[4] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- ARGV[4] channel    without the holder to be, who listens on one of his own
--- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] wait       ms that a waiter may go without asking; negative: this one does not queue
--- returns 0 when acquired; when refused, -1 less the milliseconds until asking again may help
+-- ARGV[4] channel    prefix; each waiter listens on a channel of its own
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] wait       ms that a waiter may be silent; negative means that the caller does not queue
+-- returns 0 when acquired; when refused, -1 minus the ms until another attempt may succeed
 
 if redis.call('HEXISTS', KEYS[4], ARGV[3]) == 1 then
   return -1
@@ -35,7 +35,7 @@ if free and (not head or head == ARGV[1]) then
     local behind = redis.call('LRANGE', KEYS[2], 0, -1)
     hasten(KEYS[3], behind, wait)
     if behind[1] then
-      wake(ARGV[5], ARGV[4], behind[1]) -- he is first now, and has to watch the lease
+      wake(ARGV[5], ARGV[4], behind[1]) -- it is first now, and must watch the lease
     end
   end
   return 0
@@ -50,9 +50,9 @@ if tonumber(ARGV[6]) > 0 then
   if not position then
     position = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
   end
-  -- Redisson's chain: each waiter may be silent for his wait after the one before him. The floor is for what those
-  -- ahead will take off his deadline when they leave. Of a lease that is longer than a wait no more counts: a waiter
-  -- does not sleep that long.
+  -- Deadlines form a chain, as in Redisson: each waiter may be silent for its wait after the deadline of the waiter
+  -- before it. The minimum makes up for the time that waiters ahead subtract when they leave. A lease counts for at
+  -- most one wait, because a waiter does not sleep longer than that.
   local base
   if position > 0 then
     base = redis.call('ZSCORE', KEYS[3], redis.call('LINDEX', KEYS[2], position - 1))
@@ -61,12 +61,13 @@ if tonumber(ARGV[6]) > 0 then
   local deadline = math.floor(math.max(base + wait, now + (position + 1) * wait)) + mark(ARGV[1])
   local before = redis.call('ZSCORE', KEYS[3], ARGV[1])
   if not before or tonumber(before) < deadline then
-    redis.call('ZREM', KEYS[3], ARGV[1]) -- is accepted, and the ZADD after it, when Redis is out of memory
+    redis.call('ZREM', KEYS[3], ARGV[1]) -- Redis accepts it, and then the ZADD, even when it is out of memory
     redis.call('ZADD', KEYS[3], string.format('%.17g', deadline), ARGV[1])
   end
 end
 
--- Only who is first watches the lease. Who is not will be told when he is; should the first one be dead, that shows then.
+-- Only the first waiter watches the lease. The others are woken when they become first. They ask again at the first
+-- waiter's deadline, in case it is dead.
 if head and head ~= ARGV[1] and (free or position) then
   return -1 - math.floor(tonumber(redis.call('ZSCORE', KEYS[3], head)) - now)
 end

@@ -1,15 +1,15 @@
--- Frees the lock whoever holds it, and tells whoever is next. The queue stays.
+-- Frees the lock for any holder, and wakes the next waiter. The queue stays.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] queue      list of holders to be, the next one first
--- KEYS[3] deadlines  zset: holder to be -> Unix ms when he counts as dead
--- ARGV[4] channel    without the holder to be
--- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] wait       ms that a waiter may go without asking
+-- KEYS[2] queue      list of waiters, the first one first
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which it counts as dead
+-- ARGV[4] channel    prefix; each waiter listens on a channel of its own
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] wait       ms that a waiter may be silent
 -- returns 1 when freed, 0 when nobody held it
 
 local now = milliseconds()
--- HLEN refuses a key of another type, which DEL would destroy.
+-- HLEN fails on a key of another type, which DEL would destroy.
 if redis.call('HLEN', KEYS[1]) == 0 then
   return 0
 end

@@ -1,6 +1,6 @@
--- The fraction of a millisecond, one of 1023, by which the deadlines of one of rlock's waiters are known: it is made of his
--- name. Redisson makes a deadline of the one ahead, fraction and all; but its waiters never renew theirs, which say nothing
--- of who is alive.
+-- Returns the fraction of a millisecond, one of 1023, that marks the deadlines of an rlock waiter. It is derived from the
+-- waiter's name. A Redisson waiter copies the fraction of the deadline ahead. It never renews its deadline, which
+-- therefore does not show that the waiter is alive.
 local function mark(waiter)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 1023 + 1) / 1024
 end
@@ -9,9 +9,9 @@ local function renews(waiter, deadline)
   return deadline % 1 == mark(waiter)
 end
 
--- Takes off the deadlines of waiters the time that somebody ahead of them would have had; of all, or of those who renew.
--- They are removed and come back last one first: so Redis finds each place at once, where it else compares with all
--- that are before it.
+-- Subtracts the wait of a waiter that has left from the deadlines of the waiters behind it: from all, or only from those
+-- of waiters that renew. It removes the deadlines and adds them again in reverse order, so that Redis finds each place
+-- at once. Otherwise Redis would compare each with all deadlines before it.
 local function hasten(deadlines, waiters, wait, renewing)
   for first = 1, #waiters, 1000 do
     local last = math.min(first + 999, #waiters)
@@ -31,9 +31,10 @@ local function hasten(deadlines, waiters, wait, renewing)
   end
 end
 
--- Removes from the head of the queue those who are dead: who has not asked until his deadline, or has none. It returns
--- the head that is left, or false, and whether anybody was removed. Whoever asks is alive. Waiters who renew have at
--- least a wait for each place; so those who died together are removed together, and the living are not.
+-- Removes dead waiters from the head of the queue. A waiter is dead if its deadline has passed or if it has none; the
+-- waiter that runs this script is alive. Returns the remaining head, or false, and whether a waiter was removed. Each
+-- place adds at least one wait to the deadline of a waiter that renews. Waiters that died together are therefore removed
+-- together, and living waiters stay.
 local function evict(queue, deadlines, now, wait, asking)
   local evicted = false
   while true do
@@ -54,7 +55,7 @@ local function evict(queue, deadlines, now, wait, asking)
   end
 end
 
--- Tells the head of the queue, and nobody else, to ask again.
+-- Wakes the head of the queue and no other waiter.
 local function wake(publish, channel, head)
   announce(publish, channel .. ':' .. head, '0')
 end

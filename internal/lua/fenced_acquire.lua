@@ -1,13 +1,13 @@
--- Takes the lock if nobody holds it, with a token greater than any before; asked again by the field that holds it, it
--- answers the same token and counts nothing.
+-- Takes the lock if nobody holds it, with a token greater than all earlier ones. A repeated call by the holder returns
+-- the same token and counts nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] token      the latest one given out
--- KEYS[3] abandoned  hash: number -> Unix ms
+-- KEYS[2] token      the latest token
+-- KEYS[3] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- returns the token when acquired; when refused, -1 less the milliseconds that the present lease still runs
+-- returns the token when acquired; when refused, -1 minus the ms left of the present lease
 
 if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1

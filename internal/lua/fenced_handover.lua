@@ -1,14 +1,14 @@
--- Gives the lock, instead of freeing it, from one holder to another, with a token greater than any before; asked again after
--- that, it answers the same.
+-- Gives the lock from one holder directly to another, with a token greater than all earlier ones. A repeated call returns
+-- the same token.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] token      the latest one given out
--- KEYS[3] abandoned  hash: number -> Unix ms
--- ARGV[1] next       the holder that gets it
--- ARGV[2] lease      ms, of the next one
--- ARGV[3] number     of the next one
--- ARGV[7] last       the holder that gives it up
--- returns the token when given; -1 when the last one does not hold it; -2 when the next one gave up
+-- KEYS[2] token      the latest token
+-- KEYS[3] tombstones hash: number -> Unix ms
+-- ARGV[1] next       the holder that gets the lock
+-- ARGV[2] lease      ms, of the next holder
+-- ARGV[3] number     of the next holder
+-- ARGV[7] last       the holder that gives the lock up
+-- returns the token when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
 
 local last = redis.call('GET', KEYS[2])
 if last and not tonumber(last) then

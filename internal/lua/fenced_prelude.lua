@@ -1,5 +1,5 @@
--- Draws a token greater than any before. A failover may lose the latest ones: they come from the clock, in microseconds,
--- so that those given out after it are greater all the same.
+-- Returns a token greater than all earlier ones. A failover may lose the latest tokens. Tokens therefore come from the
+-- clock, in microseconds, and are greater even after a failover.
 local function raise(key)
   local time = redis.call('TIME')
   local token = redis.call('INCR', key)

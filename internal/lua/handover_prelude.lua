@@ -1,6 +1,6 @@
--- Puts a next holder, whose number is not abandoned, in the place of the last one, with the next one's lease. Returns nil when
--- that is done; 0 when the next one has the lock already, with a lease that is no shorter; -1 when the last one does not hold
--- it; -2 when the next one gave up.
+-- Replaces the last holder by the next one, with the next holder's lease. Returns nil on success. Returns 0 when the next
+-- holder already has the lock; its lease is then at least as long as asked for. Returns -1 when the last holder does not
+-- hold the lock, and -2 when the next holder's number has a tombstone.
 local function hand(lock, abandoned, last, holder, number, lease)
   if redis.call('HEXISTS', abandoned, number) == 1 then
     return -2

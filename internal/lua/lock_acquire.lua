@@ -1,13 +1,13 @@
--- Takes the lock if nobody holds it; asked again by the field that holds it, it answers the same and counts nothing.
+-- Takes the lock if nobody holds it. A repeated call by the holder returns the same and counts nothing.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] abandoned  hash: number -> Unix ms
+-- KEYS[2] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
+-- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
 
--- Whoever gave this number up is gone: a command of it that comes late must not create a holder that nobody releases.
+-- The caller that used this number has given up: its late command must not create a holder that nobody releases.
 if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
   return -1
 end

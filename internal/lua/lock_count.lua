@@ -1,9 +1,9 @@
--- Shows how many entries a holder has open, after a re-entry or a partial release. Never creates the holder: a lock
--- that was lost stays lost.
+-- Sets the count of a holder's open acquisitions, after a re-entry or a partial release. Never creates the holder: a lost
+-- lock stays lost.
 --
 -- KEYS[1] lock    hash: holder -> count
 -- ARGV[1] holder
--- ARGV[2] lease   ms that must remain; the present lease is never shortened
+-- ARGV[2] lease   ms that must remain; never shortens the present lease
 -- ARGV[6] count
 -- returns 1, or 0 when the holder is gone
 

@@ -1,11 +1,11 @@
--- Frees the lock whoever holds it, and announces it if there is a channel to announce it on.
+-- Frees the lock for any holder, and announces the release if there is a channel.
 --
 -- KEYS[1] lock     hash: holder -> count
--- ARGV[4] channel  empty: none
--- ARGV[5] publish  PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
+-- ARGV[4] channel  empty means none
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when nobody held it
 
--- HLEN refuses a key of another type, which DEL would destroy.
+-- HLEN fails on a key of another type, which DEL would destroy.
 if redis.call('HLEN', KEYS[1]) == 0 then
   return 0
 end

@@ -1,15 +1,15 @@
--- Frees the lock, whatever count it shows, and announces it if there is a channel to announce it on.
+-- Frees the lock, whatever its count is, and announces the release if there is a channel.
 --
 -- KEYS[1] lock       hash: holder -> count
--- KEYS[2] abandoned  hash: number -> Unix ms; only if there is something to remember
+-- KEYS[2] tombstones hash: number -> Unix ms; only if a tombstone is to be written
 -- ARGV[1] holder
--- ARGV[2] memory     ms to remember the number as abandoned; 0 when every command of it was answered
+-- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
--- ARGV[4] channel    empty: none
--- ARGV[5] publish    PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
--- returns when freed 1 and the number of those who were told, 0 when not held
+-- ARGV[4] channel    empty means none
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- returns 1 plus the number of listeners that received the message when freed, 0 when not held
 
-local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- refused if the key has become something else
+local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 and ARGV[4] ~= '' then
   freed = 1 + announce(ARGV[5], ARGV[4], '0')

@@ -1,9 +1,9 @@
--- Renews a batch of locks, each for exactly the holder given with it.
+-- Renews a batch of locks, each only for the holder given with it.
 --
 -- KEYS[i]   lock    hash: holder -> count
--- ARGV[1]   lease   ms; a longer one is left as it is
+-- ARGV[1]   lease   ms; a longer lease stays as it is
 -- ARGV[i+1] holder  of KEYS[i]
--- returns for each of KEYS 1 when renewed, 0 when that holder is gone
+-- returns for each of KEYS 1 if renewed, 0 if that holder is gone
 
 local renewed = {}
 for i, key in ipairs(KEYS) do

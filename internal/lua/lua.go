@@ -1,8 +1,8 @@
 // Package lua holds the scripts that rlock runs on Redis, one file each.
 //
-// Every file opens with the sentence that says what it does, then its KEYS, ARGV and replies; a test holds that header
-// and the use of the arguments together. What several share is in preludes, whose functions stand between blank lines; each
-// script is sent with those that it uses.
+// Every file opens with a sentence that describes the script, followed by its KEYS, ARGV and replies. A test compares this
+// header with the arguments that the script uses. Preludes hold the functions that several scripts share, separated by
+// blank lines. Each script is sent with the functions that it uses.
 package lua
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The scripts, as they are sent less what they use of the preludes.
+// The scripts, without the functions of the preludes that they use. [With] adds these.
 var (
 	//go:embed prelude.lua
 	Prelude string
@@ -77,7 +77,8 @@ var (
 
 var function = regexp.MustCompile(`(?m)^local function (\w+)`)
 
-// With returns a script with the functions of preludes that it uses before it: Redis makes all that are there at each run.
+// With prepends to a script the functions of preludes that it uses. It leaves out the others, because Redis creates every
+// function again at each run.
 func With(script string, preludes ...string) string {
 	for _, part := range slices.Backward(strings.Split(strings.Join(preludes, "\n"), "\n\n")) {
 		name := function.FindStringSubmatch(part)

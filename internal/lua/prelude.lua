@@ -1,5 +1,5 @@
--- Moves a key's expiry, only ever later; a key that has none gets one. Being a PEXPIRE, it is accepted when Redis is
--- out of memory, and whatever the script writes after it is accepted with it.
+-- Moves a key's expiry, but only to a later time. A key without an expiry gets one. Redis accepts a PEXPIRE even when it
+-- is out of memory, and then also accepts every later write of the script.
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
@@ -9,8 +9,8 @@ local function milliseconds()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Tells, as 1 or 0, whether a holder has a lock of a batch. A key that became something else is a lost lock: the rest of
--- the batch must not suffer for it. Any other error is returned.
+-- Returns 1 if a holder has a lock of a batch, and 0 if not. A key that is now of another type is a lost lock, and must
+-- not harm the rest of the batch. Any other error is returned.
 local function holds(lock, holder)
   local held = redis.pcall('HEXISTS', lock, holder)
   if type(held) == 'table' and string.find(held.err, 'WRONGTYPE', 1, true) then
@@ -19,8 +19,8 @@ local function holds(lock, holder)
   return held
 end
 
--- Remembers, for as many ms, that a number was given up; with 0 it does nothing. Now and then it forgets those whose time
--- is over: the whole would else grow for as long as there is always one to remember.
+-- Writes a tombstone for a number, with a lifetime in ms. Zero means no tombstone. Now and then it removes tombstones
+-- whose lifetime is over. Otherwise the hash would grow as long as it always has a living tombstone.
 local function abandon(key, number, memory)
   memory = tonumber(memory)
   if memory == 0 then
@@ -39,8 +39,8 @@ local function abandon(key, number, memory)
   end
 end
 
--- Makes a lock of these fields. A lock without a lease would outlive everybody, so one that cannot be given its lease is
--- taken back: then the error is returned, else nil.
+-- Creates a lock with these fields. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore
+-- deleted and the error returned; otherwise the result is nil.
 local function create(key, lease, ...)
   redis.call('HSET', key, ...)
   local leased = redis.pcall('PEXPIRE', key, lease)
@@ -50,10 +50,11 @@ local function create(key, lease, ...)
   end
 end
 
--- What an acquire answers that is refused because the key exists: -1 less the milliseconds that the lease still runs.
+-- Returns the reply to an acquire that is refused because the key exists: -1 minus the ms left of the lease.
 --
--- Neither rlock nor Redisson leaves a lock without a lease: a hash that looks like one of theirs is mended, so that it
--- frees itself; anything else is somebody's data. 30 s is Redisson's default lease; a live holder renews its own.
+-- Neither rlock nor Redisson leaves a lock without a lease. A hash that looks like one of their locks but has no lease
+-- gets one, so that it frees itself. Any other key is foreign data and stays as it is. The lease is at least 30 s,
+-- Redisson's default; a living holder renews its own.
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
@@ -69,9 +70,9 @@ local function refused(key, lease)
   return -1 - ttl
 end
 
--- Publishes a message: by PUBLISH, by SPUBLISH, which do not reach each other's waiters, or by BOTH. A user who may not
--- publish has done his part all the same; waiters then find out by polling. Returns how many received it, as far as this
--- server knows.
+-- Publishes a message by PUBLISH, by SPUBLISH, or by BOTH; neither command reaches the waiters of the other. A failure is
+-- ignored, because a user may lack the right to publish: waiters then find the release by polling. Returns how many
+-- listeners received the message, as far as this server knows.
 local function announce(publish, channel, message)
   local receivers = 0
   for _, command in ipairs(publish == 'BOTH' and {'SPUBLISH', 'PUBLISH'} or {publish}) do

@@ -1,14 +1,13 @@
--- Takes the read lock if nobody but the same owner holds the write lock; asked again by the field that holds it, it
--- counts nothing.
+-- Takes the read lock unless another owner holds the write lock. A repeated call by the holder counts nothing.
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
 -- KEYS[2] hold       a string that lives as long as this hold
--- KEYS[3] abandoned  hash: number -> Unix ms
+-- KEYS[3] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- ARGV[7] writer     the field by which the same owner holds the write lock; empty: it does not
--- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
+-- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
+-- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
 
 if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1
@@ -25,7 +24,7 @@ if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]
   return 0
 end
 
--- A key that is no read-write lock is somebody's all the same.
+-- A key that is not a read-write lock belongs to another lock, or is foreign data.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
 end

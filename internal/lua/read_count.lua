@@ -1,10 +1,10 @@
--- Shows how many entries a reader has open, after a re-entry or a partial release. Never creates the holder: a hold that
--- was lost stays lost.
+-- Sets the count of a reader's open acquisitions, after a re-entry or a partial release. Never creates the holder: a lost
+-- hold stays lost.
 --
 -- KEYS[1] lock    hash: mode -> read or write, holder -> count
 -- KEYS[2] hold    a string that lives as long as this hold
 -- ARGV[1] holder
--- ARGV[2] lease   ms that must remain; the present lease is never shortened
+-- ARGV[2] lease   ms that must remain; never shortens the present lease
 -- ARGV[6] count
 -- returns 1, or 0 when the hold is gone
 

@@ -1,8 +1,8 @@
--- Frees the lock from all of its readers, and announces it. A writer's lock is left alone.
+-- Frees the lock from all readers, and announces the release. Does not touch a writer's lock.
 --
 -- KEYS[1] lock     hash: mode -> read or write, holder -> count
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when nobody reads
 
 if redis.call('HGET', KEYS[1], 'mode') ~= 'read' then

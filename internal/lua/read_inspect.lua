@@ -1,9 +1,9 @@
--- Tells whether anybody reads, for how long the lock is held yet, and whether one holder reads.
+-- Returns whether there is a reader, how long the lease of the lock still runs, and whether one given holder reads.
 --
 -- KEYS[1] lock    hash: mode -> read or write, holder -> count
 -- KEYS[2] hold    a string that lives as long as that holder's hold; only if there is a holder to ask about
 -- ARGV[1] holder
--- returns {PTTL of the lock, 1 when it is held or else 0, 1 when that holder holds it or else 0}
+-- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
 
 local mode = redis.call('HGET', KEYS[1], 'mode')
 local locked = mode == 'read' or (mode == 'write' and redis.call('HLEN', KEYS[1]) > 2)

@@ -1,10 +1,10 @@
--- Renews a batch of read holds, each for exactly the holder given with it.
+-- Renews a batch of read holds, each only for the holder given with it.
 --
 -- KEYS[2i-1] lock    hash: mode -> read or write, holder -> count
 -- KEYS[2i]   hold    a string that lives as long as this hold
--- ARGV[1]    lease   ms; a longer one is left as it is
+-- ARGV[1]    lease   ms; a longer lease stays as it is
 -- ARGV[i+1]  holder  of KEYS[2i-1]
--- returns for each lock 1 when renewed, 0 when that hold is gone
+-- returns for each lock 1 if renewed, 0 if that hold is gone
 
 local renewed = {}
 for i = 1, #KEYS / 2 do
@@ -13,7 +13,7 @@ for i = 1, #KEYS / 2 do
   if type(held) == 'table' then
     return held
   end
-  -- A hold whose key is gone is over, though others keep the lock.
+  -- A hold whose key is gone is over, even if other holders keep the lock.
   if held == 1 and redis.call('EXISTS', hold) == 0 then
     held = 0
   end

@@ -1,5 +1,5 @@
--- How long the longest read hold of a lock still runs, in ms; 0 when there is none. A hold whose key is gone is over,
--- though its field is still there. Redisson has a key for each entry of a holder, rlock one for all of them.
+-- Returns how long the longest read hold of a lock still runs, in ms. Zero means that there is none. A hold whose key is
+-- gone is over, even if its field still exists. Redisson has one key per acquisition of a holder, rlock has one for all.
 local function longest(lock)
   local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
   local most, fields = 0, redis.call('HGETALL', lock)
@@ -8,7 +8,7 @@ local function longest(lock)
       for entry = 1, tonumber(fields[i + 1]) or 0 do
         local ttl = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
         if type(ttl) == 'table' then
-          return redis.call('PTTL', lock) -- a slot on the move: a cluster does not say whether a key is gone
+          return redis.call('PTTL', lock) -- while a slot moves, a cluster does not answer whether a key is gone
         end
         most = math.max(most, ttl)
       end
@@ -17,8 +17,9 @@ local function longest(lock)
   return most
 end
 
--- Tells every waiter that the writer is gone: readers and writers alike may try. Of a Java process a 1 wakes every thread
--- that sleeps, and none that has subscribed and is about to; a 0 wakes one, and is kept for it.
+-- Wakes every waiter after the writer has left, because readers and writers may now try. In a Java process, a 1 wakes
+-- every sleeping thread, but a thread that has subscribed and does not sleep yet misses it. A 0 wakes one thread, and is
+-- kept until that thread sleeps.
 local function announceWriter(publish, channel)
   announce(publish, channel, '1')
   return announce(publish, channel, '0')

@@ -1,12 +1,12 @@
--- Takes the write lock if nobody holds it or reads; asked again by the field that holds it, it answers the same and
--- counts nothing.
+-- Takes the write lock if it has no writer and no reader. A repeated call by the holder returns the same and counts
+-- nothing.
 --
 -- KEYS[1] lock       hash: mode -> read or write, holder -> count
--- KEYS[2] abandoned  hash: number -> Unix ms
+-- KEYS[2] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- returns 0 when acquired; when refused, -1 less the milliseconds that the present lease still runs
+-- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
 
 if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
   return -1

@@ -1,8 +1,9 @@
--- Frees the lock from its writer, and from what the same owner reads, and announces it. Readers are left alone.
+-- Frees the lock from its writer and from the read holds of the same owner, and announces the release. Does not touch
+-- a lock that only has readers.
 --
 -- KEYS[1] lock     hash: mode -> read or write, holder -> count
 -- ARGV[4] channel
--- ARGV[5] publish  PUBLISH, SPUBLISH where the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when freed, 0 when nobody writes
 
 if redis.call('HGET', KEYS[1], 'mode') ~= 'write' then

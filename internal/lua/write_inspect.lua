@@ -1,8 +1,8 @@
--- Tells whether anybody writes, for how long the lock is held yet, and whether one holder writes.
+-- Returns whether there is a writer, how long the lease of the lock still runs, and whether one given holder writes.
 --
 -- KEYS[1] lock    hash: mode -> read or write, holder -> count
 -- ARGV[1] holder
--- returns {PTTL of the lock, 1 when it is held or else 0, 1 when that holder holds it or else 0}
+-- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
 
 local locked = redis.call('HGET', KEYS[1], 'mode') == 'write'
 return {redis.call('PTTL', KEYS[1]), locked and 1 or 0, redis.call('HEXISTS', KEYS[1], ARGV[1])}

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// shim is loaded before the C library: it adds what is in a shared file to the time of day, and to nothing else.
+// shim is a library that is preloaded before the C library. It adds an offset, read from a shared file, to the time of day and
+// to no other clock.
 const shim = `
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -50,14 +51,14 @@ time_t time(time_t *t) {
 }
 `
 
-// Clock is the time of day of one server.
+// Clock sets the time of day of one server.
 type Clock struct {
 	tb   testing.TB
 	file *os.File
 }
 
-// StartWithClock starts a server whose clock can be set. It skips the test where that cannot be done: it takes Linux and a C
-// compiler.
+// StartWithClock starts a server whose clock can be set. It needs Linux and a C compiler, and skips the test if either is
+// missing.
 func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	tb.Helper()
 	cc, err := exec.LookPath("cc")
@@ -68,7 +69,7 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	source, library := filepath.Join(dir, "clock.c"), filepath.Join(dir, "clock.so")
 	must(tb, os.WriteFile(source, []byte(shim), 0o600))
 	if out, err := exec.Command(cc, "-shared", "-fPIC", "-o", library, source).CombinedOutput(); err != nil {
-		tb.Skipf("the C compiler cannot build what sets a clock: %v\n%s", err, out)
+		tb.Skipf("the C compiler cannot build the clock library: %v\n%s", err, out)
 	}
 	file, err := os.Create(filepath.Join(dir, "ahead"))
 	must(tb, err)
@@ -82,10 +83,10 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	return server, clock
 }
 
-// Set puts the clock of the server ahead of the true time, by whole seconds; a negative time puts it behind.
+// Set moves the server's clock ahead of the true time by whole seconds. A negative duration moves it behind.
 func (c *Clock) Set(ahead time.Duration) {
 	c.tb.Helper()
-	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // wraps around as C's does
+	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // wraps around as in C
 	_, err := c.file.WriteAt(seconds, 0)
 	must(c.tb, err)
 }

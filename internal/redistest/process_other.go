@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// processAttr keeps an interrupt of the terminal from the servers.
+// processAttr shields the servers from an interrupt at the terminal.
 func processAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// Command is a command on its way to Redis, name first, the name in lower case.
+// Command is a command on its way to Redis: the name in lower case, then the arguments.
 type Command []string
 
-// Proxy stands between clients and one server, and does to chosen commands what a network may do.
+// Proxy stands between clients and one server. It applies network faults to chosen commands.
+// All methods are safe for concurrent use.
 type Proxy struct {
 	Addr string
 
@@ -27,7 +28,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	conns  map[*pipe]struct{}
 	faults []*Fault
-	passed []Command // every command that reached the server
+	passed []Command // commands that reached the server
 	frozen chan struct{}
 	opened int
 	closed bool
@@ -36,13 +37,13 @@ type Proxy struct {
 	forget bool
 }
 
-// Fault is what the proxy does to the commands that it matches.
+// Fault is a network fault that a Proxy applies to the commands that match.
 type Fault struct {
 	proxy   *Proxy
 	match   func(Command) bool
-	times   int // left; <0: any number
+	times   int // still to apply; negative means no limit
 	action  action
-	met     chan struct{} // one token for each command met
+	met     chan struct{} // one token per matched command
 	release chan struct{}
 }
 
@@ -60,10 +61,10 @@ type pipe struct {
 	client, server net.Conn
 
 	mu    sync.Mutex
-	reply *Fault // to be done to the next reply
+	reply *Fault // applies to the next reply
 }
 
-// NewProxy starts a proxy before a server. It ends with the test.
+// NewProxy starts a proxy in front of a server and stops it when the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -90,23 +91,24 @@ func (p *Proxy) close() {
 	p.wg.Wait()
 }
 
-// DropReply lets a command reach the server and then breaks the connection instead of passing its reply on.
+// DropReply lets a command reach the server and then breaks the connection instead of forwarding the reply. Like the other
+// faults, it applies to the next times commands that match; a negative times means no limit.
 func (p *Proxy) DropReply(times int, match func(Command) bool) *Fault {
 	return p.add(dropReply, times, match)
 }
 
-// SwallowReply lets a command reach the server and passes nothing back on its connection any more, which stays open.
+// SwallowReply lets a command reach the server and forwards nothing more from the server on its connection, which stays open.
 func (p *Proxy) SwallowReply(times int, match func(Command) bool) *Fault {
 	return p.add(swallowReply, times, match)
 }
 
-// HoldRequest keeps a command, and what follows on its connection, until Release; then it reaches the server even if
-// the client is gone.
+// HoldRequest keeps a command, and everything after it on its connection, until Release. After that it reaches the server
+// even if the client is gone.
 func (p *Proxy) HoldRequest(times int, match func(Command) bool) *Fault {
 	return p.add(holdRequest, times, match)
 }
 
-// HoldReply lets a command reach the server and keeps its reply until Release.
+// HoldReply lets a command reach the server and keeps the reply until Release.
 func (p *Proxy) HoldReply(times int, match func(Command) bool) *Fault {
 	return p.add(holdReply, times, match)
 }
@@ -122,7 +124,7 @@ func (p *Proxy) add(a action, times int, match func(Command) bool) *Fault {
 	return f
 }
 
-// Met has a token for each command that the fault was done to, up to ten thousand that nobody has taken.
+// Met returns a channel with a token for each command that the fault was applied to. It buffers up to 10,000 tokens.
 func (f *Fault) Met() <-chan struct{} { return f.met }
 
 func (f *Fault) meet() {
@@ -132,7 +134,7 @@ func (f *Fault) meet() {
 	}
 }
 
-// Release lets go of what the fault holds, and ends the fault.
+// Release forwards everything that the fault holds, and ends the fault.
 func (f *Fault) Release() {
 	f.proxy.mu.Lock()
 	defer f.proxy.mu.Unlock()
@@ -141,7 +143,7 @@ func (f *Fault) Release() {
 	f.proxy.faults = slices.DeleteFunc(f.proxy.faults, func(other *Fault) bool { return other == f })
 }
 
-// free requires the proxy's mu.
+// free ends the holding of commands. The proxy's mu must be held.
 func (f *Fault) free() {
 	select {
 	case <-f.release:
@@ -159,7 +161,7 @@ func (p *Proxy) CloseAll() {
 	}
 }
 
-// Freeze makes the network a black hole: connections stay open, and nothing passes in either direction until Thaw.
+// Freeze turns the network into a black hole. Connections stay open, and nothing passes in either direction until Thaw.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +170,7 @@ func (p *Proxy) Freeze() {
 	}
 }
 
-// Thaw ends Freeze; what was kept passes now.
+// Thaw ends Freeze and forwards everything that was kept.
 func (p *Proxy) Thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,28 +180,29 @@ func (p *Proxy) Thaw() {
 	}
 }
 
-// Split makes everything that the server says arrive in two parts, so far apart.
+// Split makes the server's output arrive in two parts, the second one later by the given duration. Zero means one part.
 func (p *Proxy) Split(apart time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.split = apart
 }
 
-// Delay makes everything that the server says arrive so much later.
+// Delay makes the server's output arrive later by the given duration.
 func (p *Proxy) Delay(by time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.delay = by
 }
 
-// Forget keeps no record for Count from now on: it would grow for as long as commands pass.
+// Forget clears the record behind Count and stops recording. Long tests call it because the record would grow with every
+// command.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.passed, p.forget = nil, true
 }
 
-// Count returns how many commands that reached the server match.
+// Count returns the number of recorded commands that match. A command is recorded when it reaches the server.
 func (p *Proxy) Count(match func(Command) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,14 +215,14 @@ func (p *Proxy) Count(match func(Command) bool) int {
 	return n
 }
 
-// Opened returns how many connections were opened through the proxy so far.
+// Opened returns how many connections have been opened through the proxy so far.
 func (p *Proxy) Opened() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opened
 }
 
-// Named matches commands by name.
+// Named returns a function that matches commands by name. The name must be in lower case.
 func Named(name string) func(Command) bool {
 	return func(c Command) bool { return c[0] == name }
 }
@@ -253,7 +256,8 @@ func (c *pipe) close() {
 	_ = c.server.Close()
 }
 
-func (p *Proxy) thawed() {
+// awaitThaw waits until the network is not frozen.
+func (p *Proxy) awaitThaw() {
 	p.mu.Lock()
 	frozen := p.frozen
 	p.mu.Unlock()
@@ -276,7 +280,7 @@ func (p *Proxy) forward(c *pipe) {
 		if err != nil {
 			return
 		}
-		p.thawed()
+		p.awaitThaw()
 		if f := p.fault(cmd); f != nil {
 			if f.action == holdRequest {
 				f.meet()
@@ -289,7 +293,7 @@ func (p *Proxy) forward(c *pipe) {
 		}
 		p.mu.Lock()
 		if !p.forget {
-			p.passed = append(p.passed, cmd) // first, so that whoever has the reply finds it counted
+			p.passed = append(p.passed, cmd) // before the write, so that a client with a reply finds its command counted
 		}
 		p.mu.Unlock()
 		if _, err := c.server.Write(raw); err != nil {
@@ -298,7 +302,7 @@ func (p *Proxy) forward(c *pipe) {
 	}
 }
 
-// backward passes what the server says to the client. Commands are not pipelined where a fault is of use, so what comes
+// backward passes the server's output to the client. Tests that inject faults do not pipeline commands, so the next output
 // after a command is its reply.
 func (p *Proxy) backward(c *pipe) {
 	buf := make([]byte, 64<<10)
@@ -308,7 +312,7 @@ func (p *Proxy) backward(c *pipe) {
 			_ = c.client.Close()
 			return
 		}
-		p.thawed()
+		p.awaitThaw()
 		c.mu.Lock()
 		f := c.reply
 		c.mu.Unlock()
@@ -325,7 +329,7 @@ func (p *Proxy) backward(c *pipe) {
 				c.mu.Lock()
 				c.reply = nil
 				c.mu.Unlock()
-			case holdRequest: // done on the way there
+			case holdRequest: // was applied to the request
 			}
 		}
 		p.mu.Lock()
@@ -341,11 +345,12 @@ func (p *Proxy) backward(c *pipe) {
 			out = out[n/2:]
 		}
 		if _, err := c.client.Write(out); err != nil {
-			return // the client is gone; what it sent still passes
+			return // the client is gone, but forward still delivers its commands
 		}
 	}
 }
 
+// fault returns the fault that applies to a command, and uses up one of its times. Nil means none.
 func (p *Proxy) fault(cmd Command) *Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -367,7 +372,7 @@ func readCommand(in *bufio.Reader) (Command, []byte, error) {
 		}
 		raw = append(raw, s...)
 		if s[0] != mark {
-			return 0, fmt.Errorf("%q for a %q", s, mark)
+			return 0, fmt.Errorf("got %q, want a line that begins with %q", s, mark)
 		}
 		return strconv.Atoi(strings.TrimSpace(s[1:]))
 	}

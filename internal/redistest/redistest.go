@@ -1,9 +1,8 @@
-// Package redistest gives tests real parts to work on: Redis embedded in the process, real servers that stand alone,
-// under Sentinel or in a cluster, and a TCP proxy that loses and delays what passes through it.
+// Package redistest provides tests with Redis: embedded in the process, as standalone servers, under Sentinel or as a cluster.
+// It also provides a TCP proxy that loses and delays the traffic of chosen commands.
 //
-// Real servers are started on free ports and stopped by pid. Where there is no redis-server the tests that need one
-// skip, unless RLOCK_REQUIRE_REDIS is 1: then they fail. RLOCK_REDIS_SERVER names another program to run instead, such as an
-// older redis-server or a valkey-server.
+// Servers run on free ports and are stopped by pid. Tests that need redis-server skip if it is missing, or fail if
+// RLOCK_REQUIRE_REDIS is 1. RLOCK_REDIS_SERVER names another program to run, such as an older redis-server or a valkey-server.
 package redistest
 
 import (
@@ -16,13 +15,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Embedded starts a miniredis whose time passes: by itself it lets no key expire.
+// Embedded starts a miniredis and advances its clock, because miniredis does not expire keys by itself. It returns a client
+// that is closed with the test.
 func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
 	server := miniredis.RunT(tb)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	last := time.Now()
-	server.SetTime(last) // from now on it never goes back: a tick may come late
+	server.SetTime(last) // each tick moves the time forward from here; a tick may come late
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(2 * time.Millisecond)
@@ -30,8 +30,8 @@ func Embedded(tb testing.TB) *redis.Client {
 		for {
 			select {
 			case now := <-tick.C:
-				server.FastForward(now.Sub(last)) // moves what PTTL tells
-				server.SetTime(now)               // moves what TIME tells
+				server.FastForward(now.Sub(last)) // advances PTTL
+				server.SetTime(now)               // advances TIME
 				last = now
 			case <-stop:
 				return
@@ -45,7 +45,7 @@ func Embedded(tb testing.TB) *redis.Client {
 	return Open(tb, &redis.Options{Addr: server.Addr()})
 }
 
-// Open opens a client that is closed with the test.
+// Open returns a client that is closed with the test.
 func Open(tb testing.TB, opt *redis.Options) *redis.Client {
 	tb.Helper()
 	rdb := redis.NewClient(opt)
@@ -53,20 +53,20 @@ func Open(tb testing.TB, opt *redis.Options) *redis.Client {
 	return rdb
 }
 
-// Eventually waits until a condition holds, and fails the test when it does not within ten seconds. It is for what no
-// event announces.
+// Eventually waits until a condition holds, and fails the test after ten seconds. Tests use it for conditions that no event
+// announces. The description names the condition in the failure.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	EventuallyWithin(tb, 10*time.Second, what, condition)
 }
 
-// EventuallyWithin is Eventually with another patience.
-func EventuallyWithin(tb testing.TB, patience time.Duration, what string, condition func() bool) {
+// EventuallyWithin is Eventually with another timeout.
+func EventuallyWithin(tb testing.TB, timeout time.Duration, what string, condition func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for pause := time.Millisecond; !condition(); pause = min(2*pause, 20*time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("after %v still not: %s", patience, what)
+			tb.Fatalf("timed out after %v: %s", timeout, what)
 		}
 		timer := time.NewTimer(pause)
 		<-timer.C

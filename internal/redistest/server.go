@@ -19,28 +19,28 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server process.
+// Server is a redis-server process that ends with the test.
 type Server struct {
 	Addr    string
-	TLSAddr string // empty: it speaks no TLS
+	TLSAddr string // empty means no TLS
 	Port    int
-	// Proxy is what clients, Sentinels and replicas reach the server through, if it stands behind one.
+	// Proxy is in front of the server for clients, sentinels and replicas. Nil means that they connect directly.
 	Proxy *Proxy
 
 	tb   testing.TB
 	dir  string
 	args []string
-	env  []string // besides the test's
+	env  []string // in addition to the test's
 
 	mu      sync.Mutex
-	process *os.Process   // nil: not running
-	ended   chan struct{} // closed when it has
+	process *os.Process   // nil means not running
+	ended   chan struct{} // closed when the process has ended
 }
 
-// program is what the servers run.
+// program returns the name of the server program.
 func program() string { return cmp.Or(os.Getenv("RLOCK_REDIS_SERVER"), "redis-server") }
 
-// debugging is the setting by which they obey DEBUG. Redis 6.2 always does, and does not know it.
+// debugging returns the setting that enables DEBUG. Redis 6.2 does not know the setting, and always enables DEBUG.
 var debugging = sync.OnceValue(func() []string {
 	version, _ := exec.Command(program(), "--version").Output()
 	if strings.Contains(string(version), " v=6.") {
@@ -49,14 +49,14 @@ var debugging = sync.OnceValue(func() []string {
 	return []string{"--enable-debug-command", "yes"}
 })
 
-// Start starts a server with these settings besides its own, as in "--maxmemory", "1mb". It ends with the test.
+// Start starts a server with additional settings, such as "--maxmemory", "1mb". The server ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return newServer(tb, freePort(tb), args...).started()
 }
 
-// StartBehindProxy starts a server and a proxy before it, whose port it tells to others by the settings that announce
-// names.
+// StartBehindProxy starts a server and a proxy in front of it. The server announces the proxy's port by the settings that
+// announce names.
 func StartBehindProxy(tb testing.TB, announce []string, args ...string) *Server {
 	tb.Helper()
 	s := newServer(tb, freePort(tb), args...)
@@ -87,12 +87,12 @@ func newServer(tb testing.TB, port int, args ...string) *Server {
 	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: tb.TempDir(), args: args}
 }
 
-// given has the ports that freePort has given out: two tests may ask before either listens.
+// given records the ports that freePort has returned, because two tests may ask before either listens.
 var given sync.Map
 
-// freePort returns a port that nobody listens on, with its cluster bus port ten thousand above it. Both are below the
-// ports that the system gives to outgoing connections, of which the tests open many: one of those would keep the
-// server from starting.
+// freePort returns a port that is free, like its cluster bus port, which is 10,000 higher. Both are below the range that the
+// system uses for outgoing connections. The tests open many of those, and one on a server's port would keep the server from
+// starting.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	for range 1000 {
@@ -114,7 +114,7 @@ func free(port int) bool {
 	return true
 }
 
-// Public returns the address that others know the server by: its proxy's, if it has one.
+// Public returns the address that other processes use: the proxy's if there is one, otherwise the server's.
 func (s *Server) Public() string {
 	if s.Proxy != nil {
 		return s.Proxy.Addr
@@ -122,7 +122,7 @@ func (s *Server) Public() string {
 	return s.Addr
 }
 
-// Run starts the server again after Kill, with what its settings make it keep: by default nothing.
+// Run starts the server again after Kill. It has only the data that its settings persist, by default none.
 func (s *Server) Run() {
 	s.tb.Helper()
 	s.exec(append([]string{
@@ -162,10 +162,10 @@ func (s *Server) exec(args ...string) {
 	s.mu.Unlock()
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = rdb.Close() }()
-	EventuallyWithin(s.tb, 20*time.Second, name+" answers", func() bool { return ping(rdb) })
+	EventuallyWithin(s.tb, 20*time.Second, name+" replies", func() bool { return ping(rdb) })
 }
 
-// Kill ends the server at once.
+// Kill ends the server at once, with SIGKILL, and waits until it has ended.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	process, ended := s.process, s.ended
@@ -177,10 +177,10 @@ func (s *Server) Kill() {
 	}
 }
 
-// Pause stops the process, which keeps its connections and answers nothing until Resume.
+// Pause stops the process with SIGSTOP. It keeps its connections and replies to nothing until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -188,14 +188,14 @@ func (s *Server) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {
-		s.tb.Fatal("the server does not run")
+		s.tb.Fatal("the server is not running")
 	}
 	if err := s.process.Signal(sig); err != nil {
 		s.tb.Fatal(err)
 	}
 }
 
-// Client opens a client of the server, closed with the test.
+// Client returns a client of the server that is closed with the test.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	return Open(tb, &redis.Options{Addr: s.Addr})

@@ -20,18 +20,19 @@ import (
 	"time"
 )
 
-// CA is a certificate authority of a test's own, with the certificate of a server at 127.0.0.1.
+// CA is a test's own certificate authority, with a certificate for a server at 127.0.0.1.
 type CA struct {
 	pool *x509.CertPool
-	args []string // by which a server has it
+	args []string // server settings for the certificate
 }
 
-// NewCA makes both. They are gone with the test, which skips where the server was built without TLS, as it is by default.
+// NewCA creates the authority and the server's certificate. Their files are removed with the test. NewCA skips the test if the
+// server was built without TLS, as it is by default.
 func NewCA(tb testing.TB) *CA {
 	tb.Helper()
 	refused, _ := exec.Command(program(), "--tls-port", "no number").CombinedOutput()
 	if strings.Contains(string(refused), "Bad directive") && !requireRedis() {
-		tb.Skip(program(), "speaks no TLS")
+		tb.Skip(program(), "was built without TLS")
 	}
 	dir := tb.TempDir()
 	authority := &x509.Certificate{
@@ -42,7 +43,7 @@ func NewCA(tb testing.TB) *CA {
 	root := sign(tb, authority, authority, key, key)
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		// Nodes of a cluster are each other's clients too.
+		// Cluster nodes are also clients of each other.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		KeyUsage:    x509.KeyUsageDigitalSignature, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 	}
@@ -79,12 +80,12 @@ func sign(tb testing.TB, cert, parent *x509.Certificate, key, by *ecdsa.PrivateK
 	return signed
 }
 
-// Config returns the configuration of a client that trusts the authority, and nobody else.
+// Config returns a client configuration that trusts only this authority.
 func (ca *CA) Config() *tls.Config {
 	return &tls.Config{RootCAs: ca.pool, MinVersion: tls.VersionTLS12}
 }
 
-// Start is [Start] of a server that speaks TLS on a port beside the usual one, which is for the test itself.
+// Start is [Start] for a server with an additional port for TLS. The test itself uses the plain port.
 func (ca *CA) Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	port := freePort(tb)
@@ -93,7 +94,7 @@ func (ca *CA) Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartCluster is [StartCluster] of nodes that speak TLS with each other and, as [CA.Start] says, with clients.
+// StartCluster is [StartCluster] for nodes that use TLS among themselves and offer it to clients, see [CA.Start].
 func (ca *CA) StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	return startCluster(tb, func(args ...string) *Server {

@@ -15,19 +15,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cluster is a Redis Cluster of three masters with a replica each.
+// Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
 	Nodes []*Server
 }
 
-// StartCluster starts a cluster of six nodes. It ends with the test.
+// StartCluster starts a cluster of six nodes that ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	return startCluster(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
-// StartClusterBehindProxies starts a cluster whose clients and replicas reach each node through a proxy of its own. The
-// nodes gossip past the proxies.
+// StartClusterBehindProxies starts a cluster whose clients and replicas reach each node through the node's own proxy. The
+// gossip of the nodes bypasses the proxies.
 func StartClusterBehindProxies(tb testing.TB) *Cluster {
 	tb.Helper()
 	return startCluster(tb, func(args ...string) *Server {
@@ -74,7 +74,7 @@ func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
 	return c
 }
 
-// Options returns the options of a client of the cluster.
+// Options returns the options for a client of the cluster.
 func (c *Cluster) Options() *redis.ClusterOptions {
 	opt := &redis.ClusterOptions{}
 	for _, node := range c.Nodes {
@@ -83,7 +83,7 @@ func (c *Cluster) Options() *redis.ClusterOptions {
 	return opt
 }
 
-// Client opens a client of the cluster, closed with the test.
+// Client returns a client of the cluster that is closed with the test.
 func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()
 	rdb := redis.NewClusterClient(c.Options())
@@ -91,7 +91,7 @@ func (c *Cluster) Client(tb testing.TB) *redis.ClusterClient {
 	return rdb
 }
 
-// MasterOf returns the node that has a key.
+// MasterOf returns the master that serves a key.
 func (c *Cluster) MasterOf(tb testing.TB, key string) *Server {
 	tb.Helper()
 	master, err := c.Client(tb).MasterForKey(context.Background(), key)
@@ -121,9 +121,9 @@ func (c *Cluster) ReplicaOf(tb testing.TB, master *Server) *Server {
 	return nil
 }
 
-// MoveSlot gives the slot of a key, and the keys in it, to another master than the one it returns, as a resharding does.
-// The new owner is told first: it takes a new epoch with the slot, by which every node believes it over older gossip. What is
-// given is done when the keys have moved and nobody has been told.
+// MoveSlot moves the slot of a key, with all its keys, to another master, as a resharding does. It returns both masters.
+// The new owner learns of it first. It takes a new epoch with the slot, so all nodes believe it over older gossip. The
+// meanwhile functions run when the keys have moved, before any node knows the new owner.
 func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from, to *Server) {
 	tb.Helper()
 	ctx := context.Background()
@@ -165,7 +165,7 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from
 	return from, to
 }
 
-// Sentinel is a master with two replicas, watched by three sentinels.
+// Sentinel is a master with two replicas and three sentinels that monitor it.
 type Sentinel struct {
 	Master    *Server
 	Replicas  []*Server
@@ -174,14 +174,14 @@ type Sentinel struct {
 
 const masterName = "rlock"
 
-// StartSentinel starts all six processes. They end with the test.
+// StartSentinel starts the six processes. They end with the test.
 func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
 	return startSentinel(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
-// StartSentinelBehindProxies starts a master and two replicas that clients, sentinels and replicas reach through a proxy
-// each.
+// StartSentinelBehindProxies is StartSentinel with a proxy in front of the master and of each replica. Clients, sentinels and
+// replicas reach them through it.
 func StartSentinelBehindProxies(tb testing.TB) *Sentinel {
 	tb.Helper()
 	return startSentinel(tb, func(args ...string) *Server {
@@ -227,7 +227,7 @@ sentinel failover-timeout %s 5000
 	return s
 }
 
-// Options returns the options of a client that follows the master.
+// Options returns the options for a client that follows the master.
 func (s *Sentinel) Options() *redis.FailoverOptions {
 	opt := &redis.FailoverOptions{MasterName: masterName}
 	for _, sentinel := range s.Sentinels {
@@ -236,7 +236,7 @@ func (s *Sentinel) Options() *redis.FailoverOptions {
 	return opt
 }
 
-// Client opens a client that follows the master, closed with the test.
+// Client returns a client that follows the master and is closed with the test.
 func (s *Sentinel) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	rdb := redis.NewFailoverClient(s.Options())

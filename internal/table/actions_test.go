@@ -356,7 +356,7 @@ func (v *verb) String() string {
 func (v *verb) label() string {
 	number := int64(0)
 	if v.a.grant != nil {
-		number = v.a.grant.number
+		number = v.a.grant.holder.Number
 	}
 	kind := ""
 	for name, k := range wire.Kinds {
@@ -368,7 +368,7 @@ func (v *verb) label() string {
 }
 
 func (e *exit) String() string {
-	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.number, e.x.background)
+	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
 }
 
 func (s Step) String() string {

@@ -6,8 +6,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
@@ -51,9 +49,6 @@ type Attempt struct {
 	failed  error        // or why nothing was
 }
 
-// Ender is a context, as far as the table asks it. Nil means that it never ends.
-type Ender interface{ Err() error }
-
 // phase is the position of an attempt.
 type phase uint8
 
@@ -66,78 +61,6 @@ const (
 	counting              // a re-entry is under way
 	done
 )
-
-// Outcome is how an attempt went: refused, or in trouble. The zero value means that it is not known.
-type Outcome struct {
-	Refused bool
-	Trouble error
-}
-
-// Known reports whether the outcome says anything.
-func (o Outcome) Known() bool { return o.Refused || o.Trouble != nil }
-
-// Do is what a verb has to do next.
-type Do uint8
-
-// What a verb can have to do.
-const (
-	Ask   Do = iota // send the call, and report the reply
-	Sleep           // wait for one of the channels or the pause, and report the cause
-	Done            // return
-)
-
-// Step is what a verb has to do next. It is passed by value.
-type Step struct {
-	Do Do
-
-	// For Ask.
-
-	Call  wire.Call
-	Free  bool   // the end of the wait does not end the call
-	Slot  bool   // it needs a connection slot
-	Acked bool   // replicas must acknowledge it, if the client asks for that
-	Late  *Grant // gets the reply if the caller leaves; nil means nobody
-
-	// For Sleep.
-
-	Pause  time.Duration   // negative means without a limit
-	Wait   <-chan struct{} // something changed in this process
-	Listen string          // if not empty, listen first on this channel, with Heard
-	Heard  chan struct{}   // gets the messages
-
-	// For Done.
-
-	Got *Acquisition
-	Err error // nil without Got: the wait is over, and Attempt.Last says how it went
-}
-
-// Cause is why a sleep ended.
-type Cause uint8
-
-// The causes. If several apply, the later one of this list counts.
-const (
-	ByNews    Cause = iota // Step.Wait
-	ByMessage              // Step.Heard
-	ByTime                 // Step.Pause
-	Ended                  // the wait is over, or the caller is gone
-	Closed                 // the client is closed
-)
-
-// line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. A line
-// exists while somebody is in it. The holder is not: the head leaves when it is granted the lock, and the next one takes
-// over, with whatever wake-up comes.
-type line struct {
-	queue queue.Queue[*Attempt]
-	last  Outcome       // of the latest head: what a waiter reports that never got to ask
-	heard chan struct{} // gets the messages for the heads, since one of them had to sleep; nil means that none had
-	// channel is where heard listens. Kinds that poll share queues with kinds that listen, so the last attempt to leave
-	// may not know it.
-	channel string
-}
-
-// maxSpare is how many lines a table keeps for the names that are locked next, and how many waiters such a line had at
-// most.
-const maxSpare = 16
 
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
@@ -256,32 +179,6 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	return a.sleep(-1)
 }
 
-// leaveLine takes the attempt out of the local queue, and makes way for the next one.
-func (t *Table) leaveLine(a *Attempt, n *Notices) {
-	l := a.line
-	if l == nil {
-		return
-	}
-	a.line = nil
-	wasHead := l.queue.Leave(a)
-	switch {
-	case l.queue.Len() == 0:
-		delete(t.lines, a.Handle.Key)
-		if l.heard != nil {
-			n.unlisten = append(n.unlisten, unlistening{l.channel, l.heard})
-		}
-		if len(t.spare) < maxSpare && cap(l.queue.All()) <= maxSpare {
-			*l = line{queue: l.queue}
-			t.spare = append(t.spare, l)
-		}
-	case wasHead:
-		l.queue.Head().alert()
-		if l.heard != nil && a.grant.stage == pending {
-			signal(l.heard) // what this one had heard, and did not follow
-		}
-	}
-}
-
 // stopListening ends the listening of an attempt that is in no local queue.
 func (a *Attempt) stopListening(n *Notices) {
 	if a.heard != nil {
@@ -306,7 +203,7 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	a.phase = resting
 	s := a.sleep(pause)
-	channel := a.grant.channel()
+	channel := a.grant.holder.Channel(a.Handle.Names())
 	heard := &a.heard
 	switch {
 	case channel == "": // a polling waiter keeps its pace
@@ -323,23 +220,6 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	}
 	s.Heard = *heard
 	return s
-}
-
-// alert wakes an attempt because something changed in this process.
-func (a *Attempt) alert() {
-	if a.wake == nil {
-		a.woken = true
-		return
-	}
-	signal(a.wake)
-}
-
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // look decides what an attempt does that is awake: it takes what was handed over to it, goes on resting, or asks.

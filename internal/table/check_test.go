@@ -22,8 +22,8 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
-		if len(p.table.heap) > 0 && (p.alarm == 0 || p.alarm > p.table.heap[0].due) {
-			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap[0].due))
+		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().due) {
+			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().due))
 		}
 	}
 	w.checkContenders()
@@ -46,21 +46,21 @@ func (w *world) checkHolds() {
 			continue
 		}
 		s := r.name.server
-		field := text(g.field)
+		field := text(g.holder.Field)
 		if !s.sound(field) {
 			continue
 		}
 		h := s.find(field)
 		if h == nil || g.deadline.Add(g.margin) > s.expiry || h.expiry != 0 && g.deadline.Add(g.margin) > h.expiry {
-			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.number, r.proc.index,
+			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.holder.Number, r.proc.index,
 				time.Duration(g.deadline), s.holders, time.Duration(s.expiry))
 		}
 		for _, other := range w.records[:i] {
 			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.why == nil &&
-				!other.acq.grant.past(w.now) && s.sound(text(other.acq.grant.field)) &&
+				!other.acq.grant.past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
 				(r.handle.Kind.Side == wire.MainSide || other.handle.Kind.Side == wire.MainSide) {
-				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.number, r.proc.index,
-					other.acq.grant.number, other.proc.index, r.name.text)
+				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.holder.Number, r.proc.index,
+					other.acq.grant.holder.Number, other.proc.index, r.name.text)
 			}
 		}
 	}
@@ -79,13 +79,13 @@ func (w *world) checkLoss(r *record) {
 	if !errors.Is(why, fault.ErrLost) || !strings.Contains(why.Error(), lostInRedis) {
 		return
 	}
-	s, field := r.name.server, text(r.acq.grant.field)
+	s, field := r.name.server, text(r.acq.grant.holder.Field)
 	switch {
 	case !s.sound(field):
 	case s.live(field) != nil:
-		w.failf("NoFalseLoss: Redis has the holder #%d", r.acq.grant.number)
+		w.failf("NoFalseLoss: Redis has the holder #%d", r.acq.grant.holder.Number)
 	case s.gone[field] == "released", s.gone[field] == "handed over":
-		w.failf("NoFalseLoss: #%d was %s by its own process", r.acq.grant.number, s.gone[field])
+		w.failf("NoFalseLoss: #%d was %s by its own process", r.acq.grant.holder.Number, s.gone[field])
 	}
 }
 
@@ -182,15 +182,15 @@ func (w *world) wants(v *verb) bool {
 	other := a.grant.sibling()
 	beside := ""
 	if other.usable(w.now) {
-		beside = text(other.field)
+		beside = text(other.holder.Field)
 	}
 	if a.line != nil && a.line.queue.Head() != a && beside == "" {
 		return false
 	}
 	if beside != "" && a.Handle.Kind == wire.Read {
-		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.field), beside)
+		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), beside)
 	}
-	return beside == "" && v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.field), "")
+	return beside == "" && v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), "")
 }
 
 // wakes reports whether something will wake one of those who wait for a name.
@@ -208,7 +208,7 @@ func (w *world) wakes(n *name) bool {
 		}
 	}
 	for _, p := range w.procs {
-		for _, g := range p.table.heap {
+		for _, g := range p.table.heap.All() {
 			if g.handle.Key.Name == n.text && g.due <= horizon {
 				return true
 			}

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -23,16 +22,16 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if g := t.rival(a.grant, now); g != nil {
 		return t.waitFor(a, g, why, now)
 	}
-	p := t.public.of(a.Handle.Key)
+	p := t.public.Of(a.Handle.Key)
 	if p == nil {
 		return 0
 	}
-	until := p.at.Add(t.cfg.StandBack)
-	if heard, _ := t.messages.Heard(a.Handle.Names().Channel); heard > p.own {
+	until := p.At.Add(t.cfg.StandBack)
+	if heard, _ := t.messages.Heard(a.Handle.Names().Channel); heard > p.Own {
 		if why != ByMessage {
 			return 0
 		}
-		until = now.Add(p.yield(now))
+		until = now.Add(p.Pause(now))
 	}
 	if a.Ends != 0 && a.Ends < until {
 		return 0
@@ -73,61 +72,4 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 	}
 	a.refuse()
 	return true
-}
-
-// publicRelease is a lock that was released while other processes listened.
-type publicRelease struct {
-	key    Key
-	at     clock.Instant
-	turn   time.Duration // for how long this process had had it
-	others int64         // how many listened, as far as is known
-	own    uint64        // with one more message of its channel than these, somebody else has released it since
-}
-
-// publicReleases remembers the latest one of a few names. A forgotten one costs other processes a turn, and no more.
-type publicReleases struct {
-	latest [8]publicRelease
-	next   int
-}
-
-func (p *publicReleases) add(latest publicRelease) {
-	at := slices.IndexFunc(p.latest[:], func(old publicRelease) bool { return old.key == latest.key })
-	if at < 0 {
-		at = p.next
-		p.next = (p.next + 1) % len(p.latest)
-	}
-	p.latest[at] = latest
-}
-
-// of returns the latest one of a name, or nil.
-func (p *publicReleases) of(k Key) *publicRelease {
-	for i := range p.latest {
-		if p.latest[i].key == k {
-			return &p.latest[i]
-		}
-	}
-	return nil
-}
-
-// yield returns how long to let other processes pass after a release by one of them. Redis notifies subscribers in a fixed
-// order, so the same process would always win. A process that held the lock recently therefore waits a little longer, by at
-// most a tenth of the time for which it held it.
-func (p *publicRelease) yield(now clock.Instant) time.Duration {
-	const shortest, longest = 50 * time.Microsecond, 500 * time.Microsecond // less cannot be slept
-	if p.others < 2 || p.turn <= 0 {
-		return 0
-	}
-	round := float64(p.turn) * float64(p.others+1)
-	d := min(p.turn/10, longest)
-	if d = time.Duration(float64(d) * (1 - float64(now.Sub(p.at))/round)); d < shortest {
-		return 0
-	}
-	return d
-}
-
-// Yield is the pause before this process asks for a lock that somebody else has released: it released the lock itself so
-// long ago, after a turn of that length, while others listened.
-func Yield(turn, since time.Duration, others int64) time.Duration {
-	now := clock.Instant(since) + 1
-	return (&publicRelease{at: 1, turn: turn, others: others}).yield(now)
 }

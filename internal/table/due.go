@@ -1,7 +1,6 @@
 package table
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -28,29 +27,18 @@ func (t *Table) plan(g *Grant, n *Notices) {
 	default:
 		return
 	}
-	if g.index < 0 {
-		heap.Push(&t.heap, g)
-	} else {
-		heap.Fix(&t.heap, int(g.index))
-	}
+	t.heap.Fix(g)
 	t.arm(n)
 }
 
 // arm asks for the alarm when something is due before it. (An alarm that comes for nothing is cheaper than one that is
 // always right: a lock that is taken and released all day leaves it alone.)
 func (t *Table) arm(n *Notices) {
-	if len(t.heap) == 0 {
+	if t.heap.Len() == 0 {
 		return
 	}
-	if due := t.heap[0].due; t.armed == 0 || due < t.armed {
+	if due := t.heap.Head().due; t.armed == 0 || due < t.armed {
 		t.armed, n.alarm = due, due
-	}
-}
-
-// unplan forgets when a grant is due.
-func (t *Table) unplan(g *Grant) {
-	if g.index >= 0 {
-		heap.Remove(&t.heap, int(g.index))
 	}
 }
 
@@ -60,13 +48,13 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 	t.lock()
 	defer t.mu.Unlock()
 	t.armed = 0
-	for len(t.heap) > 0 && t.heap[0].due <= now {
-		g := t.heap[0]
+	for t.heap.Len() > 0 && t.heap.Head().due <= now {
+		g := t.heap.Head()
 		switch {
 		case g.stage == expired:
 			t.lose(g, lostLease, true, now, n)
 		case g.stage == retiring:
-			t.unplan(g)
+			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
 		case g.past(now):
 			t.expire(g, n)
@@ -104,7 +92,7 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 	}
 	open := make(map[sort]int) // the index of the sort's unfilled batch
 	var all []Batch
-	for _, g := range t.heap.before(now.Add(t.cfg.WatchdogTimeout / 6)) {
+	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
 		if g.stage != held || g.past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.renewAt > now {
 			continue
 		}
@@ -149,17 +137,9 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	if len(wanted) == 0 {
 		return wire.Call{}
 	}
-	c := wire.Call{
-		Script: b.script, Keys: make([]any, 0, len(wanted)*b.script.Keys), Argv: make([]any, 1, 1+len(wanted)),
-	}
-	c.Argv[0] = wire.Millis(t.cfg.WatchdogTimeout)
+	c := wire.NewRenewal(b.script, t.cfg.WatchdogTimeout, len(wanted))
 	for _, g := range wanted {
-		if g.keys != nil {
-			c.Keys = append(c.Keys, b.script.Of(g.keys)...)
-		} else {
-			c.Keys = append(c.Keys, g.handle.Key.Name) // one key is all that these renewals need
-		}
-		c.Argv = append(c.Argv, g.field)
+		c.Renew(&g.holder, g.handle.Key.Name)
 	}
 	return c
 }
@@ -192,51 +172,4 @@ func (t *Table) retryAfter() time.Duration { return RetryPause(t.cfg.WatchdogTim
 // RetryPause returns for how long a renewal may go unanswered before it is sent again.
 func RetryPause(watchdogTimeout time.Duration) time.Duration {
 	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
-}
-
-// dueHeap has the grant that is due first at its head.
-type dueHeap []*Grant
-
-func (h *dueHeap) Len() int           { return len(*h) }
-func (h *dueHeap) Less(i, j int) bool { return (*h)[i].due < (*h)[j].due }
-
-func (h *dueHeap) Swap(i, j int) {
-	s := *h
-	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = int32(i), int32(j)
-}
-
-// Push is called by container/heap.
-func (h *dueHeap) Push(x any) {
-	g := x.(*Grant) //nolint:forcetypeassert // nothing else is pushed
-	g.index = int32(len(*h))
-	*h = append(*h, g)
-}
-
-// Pop is called by container/heap.
-func (h *dueHeap) Pop() any {
-	old := *h
-	last := len(old) - 1
-	g := old[last]
-	old[last] = nil
-	g.index = -1
-	*h = old[:last]
-	return g
-}
-
-// before returns what is due before a moment, the first ones roughly first.
-func (h *dueHeap) before(moment clock.Instant) []*Grant {
-	var found []*Grant
-	look := func(i int) {
-		if i < len(*h) && (*h)[i].due < moment {
-			found = append(found, (*h)[i])
-		}
-	}
-	look(0)
-	for i := 0; i < len(found); i++ { // the children of what is due later are, too
-		at := int(found[i].index)
-		look(2*at + 1)
-		look(2*at + 2)
-	}
-	return found
 }

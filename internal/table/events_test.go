@@ -162,7 +162,7 @@ func (w *world) send() bool {
 	}
 	for _, g := range r.b.grants {
 		if g.stage != held || g.past(w.now) || !w.renewed(g) {
-			w.failf("RenewHeld: renews #%d in stage %d", g.number, g.stage)
+			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
 		}
 	}
 	w.bag = append(w.bag, &flight{call: c, proc: p, renewal: r, until: w.now.Add(modelCommand)})

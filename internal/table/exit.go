@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]; those that
@@ -113,7 +114,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		t.plan(g, n)
 		x.phase = showing
 		remaining := max(g.deadline.Sub(now)+g.margin, time.Millisecond)
-		return Step{Do: Ask, Call: g.count(len(g.acquisitions), remaining)}
+		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked {
 		leaked.end(fault.ErrNotHeld, n)
@@ -124,7 +125,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		return t.endRelease(x, nil)
 	}
 	g.stage = releasing
-	t.unplan(g)
+	t.heap.Remove(g)
 	if next != nil {
 		return t.handOver(x, next, now)
 	}
@@ -134,20 +135,10 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 // free returns the step that frees the lock.
 func (t *Table) free(x *Exit) Step {
 	g := x.grant
-	k, names, tombstone := g.handle.Kind, g.handle.Names(), g.tombstone()
-	keys := k.Release.Of(g.allKeys())
-	if tombstone > 0 {
-		keys = k.Release.WithTombstones(g.allKeys())
-	}
-	extra := noWait
-	if k.Queues {
-		extra = t.fairWait
-	}
+	names := g.handle.Names()
 	x.phase = freeing
 	x.own, x.ours = t.messages.Heard(names.Channel)
-	return Step{Do: Ask, Slot: x.background, Call: wire.Call{Script: k.Release, Keys: keys, Args: wire.Args{
-		Holder: g.field, Millis: wire.Millis(tombstone), Number: g.number, Channel: names.Boxed, Extra: extra,
-	}}}
+	return Step{Do: Ask, Slot: x.background, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait)}
 }
 
 // SettleRelease takes the reply to the exit's call.
@@ -222,7 +213,7 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not say how many heard it at other nodes
 	}
 	if others > 0 && t.holder(g.handle.Key) == g {
-		t.public.add(publicRelease{g.handle.Key, now, now.Sub(g.offered), others, own})
+		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.offered), Others: others, Own: own})
 	}
 }
 

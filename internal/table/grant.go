@@ -2,7 +2,6 @@ package table
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -20,9 +19,7 @@ type Grant struct {
 	handle *Handle // through which it was acquired: kind, names and the user's name
 	owner  *Owner
 	self   Owner // its owner when nobody else is
-	number int64
-	field  any   // the holder field, a string, as it is sent
-	keys   []any // all keys of its own, if one of them is for this grant alone; nil means the handle's
+	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
 
@@ -106,39 +103,24 @@ const (
 // newGrant returns a pending grant for a new owner, or for a shared one. A new owner is the grant's own.
 func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
 	t.number++
-	g := &Grant{table: t, handle: h, owner: o, lease: lease, number: t.number, index: -1, busy: true}
+	g := &Grant{
+		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
+		lease: lease, index: -1, busy: true,
+	}
 	if o == nil {
 		g.owner = &g.self
-	}
-	field := make([]byte, 0, 64)
-	field = append(append(field, t.cfg.ClientID...), ':')
-	field = append(strconv.AppendInt(field, g.number, 10), h.Kind.FieldSuffix...)
-	g.field = string(field)
-	if h.Kind.HoldKey != "" {
-		g.keys = h.Names().With(h.Kind, h.Key.Name, string(field))
 	}
 	return g
 }
 
+// DueAt implements queue.Due.
+func (g *Grant) DueAt() clock.Instant { return g.due }
+
+// Place implements queue.Due.
+func (g *Grant) Place() *int32 { return &g.index }
+
 // shared reports whether other goroutines can have the grant's owner.
 func (g *Grant) shared() bool { return g.owner != &g.self }
-
-// allKeys returns all keys that its scripts may need, as they are sent.
-func (g *Grant) allKeys() []any {
-	if g.keys != nil {
-		return g.keys
-	}
-	return g.handle.Names().Keys
-}
-
-// channel returns the channel on which a waiter with this grant is notified. Empty means none.
-func (g *Grant) channel() string {
-	channel := g.handle.Names().Channel
-	if g.handle.Kind.Queues {
-		channel += ":" + g.field.(string) //nolint:forcetypeassert // fields are strings
-	}
-	return channel
-}
 
 // sibling returns what the same owner has of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
@@ -341,7 +323,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 // finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
 	g.stage, g.attempt = retired, nil
-	t.unplan(g)
+	t.heap.Remove(g)
 	g.notify()
 }
 
@@ -385,10 +367,7 @@ func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
 }
 
 // Inspect returns the call that asks Redis about the lock, and whether it is held by this grant.
-func (g *Grant) Inspect() wire.Call {
-	s := g.handle.Kind.Inspect
-	return wire.Call{Script: s, Keys: s.Of(g.allKeys()), Args: wire.Args{Holder: g.field}}
-}
+func (g *Grant) Inspect() wire.Call { return g.holder.Inspect(g.handle.Names()) }
 
 // acquired makes an acquisition of a held grant.
 func (g *Grant) acquired(a *Attempt) *Acquisition {

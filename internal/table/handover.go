@@ -35,10 +35,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	next.handing, next.sent, next.forcings = true, now, t.forcings
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
-	s := x.grant.handle.Kind.HandOver
-	return Step{Do: Ask, Acked: true, Call: wire.Call{Script: s, Keys: s.WithTombstones(g.allKeys()), Args: wire.Args{
-		Holder: g.field, Millis: wire.Millis(next.Lease), Number: g.number, Other: x.grant.field,
-	}}}
+	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
 }
 
 // settleHandOver takes the reply of a hand-over.
@@ -68,7 +65,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 	case a.phase == done: // it left, and a release of its own follows
 		return
 	case r.Acquired() && r.Err == nil:
-		a.got, a.failed = t.grant(a, g, uint64(r.N), now, n) //nolint:gosec // a token, which is not negative
+		a.got, a.failed = t.grant(a, g, uint64(r.N), now, n)
 	case r.Acquired(): // but replicas did not acknowledge it
 		a.failed = r.Err
 		g.needsCleanup = true
@@ -90,7 +87,7 @@ func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 	if now.Sub(sent) > lease/2 {
 		return false
 	}
-	next.field, next.number, next.latestExpiry = g.field, g.number, g.latestExpiry // its own number was never granted
+	next.holder, next.latestExpiry = g.holder, g.latestExpiry // its own number was never granted
 	a.sent, a.forcings = sent, t.forcings
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
 	next.handOvers, next.offered = g.handOvers+1, g.offered

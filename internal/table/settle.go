@@ -11,22 +11,23 @@ import (
 
 // ask returns the step that asks Redis for the lock.
 func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
-	g, k := a.grant, a.Handle.Kind
+	g := a.grant
 	var writer any
 	if other := g.sibling(); other.usable(now) {
-		if k.NoUpgrade {
+		if a.Handle.Kind.NoUpgrade {
 			return t.giveUp(a, fault.ErrUpgrade, now, n)
 		}
-		writer = other.field
+		writer = other.holder.Field
 	}
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forcings
+	wait := t.cfg.FairWait
+	if a.Single {
+		wait = -wait // it does not queue
+	}
 	return Step{
 		Do: Ask, Free: a.free(), Slot: true, Acked: true, Late: g,
-		Call: wire.Call{Script: k.Acquire, Keys: k.Acquire.WithTombstones(g.allKeys()), Args: wire.Args{
-			Holder: g.field, Millis: wire.Millis(a.Lease), Number: g.number, Channel: a.Handle.Names().Boxed,
-			Extra: t.queueWait(a), Other: writer,
-		}},
+		Call: g.holder.Acquire(a.Handle.Names(), a.Lease, wait, writer),
 	}
 }
 
@@ -36,21 +37,6 @@ func (a *Attempt) free() bool {
 	a.asked = true
 	return free
 }
-
-// queueWait returns for how long a waiter may go without asking, as it is sent: negative for an attempt that does not
-// queue.
-func (t *Table) queueWait(a *Attempt) any {
-	switch {
-	case !a.Handle.Kind.Queues:
-		return noWait
-	case a.Single:
-		return -wire.Millis(t.cfg.FairWait)
-	}
-	return t.fairWait
-}
-
-// noWait is the queue wait of a kind that has no queue in Redis.
-var noWait any = int64(0)
 
 // Settle takes the reply to the attempt's call.
 func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
@@ -92,7 +78,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		}
 		return t.rest(a, t.pauseAfter(a, r.Hint()))
 	}
-	got, err := t.grant(a, g, uint64(r.N), now, n) //nolint:gosec // a token, which is not negative
+	got, err := t.grant(a, g, uint64(r.N), now, n)
 	switch {
 	case got != nil:
 		t.leaveLine(a, n)
@@ -198,15 +184,10 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
-	return Step{Do: Ask, Free: a.free(), Slot: true, Call: g.count(len(g.acquisitions)+1, a.Lease)}
-}
-
-// count returns the call that shows Redis how many acquisitions are open.
-func (g *Grant) count(open int, lease time.Duration) wire.Call {
-	s := g.handle.Kind.Count
-	return wire.Call{Script: s, Keys: s.Of(g.allKeys()), Args: wire.Args{
-		Holder: g.field, Millis: wire.Millis(lease), Number: g.number, Channel: g.handle.Names().Boxed, Extra: open,
-	}}
+	return Step{
+		Do: Ask, Free: a.free(), Slot: true,
+		Call: g.holder.Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease),
+	}
 }
 
 // settleCount takes the reply of a re-entry.

@@ -12,7 +12,7 @@ func (w *world) noteGrant(g *Grant) {
 	if g == nil {
 		return
 	}
-	field := text(g.field)
+	field := text(g.holder.Field)
 	if old := w.grants[field]; old != nil && old != g {
 		w.handed[field]++
 	}
@@ -103,7 +103,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 		r.done = acq.Done()
 	}
 	w.records = append(w.records, r)
-	field := text(acq.grant.field)
+	field := text(acq.grant.holder.Field)
 	b := v.name.server.born[field]
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
@@ -155,7 +155,7 @@ func (w *world) unlocked(e *exit, err error) {
 	if e.x.start == 0 { // it was not the last one, or the grant was over
 		return
 	}
-	field := text(g.field)
+	field := text(g.holder.Field)
 	s := e.name.server
 	inside, freed := e.x.start < g.deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
 	switch {

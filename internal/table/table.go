@@ -15,8 +15,10 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Config is what the decisions depend on. All durations are positive unless said otherwise.
@@ -79,7 +81,6 @@ type grantKey struct {
 // Lock order: a group's mutexes, then the table's, then those of an owner, the pub/sub hub and the alarm.
 type Table struct {
 	cfg      Config
-	fairWait any // as it is sent
 	tasks    *task.Group
 	messages Messages
 	told     Told
@@ -93,11 +94,11 @@ type Table struct {
 	grants    map[grantKey]*Grant // of owners that may have more than one
 	lines     map[Key]*line       // the local queues
 	spare     []*line             // ready for reuse
-	public    publicReleases
-	heap      dueHeap       // the grants that have a due time
-	armed     clock.Instant // the alarm that was asked for; zero means none
-	forced    []Key         // the latest names unlocked by force
-	forcings  int           // how many there were in all
+	public    yield.Releases[Key]
+	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
+	armed     clock.Instant                     // the alarm that was asked for; zero means none
+	forced    []Key                             // the latest names unlocked by force
+	forcings  int                               // how many there were in all
 }
 
 // New returns an empty table.
@@ -106,7 +107,7 @@ func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 		cfg.Random = func(d time.Duration) time.Duration { return rand.N(d) }
 	}
 	t := &Table{
-		cfg: cfg, fairWait: wire.Millis(cfg.FairWait), tasks: tasks, messages: messages, told: told,
+		cfg: cfg, tasks: tasks, messages: messages, told: told,
 		grants: make(map[grantKey]*Grant), lines: make(map[Key]*line),
 	}
 	for i := range t.exclusive {
@@ -130,11 +131,11 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 	t.lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	for _, g := range slices.Clone(t.heap) {
+	for _, g := range slices.Clone(t.heap.All()) {
 		g.endAcquisitions(n, fault.ErrClosed, "")
 		switch g.stage {
 		case held:
-			t.unplan(g)
+			t.heap.Remove(g)
 		case retiring:
 			g.due = now
 			t.plan(g, n)
@@ -157,7 +158,7 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	}
 	t.forced = append(t.forced, k)
 	t.forcings++
-	for _, g := range slices.Clone(t.heap) { // it has every grant that is held
+	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
 			t.lose(g, lostByForce, true, now, n)
 		}
@@ -224,7 +225,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Grants: len(t.grants), Queues: len(t.lines), Due: len(t.heap), Sections: t.sections}
+	s := Stats{Grants: len(t.grants), Queues: len(t.lines), Due: t.heap.Len(), Sections: t.sections}
 	for _, byName := range t.exclusive {
 		s.Exclusive += len(byName)
 	}

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -31,11 +30,6 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	}
 	n.Boxed = n.Channel
 	return n
-}
-
-// With returns the keys of one holder whose kind has a key for each hold: it comes before the tombstones.
-func (n *Names) With(k *Kind, name, field string) []any {
-	return slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, field+k.HoldKey)))
 }
 
 // derived is Redisson's rule for the keys and channels that belong to a lock: they carry its name as hash tag, so that a

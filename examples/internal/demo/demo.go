@@ -1,4 +1,4 @@
-// Package demo gives the examples a Redis to run on.
+// Package demo provides a Redis for the examples.
 package demo
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Main runs an example until it is done or interrupted.
+// Main runs an example until it returns. An interrupt cancels its context.
 func Main(run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -23,7 +23,8 @@ func Main(run func(context.Context) error) {
 	}
 }
 
-// Redis opens the Redis at REDIS_URL, or else one within this program.
+// Redis connects to the Redis at REDIS_URL, or to one embedded in this program. It also returns a description of that
+// Redis, and a function that closes everything.
 func Redis() (rdb *redis.Client, where string, shutdown func(), err error) {
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		opt, err := redis.ParseURL(url)
@@ -37,19 +38,19 @@ func Redis() (rdb *redis.Client, where string, shutdown func(), err error) {
 	if err != nil {
 		return nil, "", nil, err
 	}
-	return rdb, "a Redis embedded in this program (set REDIS_URL to use yours)", func() {
+	return rdb, "a Redis embedded in this program (set REDIS_URL to use your own)", func() {
 		_ = rdb.Close()
 		server()
 	}, nil
 }
 
-// Embedded starts a Redis within this program, and returns what stops it.
+// Embedded starts a Redis in this program. It returns a client for it, and a function that stops the server.
 func Embedded() (rdb *redis.Client, stop func(), err error) {
 	server, err := miniredis.Run()
 	if err != nil {
 		return nil, nil, err
 	}
-	// Its keys expire when it is told that time has passed.
+	// miniredis has no clock: its keys expire only when the program moves its time forward.
 	tick, done := time.NewTicker(10*time.Millisecond), make(chan struct{})
 	go func() {
 		for last := time.Now(); ; {

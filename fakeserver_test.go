@@ -17,82 +17,82 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// puppet answers every command itself, so that no server is asked.
-type puppet struct {
+// fakeServer is a hook that replies to every command itself, without a server. It is safe for concurrent use.
+type fakeServer struct {
 	mu     sync.Mutex
-	script string // the one that is answered otherwise than by 1
-	answer any
-	acks   any               // what WAIT answers
-	last   redistest.Command // that ran the script
-	at     time.Time         // when that came
+	script string // the script that gets reply; every other command gets 1
+	reply  any
+	acks   any               // the reply to WAIT
+	last   redistest.Command // the last command that ran the script
+	at     time.Time         // the time of that command
 }
 
-// fake sets what a script answers from now on.
-func (p *puppet) fake(script string, answer any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.script, p.answer = script, answer
+// fake sets the reply to a script from now on.
+func (s *fakeServer) fake(script string, reply any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script, s.reply = script, reply
 }
 
-func (p *puppet) run(cmd redis.Cmder) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (s *fakeServer) run(cmd redis.Cmder) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var command redistest.Command
 	for _, arg := range cmd.Args() {
 		command = append(command, fmt.Sprint(arg))
 	}
-	answer := any(int64(1))
+	reply := any(int64(1))
 	switch {
 	case command[0] == "wait":
-		answer = p.acks
-	case rlock.Runs(p.script)(command):
-		answer, p.last, p.at = p.answer, command, time.Now()
+		reply = s.acks
+	case rlock.Runs(s.script)(command):
+		reply, s.last, s.at = s.reply, command, time.Now()
 	}
-	if err, failed := answer.(error); failed {
+	if err, failed := reply.(error); failed {
 		cmd.SetErr(err)
 		return err
 	}
-	cmd.(interface{ SetVal(val any) }).SetVal(answer)
+	cmd.(interface{ SetVal(val any) }).SetVal(reply)
 	return nil
 }
 
-// DialHook is not used.
-func (*puppet) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook does nothing.
+func (*fakeServer) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook answers a command.
-func (p *puppet) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error { return p.run(cmd) }
+// ProcessHook replies to one command.
+func (s *fakeServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error { return s.run(cmd) }
 }
 
-// ProcessPipelineHook answers each of several.
-func (p *puppet) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+// ProcessPipelineHook replies to each command of a pipeline.
+func (s *fakeServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) (err error) {
 		for _, cmd := range cmds {
-			err = errors.Join(err, p.run(cmd))
+			err = errors.Join(err, s.run(cmd))
 		}
 		return err
 	}
 }
 
-// newPuppet returns a client whose commands a puppet answers.
-func newPuppet(tb testing.TB, opts ...rlock.Option) (*puppet, *rlock.Client) {
+// newFakeServer returns a fake server and a client that is connected to it.
+func newFakeServer(tb testing.TB, opts ...rlock.Option) (*fakeServer, *rlock.Client) {
 	tb.Helper()
-	p := &puppet{}
+	s := &fakeServer{}
 	const timeout = 20 * time.Millisecond
 	rdb := redistest.Open(tb, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: timeout})
-	rdb.AddHook(p)
-	return p, newClient(tb, rdb, append(opts, rlock.WithLogger(discard), rlock.WithCommandTimeout(timeout))...)
+	rdb.AddHook(s)
+	return s, newClient(tb, rdb, append(opts, rlock.WithLogger(discard), rlock.WithCommandTimeout(timeout))...)
 }
 
-// serverError is an error that a server answers.
+// serverError is an error reply of a server.
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
 
-// RedisError marks it.
+// RedisError marks it as an error reply of Redis.
 func (serverError) RedisError() {}
 
-// replyOf makes of any bytes what go-redis may make of an answer, of either protocol.
+// replyOf decodes arbitrary bytes into a value that go-redis may return for a reply of either protocol.
 func replyOf(in []byte, depth int) (v any, rest []byte) {
 	take := func(n int) []byte {
 		n = min(n, len(in))

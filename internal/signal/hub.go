@@ -1,0 +1,233 @@
+// Package signal knows which waiters of a client listen on which channel, and on which connection Redis sends them the
+// messages of that channel.
+package signal
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
+)
+
+// Mode says how releases are announced on a cluster.
+type Mode uint8
+
+// The modes of sharded pub/sub. They are Redisson's.
+const (
+	Auto Mode = iota // as the cluster can: sharded from Redis 7 on
+	On               // sharded
+	Off              // not sharded
+)
+
+// Config configures a hub.
+type Config struct {
+	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
+	Sharded Mode
+	// Warn logs a concern of no single call. The hub calls it without its mutex, because a handler is code of the user.
+	Warn func(message string, err error)
+}
+
+// Hub knows the listeners of a client. It is safe for concurrent use, and none of its methods waits, except Stop.
+//
+// A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it
+// is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
+// the connection for every listener.
+type Hub struct {
+	driver   driver.Driver
+	tasks    *task.Group
+	warn     func(message string, err error)
+	cluster  bool
+	sentinel bool
+	sharding sharding
+
+	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
+	mu       sync.Mutex
+	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
+	main     *connection
+	shards   map[driver.Node]*connection // a driver may make a new node for the same address
+	reroutes int                         // how often all channels were rerouted
+	stopped  bool
+	warned   bool // that Redis refuses to subscribe
+
+	// start runs a job on a goroutine. The job's context ends with the hub.
+	start   func(job func(ctx context.Context))
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// channel is one channel, shared by all its listeners.
+type channel struct {
+	conn      *connection
+	routed    bool // whether conn is known to be the right connection
+	listeners []chan struct{}
+	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
+	after     clock.Instant // the earliest moment to find its connection; zero means at once
+	confirmed bool          // whether Redis has confirmed the subscription in the present session
+	moved     bool          // whether it was on the connection of a shard before
+	idleSince clock.Instant // when the last listener left
+	messages  uint64
+}
+
+const (
+	channelLinger    = time.Second      // a channel stays subscribed after its last listener: a busy lock has another soon
+	connectionLinger = 10 * time.Second // and a connection after its last channel
+	keeperTick       = 250 * time.Millisecond
+	pingAfter        = time.Second // of silence
+	deadAfter        = 3 * time.Second
+	connectWithin    = 10 * time.Second // instead of deadAfter, for a session that has received nothing yet
+	retryRefused     = 5 * time.Second  // after which a channel that was not confirmed is subscribed again
+	routeWithin      = time.Second      // for questions about where a channel belongs
+	// switchWithin is the time after which all Sentinels know a new master: they inform each other every 2 s.
+	switchWithin = 3 * time.Second
+)
+
+// New returns a hub that has no connection yet. [Hub.Stop] stops it.
+func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
+	info := d.Info()
+	h := &Hub{
+		driver: d, tasks: tasks, warn: cfg.Warn, cluster: info.Cluster, sentinel: info.Sentinel,
+		sharding: sharding{mode: cfg.Sharded},
+		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),
+	}
+	h.main = newConnection(h, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	h.start = func(job func(ctx context.Context)) { h.running.Go(func() { job(ctx) }) }
+	h.cancel = cancel
+	return h
+}
+
+// Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
+// That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
+// gets a token at once. A token is only a hint, and may come without a reason. Several channels may share a wake.
+func (h *Hub) Listen(name string, wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	if ch == nil {
+		ch = &channel{conn: h.main, routed: !h.cluster}
+		h.channels[name] = ch
+	}
+	ch.listeners = append(ch.listeners, wake)
+	if ch.confirmed {
+		notify(wake)
+		return
+	}
+	ch.conn.ensure()
+}
+
+// Unlisten removes a listener that [Hub.Listen] added. It does nothing if there is no such listener.
+func (h *Hub) Unlisten(name string, wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	if ch == nil {
+		return
+	}
+	i := slices.Index(ch.listeners, wake)
+	if i < 0 {
+		return
+	}
+	ch.listeners = slices.Delete(ch.listeners, i, i+1)
+	if len(ch.listeners) == 0 {
+		ch.idleSince = clock.Now()
+	}
+}
+
+// Heard returns how many messages of a channel have arrived, and reports whether this client receives them now.
+func (h *Hub) Heard(name string) (messages uint64, subscribed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil {
+		return ch.messages, ch.confirmed
+	}
+	return 0, false
+}
+
+// Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may be others and their
+// answer about sharded pub/sub another. With Sentinel, the main connection may lead to the old master.
+func (h *Hub) Topology(*fault.Error) {
+	switch {
+	case h.cluster:
+		h.sharding.outdate(clock.Now())
+	case h.sentinel:
+		h.main.scheduleReconnect()
+	}
+}
+
+// refresh refreshes the topology. mu must not be held.
+func (h *Hub) refresh() {
+	h.driver.Refresh()
+	h.Topology(nil)
+}
+
+// noteError refreshes the topology after an error that a stale one could explain. mu must not be held.
+func (h *Hub) noteError(err *fault.Error) {
+	if err != nil && err.Stale {
+		h.refresh()
+	}
+}
+
+// refused logs, once, that waiters have to poll. mu must not be held.
+func (h *Hub) refused(err *fault.Error) {
+	h.mu.Lock()
+	first := !h.warned
+	h.warned = true
+	h.mu.Unlock()
+	if first && h.warn != nil {
+		h.warn("Redis refuses to subscribe; waiters try again every poll interval instead of being woken", err)
+	}
+}
+
+// Stop ends all goroutines and connections, and waits for that until ctx ends: a driver that dials may not end at once.
+func (h *Hub) Stop(ctx context.Context) {
+	h.mu.Lock()
+	h.stopped = true
+	h.mu.Unlock()
+	h.cancel()
+	task.Await(ctx, &h.running)
+}
+
+// Stats counts the contents of a hub at one moment.
+type Stats struct {
+	Channels int // with a listener, or not long without one
+	Shards   int // nodes to which there is, or was not long ago, a subscription connection of their own
+}
+
+// Stats counts the hub's contents.
+func (h *Hub) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Stats{Channels: len(h.channels), Shards: len(h.shards)}
+}
+
+// Listeners returns how many listeners the channels have whose names begin with a prefix.
+func (h *Hub) Listeners(prefix string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for name, ch := range h.channels {
+		if strings.HasPrefix(name, prefix) {
+			n += len(ch.listeners)
+		}
+	}
+	return n
+}
+
+func (ch *channel) notifyAll() {
+	for _, wake := range ch.listeners {
+		notify(wake)
+	}
+}
+
+func notify(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

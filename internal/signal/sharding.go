@@ -1,0 +1,107 @@
+package signal
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// sharding is whether the channels of a cluster are sharded, as far as is known.
+type sharding struct {
+	mode     Mode
+	answer   atomic.Int32 // unknown, or the last answer
+	stale    atomic.Bool  // whether the nodes may be others since
+	asking   atomic.Bool  // whether a question is under way
+	outdated atomic.Int64 // when stale was last set after an error, as a clock.Instant
+}
+
+const (
+	unknown int32 = iota
+	isSharded
+	isPlain
+)
+
+// outdatePause is the minimum time between two questions that errors cause.
+const outdatePause = 200 * time.Millisecond
+
+// Publish returns how a script has to announce a release of a lock, given the lock's name in Redis. That is
+// [wire.PublishBoth] while it is not known which command reaches the waiters. Publish waits for nothing and does no I/O.
+func (h *Hub) Publish(key string) wire.Publish {
+	switch h.sharded(key) {
+	case isSharded:
+		return wire.PublishSharded
+	case isPlain:
+		return wire.PublishPlain
+	default:
+		return wire.PublishBoth
+	}
+}
+
+// sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it has the node of a key
+// asked, the first time and whenever the cluster has changed. Until an answer comes, the last one stands. It does not wait
+// for the answer, because the node may hang.
+func (h *Hub) sharded(key string) int32 {
+	s := &h.sharding
+	switch {
+	case !h.cluster || s.mode == Off:
+		return isPlain
+	case s.mode == On:
+		return isSharded
+	}
+	answer := s.answer.Load()
+	if (answer == unknown || s.stale.Load()) && s.asking.CompareAndSwap(false, true) {
+		if !h.tasks.Begin() { // the client is closed
+			s.asking.Store(false)
+			return answer
+		}
+		h.tasks.Run(task.Func(func() {
+			defer h.tasks.End()
+			defer s.asking.Store(false)
+			h.askSharded(key)
+		}))
+	}
+	return answer
+}
+
+// askSharded asks one node, and reroutes all channels if the answer is new.
+func (h *Hub) askSharded(key string) {
+	s := &h.sharding
+	s.stale.Store(false)
+	ctx, cancel := context.WithTimeout(context.Background(), routeWithin)
+	defer cancel()
+	node, err := h.driver.Node(ctx, key)
+	if err == nil {
+		_, err = h.driver.Raw(ctx, node, "pubsub", "shardnumsub", "0")
+	}
+	answer := isSharded
+	switch {
+	case err == nil:
+	case err.Replied() && !err.Transient && !unauthenticated(err):
+		answer = isPlain
+	default:
+		s.stale.Store(true)
+		return
+	}
+	if s.answer.Swap(answer) != answer {
+		h.reroute()
+	}
+}
+
+// unauthenticated reports whether a server refuses our password. Such a server says nothing about sharded pub/sub.
+func unauthenticated(err *fault.Error) bool {
+	return err.Code == "NOAUTH" || err.Code == "WRONGPASS" || strings.Contains(err.Error(), "unauthenticated")
+}
+
+// outdate has the next caller ask again, unless an error caused a question just before.
+func (s *sharding) outdate(now clock.Instant) {
+	last := s.outdated.Load()
+	if now.Sub(clock.Instant(last)) >= outdatePause && s.outdated.CompareAndSwap(last, int64(now)) {
+		s.stale.Store(true)
+	}
+}

@@ -1,0 +1,66 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Ender is a context, as far as the table asks it. Nil means that it never ends.
+type Ender interface{ Err() error }
+
+// Outcome is how an attempt went: refused, or in trouble. The zero value means that it is not known.
+type Outcome struct {
+	Refused bool
+	Trouble error
+}
+
+// Known reports whether the outcome says anything.
+func (o Outcome) Known() bool { return o.Refused || o.Trouble != nil }
+
+// Do is what a verb has to do next.
+type Do uint8
+
+// What a verb can have to do.
+const (
+	Ask   Do = iota // send the call, and report the reply
+	Sleep           // wait for one of the channels or the pause, and report the cause
+	Done            // return
+)
+
+// Step is what a verb has to do next. It is passed by value.
+type Step struct {
+	Do Do
+
+	// For Ask.
+
+	Call  wire.Call
+	Free  bool   // the end of the wait does not end the call
+	Slot  bool   // it needs a connection slot
+	Acked bool   // replicas must acknowledge it, if the client asks for that
+	Late  *Grant // gets the reply if the caller leaves; nil means nobody
+
+	// For Sleep.
+
+	Pause  time.Duration   // negative means without a limit
+	Wait   <-chan struct{} // something changed in this process
+	Listen string          // if not empty, listen first on this channel, with Heard
+	Heard  chan struct{}   // gets the messages
+
+	// For Done.
+
+	Got *Acquisition
+	Err error // nil without Got: the wait is over, and Attempt.Last says how it went
+}
+
+// Cause is why a sleep ended.
+type Cause uint8
+
+// The causes. If several apply, the later one of this list counts.
+const (
+	ByNews    Cause = iota // Step.Wait
+	ByMessage              // Step.Heard
+	ByTime                 // Step.Pause
+	Ended                  // the wait is over, or the caller is gone
+	Closed                 // the client is closed
+)

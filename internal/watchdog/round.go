@@ -1,0 +1,189 @@
+package watchdog
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// round is renewals on their way to one node: some batches in one pipeline, and once these are answered the next ones. So
+// a confirmation counts from the moment its own pipeline was sent, however many locks are held. A server that is slow to
+// renew all locks is never asked for the same one twice, and a sick node delays no renewal elsewhere.
+type round struct {
+	node driver.Node // nil where there is one server, or the node is not known
+
+	// Guarded by Watchdog.mu.
+	batches  []batch       // yet to be sent
+	inFlight []batch       // of the present pipeline
+	sent     clock.Instant // when the present pipeline was sent
+	size     int           // how many locks go into a pipeline
+}
+
+// minPipeline is the minimum number of locks that a pipeline renews, if there are as many. That is little work for a
+// server, and enough that the round trip does not count.
+const minPipeline = 1000
+
+// pipeline is the part of a round that goes out at once.
+type pipeline struct {
+	batches []batch
+	calls   []wire.Call   // one for each batch
+	sent    clock.Instant // the moment from which the renewals count
+}
+
+// stalled takes away the batches of each round that has gone unanswered for too long. They are sent on another connection,
+// while the reply may still come. It reports whether there was such a round.
+func (w *Watchdog) stalled(now clock.Instant) (all []batch, silent bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed = 0
+	for node, r := range w.rounds {
+		if late := r.sent.Add(w.retryPause()); late > now {
+			w.arm(late)
+			continue
+		}
+		delete(w.rounds, node)
+		all = slices.Concat(all, r.inFlight, r.batches)
+		r.batches = nil
+		silent = true
+	}
+	return all, silent
+}
+
+// send adds batches to the rounds of their nodes.
+func (w *Watchdog) send(batches []batch) {
+	switch {
+	case len(batches) == 0:
+	case !w.conn.BySlot():
+		w.join(nil, batches)
+	default:
+		w.start(func() { w.route(batches) }) // finding a node may mean to ask one
+	}
+}
+
+// start runs a job on a worker. It does nothing once the client is closed, because nothing is renewed then.
+func (w *Watchdog) start(job func()) {
+	if !w.tasks.Begin() {
+		return
+	}
+	w.tasks.Run(task.Func(func() {
+		defer w.tasks.End()
+		job()
+	}))
+}
+
+// route adds batches to the rounds of a cluster's nodes.
+func (w *Watchdog) route(batches []batch) {
+	byNode := make(map[driver.Node][]batch)
+	for _, b := range batches {
+		node, err := w.conn.Node(context.Background(), b.Name())
+		if err != nil {
+			node = nil
+		}
+		byNode[node] = append(byNode[node], b)
+	}
+	for node, batches := range byNode {
+		w.join(node, batches)
+	}
+}
+
+// join adds batches to the round of a node, and starts the round if there is none.
+func (w *Watchdog) join(node driver.Node, batches []batch) {
+	if r := w.roundOf(node, batches); r != nil {
+		w.start(func() { w.runRound(r) })
+	}
+}
+
+// roundOf adds batches to the round of a node. It returns the round if that is new, and nil otherwise.
+func (w *Watchdog) roundOf(node driver.Node, batches []batch) *round {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.rounds[node]; r != nil {
+		r.batches = append(r.batches, batches...)
+		return nil
+	}
+	if w.tasks.IsClosed() {
+		return nil
+	}
+	r := &round{node: node, batches: batches, sent: clock.Now(), size: minPipeline}
+	w.rounds[node] = r
+	w.arm(r.sent.Add(w.retryPause()))
+	return r
+}
+
+func (w *Watchdog) runRound(r *round) {
+	for {
+		p := w.next(r)
+		if len(p.calls) == 0 {
+			return
+		}
+		w.renew(r.node, p)
+	}
+}
+
+// next returns the next pipeline of a round. One without calls means that the round is over.
+func (w *Watchdog) next(r *round) pipeline {
+	sent, size := w.beginPipeline(r)
+	p := pipeline{sent: sent}
+	for n := 0; n < size; {
+		b := w.take(r, len(p.calls) > 0)
+		if b == nil {
+			break
+		}
+		// Only here, right before it is sent, is it decided which locks are still to be renewed.
+		wanted, call := b.wanted(sent)
+		if len(call.Keys) == 0 {
+			continue
+		}
+		n += call.Numbers()
+		p.batches, p.calls = append(p.batches, wanted), append(p.calls, call)
+	}
+	if len(p.calls) > 0 {
+		w.Alarm(sent.Add(w.retryPause()))
+	}
+	return p
+}
+
+// beginPipeline returns the moment from which the next pipeline of a round counts, and how many locks go into it.
+func (w *Watchdog) beginPipeline(r *round) (now clock.Instant, size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now = clock.Now()
+	if r.inFlight != nil && now.Sub(r.sent) < w.retryPause()/3 {
+		r.size *= 2 // over a long way, more at a time
+	}
+	r.inFlight, r.sent = nil, now
+	return now, r.size
+}
+
+// take moves a batch of a round into its pipeline. It returns nil if there is none, or if the client is closed. The round
+// is over then, unless its pipeline has something to send.
+func (w *Watchdog) take(r *round, sending bool) batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(r.batches) > 0 && !w.tasks.IsClosed() {
+		b := r.batches[0]
+		r.batches[0] = nil // the rest may stay in memory for long
+		r.batches = r.batches[1:]
+		r.inFlight = append(r.inFlight, b)
+		return b
+	}
+	if !sending && w.rounds[r.node] == r {
+		delete(w.rounds, r.node)
+	}
+	return nil
+}
+
+// renew sends a pipeline and takes in the replies.
+func (w *Watchdog) renew(node driver.Node, p pipeline) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.CommandTimeout)
+	defer cancel()
+	replies := make([]wire.Reply, len(p.calls))
+	w.conn.Pipe(ctx, node, p.calls, replies)
+	for i, b := range p.batches {
+		b.renewed(p.sent, replies[i], clock.Now())
+	}
+}

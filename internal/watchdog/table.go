@@ -1,0 +1,59 @@
+package watchdog
+
+import (
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// New returns a watchdog of a lock table that does nothing until the first alarm. [Watchdog.Stop] stops it.
+//
+// told receives the table's notices. release carries out a background release on a worker, and returns at once. The table
+// has begun that duty in tasks, and ends it with the release.
+func New(
+	cfg Config, t *table.Table, conn Sender, told table.Told, release func(*table.Exit), tasks *task.Group,
+) *Watchdog {
+	return newWatchdog(cfg, &locks{t, told, release}, conn, tasks)
+}
+
+// locks is a lock table, and how its decisions are carried out.
+type locks struct {
+	table   *table.Table
+	told    table.Told
+	release func(*table.Exit)
+}
+
+func (l *locks) due(now clock.Instant, bySlot bool) work {
+	n := new(table.Notices)
+	renew, release := l.table.Due(now, bySlot, n)
+	due := work{deliver: func() { n.Deliver(l.told) }}
+	for _, b := range renew {
+		due.renew = append(due.renew, &renewal{l, b})
+	}
+	for _, x := range release {
+		due.release = append(due.release, func() { l.release(x) })
+	}
+	return due
+}
+
+// renewal is a batch of a lock table.
+type renewal struct {
+	*locks
+	table.Batch
+}
+
+// wanted returns a copy, because b may be in flight on another connection at the same time.
+func (b *renewal) wanted(now clock.Instant) (batch, wire.Call) {
+	var n table.Notices
+	wanted := *b
+	call := b.table.Wanted(&wanted.Batch, now, &n)
+	n.Deliver(b.told)
+	return &wanted, call
+}
+
+func (b *renewal) renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
+	var n table.Notices
+	b.table.Renewed(&b.Batch, sent, r, now, &n)
+	n.Deliver(b.told)
+}

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Holder is a holder of a lock in Redis, or one that may come to be: a field, and the number in it. It makes the calls that
+// concern it, given the names of its lock, which a handle keeps only while they are needed.
+type Holder struct {
+	Number int64
+	Field  any // <client id>:<number> with the kind's suffix, a string, as it is sent
+
+	kind *Kind
+	own  []any // all keys, if one of them is for this holder alone; nil means the lock's
+}
+
+// NewHolder returns the holder with a number that its client has never used.
+func NewHolder(k *Kind, n *Names, clientID string, number int64) Holder {
+	field := make([]byte, 0, 64)
+	field = append(append(field, clientID...), ':')
+	field = append(strconv.AppendInt(field, number, 10), k.FieldSuffix...)
+	h := Holder{Number: number, Field: string(field), kind: k}
+	if k.HoldKey != "" {
+		name, _ := n.Keys[0].(string)
+		h.own = slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, string(field)+k.HoldKey)))
+	}
+	return h
+}
+
+// keys returns all keys that the holder's scripts may need. The last one has the tombstones.
+func (h *Holder) keys(n *Names) []any {
+	if h.own != nil {
+		return h.own
+	}
+	return n.Keys
+}
+
+// Keys returns all keys that the holder's scripts may need, as text.
+func (h *Holder) Keys(n *Names) []string {
+	all := make([]string, 0, len(n.Keys)+1)
+	for _, key := range h.keys(n) {
+		name, _ := key.(string)
+		all = append(all, name)
+	}
+	return all
+}
+
+// Channel returns the channel on which a waiter with this holder is notified. Empty means none.
+func (h *Holder) Channel(n *Names) string {
+	if !h.kind.Queues {
+		return n.Channel
+	}
+	field, _ := h.Field.(string)
+	return n.Channel + ":" + field
+}
+
+// Acquire returns the call that makes it the holder. wait is for how long the waiter of a queue may go without an attempt;
+// negative means that it does not queue. writer is the field by which the same owner holds the other side of a read-write
+// lock; nil means that it does not.
+func (h *Holder) Acquire(n *Names, lease, wait time.Duration, writer any) Call {
+	s := h.kind.Acquire
+	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: h.kind.queueWait(wait), Other: writer,
+	}}
+}
+
+// Count returns the call that shows Redis how many acquisitions are open, and lengthens the lease.
+func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
+	s := h.kind.Count
+	return Call{Script: s, Keys: s.Of(h.keys(n)), Args: Args{
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: open,
+	}}
+}
+
+// HandOver returns the call that gives it the lock of the last holder.
+func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
+	s := h.kind.HandOver
+	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Other: last.Field,
+	}}
+}
+
+// Release returns the call that frees the lock. A tombstone of that lifetime is written for its number; zero means none.
+func (h *Holder) Release(n *Names, tombstone, wait time.Duration) Call {
+	s := h.kind.Release
+	keys := s.Of(h.keys(n))
+	if tombstone > 0 {
+		keys = s.WithTombstones(h.keys(n))
+	}
+	return Call{Script: s, Keys: keys, Args: Args{
+		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: h.kind.queueWait(wait),
+	}}
+}
+
+// Inspect returns the call that asks Redis about the lock, and whether it is held by this holder.
+func (h *Holder) Inspect(n *Names) Call {
+	s := h.kind.Inspect
+	return Call{Script: s, Keys: s.Of(h.keys(n)), Args: Args{Holder: h.Field}}
+}
+
+// InspectCall returns the call that asks Redis about a lock.
+func (k *Kind) InspectCall(n *Names) Call {
+	return Call{Script: k.Inspect, Keys: k.Inspect.Of(n.Keys)}
+}
+
+// ForceCall returns the call that frees a lock whoever holds it.
+func (k *Kind) ForceCall(n *Names, wait time.Duration) Call {
+	return Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: k.queueWait(wait)}}
+}
+
+// NewRenewal returns a call that renews nothing yet, with room for so many locks.
+func NewRenewal(s *Script, lease time.Duration, locks int) Call {
+	c := Call{Script: s, Keys: make([]any, 0, locks*s.Keys), Argv: make([]any, 1, 1+locks)}
+	c.Argv[0] = Millis(lease)
+	return c
+}
+
+// Renew adds a holder of the lock of that name to a renewal.
+func (c *Call) Renew(h *Holder, name string) {
+	if h.own != nil {
+		c.Keys = append(c.Keys, c.Script.Of(h.own)...)
+	} else {
+		c.Keys = append(c.Keys, name) // one key is all that these renewals need
+	}
+	c.Argv = append(c.Argv, h.Field)
+}
+
+// noWait is the queue wait of a kind that has no queue in Redis, as it is sent.
+var noWait any = int64(0)
+
+func (k *Kind) queueWait(wait time.Duration) any {
+	switch {
+	case !k.Queues:
+		return noWait
+	case wait < 0:
+		return -Millis(-wait)
+	}
+	return Millis(wait)
+}

@@ -1,0 +1,61 @@
+// Package yield decides for how long a process leaves a lock to others that it has released to everybody.
+package yield
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+)
+
+// Release is a public release: a lock that was released while other processes listened.
+type Release[K comparable] struct {
+	Key    K
+	At     clock.Instant
+	Turn   time.Duration // for how long this process had had the lock
+	Others int64         // how many listened, as far as is known
+	Own    uint64        // messages of its channel that this client has when all of its own are back
+}
+
+// Releases remembers the latest public release of a few names. A forgotten one costs other processes a turn, and no more.
+// The zero value remembers none. It is not safe for concurrent use.
+type Releases[K comparable] struct {
+	latest [8]Release[K]
+	next   int
+}
+
+// Add remembers a release.
+func (r *Releases[K]) Add(latest Release[K]) {
+	at := slices.IndexFunc(r.latest[:], func(old Release[K]) bool { return old.Key == latest.Key })
+	if at < 0 {
+		at = r.next
+		r.next = (r.next + 1) % len(r.latest)
+	}
+	r.latest[at] = latest
+}
+
+// Of returns the latest release of a name, or nil.
+func (r *Releases[K]) Of(key K) *Release[K] {
+	for i := range r.latest {
+		if r.latest[i].Key == key {
+			return &r.latest[i]
+		}
+	}
+	return nil
+}
+
+// Pause returns how long to let others pass after another process has released the lock. Redis notifies subscribers in a
+// fixed order, so the same process would always win. A process that held the lock recently therefore waits a little longer,
+// by at most a tenth of the time for which it held it.
+func (r *Release[K]) Pause(now clock.Instant) time.Duration {
+	const shortest, longest = 50 * time.Microsecond, 500 * time.Microsecond // less cannot be slept
+	if r.Others < 2 || r.Turn <= 0 {
+		return 0
+	}
+	round := float64(r.Turn) * float64(r.Others+1)
+	d := min(r.Turn/10, longest)
+	if d = time.Duration(float64(d) * (1 - float64(now.Sub(r.At))/round)); d < shortest {
+		return 0
+	}
+	return d
+}
