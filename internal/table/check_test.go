@@ -200,7 +200,7 @@ func (w *world) wakes(n *name) bool {
 		if v.name != n {
 			continue
 		}
-		if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= horizon || w.endOf(v) >= Ended {
+		if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= horizon.Add(v.lag) || w.endOf(v) >= Ended {
 			return true
 		}
 		if s := v.step.Heard; s != nil && (len(s) > 0 || w.unconfirmed(v)) {

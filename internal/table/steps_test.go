@@ -169,7 +169,7 @@ func (w *world) unlocked(e *exit, err error) {
 
 // execute runs a call at the server.
 func (w *world) execute(f *flight) {
-	f.executed = true
+	f.executed, f.at = true, w.now
 	c := &f.call
 	if f.renewal != nil {
 		read := c.Script == wire.Read.Renew
@@ -227,6 +227,10 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 	case f.verb != nil:
 		v := f.verb
+		v.lag = 0
+		if f.executed {
+			v.lag = w.now.Sub(f.at)
+		}
 		if r.Err == nil && f.late != nil && !r.Acquired() {
 			p.refused[f.name.index] = w.step
 		}

@@ -85,7 +85,8 @@ type verb struct {
 	ended    bool
 	asks     int // since it was told of its end
 	line     *line
-	place    int // in its local queue
+	place    int           // in its local queue
+	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
 
 type (
@@ -149,6 +150,7 @@ type flight struct {
 	left     bool // its caller left: the reply goes to late
 	dead     bool // nobody gets the reply any more
 	executed bool
+	at       clock.Instant // when it was executed
 	reply    wire.Reply
 	until    clock.Instant // until when it may be executed
 }
