@@ -59,8 +59,8 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	}
 	switch {
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
-		if a.Handle.Kind.Queues && !a.Single {
-			g.inDoubt = true // it may queue after the release that follows
+		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
+			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
 		if a.phase == parting {
 			return t.giveUp(a, nil, now, n)
