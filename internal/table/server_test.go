@@ -129,6 +129,9 @@ func (s *server) create(field, mode string, lease int64) {
 }
 
 func (s *server) join(field string, b birth) {
+	if old, ok := s.born[field]; ok && old.epoch != s.epoch {
+		b.epoch = old.epoch // a late repeat of its acquire brought back what was lost or unlocked by force
+	}
 	s.holders = append(s.holders, holder{field: field, count: 1})
 	s.born[field] = b
 	delete(s.gone, field)

@@ -14,6 +14,9 @@ func (w *world) noteGrant(g *Grant) {
 	}
 	field := text(g.holder.Field)
 	if old := w.grants[field]; old != nil && old != g {
+		if g.stage == retired { // it gave the field away
+			return
+		}
 		w.handed[field]++
 	}
 	w.grants[field] = g
