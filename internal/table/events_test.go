@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -214,8 +215,7 @@ func (w *world) unlock() bool {
 	x := new(Exit)
 	var s Step
 	switch how := w.rand(3); {
-	case r.byHold || how == 0:
-		w.unlocking(p, r)
+	case r.byHold || how == 0 || w.handedOver(r.handle):
 		s = p.table.Release(x, r.acq, w.now, &p.notices)
 	case how == 1:
 		s = p.table.Unlock(x, r.handle, nil, w.now, &p.notices)
@@ -226,8 +226,11 @@ func (w *world) unlock() bool {
 	return true
 }
 
-// unlocking notes why an acquisition is over before its unlock.
-func (w *world) unlocking(*process, *record) {}
+// handedOver reports whether an acquisition through a handle was handed over, and its caller has not seen it yet. An unlock
+// without an owner may choose it, because it was made through the same handle.
+func (w *world) handedOver(h *Handle) bool {
+	return slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.a.got != nil && v.a.Handle == h })
+}
 
 // unlockedOne takes in which acquisition the table chose to unlock.
 func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {

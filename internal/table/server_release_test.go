@@ -195,11 +195,11 @@ func (s *server) sound(field string) bool {
 	return ok && b.epoch == s.epoch
 }
 
-// wouldGrant reports whether an acquire would succeed now.
+// wouldGrant reports whether an acquire of a waiter would succeed now.
 func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
 	switch {
 	case k == wire.Fair:
-		return len(s.holders) == 0 && (len(s.queue) == 0 || s.queue[0].field == field)
+		return len(s.holders) == 0 && len(s.queue) > 0 && s.queue[0].field == field // others cannot be told
 	case len(s.holders) == 0:
 		return true
 	}
