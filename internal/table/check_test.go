@@ -146,7 +146,10 @@ func (w *world) checkWakes() {
 			continue
 		}
 		for _, v := range w.verbs {
-			if v.name == n && v.step.Do == Sleep && w.wants(v) && !w.wakes(n) {
+			if v.name != n || v.step.Do != Sleep || w.believes(v) || n.server.hushed != 0 && n.server.hushed != v.proc.index+1 {
+				continue
+			}
+			if wants, beside := w.wants(v); wants && !(beside && w.wakes(v)) && !(!beside && w.anyWakes(n)) {
 				w.failf("NoMissedWake: %s is free for %s, which sleeps", n.text, v)
 			}
 		}
@@ -173,37 +176,43 @@ func (w *world) busy(n *name) bool {
 	return false
 }
 
-// wants reports whether a sleeping attempt would be granted the lock, and no other attempt comes before it.
-func (w *world) wants(v *verb) bool {
+// wants reports whether a sleeping attempt would be granted the lock, and no other attempt comes before it. beside means
+// that its owner holds the other side, so that it need not wait for any other attempt.
+func (w *world) wants(v *verb) (wants, beside bool) {
 	a := v.a
 	if a.phase != queued && a.phase != resting || a.handing || a.got != nil {
-		return false
+		return false, false
 	}
-	other := a.grant.sibling()
-	beside := ""
-	if other.usable(w.now) {
-		beside = text(other.holder.Field)
+	if other := a.grant.sibling(); other.usable(w.now) {
+		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), text(other.holder.Field)), true
 	}
-	if a.line != nil && a.line.queue.Head() != a && beside == "" {
-		return false
+	if a.line != nil && a.line.queue.Head() != a {
+		return false, false
 	}
-	if beside != "" && a.Handle.Kind == wire.Read {
-		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), beside)
-	}
-	return beside == "" && v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), "")
+	return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), ""), false
 }
 
-// wakes reports whether something will wake one of those who wait for a name.
-func (w *world) wakes(n *name) bool {
+// wakes reports whether something will wake an attempt soon.
+func (w *world) wakes(v *verb) bool {
+	if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= w.now.Add(soon+v.lag) || w.endOf(v) >= Ended {
+		return true
+	}
+	heard := v.step.Heard
+	return heard != nil && (len(heard) > 0 || w.unconfirmed(v))
+}
+
+// believes reports whether the process of an attempt still believes in a hold that Redis lost. It hears of that at the next
+// renewal at the latest.
+func (w *world) believes(v *verb) bool {
+	g := v.proc.table.holder(v.a.Handle.Key)
+	return g.usable(w.now) && !v.name.server.sound(text(g.holder.Field))
+}
+
+// anyWakes reports whether something will wake one of the attempts for a name soon.
+func (w *world) anyWakes(n *name) bool {
 	horizon := w.now.Add(soon)
 	for _, v := range w.verbs {
-		if v.name != n {
-			continue
-		}
-		if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= horizon.Add(v.lag) || w.endOf(v) >= Ended {
-			return true
-		}
-		if s := v.step.Heard; s != nil && (len(s) > 0 || w.unconfirmed(v)) {
+		if v.name == n && w.wakes(v) {
 			return true
 		}
 	}

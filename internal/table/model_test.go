@@ -12,7 +12,10 @@ import (
 	"time"
 )
 
-var schedules = flag.Int("schedules", 3000, "how many schedules TestModel runs")
+var (
+	schedules = flag.Int("schedules", 20000, "how many schedules TestModel runs")
+	story     = flag.Bool("story", true, "shrink a schedule that breaks an invariant, and print its actions")
+)
 
 // The model test runs the tables of two processes against a server of the model, in virtual time, without any
 // goroutine. A schedule is a list of numbers: the first one sets the world up, and each of the others chooses an action
@@ -98,6 +101,10 @@ func shrink(choices []uint32, limit time.Duration) []uint32 {
 // fail shrinks a schedule that broke an invariant, and reports it.
 func fail(t *testing.T, seed string, choices []uint32) {
 	t.Helper()
+	if !*story {
+		r := play(choices, false)
+		t.Fatalf("%s", r.broken)
+	}
 	shrunk := shrink(choices, 20*time.Second)
 	r := play(shrunk, true)
 	t.Fatalf("%s\nseed %s, %d choices left\n%s", r.broken, seed, len(shrunk), strings.Join(r.log, "\n"))

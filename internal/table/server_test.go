@@ -26,7 +26,9 @@ type server struct {
 	gone  map[string]string // why a field is not a holder any more
 	dead  map[string]int    // the epoch in which the tombstone of a field was written
 	quiet bool              // waiters may not know that the lock is free, because nobody could tell them
-	back  string            // a field with a tombstone that came back
+	// hushed is the process, counted from one, that freed the lock without a message. Its own waiters know nevertheless.
+	hushed int
+	back   string // a field with a tombstone that came back
 }
 
 // holder is a field of the lock's hash.
@@ -122,7 +124,7 @@ func (s *server) create(field, mode string, lease int64) {
 	if len(s.holders) == 0 {
 		s.expiry = 0
 		s.mode = mode
-		s.quiet = false
+		s.quiet, s.hushed = false, 0
 	}
 	s.extend(lease)
 	s.join(field, birth{epoch: s.epoch, token: s.token, lastly: s.now})

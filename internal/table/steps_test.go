@@ -186,6 +186,10 @@ func (w *world) execute(f *flight) {
 	}
 	w.checkCount(f)
 	f.reply = f.name.server.run(c)
+	if c.Script == wire.Spin.Release && text(c.Args.Channel) == "" && f.reply.N > 0 {
+		f.name.server.quiet = f.exit == nil || f.exit.x.background || f.dead || f.left
+		f.name.server.hushed = f.proc.index + 1
+	}
 	w.logf("Redis: %s: %d", f, f.reply.N)
 	if s := f.name.server; s.back != "" {
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
@@ -240,6 +244,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		s := p.table.Settle(v.a, r, w.now, n)
 		if s.Got != nil && s.Got.Err(w.now) != nil {
 			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))
+		}
+		if s.Got != nil && f.late == nil && r.N == 0 {
+			w.failf("LostSticky: re-entered a lock that Redis does not have")
 		}
 		p.deliver()
 		w.next(v, s)
