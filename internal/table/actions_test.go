@@ -17,7 +17,7 @@ type action struct {
 }
 
 var actions = []action{
-	{"start", 12, (*world).start},
+	{"start", 14, (*world).start},
 	{"start beside", 6, (*world).startBeside},
 	{"execute", 24, (*world).executeOne},
 	{"answer", 24, (*world).answerOne},
@@ -26,11 +26,11 @@ var actions = []action{
 	{"silence", 2, (*world).silence},
 	{"cancel", 3, (*world).cancel},
 	{"notice the end", 4, (*world).noticeEnd},
-	{"wake", 12, (*world).wake},
+	{"wake", 30, (*world).wake},
 	{"resume", 8, (*world).resume},
 	{"deliver", 8, (*world).deliverMail},
 	{"cut", 1, (*world).cut},
-	{"confirm", 8, (*world).confirm},
+	{"confirm", 12, (*world).confirm},
 	{"advance a little", 5, (*world).advanceLittle},
 	{"advance to an event", 6, (*world).advanceToEvent},
 	{"advance a lease", 1, (*world).advanceLease},
@@ -121,6 +121,9 @@ func (w *world) lost(p *process, n *name, o *Owner) bool {
 
 func (w *world) start() bool {
 	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
+	if w.crowded {
+		n = w.names[0]
+	}
 	handles := p.handles[n.index]
 	return w.admit(p, n, handles[w.rand(len(handles))], oneOf(w, nil, nil, w.owners[0], w.owners[1]))
 }

@@ -17,6 +17,7 @@ type world struct {
 	now     clock.Instant
 	random  uint64
 	names   [2]*name
+	crowded bool // all attempts are for the first name
 	procs   [2]*process
 	owners  [2]*Owner // shared ones; both belong to both tables
 	verbs   []*verb
@@ -238,7 +239,7 @@ func newWorld(choice uint32) *world {
 		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
-	w.cfg = cfg
+	w.cfg, w.crowded = cfg, w.rand(2) == 0
 	var families [2]wire.Family
 	nonReentrant := w.rand(8) == 0
 	for i, text := range [2]string{"a", "b"} {
@@ -316,7 +317,7 @@ func (p *process) Warn(warning Warning) {
 func (p *process) listen(channel string, heard chan struct{}) {
 	s := p.sub(channel)
 	if s == nil {
-		s = &subscription{channel: channel}
+		s = &subscription{channel: channel, confirmed: p.world.rand(2) == 0}
 		p.subs = append(p.subs, s)
 	}
 	s.listeners = append(s.listeners, heard)
