@@ -124,7 +124,6 @@ func (s *server) create(field, mode string, lease int64) {
 	if len(s.holders) == 0 {
 		s.expiry = 0
 		s.mode = mode
-		s.quiet, s.hushed = false, 0
 	}
 	s.extend(lease)
 	s.join(field, birth{epoch: s.epoch, token: s.token, lastly: s.now})
@@ -164,6 +163,7 @@ func (s *server) tell(c *wire.Call, suffix string) int64 {
 		s.quiet = true
 		return 0
 	}
+	s.quiet, s.hushed = false, 0
 	return s.announce(channel + suffix)
 }
 

@@ -185,15 +185,25 @@ func (w *world) execute(f *flight) {
 		return
 	}
 	w.checkCount(f)
-	f.reply = f.name.server.run(c)
-	if c.Script == wire.Spin.Release && text(c.Args.Channel) == "" && f.reply.N > 0 {
-		f.name.server.quiet = f.exit == nil || f.exit.x.background || f.dead || f.left
-		f.name.server.hushed = f.proc.index + 1
-	}
+	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
 	if s := f.name.server; s.back != "" {
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
 	}
+}
+
+// run runs a call about one name.
+func (w *world) run(f *flight) {
+	s, c := f.name.server, &f.call
+	before, process := *s, f.proc.index+1
+	f.reply = s.run(c)
+	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
+		return
+	}
+	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
+	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
+	s.quiet = before.quiet || !known || before.hushed != 0 && before.hushed != process
+	s.hushed = process
 }
 
 // checkCount checks that a count script shows what is open.
