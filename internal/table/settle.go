@@ -159,6 +159,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
+	g.needsCleanup = false // what Redis has is what is held
 	g.handOvers, g.offered = 0, a.sent
 	if t.cfg.MaxHold > 0 {
 		g.maxHold = a.sent.Add(t.cfg.MaxHold)
