@@ -74,6 +74,8 @@ func (w *world) finished(v *verb, s Step) {
 		w.got(v, s.Got)
 	case a.got != nil:
 		w.failf("OneResult: a lock that was handed over belongs to nobody")
+	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && !(v.unsent && v.asks > 0):
+		w.failf("OneResult: %s ends, and nobody knows why", v)
 	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
 		since := v.began
 		if !a.Single || a.Owner != nil {
@@ -244,7 +246,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 	case f.verb != nil:
 		v := f.verb
-		v.lag = 0
+		v.lag, v.unsent = 0, r.Err == errNotSent
 		if f.executed {
 			v.lag = w.now.Sub(f.at)
 		}

@@ -86,6 +86,7 @@ type verb struct {
 	ended    bool
 	asks     int // since it was told of its end
 	line     *line
+	unsent   bool          // its latest call was not sent
 	place    int           // in its local queue
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
