@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 20000, "how many schedules TestModel runs")
+	schedules = flag.Int("schedules", 20000, "how many schedules TestModel runs; a tenth with -short")
 	story     = flag.Bool("story", true, "shrink a schedule that breaks an invariant, and print its actions")
 )
 
@@ -33,7 +33,7 @@ func scheduleOf(seed uint64) []uint32 {
 	return s
 }
 
-// outcomeOf is what came of a schedule.
+// result is what came of a schedule.
 type result struct {
 	broken string // the invariant that broke, and how; empty if none did
 	steps  int
@@ -136,7 +136,11 @@ func TestModel(t *testing.T) {
 		run(t, seed, 1, 0)
 		return
 	}
-	steps := run(t, 1, *schedules, 0)
+	limit := *schedules
+	if testing.Short() {
+		limit /= 10
+	}
+	steps := run(t, 1, limit, 0)
 	t.Logf("%d steps", steps)
 }
 
