@@ -237,7 +237,7 @@ func newWorld(choice uint32) *world {
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,
 		HandOvers: oneOf(w, 3, 3, 3, 0), HandOverTime: oneOf(w, time.Second, 50*time.Millisecond),
-		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
+		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(4) == 0, Cluster: w.rand(8) == 0,
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0
