@@ -150,7 +150,7 @@ func (b bug) hunt(t *testing.T) string {
 	require.NoError(t, err)
 	config := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(config, raw, 0o600))
-	cmd := exec.Command("go", "test", "-overlay", config, "-run", "^TestModel$", "-v", "-schedules", huntLength, "-story=false", ".")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", config, "-run", "^TestModel$", "-v", "-schedules", huntLength, "-story=false", ".")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return ""

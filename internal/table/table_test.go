@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// listener is what surrounds one table in a direct test. It notes what it is told, in order.
+// listener stands for the surroundings of one table in a direct test. It notes in order how it is called.
 type listener struct {
 	told []string
 }

@@ -43,7 +43,7 @@ type name struct {
 	backup *backup
 }
 
-// process is one table with what surrounds it. It is the table's Messages and Told.
+// process is one table and its surroundings. It is the table's Messages and Told.
 type process struct {
 	world   *world
 	index   int
@@ -56,7 +56,8 @@ type process struct {
 	notices Notices
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
-	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
+	// since is the step since which there always was an attempt for a name: waiters report the outcomes of the
+	// attempts before them.
 	since  [2]int
 	gaveUp [2]bool // a background release of a name went unanswered for too long
 }
@@ -157,7 +158,7 @@ type flight struct {
 	until    clock.Instant // until when it may be executed
 }
 
-// record is what the model knows of an acquisition.
+// record is the model's knowledge of an acquisition.
 type record struct {
 	acq      *Acquisition
 	proc     *process
@@ -189,7 +190,7 @@ func (w *world) rand(n int) int {
 	z := w.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return int((z ^ z>>31) % uint64(n)) //nolint:gosec // both fit
+	return int((z ^ z>>31) % uint64(n))
 }
 
 func oneOf[T any](w *world, all ...T) T { return all[w.rand(len(all))] }
@@ -344,7 +345,7 @@ func (w *world) announce(n *name, channel string) (receivers int64) {
 	return receivers
 }
 
-// deliver tells what the latest call of the table left to be told.
+// deliver delivers the notices of the latest call of the table.
 func (p *process) deliver() { p.notices.Deliver(p) }
 
 // The faults that a call may meet.
