@@ -8,23 +8,23 @@ import (
 	"unsafe"
 )
 
-// arena is memory that the processes of a cell share: the data that the lock under test guards, and the phase they are
-// in. Redis would be the natural place for both, but every command there would be measured with the lock; reading
-// memory costs nothing, and the same for all libraries.
+// arena is memory that the processes of a cell share: the data that the lock under test guards, and the current phase.
+// Redis would be the natural place for both, but its commands would distort the measurement. Reading memory costs almost
+// nothing, and the same for all libraries.
 type arena struct {
 	phase atomic.Int32
 	ready atomic.Int32 // processes that wait for the first phase
 
-	// Guarded by the lock under test alone. They are atomic only so that no write is torn: each is read first and
+	// Only the lock under test guards these fields. They are atomic so that no write is torn: each is read first and
 	// written later.
-	counter  atomic.Int64 // of all sections ever
-	last     atomic.Int64 // who was the last holder: process and goroutine
-	taken    atomic.Int64 // acquisitions, while counting
-	handOffs atomic.Int64 // those by another goroutine than the last holder
-	between  atomic.Int64 // those by another process
+	counter  atomic.Int64 // sections in all phases
+	last     atomic.Int64 // the last holder, see ownerID
+	taken    atomic.Int64 // acquisitions in the counting phase
+	handOffs atomic.Int64 // acquisitions by another goroutine than the last holder
+	between  atomic.Int64 // acquisitions by another process than the last holder's
 
 	// For S5.
-	releasedAt atomic.Int64 // ns
+	releasedAt atomic.Int64 // ns since the epoch
 }
 
 // The phases.
@@ -35,7 +35,7 @@ const (
 	phaseOver
 )
 
-// newArena makes the file of an arena, and returns its name.
+// newArena creates the file of an arena and returns its name.
 func newArena() (string, error) {
 	f, err := os.CreateTemp("", "rlock-bench-arena-")
 	if err != nil {
@@ -45,7 +45,7 @@ func newArena() (string, error) {
 	return f.Name(), f.Truncate(int64(os.Getpagesize()))
 }
 
-// openArena maps the file of an arena into memory, for as long as the process lives: it is one page.
+// openArena maps the file of an arena into memory. It is one page, and stays mapped for the lifetime of the process.
 func openArena(name string) (*arena, error) {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -59,11 +59,11 @@ func openArena(name string) (*arena, error) {
 	return (*arena)(unsafe.Pointer(&mem[0])), nil
 }
 
-// who is a goroutine among those of all processes, never 0.
-func who(process, goroutine int) int64 { return int64(process)<<32 | int64(goroutine+1) }
+// ownerID identifies a goroutine among those of all processes. It is never zero.
+func ownerID(process, goroutine int) int64 { return int64(process)<<32 | int64(goroutine+1) }
 
-// section does what the lock under test guards: it counts, for as long as the lock is to be held. Two sections at a time
-// lose an update of the counter.
+// section is the critical section that the lock under test guards. It increments the counter, and sleeps for the hold in
+// between. Two concurrent sections lose an update of the counter.
 func (a *arena) section(me int64, hold time.Duration) (counted bool) {
 	before := a.counter.Load()
 	if counted = a.phase.Load() == phaseCount; counted {
@@ -84,7 +84,7 @@ func (a *arena) section(me int64, hold time.Duration) (counted bool) {
 	return counted
 }
 
-// await returns when a phase has begun.
+// await waits until a phase has begun.
 func (a *arena) await(phase int32) {
 	for a.phase.Load() < phase {
 		time.Sleep(500 * time.Microsecond)

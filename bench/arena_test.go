@@ -24,27 +24,27 @@ func testArena(t *testing.T) *arena {
 func TestSectionsCountHandOffs(t *testing.T) {
 	t.Parallel()
 	a := testArena(t)
-	a.section(who(0, 0), 0) // before it counts
+	a.section(ownerID(0, 0), 0) // before the counting phase
 	a.phase.Store(phaseCount)
-	a.section(who(0, 0), 0) // the same goroutine
-	a.section(who(0, 1), 0)
-	a.section(who(1, 1), 0)
-	a.section(who(1, 1), 0)
+	a.section(ownerID(0, 0), 0) // the same goroutine
+	a.section(ownerID(0, 1), 0)
+	a.section(ownerID(1, 1), 0)
+	a.section(ownerID(1, 1), 0)
 	if a.counter.Load() != 5 || a.taken.Load() != 4 || a.handOffs.Load() != 2 || a.between.Load() != 1 {
 		t.Errorf("counter %d, taken %d, hand-offs %d, between processes %d",
 			a.counter.Load(), a.taken.Load(), a.handOffs.Load(), a.between.Load())
 	}
 }
 
-func TestSectionsThatOverlapLoseAnUpdate(t *testing.T) {
+func TestOverlappingSectionsLoseAnUpdate(t *testing.T) {
 	t.Parallel()
 	a := testArena(t)
 	var wg sync.WaitGroup
 	for i := range 4 {
-		wg.Go(func() { a.section(who(0, i), 50*time.Millisecond) })
+		wg.Go(func() { a.section(ownerID(0, i), 50*time.Millisecond) })
 	}
 	wg.Wait()
 	if n := a.counter.Load(); n == 4 {
-		t.Error("four sections at a time, and none is missed")
+		t.Error("four concurrent sections lost no update")
 	}
 }

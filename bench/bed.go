@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// bed is where servers live: what redistest asks of a test, without one. The embedded TB is nil; redistest calls nothing
-// but what is here.
+// bed owns the servers. It implements the part of testing.TB that redistest uses, outside a test. The embedded TB is nil.
 type bed struct {
 	testing.TB
 
@@ -19,10 +18,10 @@ type bed struct {
 // Helper does nothing.
 func (*bed) Helper() {}
 
-// Cleanup keeps what is to be done in the end.
+// Cleanup registers a function for close.
 func (b *bed) Cleanup(f func()) { b.cleanups = append(b.cleanups, f) }
 
-// TempDir makes a directory that is removed in the end.
+// TempDir creates a directory that close removes.
 func (b *bed) TempDir() string {
 	dir, err := os.MkdirTemp("", "rlock-bench-")
 	if err != nil {
@@ -32,7 +31,7 @@ func (b *bed) TempDir() string {
 	return dir
 }
 
-// Skip ends the program: without a server there is nothing to measure.
+// Skip ends the program, because nothing can be measured without a server.
 func (b *bed) Skip(args ...any) { b.Fatal(args...) }
 
 // Fatalf is Fatal with a format.
@@ -45,7 +44,7 @@ func (b *bed) Fatal(args ...any) {
 	os.Exit(1)
 }
 
-// close does what was to be done in the end, the last first.
+// close runs the registered functions, the last one first.
 func (b *bed) close() {
 	for len(b.cleanups) > 0 {
 		last := len(b.cleanups) - 1

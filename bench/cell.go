@@ -7,28 +7,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Cell is one measurement: a scenario of one size with one library. It is what a child process is told.
+// Cell describes one measurement: a scenario of one size with one library. A child process receives it as JSON.
 type Cell struct {
 	Scenario   string
 	Library    string
 	Addrs      []string      // one server, or the nodes of a cluster
-	Processes  int           // that share the work, 1 if not said otherwise
-	Process    int           // which of them the child is
-	Goroutines int           // in each process
-	Names      int           // of locks; 0: one for each goroutine
-	Hold       time.Duration // for which the lock is kept
-	Locks      int           // held, or waited for
-	Lease      time.Duration // 0: what the library comes with
-	Poll       time.Duration // of libraries that poll
+	Processes  int           // that share the work; zero means one
+	Process    int           // the index of the child
+	Goroutines int           // per process
+	Names      int           // of locks; zero means one per goroutine
+	Hold       time.Duration // how long an owner keeps the lock
+	Locks      int           // held or waited for
+	Lease      time.Duration // zero means the library's default
+	Poll       time.Duration // the interval of libraries that poll; zero means 1 ms
 	Warmup     time.Duration
 	Measure    time.Duration
-	Arena      string // file that the processes of a cell share
+	PlainCtx   bool   // in S1, the context never ends; otherwise it can
+	Arena      string // the file that the processes of a cell share
 }
 
-// isCluster says whether the cell runs on a cluster.
+// isCluster reports whether the cell runs on a cluster.
 func (c *Cell) isCluster() bool { return len(c.Addrs) > 1 }
 
-// leaseOr returns the cell's lease, or another if it has none.
+// leaseOr returns the cell's lease, or d if it has none.
 func (c *Cell) leaseOr(d time.Duration) time.Duration {
 	if c.Lease > 0 {
 		return c.Lease
@@ -36,8 +37,8 @@ func (c *Cell) leaseOr(d time.Duration) time.Duration {
 	return d
 }
 
-// poll returns how often libraries that poll do so. Their own pauses would show nothing but the pause, so each size has
-// the one that was the best for them of 1, 2, 5, 10 and 20 ms.
+// poll returns the poll interval. The libraries' own intervals would dominate the figures, so each size uses the best one
+// of 1, 2, 5, 10 and 20 ms.
 func (c *Cell) poll() time.Duration {
 	if c.Poll > 0 {
 		return c.Poll
@@ -45,7 +46,7 @@ func (c *Cell) poll() time.Duration {
 	return time.Millisecond
 }
 
-// goRedis opens a client as go-redis comes, the same for every library on it.
+// goRedis opens a client with go-redis's default options, the same for every library on top of it.
 func (c *Cell) goRedis() (redis.UniversalClient, error) {
 	var rdb redis.UniversalClient
 	if c.isCluster() {
@@ -58,15 +59,14 @@ func (c *Cell) goRedis() (redis.UniversalClient, error) {
 	return rdb, rdb.Ping(ctx).Err()
 }
 
-// Outcome is what a cell, or one process of it, found.
+// Outcome is the result of a cell, or of one process of it.
 type Outcome struct {
 	Metrics Metrics `json:",omitempty"`
-	Tally   *Tally  `json:",omitempty"` // of a process, for those who add the processes up
+	Tally   *Tally  `json:",omitempty"` // of one process; the lab adds the processes up
 	Error   string  `json:",omitempty"`
-	Broken  string  `json:",omitempty"` // how exclusion was seen not to hold
 }
 
-// Metrics are figures by their names.
+// Metrics maps the names of figures to their values.
 type Metrics map[string]float64
 
 // The names of the metrics.
@@ -75,19 +75,19 @@ const (
 	mLatency    = "latency µs"
 	mLatency99  = "p99 µs"
 	mAllocs     = "allocations"
-	mCommands   = "commands" // for one acquisition
+	mCommands   = "commands" // per acquisition
 	mHandOffs   = "hand-offs/s"
 	mBetween    = "between processes/s"
 	mPerHandOff = "commands per hand-off"
 	mWait50     = "p50 wait ms"
 	mWait99     = "p99 wait ms"
 	mSpread     = "max/min per goroutine"
-	mShares     = "shares of the processes %" // a list: a number from 1 follows the name
+	mShares     = "shares of the processes %" // a list: the name is followed by a number from 1
 	mShare      = "max/min per process"
 	mLongest    = "longest waits of the processes ms" // a list
 	mTail       = "p99/p50"
-	mFIFO       = "p99 to FIFO"  // to what the last in a queue would wait, were each hand-off the floor's
-	mLeft       = "left waiting" // for a free lock, when all others had gone
+	mFIFO       = "p99 to FIFO"  // compared with the last waiter in a queue whose hand-offs take the floor's time
+	mLeft       = "left waiting" // for a free lock, when all others had finished
 	mGoroutines = "goroutines"
 	mRate       = "commands/s"
 	mBytes      = "bytes per lock"

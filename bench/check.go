@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// baseline is what -record writes and -check reads.
+// baseline is the file that -record writes and -check reads.
 type baseline struct {
-	Recorded string             // when, and with which Go: nothing depends on it
+	Recorded string             // when and with which Go; for readers only
 	Figures  map[string]float64 // by guarded.name
 }
 
 // guarded is a figure of rlock that -check watches.
 type guarded struct {
 	library, scenario, size, metric string
-	toFloor                         bool // the ratio, not the figure
+	toFloor                         bool // watch the ratio to the floor, not the figure
 	lowIsGood                       bool
-	slack                           float64 // that is allowed besides the tolerance
+	slack                           float64 // permitted in addition to the tolerance
 }
 
 func (g guarded) name() string {
@@ -36,7 +36,10 @@ func (g guarded) name() string {
 	return name
 }
 
-// worse says whether a figure is worse than the recorded one by more than the tolerance.
+// cell names the scenario and the size of the figure.
+func (g guarded) cell() string { return g.scenario + " " + g.size }
+
+// worse reports whether a figure is worse than the recorded one by more than the tolerance. A missing figure is worse.
 func (g guarded) worse(now, recorded, tolerance float64) bool {
 	switch {
 	case math.IsNaN(now):
@@ -48,9 +51,10 @@ func (g guarded) worse(now, recorded, tolerance float64) bool {
 	}
 }
 
-// checked are the sizes that -check runs, and what it watches of them for every variant of rlock.
+// checked returns the scenarios that -check runs, with their sizes, and the figures that it watches for every variant of
+// rlock.
 func checked() (scs []scenario, watch []guarded) {
-	sizes := map[string][]string{"S1": {"1"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
+	sizes := map[string][]string{"S1": {"1", "1, plain context"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
 		if len(sc.sizes) > 0 {
@@ -58,11 +62,18 @@ func checked() (scs []scenario, watch []guarded) {
 		}
 	}
 	for _, lib := range ours() {
+		for _, s := range sizes["S1"] {
+			watch = append(
+				watch,
+				guarded{library: lib, scenario: "S1", size: s, metric: mLatency, toFloor: true, lowIsGood: true},
+				guarded{library: lib, scenario: "S1", size: s, metric: mAllocs, lowIsGood: true},
+				guarded{library: lib, scenario: "S1", size: s, metric: mCommands, lowIsGood: true},
+			)
+		}
 		watch = append(
 			watch,
-			guarded{library: lib, scenario: "S1", size: "1", metric: mLatency, toFloor: true, lowIsGood: true},
-			guarded{library: lib, scenario: "S1", size: "1", metric: mAllocs, lowIsGood: true},
-			guarded{library: lib, scenario: "S1", size: "1", metric: mCommands, lowIsGood: true},
+			guarded{library: lib, scenario: "S2", size: "64", metric: mPairs, toFloor: true},
+			guarded{library: lib, scenario: "S2", size: "64", metric: mCommands, lowIsGood: true},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mGoroutines, lowIsGood: true, slack: 2},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mRate, lowIsGood: true},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mBytes, lowIsGood: true, slack: 100},
@@ -83,7 +94,7 @@ func checked() (scs []scenario, watch []guarded) {
 	return scs, watch
 }
 
-// ours are the variants of rlock.
+// ours returns the names of the variants of rlock.
 func ours() []string {
 	var names []string
 	for _, e := range entrants() {
@@ -94,26 +105,26 @@ func ours() []string {
 	return names
 }
 
-// figures runs the checked scenarios and returns what is watched of them, NaN for what could not be had.
+// figures runs the checked scenarios and returns the watched figures, by guarded.name. A missing figure is NaN.
 func (l *lab) figures(ctx context.Context, log io.Writer) (map[string]float64, error) {
 	scs, watch := checked()
 	found := make(map[string]sizeResult)
 	for _, sc := range scs {
 		libraries := append([]string{floor}, ours()...)
 		if sc.id == "S6" {
-			libraries = libraries[1:] // its figures are counts
+			libraries = libraries[1:] // its figures are counts and need no floor
 		}
 		results, err := l.run(ctx, plan{scenarios: []scenario{sc}, libraries: libraries, scale: 0.5, progress: log})
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range results[0].sizes {
-			found[sc.id+" "+s.id] = s
+			found[guarded{scenario: sc.id, size: s.id}.cell()] = s
 		}
 	}
 	figures := make(map[string]float64)
 	for _, g := range watch {
-		s := found[g.scenario+" "+g.size].samples
+		s := found[g.cell()].samples
 		if g.toFloor {
 			figures[g.name()] = s.ratio(g.library, floor, g.metric)
 		} else {
@@ -131,7 +142,7 @@ func (l *lab) record(ctx context.Context, file string, log io.Writer) error {
 	}
 	for name, v := range figures {
 		if math.IsNaN(v) {
-			return fmt.Errorf("nothing to record of %s", name)
+			return fmt.Errorf("nothing to record for %s", name)
 		}
 		figures[name] = math.Round(v*1000) / 1000
 	}
@@ -145,7 +156,7 @@ func (l *lab) record(ctx context.Context, file string, log io.Writer) error {
 
 var errWorse = errors.New("rlock is slower than recorded")
 
-// check measures, and fails where a figure is worse than the recorded one. What is worse once only was noise.
+// check measures, and fails if a figure is worse than the recorded one twice. Being worse only once is noise.
 func (l *lab) check(ctx context.Context, file string, tolerance float64, out, log io.Writer) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -168,14 +179,14 @@ func (l *lab) check(ctx context.Context, file string, tolerance float64, out, lo
 	return fmt.Errorf("%w, twice: %s", errWorse, strings.Join(worse, "; "))
 }
 
-// judge writes all figures beside the recorded ones, and returns the names of those that are worse.
+// judge writes every figure next to the recorded one, and returns the names of the figures that are worse.
 func judge(now map[string]float64, recorded baseline, tolerance float64, out io.Writer) ([]string, error) {
 	_, watch := checked()
 	var worse []string
 	for _, g := range watch {
 		was, ok := recorded.Figures[g.name()]
 		if !ok {
-			return nil, fmt.Errorf("nothing is recorded of %q: -record anew", g.name())
+			return nil, fmt.Errorf("no figure is recorded for %q", g.name())
 		}
 		verdict := "ok"
 		if g.worse(now[g.name()], was, tolerance) {

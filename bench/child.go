@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// child runs one cell, or one process of it, and writes what it found.
+// child runs one cell, or one process of it, and writes the outcome as JSON.
 func child(ctx context.Context, text string, out io.Writer) error {
 	var c Cell
 	if err := json.Unmarshal([]byte(text), &c); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// memory is what the process has, after a collection.
+// memory is the memory of the process after a garbage collection, in bytes, and its number of goroutines.
 type memory struct {
 	heap, stack uint64
 	goroutines  int
@@ -18,13 +18,13 @@ type memory struct {
 
 func measureMemory() memory {
 	runtime.GC()
-	runtime.GC() // what the first one's finalizers let go
+	runtime.GC() // frees the objects that the finalizers of the first run released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return memory{m.HeapAlloc, m.StackInuse, runtime.NumGoroutine()}
 }
 
-// lockNames makes names of locks.
+// lockNames returns n names of locks.
 func lockNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -33,7 +33,7 @@ func lockNames(n int) []string {
 	return names
 }
 
-// lockAll locks all names, as fast as some goroutines can. The handles are made for it: they are part of a lock's cost.
+// lockAll locks all names with several goroutines. It creates the handles, because they are part of a lock's cost.
 func lockAll(ctx context.Context, lib Library, names []string) ([]Handle, error) {
 	const workers = 32
 	handles := make([]Handle, len(names))
@@ -51,7 +51,7 @@ func lockAll(ctx context.Context, lib Library, names []string) ([]Handle, error)
 	return handles, errors.Join(errs...)
 }
 
-// warm locks and unlocks as many names as make the connections and goroutines that are there once, not for each lock.
+// warm locks and unlocks enough names to create the connections and goroutines that exist once, not per lock.
 func warm(ctx context.Context, lib Library) error {
 	names := make([]string, 64)
 	for i := range names {
@@ -68,7 +68,7 @@ func warm(ctx context.Context, lib Library) error {
 	return errors.Join(errs...)
 }
 
-// runHeld holds many locks, and looks at what keeping them costs and whether they are kept.
+// runHeld holds many locks. It measures the cost, and whether the locks survive.
 func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
 	defer servers.close()
@@ -78,7 +78,7 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		keys[i] = lib.Key(name)
 	}
 	quiet := measureMemory().goroutines
-	if err := warm(ctx, lib); err != nil && c.Library != floor { // the floor renews only, and ends with the process
+	if err := warm(ctx, lib); err != nil && c.Library != floor { // in S6 the floor only renews
 		return nil, err
 	}
 	before := measureMemory()
@@ -111,11 +111,11 @@ func runHeld(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	}, nil
 }
 
-// ttlWatch is what was seen of the keys' times to live.
+// ttlWatch summarizes the keys' times to live.
 type ttlWatch struct{ late, gone, lowest int64 }
 
-// watchTTLs looks at a part of the keys again and again for as long as the cell measures, and at all of them at its end.
-// A key is late when less than a third of its lease is left: the slowest library here renews at the half of it.
+// watchTTLs samples a part of the keys at a time while the cell measures, and all of them at the end. A key is late when
+// less than a third of its lease is left: the slowest library here renews after half of the lease.
 func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch, error) {
 	const part, pause = 500, 100 * time.Millisecond
 	limit := c.Lease.Milliseconds() / 3
@@ -143,13 +143,13 @@ func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch
 	return w, nil
 }
 
-// runWaiters has many goroutines wait for as many locks, and looks at what a waiter costs.
+// runWaiters lets many goroutines wait for as many locks, and measures the cost of a waiter.
 func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
 	defer servers.close()
 	names := lockNames(c.Locks)
 	e, _ := entrantNamed(c.Library)
-	holder, err := e.open(c) // a client of its own, as another process would have
+	holder, err := e.open(c) // a separate client, like that of another process
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		return nil, err
 	}
 	before := measureMemory()
-	failed := make(chan error, len(names)) // nobody is let in, so whatever comes is a failure
+	failed := make(chan error, len(names)) // no waiter can get a lock, so every return is a failure
 	for _, name := range names {
 		h := lib.Handle(name)
 		go func() { failed <- h.Lock(ctx) }()

@@ -13,21 +13,19 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-rlock/rlock/internal/redistest"
 )
 
-// childFlag says that the next argument is the cell of a child.
+// childFlag makes the process a child. The next argument is its cell.
 const childFlag = "-cell"
 
-// lab runs cells, each in processes of its own, on servers of its own.
+// lab runs cells in child processes, on the servers that it owns.
 type lab struct {
-	self    string // the program that children run
+	self    string // the program of the children
 	env     []string
 	tb      testing.TB
 	single  *servers
-	cluster *servers // nil until it is needed: six idle servers disturb
-	cpus    string   // that we may use; "": no taskset here
+	cluster *servers // nil until it is needed, because six idle servers disturb
+	cpus    string   // the permitted processors; empty means that there is no taskset
 }
 
 // newLab starts a server.
@@ -37,8 +35,8 @@ func newLab(ctx context.Context, tb testing.TB) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := redistest.Start(tb)
-	l := &lab{self: self, tb: tb, single: newServers([]string{server.Addr})}
+	server := startServer(tb)
+	l := &lab{self: self, tb: tb, single: newServers([]string{server})}
 	tb.Cleanup(l.single.close)
 	l.cpus = affinity(ctx)
 	return l, nil
@@ -49,7 +47,7 @@ var (
 	firstCPU     = regexp.MustCompile(`^\d+`)
 )
 
-// affinity returns the processors that this process may run on, "" if taskset does not say.
+// affinity returns the processors that this process may run on, or an empty string without taskset.
 func affinity(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "taskset", "-cp", fmt.Sprint(os.Getpid())).Output()
 	if m := affinityList.FindStringSubmatch(string(out)); err == nil && m != nil {
@@ -60,8 +58,8 @@ func affinity(ctx context.Context) string {
 
 var processID = regexp.MustCompile(`process_id:(\d+)`)
 
-// pin keeps the single server on the first processor, or lets it go again, and returns the command that starts a client
-// likewise. Between two cores a wake-up costs more than all that Redis does.
+// pin binds the single server to the first processor, or to all if pinned is false. It returns the command that starts a
+// client in the same way. A wake-up across two cores costs more than all the work of Redis.
 func (l *lab) pin(ctx context.Context, pinned bool) ([]string, error) {
 	if l.cpus == "" {
 		return nil, nil
@@ -76,7 +74,7 @@ func (l *lab) pin(ctx context.Context, pinned bool) ([]string, error) {
 	}
 	m := processID.FindStringSubmatch(info)
 	if m == nil {
-		return nil, errors.New("the server does not tell its process id")
+		return nil, errors.New("the server does not report its process id")
 	}
 	if err := exec.CommandContext(ctx, "taskset", "-acp", cpus, m[1]).Run(); err != nil {
 		return nil, err
@@ -84,20 +82,20 @@ func (l *lab) pin(ctx context.Context, pinned bool) ([]string, error) {
 	return []string{"taskset", "-c", cpus}, nil
 }
 
-// on returns the servers for a scenario.
+// on returns the servers of a scenario.
 func (l *lab) on(sc scenario) *servers {
 	if !sc.cluster {
 		return l.single
 	}
 	if l.cluster == nil {
-		// The first three are the masters. Replicas are not asked: their statistics have what masters pass on.
-		l.cluster = newServers(redistest.StartCluster(l.tb).Options().Addrs[:3])
+		// The first three nodes are the masters. The statistics of replicas only repeat those of the masters.
+		l.cluster = newServers(startCluster(l.tb)[:3])
 		l.tb.Cleanup(l.cluster.close)
 	}
 	return l.cluster
 }
 
-// measure runs one cell, on servers that were emptied.
+// measure empties the servers and runs one cell.
 func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error) {
 	s := l.on(sc)
 	if err := s.flush(ctx); err != nil {
@@ -115,7 +113,7 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 	if c.Library == floor && c.Names == 1 { // it has no waiters
 		c.Processes, c.Goroutines = 1, 1
 	}
-	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // a lock that is made, looked at and let go
+	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // the time that a lock takes
 	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+limit)
 	defer cancel()
 	if c.Goroutines == 0 || sc.id == "S1" {
@@ -128,13 +126,13 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 	return l.phased(ctx, prefix, s, c)
 }
 
-// children runs the processes of a cell, and conduct meanwhile.
+// children runs the processes of a cell, and calls conduct while they run.
 func (l *lab) children(ctx context.Context, prefix []string, c Cell, conduct func() error) ([]Outcome, error) {
 	outs, errOuts := make([]bytes.Buffer, c.Processes), make([]bytes.Buffer, c.Processes)
 	cmds := make([]*exec.Cmd, 0, c.Processes)
 	defer func() {
 		for _, cmd := range cmds {
-			_ = cmd.Process.Kill() // those that have ended are not harmed
+			_ = cmd.Process.Kill() // does nothing if the process has ended
 		}
 	}()
 	for i := range c.Processes {

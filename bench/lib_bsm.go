@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/bsm/redislock" //nolint:depguard // a peer, to be measured
+	"github.com/bsm/redislock" //nolint:depguard // a library to measure
 )
 
-// openBSM returns redislock. By itself it does not wait; here it polls.
+// openBSM opens redislock. Its default is not to wait; here it polls.
 func openBSM(c Cell) (Library, error) {
 	rdb, err := c.goRedis()
 	if err != nil {

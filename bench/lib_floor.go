@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The floor is what no library can do with less: a raw pair of scripts, and nothing else.
+// The floor is the minimum for any library: a raw pair of scripts.
 var (
 	floorTake    = redis.NewScript(`return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`)
 	floorGive    = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`)
@@ -36,7 +36,7 @@ const (
 
 var errTaken = errors.New("the floor has no waiters, and its lock is taken")
 
-// openFloor returns the floor of a scenario. In S5 it waits for a message; in S6 one goroutine renews all.
+// openFloor opens the floor. In S5 it waits for a message; in S6 one goroutine renews all locks.
 func openFloor(c Cell) (Library, error) {
 	rdb, err := c.goRedis()
 	if err != nil {
@@ -76,18 +76,18 @@ func openFloor(c Cell) (Library, error) {
 type floorLibrary struct {
 	rdb    redis.UniversalClient
 	lease  string
-	sub    *redis.PubSub // nil: it does not wait
+	sub    *redis.PubSub // nil means that the floor does not wait
 	renews bool
 
 	mu   sync.Mutex
-	held []string // what it renews; while it does, nothing is unlocked
+	held []string // the names to renew; a renewing floor never unlocks
 }
 
 func (l *floorLibrary) Handle(name string) Handle { return &floorHandle{lib: l, keys: []string{name}} }
 
 func (*floorLibrary) Key(name string) string { return name }
 
-// renew renews all locks at every interval, spread over it.
+// renew renews all locks once per interval, in batches.
 func (l *floorLibrary) renew(ctx context.Context, every time.Duration) {
 	for {
 		l.mu.Lock()
@@ -95,7 +95,7 @@ func (l *floorLibrary) renew(ctx context.Context, every time.Duration) {
 		l.mu.Unlock()
 		next := time.Now().Add(every)
 		for keys := range slices.Chunk(held, floorBatch) {
-			floorRenew.Run(ctx, l.rdb, keys, floorToken, l.lease) // an error shows as a lost lock
+			floorRenew.Run(ctx, l.rdb, keys, floorToken, l.lease) // an error shows up as a lost lock
 		}
 		time.Sleep(time.Until(next))
 	}
@@ -121,7 +121,7 @@ func (h *floorHandle) Lock(ctx context.Context) error {
 		if l.sub == nil {
 			return errTaken
 		}
-		// The messages of earlier releases are read first, each with a try: the waiter that is measured has time for it.
+		// Messages of earlier releases come first, and each costs a try. The measured waiter has time for that.
 		if _, err := l.sub.ReceiveMessage(ctx); err != nil {
 			return err
 		}

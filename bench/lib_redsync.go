@@ -5,11 +5,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"                  //nolint:depguard // a peer, to be measured
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9" //nolint:depguard // a peer, to be measured
+	"github.com/go-redsync/redsync/v4"                  //nolint:depguard // a library to measure
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9" //nolint:depguard // a library to measure
 )
 
-// openRedsync returns redsync on its one server. It polls, by itself every 50 to 250 ms and 32 times.
+// openRedsync opens redsync on one server. It polls; its default is 32 times, every 50 to 250 ms.
 func openRedsync(c Cell) (Library, error) {
 	rdb, err := c.goRedis()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// openRlock returns rlock with these options besides the lease.
+// openRlock opens rlock with the given options and the lease of the cell.
 func openRlock(options ...rlock.Option) func(Cell) (Library, error) {
 	return func(c Cell) (Library, error) {
 		rdb, err := c.goRedis()

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"             //nolint:depguard // a peer, to be measured
-	"github.com/redis/rueidis/rueidislock" //nolint:depguard // a peer, to be measured
+	"github.com/redis/rueidis"             //nolint:depguard // a library to measure
+	"github.com/redis/rueidis/rueidislock" //nolint:depguard // a library to measure
 )
 
-// openRueidis returns rueidislock; set changes what it comes with.
+// openRueidis opens rueidislock. The function set changes its default options.
 func openRueidis(set func(*rueidislock.LockerOption)) func(Cell) (Library, error) {
 	return func(c Cell) (Library, error) {
 		option := rueidislock.LockerOption{ClientOption: rueidis.ClientOption{InitAddress: c.Addrs}}
@@ -25,14 +25,15 @@ func openRueidis(set func(*rueidislock.LockerOption)) func(Cell) (Library, error
 	}
 }
 
-func asItComes(*rueidislock.LockerOption) {}
+func defaults(*rueidislock.LockerOption) {}
 
-// oneKey takes the lock for a mutex on one server: one key of one, and no notice of what the process did itself.
+// oneKey configures a mutex on one server: one key of one, and no tracking of the process's own changes.
 func oneKey(option *rueidislock.LockerOption) {
 	option.KeyMajority = 1
 	option.NoLoopTracking = true
-	// A try that takes longer is given up, and the next one waits for news of the key. With NoLoopTracking there are none
-	// of what the process itself deletes: on a busy machine the default of 20 ms stops it for good.
+	// rueidislock gives up a try that takes longer, and the next try waits for a notification about the key. With
+	// NoLoopTracking there is none when the process itself deletes the key. On a busy machine, the default of 20 ms
+	// therefore makes it hang forever.
 	option.TryNextAfter = time.Second
 }
 
@@ -58,7 +59,7 @@ func (h *rueidisHandle) Lock(ctx context.Context) error {
 	return err
 }
 
-// Unlock waits until the keys are deleted. Whether they were there is not told.
+// Unlock waits until the keys are deleted. It cannot report whether they still existed.
 func (h *rueidisHandle) Unlock(context.Context) error {
 	h.cancel()
 	return nil

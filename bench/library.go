@@ -8,41 +8,41 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// Library is a lock library in one process, as it is measured.
+// Library adapts a lock library for the benchmark. It is safe for concurrent use.
 type Library interface {
-	// Handle returns what one goroutine locks a name with. It is made once: what a library can do before the first
-	// Lock is not measured, and no adapter needs a closure for each acquisition.
+	// Handle returns a handle for one goroutine and one name. It is created once, so that work before the first Lock is
+	// not measured, and no adapter needs a closure per acquisition.
 	Handle(name string) Handle
 	// Key returns the key in Redis that exists as long as the name is locked.
 	Key(name string) string
 }
 
-// Handle locks one name for one goroutine at a time.
+// Handle locks one name. Only one goroutine at a time may use it.
 type Handle interface {
-	Lock(ctx context.Context) error // waits
+	Lock(ctx context.Context) error // waits until ctx ends
 	Unlock(ctx context.Context) error
 }
 
-// entrant is a library, or a variant of one, that takes part.
+// entrant is a library that takes part in the comparison, or a variant of one.
 type entrant struct {
 	name string
-	peer bool // of rlock; neither rlock itself nor the floor
+	peer bool // another library; false for rlock and the floor
 	open func(Cell) (Library, error)
-	// direct has the commands that it sends outside scripts and that scripts call too, see sent.
+	// direct lists the commands that the library sends outside scripts although scripts call them too, see sent.
 	direct []string
-	// only has the scenarios that a variant is for; empty: all.
+	// only lists the scenarios of the entrant; empty means all.
 	only []string
-	// skips has the reasons why it does not take part in a scenario.
+	// skips gives, by scenario or by scenario/size, the reason why the entrant does not take part.
 	skips map[string]string
 }
 
 const (
 	floor    = "floor"
 	noWatch  = "does not renew by itself"
-	threeFor = "three keys, and goroutines, for each lock: 10,000 show it"
+	threeFor = "three keys and goroutines per lock; size 10,000 shows the effect"
 )
 
-// entrants lists who takes part. A variant of rlock is one line: its name, its options, and what it is for.
+// entrants returns all entrants. A variant of rlock is one line: its name, its options and its scenarios.
 func entrants() []entrant {
 	return []entrant{
 		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
@@ -55,17 +55,17 @@ func entrants() []entrant {
 		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
-		{name: "rueidislock", peer: true, open: openRueidis(asItComes), skips: map[string]string{"S6/100000": threeFor}},
+		{name: "rueidislock", peer: true, open: openRueidis(defaults), skips: map[string]string{"S6/100000": threeFor}},
 		{name: "rueidislock-m1", peer: true, open: openRueidis(oneKey)},
 	}
 }
 
-// enters says whether an entrant is for a scenario at all.
+// enters reports whether the entrant is meant for the scenario.
 func (e *entrant) enters(scenario string) bool {
 	return len(e.only) == 0 || slices.Contains(e.only, scenario)
 }
 
-// skip returns why an entrant does not take part in a scenario, or in one size of it; "": it does.
+// skip returns why the entrant does not take part in a scenario or in one size of it. An empty string means that it does.
 func (e *entrant) skip(scenario, size string) string {
 	if why := e.skips[scenario]; why != "" {
 		return why

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Tally is what one process of a cell counted.
+// Tally holds the counts of one process of a cell.
 type Tally struct {
-	Sections int64   // all, whenever
-	Left     int64   // goroutines that went on waiting when all others had gone
-	Pairs    []int64 // those of each goroutine that ended while it counted
+	Sections int64   // in all phases
+	Left     int64   // goroutines that still waited when all others had finished
+	Pairs    []int64 // per goroutine, in the counting phase
 	Waits    Waits
 	Longest  time.Duration
-	Samples  []time.Duration `json:",omitempty"` // in S5
+	Samples  []time.Duration `json:",omitempty"` // the latencies of S5
 }
 
 // loop is one goroutine's part of a tally.
@@ -27,21 +27,21 @@ type loop struct {
 	err             error
 }
 
-// patience is how long goroutines that wait for a free lock may go on, once all are over.
-const patience = 2 * time.Second
+// drainTimeout limits how long goroutines may wait for a free lock after the last phase.
+const drainTimeout = 2 * time.Second
 
-// untilDrained returns a context that ends when the phases are over, and patience after.
+// untilDrained returns a context that ends drainTimeout after the last phase.
 func untilDrained(ctx context.Context, a *arena) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		a.await(phaseOver)
-		time.Sleep(patience)
+		time.Sleep(drainTimeout)
 		cancel()
 	}()
 	return ctx, cancel
 }
 
-// runLoops lets goroutines lock and unlock for as long as the phases last: each its own name, or one name together.
+// runLoops lets goroutines lock and unlock until the phases are over: each its own name, or all the same name.
 func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	a, err := openArena(c.Arena)
 	if err != nil {
@@ -64,7 +64,7 @@ func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	for i := range loops {
 		wg.Go(func() {
 			if c.Names == 1 {
-				loops[i].contend(drain, a, handles[i], who(c.Process, i), c.Hold)
+				loops[i].contend(drain, a, handles[i], ownerID(c.Process, i), c.Hold)
 			} else {
 				loops[i].alone(ctx, a, handles[i])
 			}
@@ -86,10 +86,10 @@ func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	return t, errors.Join(errs...)
 }
 
-// contend locks what others lock too.
+// contend locks a name that all goroutines share.
 func (l *loop) contend(ctx context.Context, a *arena, h Handle, me int64, hold time.Duration) {
 	l.waits = Waits{}
-	unlock := context.WithoutCancel(ctx) // whoever is let in at the last moment still leaves
+	unlock := context.WithoutCancel(ctx) // an owner that gets the lock at the last moment still unlocks it
 	for a.phase.Load() < phaseOver {
 		start := time.Now()
 		if err := h.Lock(ctx); err != nil {
@@ -108,13 +108,13 @@ func (l *loop) contend(ctx context.Context, a *arena, h Handle, me int64, hold t
 			l.pairs++
 			l.waits.add(waited)
 		}
-		if counted || a.phase.Load() == phaseOver { // who waited past the end waited longest
+		if counted || a.phase.Load() == phaseOver { // the longest wait may end after the last phase
 			l.longest = max(l.longest, waited)
 		}
 	}
 }
 
-// alone locks what nobody else does.
+// alone locks a name of its own.
 func (l *loop) alone(ctx context.Context, a *arena, h Handle) {
 	for {
 		phase := a.phase.Load()
@@ -133,10 +133,10 @@ func (l *loop) alone(ctx context.Context, a *arena, h Handle) {
 	}
 }
 
-// runPassing hands one lock from process to process and back: the time from before the release to after the acquisition
-// of the other, who has been waiting for a while.
+// runPassing passes one lock back and forth between two processes. It measures the time from before the release until the
+// other process has the lock.
 func runPassing(ctx context.Context, c Cell, lib Library) (*Tally, error) {
-	const settle = 3 * time.Millisecond // for which the other waits already: its subscription is made
+	const settle = 3 * time.Millisecond // time for the other process to subscribe and wait
 	a, err := openArena(c.Arena)
 	if err != nil {
 		return nil, err
@@ -144,14 +144,14 @@ func runPassing(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	drain, cancel := untilDrained(ctx, a)
 	defer cancel()
 	h := lib.Handle("bench:one")
-	me := who(c.Process, 0)
+	me := ownerID(c.Process, 0)
 	t := &Tally{Waits: Waits{}}
 	a.ready.Add(1)
 	a.await(phaseWarm)
 	for a.phase.Load() < phaseOver {
 		if err := h.Lock(drain); err != nil {
 			if drain.Err() != nil {
-				return t, nil // left waiting; what was measured before holds
+				return t, nil // left waiting; the earlier samples are good
 			}
 			return nil, err
 		}
@@ -168,7 +168,7 @@ func runPassing(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 		if err := h.Unlock(ctx); err != nil {
 			return nil, err
 		}
-		for a.last.Load() == me && a.phase.Load() < phaseOver { // it is the other's turn
+		for a.last.Load() == me && a.phase.Load() < phaseOver { // until the other process had its turn
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -1,4 +1,5 @@
-// Command bench measures rlock beside other lock libraries on one Redis, which it starts, and the floor beneath them all.
+// Command bench compares rlock with other lock libraries on a Redis that it starts. It also measures the floor: a raw
+// acquire and release without a library.
 package main
 
 import (
@@ -8,15 +9,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// quiet is a logger of go-redis.
+// quiet is a logger that drops all messages of go-redis.
 type quiet struct{}
 
-// Printf drops what go-redis would log.
+// Printf does nothing.
 func (quiet) Printf(context.Context, string, ...any) {}
 
 func main() {
@@ -33,9 +35,11 @@ func main() {
 type options struct {
 	only, libraries      string
 	write, check, record string
+	compare              string
 	tolerance            float64
 	rounds               int
 	scale                float64
+	pinned               bool
 }
 
 func command(ctx context.Context, args []string, out, log io.Writer) error {
@@ -45,21 +49,23 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.StringVar(&o.only, "only", "", "run these scenarios alone, as in S1,S3")
-	flags.StringVar(&o.libraries, "libraries", "", "run these libraries alone, as in floor,rlock")
+	flags.StringVar(&o.only, "only", "", "run only these scenarios, for example S1,S3")
+	flags.StringVar(&o.libraries, "libraries", "", "run only these libraries, for example floor,rlock")
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
-	flags.StringVar(&o.check, "check", "", "run S1, S3 and S6 briefly, and fail where rlock is worse than this file says")
-	flags.StringVar(&o.record, "record", "", "run S1, S3 and S6 briefly, and write the file for -check")
-	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse -check lets a figure be: 0.4 is 40 %")
-	flags.IntVar(&o.rounds, "rounds", 0, "run so many rounds of everything")
-	flags.Float64Var(&o.scale, "scale", 1, "measure so many times as long")
+	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail if a figure is worse than in this file")
+	flags.StringVar(&o.record, "record", "", "run S1, S2, S3 and S6 briefly, and write the file for -check")
+	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check with the rlock of this checkout (old) and of this build (new), in turn")
+	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse a figure may be for -check; 0.4 is 40 %")
+	flags.IntVar(&o.rounds, "rounds", 0, "the number of rounds; 0 means each scenario's own")
+	flags.Float64Var(&o.scale, "scale", 1, "multiply all durations by this factor")
+	flags.BoolVar(&o.pinned, "pinned", false, "with -compare: keep client and server on one core in all scenarios, for steadier figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
-		return fmt.Errorf("what is %q?", flags.Arg(0))
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	redis.SetLogger(quiet{}) // a server that does not answer yet is no news
+	redis.SetLogger(quiet{}) // go-redis logs while a server starts
 	b := &bed{log: log}
 	defer b.close()
 	l, err := newLab(ctx, b)
@@ -71,23 +77,36 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		return l.record(ctx, o.record, log)
 	case o.check != "":
 		return l.check(ctx, o.check, o.tolerance, out, log)
+	case o.compare != "":
+		return l.compare(ctx, o, out, log)
 	}
-	return l.compare(ctx, o, strings.Join(args, " "), out, log)
+	return l.report(ctx, o, strings.Join(args, " "), out, log)
 }
 
-// compare runs what the flags say, and reports it.
-func (l *lab) compare(ctx context.Context, o options, args string, out, log io.Writer) error {
+// runs reports whether -only permits the scenario.
+func (o *options) runs(scenario string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
+}
+
+// measures reports whether -libraries permits the library.
+func (o *options) measures(library string) bool {
+	return o.libraries == "" || slices.Contains(strings.Split(o.libraries, ","), library)
+}
+
+// report runs the scenarios that the flags select, and writes their tables.
+func (l *lab) report(ctx context.Context, o options, args string, out, log io.Writer) error {
 	p := plan{scale: o.scale, progress: log}
 	if o.libraries != "" {
 		p.libraries = strings.Split(o.libraries, ",")
 	}
 	for _, sc := range scenarios() {
-		if o.only != "" && !strings.Contains(","+o.only+",", ","+sc.id+",") {
+		if !o.runs(sc.id) {
 			continue
 		}
 		if o.rounds > 0 {
 			sc.rounds = o.rounds
 		}
+		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return s.guard })
 		p.scenarios = append(p.scenarios, sc)
 	}
 	results, err := l.run(ctx, p)

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// errBroken is what a library is called whose lock let two in.
+// errBroken means that a library let two owners into a lock.
 var errBroken = errors.New("BROKEN: an update was lost under the lock")
 
-// phased runs a cell whose processes begin and end together, and adds them up.
+// phased runs a cell whose processes begin and end together, and adds up their tallies.
 func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (Metrics, error) {
 	file, err := newArena()
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (
 	}
 }
 
-// lostUpdates returns an error if the counter has missed a section.
+// lostUpdates returns errBroken if the counter missed a section.
 func lostUpdates(a *arena, tallies []*Tally) error {
 	sections := int64(0)
 	for _, t := range tallies {
@@ -62,12 +62,13 @@ func lostUpdates(a *arena, tallies []*Tally) error {
 	return nil
 }
 
-// conduct leads the processes through the phases, and returns what was sent while they counted, and for how long they did.
+// conduct leads the processes through the phases. It returns the number of commands that they sent in the counting phase,
+// and its duration.
 func conduct(ctx context.Context, a *arena, s *servers, c Cell) (sent float64, elapsed time.Duration, err error) {
 	defer a.phase.Store(phaseOver)
 	for ready := time.Now().Add(10 * time.Second); int(a.ready.Load()) < c.Processes; time.Sleep(time.Millisecond) {
 		if time.Now().After(ready) || ctx.Err() != nil {
-			return 0, 0, nil // a child has failed, and says why
+			return 0, 0, nil // a child has failed and reports the error
 		}
 	}
 	a.phase.Store(phaseWarm)
@@ -84,7 +85,7 @@ func conduct(ctx context.Context, a *arena, s *servers, c Cell) (sent float64, e
 	return sent, elapsed, err
 }
 
-var errNothing = errors.New("nothing happened while it was measured")
+var errNothing = errors.New("no acquisition in the counting phase")
 
 func aloneMetrics(tallies []*Tally, sent float64, elapsed time.Duration) (Metrics, error) {
 	pairs := int64(0)
@@ -101,7 +102,7 @@ func aloneMetrics(tallies []*Tally, sent float64, elapsed time.Duration) (Metric
 
 func contendedMetrics(a *arena, tallies []*Tally, sent float64, elapsed time.Duration) (Metrics, error) {
 	taken, handOffs := float64(a.taken.Load()), float64(a.handOffs.Load())
-	if len(tallies) == 1 && len(tallies[0].Pairs) == 1 { // the floor, which has nobody to hand to
+	if len(tallies) == 1 && len(tallies[0].Pairs) == 1 { // the floor has one goroutine and no hand-offs
 		handOffs = taken
 	}
 	if handOffs == 0 {
@@ -140,7 +141,7 @@ func contendedMetrics(a *arena, tallies []*Tally, sent float64, elapsed time.Dur
 	return m, nil
 }
 
-// list sets figures of the same kind, the largest first.
+// list sets the figures of a list, the largest first.
 func (m Metrics) list(name string, values []float64) {
 	slices.Sort(values)
 	for i, v := range slices.Backward(values) {

@@ -7,21 +7,21 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gonum.org/v1/plot"         //nolint:depguard // draws the report; nothing that ships does
-	"gonum.org/v1/plot/plotter" //nolint:depguard // draws the report; nothing that ships does
-	"gonum.org/v1/plot/vg"      //nolint:depguard // draws the report; nothing that ships does
-	"gonum.org/v1/plot/vg/draw" //nolint:depguard // draws the report; nothing that ships does
+	"gonum.org/v1/plot"         //nolint:depguard // draws the report; not part of the library
+	"gonum.org/v1/plot/plotter" //nolint:depguard // draws the report; not part of the library
+	"gonum.org/v1/plot/vg"      //nolint:depguard // draws the report; not part of the library
+	"gonum.org/v1/plot/vg/draw" //nolint:depguard // draws the report; not part of the library
 )
 
-// chart is one plot: a row for each library, a mark for each size.
+// chart is one plot, with a row per library and a mark per size.
 type chart struct {
 	file, title, axis string
 	result            result
 	value             func(s sizeResult, library string) float64
-	reference         float64 // where a line is drawn, if > 0
+	reference         float64 // the value of a reference line; zero means none
 }
 
-// charts lists what is drawn of a scenario.
+// charts returns the plots of a scenario.
 func charts(r result) []chart {
 	sc := r.scenario
 	better := "right is better"
@@ -54,7 +54,7 @@ func charts(r result) []chart {
 	return list
 }
 
-// palette has colours that can be told apart, also by the colour-blind (Okabe and Ito).
+// palette holds colours that colour-blind readers can also distinguish (Okabe and Ito).
 var palette = []color.Color{
 	color.RGBA{R: 0, G: 114, B: 178, A: 255},
 	color.RGBA{R: 213, G: 94, B: 0, A: 255},
@@ -68,7 +68,7 @@ var marks = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
 }
 
-// draw writes the chart into a directory, as SVG. Nothing is drawn if there is nothing to draw.
+// draw writes the chart into a directory, as SVG. It reports whether there was anything to draw.
 func (c chart) draw(dir string) (drawn bool, err error) {
 	p := plot.New()
 	p.Title.Text = c.title
@@ -77,7 +77,7 @@ func (c chart) draw(dir string) (drawn bool, err error) {
 	p.Legend.Top, p.Legend.Left = false, false
 	p.Add(plotter.NewGrid())
 	var names []string
-	for _, e := range slices.Backward(entrants()) { // the first is on top
+	for _, e := range slices.Backward(entrants()) { // the first one is on top
 		names = append(names, e.name)
 	}
 	low, high := c.reference, c.reference

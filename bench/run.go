@@ -10,29 +10,29 @@ import (
 	"time"
 )
 
-// result is what was found of one scenario.
+// result holds the samples of one scenario.
 type result struct {
 	scenario scenario
 	sizes    []sizeResult
 }
 
-// sizeResult is what was found of one size of it.
+// sizeResult holds the samples of one size of a scenario.
 type sizeResult struct {
 	id      string
 	samples samples
-	notes   map[string]string // by library: why there is nothing of it, or what went wrong
+	notes   map[string]string // by library: why it was skipped or failed
 }
 
-// plan is what is to be run.
+// plan selects the scenarios and libraries to run.
 type plan struct {
 	scenarios []scenario
-	libraries []string // all if empty
-	scale     float64  // of all durations
+	libraries []string // empty means all
+	scale     float64  // multiplies all durations
 	progress  io.Writer
 }
 
-// run measures everything. In each round libraries take turns, and another begins, so that what the machine does
-// meanwhile hits none alone.
+// run measures all scenarios of a plan. In each round the libraries take turns, and each round starts with another
+// library, so that load on the machine hits all of them.
 func (l *lab) run(ctx context.Context, p plan) ([]result, error) {
 	results := make([]result, len(p.scenarios))
 	for i, sc := range p.scenarios {

@@ -5,23 +5,25 @@ import (
 	"time"
 )
 
-// scenario is one of the questions of the comparison, and how it is asked.
+// scenario is one part of the comparison.
 type scenario struct {
 	id, title string
-	how       string // for the report
+	how       string // the description in the report
 	sizes     []size
 	rounds    int
-	pinned    bool // client and server on one core
+	pinned    bool // client and server share one core
 	cluster   bool
-	head      string // the metric whose ratios are shown
+	head      string // the main metric; the report shows its ratios
 	lowIsGood bool
-	columns   []string // the metrics that are shown besides
+	columns   []string // the other metrics of the report
 }
 
-// size is a scenario with its numbers.
+// size is one configuration of a scenario.
 type size struct {
-	id   string // for the report and for -check
+	id   string // in the report and for -check
 	cell Cell
+	// guard means that only -check measures the size, and the report leaves it out.
+	guard bool
 }
 
 const (
@@ -30,78 +32,83 @@ const (
 	shortWarmup = 200 * time.Millisecond
 )
 
-// scenarios lists all, with durations that keep the whole under twelve minutes.
+// scenarios returns all scenarios. Their durations keep a complete run under twelve minutes.
 func scenarios() []scenario { return append(passedOn(), kept()...) }
 
-// passedOn lists those in which locks go from hand to hand as fast as they can.
+// passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
 	return []scenario{
 		{
 			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
 			how:  "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands are those of one pair.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands},
-			sizes: []size{{"1", Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}}},
+			sizes: []size{
+				{id: "1", cell: Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}},
+				{id: "1, plain context", guard: true, cell: Cell{
+					Goroutines: 1, PlainCtx: true, Warmup: shortWarmup, Measure: 600 * time.Millisecond,
+				}},
+			},
 		},
 		{
 			id: "S2", title: "Many goroutines, each its own name", rounds: rounds,
-			how:  "Each goroutine locks and unlocks a name that nobody else uses.",
+			how:  "Each goroutine locks and unlocks a name of its own.",
 			head: mPairs, columns: []string{mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
 		{
 			id: "S3", title: "One name in one process", rounds: rounds,
-			how: "All goroutines lock, hold and unlock one name, and at once again. The floor is one goroutine alone: " +
-				"what a hand-off of one release and one acquisition takes if nothing is lost on waiting. " +
-				"\"2 × 0s\" means two goroutines and no hold; \"p99 to FIFO\" compares with what the last in a queue would wait if each " +
-				"hand-off took the floor's time. Left waiting are those who were still waiting for a free lock 2 s after all others " +
-				"had gone.",
+			how: "All goroutines lock, hold and unlock one name in a tight loop. The floor is one goroutine alone: " +
+				"it shows the cost of one release and one acquisition without any waiting. " +
+				"\"2 × 0s\" means two goroutines and no hold. \"p99 to FIFO\" compares the wait with that of the last waiter in a queue " +
+				"whose hand-offs take the floor's time. \"Left waiting\" counts the goroutines that still waited for a free lock 2 s after " +
+				"all others had finished.",
 			head: mHandOffs, columns: []string{mWait50, mWait99, mTail, mFIFO, mCommands, mPerHandOff, mSpread, mLeft},
 			sizes: contendedSizes(),
 		},
 		{
 			id: "S4", title: "One name in four processes", rounds: rounds,
-			how:  "As S3, in four processes of 8 goroutines and without a hold. The floor is one goroutine alone.",
+			how:  "Like S3, but in four processes of 8 goroutines each, and without a hold. The floor is one goroutine alone.",
 			head: mHandOffs,
 			columns: []string{
 				mBetween, mWait50, mWait99, mPerHandOff, mShares, mShare, mLongest, mLeft,
 			},
-			sizes: []size{{"4 × 8", Cell{
+			sizes: []size{{id: "4 × 8", cell: Cell{
 				Processes: 4, Goroutines: 8, Names: 1, Poll: 2 * time.Millisecond,
 				Warmup: 300 * time.Millisecond, Measure: 1200 * time.Millisecond,
 			}}},
 		},
 		{
 			id: "S5", title: "From process to process", rounds: rounds, pinned: true,
-			how: "Two processes pass a lock to and fro. Latency is from before the release to after the acquisition of the other, " +
-				"which has been waiting for 3 ms. The floor's waiter is woken by a message and takes the lock with one EVALSHA.",
+			how: "Two processes pass a lock back and forth. Latency is the time from before the release until the other process has " +
+				"the lock; it has been waiting for 3 ms. A message wakes the floor's waiter, which takes the lock with one EVALSHA.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99},
-			sizes: []size{{"2", Cell{Processes: 2, Goroutines: 1, Warmup: shortWarmup, Measure: 900 * time.Millisecond}}},
+			sizes: []size{{id: "2", cell: Cell{Processes: 2, Goroutines: 1, Warmup: shortWarmup, Measure: 900 * time.Millisecond}}},
 		},
 	}
 }
 
-// kept lists those in which locks are held and waited for, and what a cluster adds.
+// kept returns the scenarios with held locks and with waiters, and the one on a cluster.
 func kept() []scenario {
 	return []scenario{
 		{
 			id: "S6", title: "Held locks", rounds: 1,
-			how: "Locks with a lease of 3 s are held for 10 s and looked at all the time: late is how often a key with less " +
-				"than a third of its lease was seen, lost how many were gone in the end. Bytes are heap in the end, the handle included.",
+			how: "Locks with a lease of 3 s are held for 10 s while the benchmark samples their keys. \"Late\" counts the samples with less " +
+				"than a third of the lease left, \"lost\" the keys that were gone at the end. Bytes are heap at the end, including the handle.",
 			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mRate, mLowest, mLate, mLost},
 			sizes: []size{heldOf(1000), heldOf(10000), heldOf(100000)},
 		},
 		{
 			id: "S7", title: "10,000 waiters for 10,000 names", rounds: 1,
-			how: "Another client of the same process holds all names. What a waiter adds, in steady state. " +
+			how: "Another client of the same process holds all names. The figures are the cost of waiting in steady state. " +
 				"Libraries that poll do so every 250 ms here.",
 			head: mBytes, lowIsGood: true, columns: []string{mStack, mGoroutines, mSockets, mPubSub, mRate},
-			sizes: []size{{"10000", Cell{
+			sizes: []size{{id: "10000", cell: Cell{
 				Locks: 10000, Poll: 250 * time.Millisecond, Warmup: 4 * time.Second, Measure: time.Second,
 			}}},
 		},
 		{
 			id: "S8", title: "Many goroutines, each its own name, on a cluster of six nodes", rounds: 3, cluster: true,
-			how:  "S2 on three masters with a replica each, all on the same machine.",
+			how:  "Like S2, on three masters with a replica each, all on the same machine.",
 			head: mPairs, columns: []string{mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
@@ -109,11 +116,11 @@ func kept() []scenario {
 }
 
 func aloneOf(n int) size {
-	return size{fmt.Sprint(n), Cell{Goroutines: n, Warmup: shortWarmup, Measure: 800 * time.Millisecond}}
+	return size{id: fmt.Sprint(n), cell: Cell{Goroutines: n, Warmup: shortWarmup, Measure: 800 * time.Millisecond}}
 }
 
 func heldOf(n int) size {
-	return size{fmt.Sprint(n), Cell{Locks: n, Lease: heldLease, Measure: 10 * time.Second}}
+	return size{id: fmt.Sprint(n), cell: Cell{Locks: n, Lease: heldLease, Measure: 10 * time.Second}}
 }
 
 func contendedSizes() []size {
@@ -122,14 +129,14 @@ func contendedSizes() []size {
 		for _, n := range []int{2, 16, 128} {
 			warmup, measure, poll := shortWarmup, 600*time.Millisecond, time.Millisecond
 			if n == 128 {
-				poll = 5 * time.Millisecond // more often, they do nothing else
+				poll = 5 * time.Millisecond // polling more often leaves no time for anything else
 			}
-			if hold > 0 && n == 128 { // a turn of all takes a third of a second
+			if hold > 0 && n == 128 { // a turn for everyone takes a third of a second
 				warmup, measure = 400*time.Millisecond, time.Second
 			}
 			sizes = append(sizes, size{
-				fmt.Sprintf("%d × %v", n, hold),
-				Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
+				id:   fmt.Sprintf("%d × %v", n, hold),
+				cell: Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
 			})
 		}
 	}

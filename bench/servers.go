@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// servers are the masters that a cell runs on, as the measuring side talks to them.
+// servers holds the lab's clients of the masters that a cell runs on.
 type servers struct{ nodes []*redis.Client }
 
 func newServers(addrs []string) *servers {
@@ -39,7 +39,7 @@ func (s *servers) flush(ctx context.Context) error {
 	return nil
 }
 
-// reset makes sent begin anew.
+// reset makes sent start from zero.
 func (s *servers) reset(ctx context.Context) error {
 	errs := make([]error, len(s.nodes))
 	for i, node := range s.nodes {
@@ -48,14 +48,14 @@ func (s *servers) reset(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sentCommands are what clients send. Commands that scripts call are in the statistics, too: the rest.
+// sentCommands lists the commands that clients send. All other commands in the statistics come from scripts.
 var sentCommands = []string{
 	"evalsha", "eval", "fcall", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "ping", "multi", "exec", "watch",
 }
 
 var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+)`)
 
-// sent returns how many commands a library has sent since reset. The measuring side sends none that it counts.
+// sent returns the number of commands that a library has sent since reset. It counts none of the lab's own.
 func (s *servers) sent(ctx context.Context, library string) (float64, error) {
 	e, _ := entrantNamed(library)
 	sum := 0.0
@@ -77,7 +77,7 @@ func (s *servers) sent(ctx context.Context, library string) (float64, error) {
 	return sum, nil
 }
 
-// sockets returns how many clients are connected besides the measuring side, and how many of them subscribe.
+// sockets returns the number of connections, except the lab's, and how many of them are subscribed.
 func (s *servers) sockets(ctx context.Context) (all, pubsub int, err error) {
 	for _, node := range s.nodes {
 		normal, err := node.Do(ctx, "client", "list", "type", "normal").Text()
@@ -92,7 +92,7 @@ func (s *servers) sockets(ctx context.Context) (all, pubsub int, err error) {
 	return all, pubsub, nil
 }
 
-// lowestTTL returns, of some keys, how many are gone, how many have less than a limit to live, and the least of all.
+// lowestTTL returns how many of the keys are gone, how many have a TTL under a limit, and the lowest TTL.
 const lowestTTL = `local gone, late, lowest = 0, 0, 1e9
 for _, key in ipairs(KEYS) do
 	local ttl = redis.call('pttl', key)
@@ -103,7 +103,7 @@ for _, key in ipairs(KEYS) do
 end
 return {gone, late, lowest}`
 
-// ttls asks lowestTTL of the one server. It is sent as EVAL_RO, which no library sends.
+// ttls runs lowestTTL on the single server, as EVAL_RO, which no library sends.
 func (s *servers) ttls(ctx context.Context, keys []string, limit int64) (gone, late, lowest int64, err error) {
 	n, err := s.nodes[0].EvalRO(ctx, lowestTTL, keys, limit).Int64Slice()
 	if err == nil && len(n) != 3 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// childEnv makes the test binary a child of the lab.
+// childEnv is the environment variable that makes the test binary a child of the lab.
 const childEnv = "RLOCK_BENCH_CHILD"
 
 func TestMain(m *testing.M) {
@@ -81,7 +81,7 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 	}
 }
 
-// open lets everybody in.
+// open is a lock that excludes nobody.
 type open struct{}
 
 func (open) Handle(string) Handle         { return open{} }
@@ -89,7 +89,7 @@ func (open) Key(name string) string       { return name }
 func (open) Lock(context.Context) error   { return nil }
 func (open) Unlock(context.Context) error { return nil }
 
-func TestALockThatLetsTwoInIsCalledBroken(t *testing.T) {
+func TestBrokenLockIsDetected(t *testing.T) {
 	t.Parallel()
 	file, err := newArena()
 	if err != nil {
@@ -116,22 +116,22 @@ func TestALockThatLetsTwoInIsCalledBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lostUpdates(a, []*Tally{tally}); err == nil {
-		t.Error("nothing was noticed")
+		t.Error("the lost updates were not detected")
 	}
 }
 
-func TestWhatIsCheckedIsWatched(t *testing.T) {
+func TestWatchedFiguresAreMeasured(t *testing.T) {
 	t.Parallel()
 	scs, watch := checked()
 	for _, g := range watch {
 		i := slices.IndexFunc(scs, func(sc scenario) bool { return sc.id == g.scenario })
 		if i < 0 || !slices.ContainsFunc(scs[i].sizes, func(s size) bool { return s.id == g.size }) {
-			t.Errorf("%s is never run", g.name())
+			t.Errorf("%s is never measured", g.name())
 		}
 	}
 	recorded := baseline{Figures: map[string]float64{}}
 	if _, err := judge(nil, recorded, 0.4, &bytes.Buffer{}); err == nil {
-		t.Error("a file that has nothing passes")
+		t.Error("a file without figures passes")
 	}
 	now := map[string]float64{}
 	for _, g := range watch {

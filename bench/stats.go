@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// median returns the middle of the values, NaN if there are none.
+// median returns the median of the values, or NaN if there are none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -19,7 +19,7 @@ func median(values []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// A Waits counts durations in buckets that are 2 % wide each, so that those of goroutines and processes add up.
+// Waits is a histogram of durations with buckets 2 % wide. Histograms of goroutines and processes can be merged.
 type Waits map[int]int
 
 const bucketGrowth = 1.02
@@ -29,14 +29,14 @@ func (w Waits) add(d time.Duration) {
 	w[int(math.Log(float64(max(d, 1)))/math.Log(bucketGrowth))]++
 }
 
-// merge adds what another has counted.
+// merge adds the counts of another histogram.
 func (w Waits) merge(other Waits) {
 	for bucket, n := range other {
 		w[bucket] += n
 	}
 }
 
-// quantile returns the duration that a share of the counted ones does not exceed, NaN if none was counted.
+// quantile returns the quantile of the durations, in the given unit, or NaN if there are none.
 func (w Waits) quantile(share float64, unit time.Duration) float64 {
 	total := 0
 	buckets := make([]int, 0, len(w))
@@ -58,7 +58,7 @@ func (w Waits) quantile(share float64, unit time.Duration) float64 {
 	return math.NaN() // not reached: the counts add up to the total
 }
 
-// spread returns the largest count divided by the smallest, and infinity if that is 0.
+// spread returns the largest count divided by the smallest. It is infinite if the smallest is zero.
 func spread(counts []int64) float64 {
 	if len(counts) == 0 {
 		return math.NaN()
@@ -66,10 +66,10 @@ func spread(counts []int64) float64 {
 	return float64(slices.Max(counts)) / float64(slices.Min(counts))
 }
 
-// samples are the metrics of the rounds of one size: by library, then by round. A round in which a library failed is nil.
+// samples holds the metrics of one size, by library and then by round. A round in which a library failed is nil.
 type samples map[string][]Metrics
 
-// values returns a library's figures of all rounds.
+// values returns a library's figures in all rounds.
 func (s samples) values(library, metric string) []float64 {
 	var values []float64
 	for _, m := range s[library] {
@@ -80,13 +80,13 @@ func (s samples) values(library, metric string) []float64 {
 	return values
 }
 
-// ratio returns the median, over the rounds in which both have a figure, of a library's figure divided by the base's.
-// Both were measured within a minute: what the machine did meanwhile, it did to both.
+// ratio returns the median ratio of a library's figure to the base's, over the rounds in which both have one. Both were
+// measured within a minute, so load on the machine hit both.
 func (s samples) ratio(library, base, metric string) float64 {
 	return s.ratioTo(library, metric, func(round int) float64 { return s.at(base, round, metric) })
 }
 
-// ratioToBest is ratio with the best of several in each round as the base.
+// ratioToBest is like ratio. Its base in each round is the best of several libraries.
 func (s samples) ratioToBest(library string, others []string, metric string, lowIsGood bool) float64 {
 	return s.ratioTo(library, metric, func(round int) float64 {
 		best := math.NaN()
@@ -102,16 +102,21 @@ func (s samples) ratioToBest(library string, others []string, metric string, low
 }
 
 func (s samples) ratioTo(library, metric string, base func(round int) float64) float64 {
+	return median(s.ratios(library, metric, base))
+}
+
+// ratios returns the finite ratios of all rounds.
+func (s samples) ratios(library, metric string, base func(round int) float64) []float64 {
 	var ratios []float64
 	for round := range s[library] {
 		if r := s.at(library, round, metric) / base(round); !math.IsNaN(r) && !math.IsInf(r, 0) {
 			ratios = append(ratios, r)
 		}
 	}
-	return median(ratios)
+	return ratios
 }
 
-// at returns a library's figure of a round, NaN if there is none.
+// at returns a library's figure in a round, or NaN if there is none.
 func (s samples) at(library string, round int, metric string) float64 {
 	if rounds := s[library]; round < len(rounds) {
 		if v, ok := rounds[round][metric]; ok {
@@ -121,7 +126,7 @@ func (s samples) at(library string, round int, metric string) float64 {
 	return math.NaN()
 }
 
-// compareToFIFO adds mFIFO: in a queue of so many, the last waits until all others have had their turn.
+// compareToFIFO adds mFIFO. In a queue, the last waiter waits until all others have had their turn.
 func (s samples) compareToFIFO(waiters int) {
 	for library, rounds := range s {
 		for round, m := range rounds {

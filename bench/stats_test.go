@@ -21,7 +21,7 @@ func TestMedian(t *testing.T) {
 	near(t, "of an even number", median([]float64{9, 1, 5, 7}), 6)
 	values := []float64{3, 1, 2}
 	median(values)
-	near(t, "the values stay in order", values[0], 3)
+	near(t, "first value, unsorted", values[0], 3)
 }
 
 func TestWaitsAddUp(t *testing.T) {
@@ -32,7 +32,7 @@ func TestWaitsAddUp(t *testing.T) {
 		a.add(time.Duration(i) * time.Millisecond)
 		b.add(time.Duration(50+i) * time.Millisecond)
 	}
-	b.add(0) // a clock may not have moved
+	b.add(0) // the clock may not have advanced
 	a.merge(b)
 	near(t, "median", a.quantile(0.5, time.Millisecond), 50)
 	near(t, "p99", a.quantile(0.99, time.Millisecond), 99)
@@ -44,11 +44,11 @@ func TestSpread(t *testing.T) {
 	near(t, "of none", spread(nil), math.NaN())
 	near(t, "of some", spread([]int64{10, 5, 8}), 2)
 	if v := spread([]int64{10, 0}); !math.IsInf(v, 1) {
-		t.Errorf("one that got nothing: %v", v)
+		t.Errorf("with a zero count: %v", v)
 	}
 }
 
-// roundsOf makes samples of one metric.
+// roundsOf returns samples with one figure per round; NaN stands for a failed round.
 func roundsOf(values map[string][]float64) samples {
 	s := samples{}
 	for library, rounds := range values {
@@ -74,13 +74,13 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 		"none":  {nan, nan, nan},
 	})
 	near(t, "to the floor", s.ratio("rlock", floor, mLatency), 1.1)
-	near(t, "a failed round is left out", s.ratio("a", floor, mLatency), 1.75)
+	near(t, "with a failed round", s.ratio("a", floor, mLatency), 1.75)
 	near(t, "of nothing", s.ratio("none", floor, mLatency), nan)
 	near(t, "to nothing", s.ratio("rlock", "absent", mLatency), nan)
 	peers := []string{"a", "b", "none"}
-	near(t, "to the least", s.ratioToBest("rlock", peers, mLatency, true), 0.55)      // 11/20, 110/120, 12/30
-	near(t, "to the most", s.ratioToBest("rlock", peers, mHandOffs, false), 20.0/11)  // 20/11, 120/110, 30/12
-	near(t, "to none", s.ratioToBest("rlock", []string{"none"}, mLatency, true), nan) // no ratio, and no panic
+	near(t, "to the lowest", s.ratioToBest("rlock", peers, mLatency, true), 0.55)       // 11/20, 110/120, 12/30
+	near(t, "to the highest", s.ratioToBest("rlock", peers, mHandOffs, false), 20.0/11) // 20/11, 120/110, 30/12
+	near(t, "to none", s.ratioToBest("rlock", []string{"none"}, mLatency, true), nan)   // no ratio, and no panic
 }
 
 func TestWaitsAreComparedToAQueue(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWaitsAreComparedToAQueue(t *testing.T) {
 	near(t, "the floor has none", s.at(floor, 0, mFIFO), math.NaN())
 }
 
-func TestWhatIsWorse(t *testing.T) {
+func TestWorse(t *testing.T) {
 	t.Parallel()
 	low, high := guarded{lowIsGood: true}, guarded{}
 	for _, c := range []struct {
@@ -106,12 +106,12 @@ func TestWhatIsWorse(t *testing.T) {
 		{high, 0.75, 1, false, "limit is 1/1.4"},
 		{high, 0.70, 1, true, "limit is 1/1.4"},
 		{high, 9, 1, false, "more is better"},
-		{low, math.NaN(), 1, true, "figure could not be had"},
+		{low, math.NaN(), 1, true, "figure is missing"},
 		{guarded{lowIsGood: true, slack: 2}, 2, 0, false, "slack is 2"},
-		{low, 1, 0, true, "record is 0, as of lost locks"},
+		{low, 1, 0, true, "record is 0, like that of lost locks"},
 	} {
 		if got := c.g.worse(c.now, c.was, 0.4); got != c.worse {
-			t.Errorf("%v after %v: worse is %v; the %s", c.now, c.was, got, c.becauseThe)
+			t.Errorf("%v after %v: worse is %v, but the %s", c.now, c.was, got, c.becauseThe)
 		}
 	}
 }
@@ -123,10 +123,10 @@ func TestFigures(t *testing.T) {
 		-1234: "-1,234", -123456: "-123,456", math.Inf(1): "∞",
 	} {
 		if got := figure(v); got != want {
-			t.Errorf("%v is written %q, not %q", v, got, want)
+			t.Errorf("%v is formatted as %q, not %q", v, got, want)
 		}
 	}
 	if got := figure(math.NaN()); got != "" {
-		t.Errorf("what is not known is written %q", got)
+		t.Errorf("NaN is formatted as %q", got)
 	}
 }

@@ -27,7 +27,7 @@ func (r result) markdown() string {
 	return b.String()
 }
 
-// conditions says what the scenario was run like.
+// conditions describes how the scenario ran.
 func (sc scenario) conditions() string {
 	where := "Client and server share the cores."
 	if sc.pinned {
@@ -39,7 +39,7 @@ func (sc scenario) conditions() string {
 	return fmt.Sprintf("%s Median of %d rounds.", where, sc.rounds)
 }
 
-// table has a line for each library: its figure, the ratios, and the rest.
+// table returns a Markdown table with a line per library: its figure, the ratios, and the other columns.
 func (s sizeResult) table(sc scenario) string {
 	var peers []string
 	for _, e := range entrants() {
@@ -75,7 +75,7 @@ func (s sizeResult) table(sc scenario) string {
 	return b.String() + "\n"
 }
 
-// cell writes a library's figure, or list of figures.
+// cell formats a library's figure, or its list of figures.
 func (s sizeResult) cell(library, column string) string {
 	values := s.samples.values(library, column)
 	if len(values) > 0 {
@@ -91,7 +91,7 @@ func (s sizeResult) cell(library, column string) string {
 	}
 }
 
-// figure writes a number with about three digits.
+// figure formats a number with about three digits.
 func figure(v float64) string {
 	switch {
 	case math.IsNaN(v):

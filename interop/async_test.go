@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheAsynchronousVerbsOfJava locks for thread numbers that no thread has, as reactive programs do. Redisson waits
-// for such locks in other code than for those of threads.
-func TestTheAsynchronousVerbsOfJava(t *testing.T) {
+// TestAsynchronousMethodsOfJava locks for thread numbers that no thread has, as reactive programs do. In Redisson, such
+// locks wait in other code than those of real threads.
+func TestAsynchronousMethodsOfJava(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	onKinds(t, func(t *testing.T, v version, k kindOf) {
@@ -26,7 +26,7 @@ func TestTheAsynchronousVerbsOfJava(t *testing.T) {
 	})
 }
 
-// requireAsyncTurns has a thread number hold the lock, then Go, then the number what excludes Go.
+// requireAsyncTurns lets a thread number hold the lock, then Go, then the same number again with the rival lock.
 func requireAsyncTurns(t *testing.T, m match, mine, rival *javaLock, number int64) {
 	t.Helper()
 	field := mine.thread.client.holder(number)
@@ -37,7 +37,7 @@ func requireAsyncTurns(t *testing.T, m match, mine, rival *javaLock, number int6
 	require.NoError(t, err)
 	require.True(t, held)
 	err = mine.Unlock()
-	require.True(t, isJava(err, "IllegalMonitorStateException"), "only that number may unlock, but: %v", err)
+	require.True(t, isJava(err, "IllegalMonitorStateException"), "another thread number could unlock: %v", err)
 
 	inGo := m.rivalOf(m.home)
 	requireTry(t, inGo, false)

@@ -20,7 +20,7 @@ import (
 // version is a version of Redisson.
 type version string
 
-// atLeast tells whether it is that version or a later one.
+// atLeast reports whether v is the given version or a later one.
 func (v version) atLeast(major, minor int) bool {
 	parts := append(strings.Split(string(v), "."), "0", "0")
 	x, _ := strconv.Atoi(parts[0])
@@ -28,7 +28,7 @@ func (v version) atLeast(major, minor int) bool {
 	return x > major || x == major && y >= minor
 }
 
-// versions returns the versions that the tests run against: the newest, and the oldest that rlock promises to work with.
+// versions returns the versions under test: by default the newest, and the oldest that rlock supports.
 func versions() (all []version) {
 	for v := range strings.FieldsSeq(cmp.Or(os.Getenv("RLOCK_REDISSON"), "4.7.0 3.21.3")) {
 		all = append(all, version(v))
@@ -48,7 +48,7 @@ func onVersions(t *testing.T, test func(*testing.T, version)) {
 	}
 }
 
-// built has for each version why its program could not be built, or nil.
+// built holds the build error of each version, or nil.
 var built = map[version]error{}
 
 func buildAll() {
@@ -57,7 +57,7 @@ func buildAll() {
 	}
 }
 
-// needJava skips a test whose Java program is not there, or fails it where RLOCK_REQUIRE_JAVA is 1.
+// needJava skips a test if its Java program could not be built. If RLOCK_REQUIRE_JAVA is 1, it fails the test instead.
 func needJava(tb testing.TB, v version) {
 	tb.Helper()
 	err := built[v]
@@ -71,11 +71,11 @@ func needJava(tb testing.TB, v version) {
 	}
 }
 
-// outputOf is where the program for a version is built.
+// outputOf returns the build directory for a version.
 func outputOf(v version) string { return filepath.Join(".build", string(v)) }
 
-// build compiles the Java program against a version, unless that was done since its sources changed; then it needs
-// neither Maven nor a network.
+// build compiles the Java program against a version. If an earlier build is up to date, it does nothing and needs neither
+// Maven nor a network.
 func build(v version) error {
 	if _, err := exec.LookPath("java"); err != nil {
 		return err
@@ -106,7 +106,7 @@ func build(v version) error {
 	return os.WriteFile(stamp, nil, 0o600)
 }
 
-// buildLock keeps two runs of the tests from building at a time.
+// buildLock prevents two runs of the tests from building at the same time.
 func buildLock() (unlock func(), err error) {
 	if err := os.MkdirAll(".build", 0o750); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func buildLock() (unlock func(), err error) {
 	return unlock, nil
 }
 
-// fresh tells whether nothing under java changed since the stamp was made.
+// fresh reports whether the stamp is newer than all files under java.
 func fresh(stamp string) bool {
 	made, err := os.Stat(stamp)
 	if err != nil {

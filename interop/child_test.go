@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// childEnv makes the test binary a Go process of its own: a childCall in JSON.
+// childEnv is the environment variable that makes the test binary a child process. Its value is a childCall in JSON.
 const childEnv = "RLOCK_INTEROP_CHILD"
 
-// children has what such a process can do, by name. It gets its arguments and the lines that it is told, and prints what
-// it says. It ends with its function, and at once with its input.
+// children holds the functions of child processes, by name. A function gets its arguments and the lines that the test sends,
+// and prints its replies. A child ends with its function, or as soon as its standard input ends.
 var children = map[string]func(args json.RawMessage, told <-chan string) error{
 	"hold":     childFunc(hold),
 	"hold all": childFunc(holdAll),
@@ -53,7 +53,7 @@ func childMain() {
 	}
 }
 
-// childFunc makes a function with arguments of some type one of children.
+// childFunc adapts a function with typed arguments for children.
 func childFunc[A any](run func(A, <-chan string) error) func(json.RawMessage, <-chan string) error {
 	return func(args json.RawMessage, told <-chan string) error {
 		var a A
@@ -64,16 +64,16 @@ func childFunc[A any](run func(A, <-chan string) error) func(json.RawMessage, <-
 	}
 }
 
-// holding is what hold does.
+// holding holds the arguments of hold.
 type holding struct {
 	Addr     string
-	Kind     string // of kinds
+	Kind     string // as in kinds
 	Name     string
 	Watchdog time.Duration
-	FairWait time.Duration // 0: the default
+	FairWait time.Duration // zero means the default
 }
 
-// hold takes a lock when it is told anything, says so, and gives it back when it is told the next.
+// hold acquires a lock when it gets a line, and releases it at the next one. It prints a line after each.
 func hold(h holding, told <-chan string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: h.Addr})
 	locks, err := rlock.New(rdb, rlock.WithWatchdogTimeout(h.Watchdog),
@@ -96,7 +96,7 @@ func hold(h holding, told <-chan string) error {
 	return nil
 }
 
-// child is such a process.
+// child is a child process, see children.
 type child struct {
 	testing.TB
 	cmd *exec.Cmd
@@ -104,7 +104,7 @@ type child struct {
 	out *bufio.Scanner
 }
 
-// startChild starts one that runs a function of children. It ends with the test.
+// startChild starts a child that runs a function of children. The child ends with the test.
 func startChild(tb testing.TB, function string, args any) *child {
 	tb.Helper()
 	require.Contains(tb, children, function)
@@ -125,24 +125,24 @@ func startChild(tb testing.TB, function string, args any) *child {
 	return c
 }
 
-// kill ends it at once.
+// kill kills the child.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
 }
 
-// say sends it a line.
+// say sends the child a line.
 func (c *child) say(text string) {
 	c.Helper()
 	_, err := io.WriteString(c.in, text+"\n")
 	require.NoError(c, err)
 }
 
-// answer reads the line that it says next.
-func (c *child) answer() string {
+// reply reads the next line of the child's output.
+func (c *child) reply() string {
 	c.Helper()
 	said := make(chan bool, 1)
 	go func() { said <- c.out.Scan() }()
-	require.True(c, within(c, "the child says something", said), "the child has ended")
+	require.True(c, within(c, "the child replies", said), "the child has ended")
 	return c.out.Text()
 }

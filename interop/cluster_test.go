@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCluster starts one cluster for all claims about a version; the last of them kills a master.
+// TestCluster starts one cluster per version for all claims. The last claim kills a master.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
@@ -22,7 +22,7 @@ func TestCluster(t *testing.T) {
 		cluster := redistest.StartCluster(t)
 		f := &fleet{Cluster: cluster, rdb: cluster.Client(t), java: sharedJVM(t, v), version: v}
 		for _, node := range cluster.Nodes {
-			// One that is dead shall say so at once.
+			// Without retries, a dead node fails at once.
 			f.nodes = append(f.nodes, redistest.Open(t, &redis.Options{Addr: node.Addr, MaxRetries: -1, DialerRetries: 1}))
 		}
 		for _, c := range []struct {
@@ -30,10 +30,10 @@ func TestCluster(t *testing.T) {
 			test  func(*testing.T, *fleet)
 		}{
 			{"waiters are woken across languages", clusterWakeUps},
-			{"who disagrees about pub/sub waits longer, and is safe", clusterDisagreement},
+			{"disagreement about pub/sub costs time, not safety", clusterDisagreement},
 			{"locks of all masters are served and renewed", clusterSpread},
 			{"hash tags", clusterTags},
-			{"names whose keys would part", clusterPartingNames},
+			{"names whose keys fall into several slots", clusterSplitNames},
 			{"a slot that moves", clusterMove},
 			{"a failover", clusterFailover},
 			{"a master that dies", clusterDeath},
@@ -43,10 +43,10 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// never is longer than any test: who wakes up earlier was woken.
+// never is longer than any test. A waiter that wakes up earlier was woken.
 const never = time.Hour
 
-// fleet is a cluster, and a version of Redisson that uses it beside rlock.
+// fleet is a cluster that rlock and one version of Redisson share.
 type fleet struct {
 	*redistest.Cluster
 	rdb     *redis.ClusterClient
@@ -55,9 +55,9 @@ type fleet struct {
 	version version
 }
 
-// mode is how each side announces releases.
+// mode selects how each side announces releases.
 type mode struct {
-	java string // shardedSubscriptionMode; "": as a version does that has no such setting
+	java string // shardedSubscriptionMode; empty for versions without this setting
 	inGo rlock.ShardedPubSub
 }
 
@@ -74,7 +74,7 @@ func (f *fleet) agreed() []mode {
 	return []mode{{"", rlock.Off}}
 }
 
-// disagreed returns the modes in which they do not.
+// disagreed returns the modes in which the sides do not hear each other.
 func (f *fleet) disagreed() []mode {
 	switch {
 	case f.version.atLeast(3, 29):
@@ -85,9 +85,9 @@ func (f *fleet) disagreed() []mode {
 	return []mode{{"", rlock.Auto}}
 }
 
-// side is one language's client of the fleet.
+// side is the client of one language.
 type side interface {
-	// lock returns the hand of an owner of its own, who locks for a lease, or renewed if that is 0.
+	// lock returns the hand of a new owner. It locks for the lease d; zero means that the watchdog renews the lock.
 	lock(kind, name string, d time.Duration) hand
 	sharded() bool
 }
@@ -116,7 +116,7 @@ func (s goSide) lock(kind, name string, d time.Duration) hand {
 type javaSide struct {
 	client *redissonClient
 	mode   mode
-	last   *int // the number of the last thread
+	last   *int // the number of the latest thread
 }
 
 func (f *fleet) openJava(tb testing.TB, m mode, s settings) javaSide {
@@ -135,16 +135,16 @@ func (s javaSide) lock(kind, name string, d time.Duration) hand {
 	if d != 0 {
 		opts = append(opts, lease(d))
 	}
-	return javaHand(s.threads().lock(kind, name), opts...)
+	return javaHand(s.newThread().lock(kind, name), opts...)
 }
 
-// threads returns one thread after the other, so that one may wait while another unlocks.
-func (s javaSide) threads() *javaThread {
+// newThread returns a new thread at each call, so that one may wait while another unlocks.
+func (s javaSide) newThread() *javaThread {
 	*s.last++
 	return s.client.thread(*s.last)
 }
 
-// listeners counts the clients that listen on a channel, at whichever node.
+// listeners counts the clients that listen on a channel, at all nodes.
 func (f *fleet) listeners(channel string, sharded bool) (n int64) {
 	for _, node := range f.nodes {
 		count := node.PubSubNumSub
@@ -156,7 +156,7 @@ func (f *fleet) listeners(channel string, sharded bool) (n int64) {
 	return n
 }
 
-// channel returns where the first waiter for a lock listens; "": nobody waits yet.
+// channel returns the channel of the first waiter for a lock. An empty string means that nobody waits yet.
 func (f *fleet) channel(k kindOf, name string) string {
 	if !k.fair {
 		return k.channel(name)
@@ -168,16 +168,16 @@ func (f *fleet) channel(k kindOf, name string) string {
 	return lockChannel(name) + ":" + first
 }
 
-// waits waits until a client does wait for a lock, and will hear what is published.
+// waits returns once a client of the side waits for a lock and listens for its release.
 func (f *fleet) waits(tb testing.TB, s side, k kindOf, name string) {
 	tb.Helper()
-	eventually(tb, "one waits for the lock", func() bool {
+	eventually(tb, "a client waits for the lock", func() bool {
 		channel := f.channel(k, name)
 		return channel != "" && f.listeners(channel, s.sharded()) > 0
 	})
 }
 
-// scripts counts the scripts that have run, at all nodes.
+// scripts returns the number of scripts that have run at all nodes.
 func (f *fleet) scripts(tb testing.TB) (n int) {
 	tb.Helper()
 	for _, node := range f.nodes {
@@ -188,30 +188,31 @@ func (f *fleet) scripts(tb testing.TB) (n int) {
 			var each float64
 			_, _ = fmt.Sscanf(info["Commandstats"][command], "calls=%d,usec=%d,usec_per_call=%g,rejected_calls=%d,failed_calls=%d",
 				&calls, &usec, &each, &rejected, &failed)
-			n += calls - failed // those that the node did not know are not scripts that ran
+			n += calls - failed // calls of scripts that the node did not know
 		}
 	}
 	return n
 }
 
-// handOver has one side hold a lock, and the other wait for its rival until it is woken: their leases outlast the test.
+// handOver lets one side hold a lock while the other waits for the rival lock until it is woken. The leases outlast the
+// test.
 func (f *fleet) handOver(tb testing.TB, first, second side, held, wanted, name string) {
 	tb.Helper()
 	one, two := first.lock(held, name, never), second.lock(wanted, name, never)
 	one.lock(tb)
-	two.refused(tb, "the other holds it")
+	two.refused(tb, "the other side holds it")
 	before := f.scripts(tb)
 	got := two.ask()
 	f.waits(tb, second, kindNamed(wanted), name)
-	eventually(tb, "it has tried once more when it was subscribed", func() bool { return f.scripts(tb) >= before+2 })
+	eventually(tb, "the waiter has tried again after it subscribed", func() bool { return f.scripts(tb) >= before+2 })
 	one.release(tb)
 	two.granted(tb, got)
-	one.refused(tb, "the other holds it")
+	one.refused(tb, "the other side holds it")
 	two.release(tb)
 	require.Zero(tb, f.rdb.Exists(context.Background(), name).Val())
 }
 
-// handOvers has which kind of lock is held, and which waited for.
+// handOvers lists pairs of kinds: the held one and the one that is waited for.
 var handOvers = [][2]string{
 	{"lock", "lock"}, {"fenced", "fenced"}, {"fair", "fair"}, {"write", "write"}, {"write", "read"}, {"read", "write"},
 }
@@ -229,8 +230,8 @@ func clusterWakeUps(t *testing.T, f *fleet) {
 	}
 }
 
-// clusterSpread has as many locks at each master, half of them held in Go and waited for in Java, half the other way
-// round. If they were not renewed, those who wait would have them.
+// clusterSpread uses the same number of locks at each master. Go holds half of them and Java waits, and the other half the
+// other way round. If the locks were not renewed, the waiters would get them.
 func clusterSpread(t *testing.T, f *fleet) {
 	t.Helper()
 	const watchdog = 5 * time.Second
@@ -264,7 +265,7 @@ func clusterSpread(t *testing.T, f *fleet) {
 	}
 }
 
-// namesOfAllMasters returns so many names for each of three masters, those of one in a row.
+// namesOfAllMasters returns names for each of the three masters, grouped by master.
 func (f *fleet) namesOfAllMasters(tb testing.TB, each int) (names []string) {
 	tb.Helper()
 	byMaster := map[string][]string{}
@@ -296,9 +297,9 @@ func clusterTags(t *testing.T, f *fleet) {
 	}
 }
 
-// clusterPartingNames shows what rlock spares its users: Redisson takes a lock of such a name, if it has one key, and
-// cannot unlock it.
-func clusterPartingNames(t *testing.T, f *fleet) {
+// clusterSplitNames shows why rlock rejects such names: if the lock has one key, Redisson acquires it and then cannot
+// unlock it.
+func clusterSplitNames(t *testing.T, f *fleet) {
 	t.Helper()
 	m := f.agreed()[0]
 	inGo, inJava := f.openGo(t, m), f.openJava(t, m, settings{})
@@ -312,11 +313,11 @@ func clusterPartingNames(t *testing.T, f *fleet) {
 			_, err := inGo.lock(kind, name, never).try()
 			require.ErrorIs(t, err, rlock.ErrInvalidName, kind+" "+name)
 			java := inJava.lock(kind, name, never)
-			err = within(t, "Java has an answer", java.ask())
+			err = within(t, "Java has a result", java.ask())
 			if kind == "lock" || kind == "write" {
 				require.NoError(t, err, kind+" "+name)
 				crossSlot(java.unlock(), "unlock "+kind+" "+name)
-				require.NotEmpty(t, holders(t, f.rdb, name), "it is locked for good")
+				require.NotEmpty(t, holders(t, f.rdb, name), "the lock is still held")
 			} else {
 				crossSlot(err, kind+" "+name)
 			}

@@ -13,7 +13,7 @@ import (
 
 func clusterDisagreement(t *testing.T, f *fleet) {
 	t.Helper()
-	const watchdog = time.Second // for so long Java sleeps
+	const watchdog = time.Second // Java sleeps for that long
 	for _, m := range f.disagreed() {
 		inGo := f.openGo(t, m, rlock.WithPollInterval(100*time.Millisecond), rlock.WithWatchdogTimeout(watchdog))
 		inJava := f.openJava(t, m, settings{Watchdog: watchdog})
@@ -23,17 +23,17 @@ func clusterDisagreement(t *testing.T, f *fleet) {
 			one.lock(t)
 			got := two.ask()
 			f.waits(t, sides[1], kindNamed("lock"), name)
-			require.Zero(t, f.listeners(lockChannel(name), sides[0].sharded()), "nobody hears what is published")
-			sides[1].lock("lock", name, 0).refused(t, "the other holds it")
+			require.Zero(t, f.listeners(lockChannel(name), sides[0].sharded()), "nobody hears the release")
+			sides[1].lock("lock", name, 0).refused(t, "the other side holds it")
 			one.release(t)
-			two.granted(t, got) // without being woken
+			two.granted(t, got) // without a message
 			two.release(t)
 		}
 		addTogether(t, f, inGo, inJava)
 	}
 }
 
-// addTogether counts in both languages under one lock, in a way that loses additions if two are in the lock at a time.
+// addTogether counts in both languages under one lock. If two owners hold the lock at once, additions are lost.
 func addTogether(t *testing.T, f *fleet, inGo goSide, inJava javaSide) {
 	t.Helper()
 	const lasting = time.Second
@@ -74,25 +74,25 @@ func clusterFailover(t *testing.T, f *fleet) {
 
 func clusterDeath(t *testing.T, f *fleet) {
 	t.Helper()
-	const watchdog = 18 * time.Second     // a lock that was renewed a third ago lives until the others have a new master
-	javaKeeps := f.version.atLeast(3, 44) // before, a renewal that failed was the last
+	const watchdog = 18 * time.Second     // two thirds of it must outlast the election of a new master
+	javaKeeps := f.version.atLeast(3, 44) // earlier versions stop renewing after a failure
 	f.throughout(t, watchdog, javaKeeps, func(key string) {
-		eventually(t, "it will be renewed while there is no master", func() bool {
+		eventually(t, "the next renewal falls into the outage", func() bool {
 			return f.rdb.PTTL(t.Context(), key).Val() < watchdog*3/4
 		})
 		f.MasterOf(t, key).Kill()
 	})
 }
 
-// throughout has each language hold locks that the other waits for, all in one slot, while something happens to it: the
-// locks are still held then, and those who wait get them. The event is told a lock of the slot that Go renews. Java
-// renews one too, if it can be relied on.
+// throughout lets each language hold locks that the other waits for, all in one slot, while an event hits the slot. The
+// locks must survive, and the waiters must get them. The event receives the name of a lock that Go renews. Java renews a
+// lock too if javaKeeps is set.
 func (f *fleet) throughout(t *testing.T, watchdog time.Duration, javaKeeps bool, event func(key string)) {
 	t.Helper()
 	tag := "{" + newName() + "}"
 	modes := f.agreed()
 	if last := len(modes) - 1; last > 0 {
-		modes = []mode{modes[0], modes[last]} // sharded and not
+		modes = []mode{modes[0], modes[last]} // sharded and not sharded
 	}
 	var settle []func()
 	for i, m := range modes {
@@ -107,14 +107,15 @@ func (f *fleet) throughout(t *testing.T, watchdog time.Duration, javaKeeps bool,
 	}
 }
 
-// cross has one lock held by Java, which does not renew it, so that nothing but a message wakes Go, which waits; one by
-// Go, which Java waits for; and, if javaKeeps, one by Java that is renewed. What it returns does the rest.
+// cross sets up three locks. Java holds one without renewing it, so that only a message wakes the waiter in Go. Go holds
+// one that Java waits for. If javaKeeps is set, Java holds and renews a third. The returned function checks the locks and
+// releases them.
 func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duration, javaKeeps bool) (settle func()) {
 	t.Helper()
 	inGo := f.openGo(t, m, rlock.WithPollInterval(never), rlock.WithWatchdogTimeout(watchdog))
 	inJava := f.openJava(t, m, settings{Watchdog: watchdog})
 	byJava, byGo, kept := prefix+":java", prefix+":go", prefix+":kept"
-	javaLock := inJava.threads().lock("lock", byJava)
+	javaLock := inJava.newThread().lock("lock", byJava)
 	javaHas, goHas := javaHand(javaLock, lease(never)), inGo.lock("lock", byGo, 0)
 	javaHas.lock(t)
 	goHas.lock(t)
@@ -141,13 +142,13 @@ func (f *fleet) cross(t *testing.T, m mode, prefix string, watchdog time.Duratio
 			require.Equal(t, fields, holders(t, f.rdb, name), name)
 		}
 		f.waits(t, inGo, kindNamed("lock"), byJava)
-		eventually(t, "Java finds the lock's master", func() bool { // an unlock that does not fails
+		eventually(t, "Java finds the lock's master", func() bool { // otherwise the unlock fails
 			_, err := javaLock.IsLocked()
 			return err == nil
 		})
 		javaHas.release(t)
 		done[0].granted(t, goGets)
-		// With sharded pub/sub Redisson does not follow a slot that moves: its waiter sleeps until the hint is over.
+		// With sharded pub/sub, Redisson does not follow a slot that moves: its waiter sleeps for the TTL that it was told.
 		goHas.release(t)
 		done[1].granted(t, javaGets)
 		for _, h := range done {
@@ -163,7 +164,7 @@ func (f *fleet) grows(tb testing.TB, name string) {
 	eventually(tb, name+" is renewed", func() bool {
 		ttl, err := f.rdb.PTTL(tb.Context(), name).Result()
 		if err != nil {
-			f.rdb.ReloadState(tb.Context()) // go-redis by itself keeps asking a dead master
+			f.rdb.ReloadState(tb.Context()) // otherwise go-redis keeps asking a dead master
 			return false
 		}
 		grown := last > 0 && ttl > last

@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// killedLease is the watchdog timeout of processes that are killed: with 2 s, one that had no turn on a busy machine for so
-// long had lost its locks before.
+// killedLease is the watchdog timeout of the processes that are killed. With 2 s, a process that was not scheduled for that
+// long on a busy machine had lost its locks already.
 const killedLease = 6 * time.Second
 
-func TestWhatAKilledJVMHeldIsGosWhenItsLeaseEnds(t *testing.T) {
+func TestGoGetsLocksOfKilledJVMWhenLeaseEnds(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -35,36 +35,36 @@ func TestWhatAKilledJVMHeldIsGosWhenItsLeaseEnds(t *testing.T) {
 	})
 }
 
-func TestWhatAKilledGoProcessHeldIsJavasWhenItsLeaseEnds(t *testing.T) {
+func TestJavaGetsLocksOfKilledGoProcessWhenLeaseEnds(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		server := redistest.Start(t)
-		home, away := newParties(t, v, server, longLease) // nobody at home locks: the process does
+		home, away := newParties(t, v, server, longLease) // the child process locks, not the home side
 		estate := holdings{Addr: server.Addr, Kinds: make(map[string]string), Watchdog: killedLease}
 		var all []match
 		for _, k := range kindsOf(v) {
 			if k.fair && !v.atLeast(3, 32) {
-				continue // it waits for ever when the holder renewed the lock before it died, be that Go or Java
+				continue // the waiter hangs if the holder renewed the lock before it died, in Go or in Java
 			}
 			m := newMatch(t, v, k, server, home, away)
 			estate.Kinds[m.name] = k.java
 			all = append(all, m)
 		}
 		doomed := startChild(t, "hold all", estate)
-		require.Equal(t, "locked", doomed.answer())
+		require.Equal(t, "locked", doomed.reply())
 		requireInheritance(t, all, doomed.kill)
 	})
 }
 
-// holdings is what holdAll does.
+// holdings holds the arguments of holdAll.
 type holdings struct {
 	Addr     string
-	Kinds    map[string]string // by the names of the locks
+	Kinds    map[string]string // by lock name
 	Watchdog time.Duration
 }
 
-// holdAll takes locks, says so, and keeps them until it is killed.
+// holdAll acquires locks, prints a line, and keeps the locks until the process is killed.
 func holdAll(h holdings, _ <-chan string) error {
 	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: h.Addr}), rlock.WithWatchdogTimeout(h.Watchdog))
 	if err != nil {
@@ -79,8 +79,8 @@ func holdAll(h holdings, _ <-chan string) error {
 	select {}
 }
 
-// requireInheritance kills the holder of locks while others wait for them. They get them when the leases end: not before
-// that, nor long after.
+// requireInheritance kills the holder of locks while others wait for them. The waiters must get the locks when the leases
+// end: no earlier, and not much later.
 func requireInheritance(t *testing.T, all []match, kill func()) {
 	t.Helper()
 	waiting := make([]<-chan acquired, len(all))
@@ -98,7 +98,7 @@ func requireInheritance(t *testing.T, all []match, kill func()) {
 		require.Empty(t, waiting[i], m.kind.java)
 	}
 	for i, m := range all {
-		got := within(t, "who waits has the lock: "+m.kind.java, waiting[i])
+		got := within(t, "the waiter has the lock: "+m.kind.java, waiting[i])
 		require.NoError(t, got.err, m.kind.java)
 		require.Greater(t, got.at, ends[i].Add(-10*time.Millisecond), m.kind.java)
 		require.Less(t, got.at, ends[i].Add(5*time.Second), m.kind.java)
@@ -107,13 +107,13 @@ func requireInheritance(t *testing.T, all []match, kill func()) {
 	}
 }
 
-// acquired is when somebody got a lock that he waited for.
+// acquired is the result of a wait for a lock.
 type acquired struct {
 	at  time.Time
 	err error
 }
 
-// acquire has an owner wait for a lock.
+// acquire lets an owner wait for a lock.
 func acquire(o owner) <-chan acquired {
 	done := make(chan acquired, 1)
 	go func() {

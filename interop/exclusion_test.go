@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shortLease is a watchdog timeout after which also those try again who missed that they were woken, as waiters of
-// Redisson before 3.28.0 may.
+// shortLease is a watchdog timeout for tests with waiters of Redisson before 3.28.0. They may miss a message, and try again
+// only after this time.
 const shortLease = 5 * time.Second
 
-func TestWhatOneSideHoldsTheOtherHasToWaitFor(t *testing.T) {
+func TestBothSidesExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	onMatches(t, shortLease, func(t *testing.T, m match) {
 		t.Helper()
@@ -25,10 +25,10 @@ func TestWhatOneSideHoldsTheOtherHasToWaitFor(t *testing.T) {
 
 		got := async(m.rival.Lock)
 		m.asleep(t)
-		require.Empty(t, got, "it is still held")
+		require.Empty(t, got, "the lock is still held")
 		m.requireHeldBy(t, m.holder, 1)
 		require.NoError(t, m.holder.Unlock())
-		require.NoError(t, within(t, "who waits has the lock", got))
+		require.NoError(t, within(t, "the waiter has the lock", got))
 		m.requireHeldBy(t, m.rival, 1)
 		requireTry(t, m.holder, false)
 		require.NoError(t, m.rival.Unlock())
@@ -53,22 +53,22 @@ func TestWaitersOfBothSidesAreServed(t *testing.T) {
 		m.asleep(t)
 		require.NoError(t, m.holder.Unlock())
 		for _, done := range served {
-			require.NoError(t, within(t, "who waits has had the lock", done))
+			require.NoError(t, within(t, "the waiter has had the lock", done))
 		}
 		m.requireFree(t)
 	})
 }
 
-func TestAReleaseWakesTheOtherSide(t *testing.T) {
+func TestReleaseWakesOtherSide(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
 		if m.kind.java == "spin" {
-			t.Skip("nobody is told of the release of a spin lock: who waits for it asks again and again")
+			t.Skip("spin locks do not announce their release: their waiters poll")
 		}
 		requirePrompt(t, func() (took, usual time.Duration) {
 			require.NoError(t, m.holder.Lock())
-			usual = m.questionTime(t)
+			usual = m.roundTrips(t)
 			return m.handOver(t, m.rival, m.holder.Unlock), usual
 		})
 		m.requireFree(t)
@@ -78,13 +78,14 @@ func TestAReleaseWakesTheOtherSide(t *testing.T) {
 const (
 	// longLease is a watchdog timeout that no test waits for.
 	longLease = time.Minute
-	// wakeLimit is how long a waiter waits who must be woken, far from the end of a longLease.
+	// wakeLimit is the longest wait of a waiter that must be woken, much shorter than longLease.
 	wakeLimit = 5 * time.Second
-	// asleepForGood is the time of a waiter who was not woken at all.
-	asleepForGood = time.Hour
+	// neverWoken stands for the time of a waiter that was not woken at all.
+	neverWoken = time.Hour
 )
 
-// handOver has an owner wait, calls release, and returns how long after that he had the lock, which he gives back.
+// handOver lets an owner wait and calls release. It returns how long the owner then took to get the lock, or neverWoken. The
+// owner unlocks it again.
 func (m match) handOver(t *testing.T, waiter owner, release func() error) time.Duration {
 	t.Helper()
 	type result struct {
@@ -100,17 +101,17 @@ func (m match) handOver(t *testing.T, waiter owner, release func() error) time.D
 	m.asleep(t)
 	start := time.Now()
 	require.NoError(t, release())
-	waited := within(t, "the waiter is woken, or gives up", done)
+	waited := within(t, "the waiter is woken or gives up", done)
 	require.NoError(t, waited.err)
 	if !waited.got {
-		return asleepForGood
+		return neverWoken
 	}
 	require.NoError(t, waiter.Unlock())
 	return waited.at.Sub(start)
 }
 
-// questionTime returns how long both sides take to answer a question one after the other: what is usual at the moment.
-func (m match) questionTime(t *testing.T) time.Duration {
+// roundTrips returns how long one command of each side takes, one after the other. It shows the load on the machine.
+func (m match) roundTrips(t *testing.T) time.Duration {
 	t.Helper()
 	start := time.Now()
 	for _, o := range []owner{m.holder, m.stranger} {
@@ -120,9 +121,8 @@ func (m match) questionTime(t *testing.T) time.Duration {
 	return time.Since(start)
 }
 
-// requirePrompt has most of many rounds take no longer than a message: 50 ms, or on a machine so busy that a question
-// takes more than 5 ms, ten times as long as that. One that missed the message, in an old Redisson, or two that came
-// late do not count.
+// requirePrompt requires that most of many rounds take no longer than a message. The limit is 50 ms, or ten times the usual
+// round trips on a busy machine. A few rounds may be late, or miss the message in an old Redisson.
 func requirePrompt(t *testing.T, round func() (took, usual time.Duration)) {
 	t.Helper()
 	const rounds = 11
@@ -133,7 +133,7 @@ func requirePrompt(t *testing.T, round func() (took, usual time.Duration)) {
 		all = nil
 		for lost := 0; len(all) < rounds && lost <= rounds/2; {
 			took, usual := round()
-			if took == asleepForGood {
+			if took == neverWoken {
 				lost++
 			}
 			all, usuals = append(all, took), append(usuals, usual)

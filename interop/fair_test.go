@@ -16,7 +16,7 @@ import (
 
 func fairDeadlines(name string) string { return derived("redisson_lock_timeout", name) }
 
-// inLine returns who waits for a fair lock, the next one first, and until when each is waited for, in Unix ms.
+// inLine returns the waiters for a fair lock, the next one first, and the deadline of each, in Unix ms.
 func inLine(tb testing.TB, rdb *redis.Client, name string) (waiters []string, deadlines []float64) {
 	tb.Helper()
 	var queue *redis.StringSliceCmd
@@ -31,7 +31,7 @@ func inLine(tb testing.TB, rdb *redis.Client, name string) (waiters []string, de
 	for _, z := range scores.Val() {
 		byWaiter[z.Member.(string)] = z.Score
 	}
-	require.Len(tb, byWaiter, len(queue.Val()), "each who queues has a deadline, and nobody else")
+	require.Len(tb, byWaiter, len(queue.Val()), "every waiter in the queue has a deadline, and nobody else")
 	for _, waiter := range queue.Val() {
 		require.Contains(tb, byWaiter, waiter)
 		deadlines = append(deadlines, byWaiter[waiter])
@@ -49,10 +49,10 @@ func openFair(tb testing.TB, j *jvm, address string, s settings) *redissonClient
 	return j.open(tb, s, address)
 }
 
-// bargers are newcomers who try again and again, while others wait.
+// bargers are newcomers that keep trying to get a lock while others wait for it.
 type bargers struct {
 	stop chan struct{}
-	got  []<-chan []string // who had the lock, or what went wrong
+	got  []<-chan []string // successes and errors
 }
 
 func barge(hands ...hand) bargers {
@@ -78,22 +78,22 @@ func barge(hands ...hand) bargers {
 	return b
 }
 
-// refused stops them, and requires that none ever had the lock.
+// refused stops the newcomers, and requires that none of them ever got the lock.
 func (b bargers) refused(t *testing.T) {
 	t.Helper()
 	close(b.stop)
 	for _, got := range b.got {
-		require.Empty(t, within(t, "the newcomers stop", got), "nobody passes the queue")
+		require.Empty(t, within(t, "the newcomers stop", got), "nobody overtakes the queue")
 	}
 }
 
-func TestAFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
+func TestFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		server, name := redistest.Start(t), newName()
 		rdb := server.Client(t)
-		// Each waiter in Java listens on a channel of its own, of which a connection has 5 unless it is told otherwise.
+		// Each waiter in Java listens on a channel of its own. By default, Redisson opens a connection for every 5 channels.
 		java := openFair(t, sharedJVM(t, v), server.Addr, settings{More: map[string]any{"subscriptionsPerConnection": 50}})
 		client := newClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(watchdogOf(v)))
 		lock := client.NewFairLock(name)
@@ -124,9 +124,9 @@ func TestAFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
 		for i := range waiters {
 			next := within(t, "the next one is served", served)
 			require.NoError(t, next.err)
-			require.Equal(t, i, next.waiter, "in the order of arrival")
+			require.Equal(t, i, next.waiter, "the order of arrival")
 			if i == n-1 {
-				newcomers.refused(t) // now there is no queue to pass
+				newcomers.refused(t) // the queue is empty now, so they could get the lock
 			}
 			waiters[i].release(t)
 		}
@@ -134,32 +134,32 @@ func TestAFairQueueOfBothLanguagesIsServedInOrder(t *testing.T) {
 	})
 }
 
-// fairLeaver waits for a fair lock, and gives up.
+// fairLeaver is a waiter for a fair lock that gives up.
 type fairLeaver struct {
-	who   string
-	wait  time.Duration // that his deadline is reckoned with
+	name  string
+	wait  time.Duration // its share of the deadlines in the queue
 	start func(ctx context.Context, inGo *rlock.Lock, inJava *javaLock) (left <-chan error, leave func())
 }
 
-// fairLeavers have a wait that is long enough for others to queue behind them meanwhile.
+// fairLeavers returns one leaver per way to give up. Their waits leave others enough time to queue behind them.
 func fairLeavers() []fairLeaver {
-	const patience = 6 * time.Second
+	const timeout = 6 * time.Second
 	return []fairLeaver{
-		{"Go, whose context ends", 5 * time.Minute, func(
+		{"Go, the context ends", 5 * time.Minute, func(
 			ctx context.Context, inGo *rlock.Lock, _ *javaLock,
 		) (<-chan error, func()) {
 			ctx, cancel := context.WithCancel(rlock.WithOwner(ctx))
 			return async(func() error { return inGo.Lock(ctx) }), cancel
 		}},
-		{"Go, whose wait is over", 5 * time.Minute, func(
+		{"Go, the wait ends", 5 * time.Minute, func(
 			ctx context.Context, inGo *rlock.Lock, _ *javaLock,
 		) (<-chan error, func()) {
-			return goHand(ctx, inGo, rlock.Wait(patience)).ask(), func() {}
+			return goHand(ctx, inGo, rlock.Wait(timeout)).ask(), func() {}
 		}},
-		{"Java, whose wait is over", patience, func(
+		{"Java, the wait ends", timeout, func(
 			_ context.Context, _ *rlock.Lock, inJava *javaLock,
 		) (<-chan error, func()) {
-			asked := inJava.TryLockAsync(wait(patience))
+			asked := inJava.TryLockAsync(wait(timeout))
 			return async(func() error {
 				got := <-asked
 				if got.Value {
@@ -171,13 +171,14 @@ func fairLeavers() []fairLeaver {
 	}
 }
 
-// Whoever leaves the queue leaves nothing in it, and takes his time off the deadlines of those behind him.
-func TestAFairWaiterThatGivesUpIsNotWaitedFor(t *testing.T) {
+// TestFairWaiterThatGivesUpLeavesQueue checks that such a waiter leaves nothing in Redis, and that the deadlines of the
+// waiters behind it move forward.
+func TestFairWaiterThatGivesUpLeavesQueue(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		for _, leaver := range fairLeavers() {
-			t.Run(leaver.who, func(t *testing.T) {
+			t.Run(leaver.name, func(t *testing.T) {
 				t.Parallel()
 				server, name := redistest.Start(t), newName()
 				rdb := server.Client(t)
@@ -197,11 +198,11 @@ func TestAFairWaiterThatGivesUpIsNotWaitedFor(t *testing.T) {
 				}
 				before, deadlines := inLine(t, rdb, name)
 				leave()
-				require.ErrorIs(t, within(t, "it gives up", left), rlock.ErrNotAcquired)
-				eventually(t, "it has left", func() bool { return rdb.ZCard(t.Context(), fairDeadlines(name)).Val() == 3 })
+				require.ErrorIs(t, within(t, "the leaver gives up", left), rlock.ErrNotAcquired)
+				eventually(t, "the leaver has left the queue", func() bool { return rdb.ZCard(t.Context(), fairDeadlines(name)).Val() == 3 })
 				after, hastened := inLine(t, rdb, name)
 				require.Equal(t, []string{before[0], before[2], before[3]}, after)
-				require.InDelta(t, deadlines[0], hastened[0], 0, "he does not concern who is ahead")
+				require.InDelta(t, deadlines[0], hastened[0], 0, "the deadline of the waiter ahead stays")
 				require.InDelta(t, deadlines[2]-float64(leaver.wait.Milliseconds()), hastened[1], 0)
 
 				holder.release(t)
@@ -215,25 +216,26 @@ func TestAFairWaiterThatGivesUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// leaveGhost has a thread wait for a fair lock that nobody else waits for, interrupts it, and returns what stays queued.
+// leaveGhost lets a thread wait for a fair lock without other waiters, and interrupts it. It returns the entry that stays in
+// the queue.
 func leaveGhost(t *testing.T, rdb *redis.Client, thread *javaThread, name string) string {
 	t.Helper()
 	asked := thread.lock("fair", name).LockAsync(interruptibly)
 	queued(t, rdb, name, 1)
 	waiters, _ := inLine(t, rdb, name)
 	subscribed(t, rdb, lockChannel(name)+":"+waiters[0], 1)
-	<-time.After(500 * time.Millisecond) // until it sleeps: a command of it that is on its way may still take the lock
+	<-time.After(500 * time.Millisecond) // until it sleeps: a pending command may still acquire the lock
 	err := thread.InterruptUntil(t, asked)
 	require.True(t, isInterrupted(err), "%v", err)
 	left, _ := inLine(t, rdb, name)
-	require.Equal(t, waiters, left, "it stays")
+	require.Equal(t, waiters, left, "the waiter stays queued")
 	require.Equal(t, []string{thread.Holder(t)}, left)
 	return left[0]
 }
 
-// An interrupted waiter in Java stays queued. The others wait for it until its deadline, and no longer; here that is moved
-// by hand, for it is minutes away.
-func TestAnInterruptedFairWaiterOfJavaIsWaitedForUntilItsDeadline(t *testing.T) {
+// TestInterruptedFairWaiterOfJavaBlocksUntilDeadline checks that the queue waits for an interrupted waiter in Java until its
+// deadline, and no longer, because Redisson leaves it in the queue. The test moves the deadline, which is minutes away.
+func TestInterruptedFairWaiterOfJavaBlocksUntilDeadline(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -250,7 +252,7 @@ func TestAnInterruptedFairWaiterOfJavaIsWaitedForUntilItsDeadline(t *testing.T) 
 			redis.Z{Score: float64(deadline.UnixMilli()), Member: ghost}).Err())
 		holder.release(t)
 		inGo.lock(t)
-		require.False(t, time.Now().Before(deadline), "it was waited for")
+		require.False(t, time.Now().Before(deadline), "granted before the deadline of the interrupted waiter")
 		inGo.release(t)
 		require.Empty(t, keysOf(t, rdb))
 	})

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deadFairWait is how long a fair lock waits for who has died: the least that rlock allows.
+// deadFairWait is how long a fair lock waits for a dead waiter: the minimum that rlock allows.
 const deadFairWait = 10 * time.Second
 
-// startFairWaiter has a process of its own wait for a fair lock, and returns how to kill it.
+// startFairWaiter starts a process that waits for a fair lock. It returns a function that kills the process.
 func startFairWaiter(t *testing.T, v version, language, address, name string) (kill func()) {
 	t.Helper()
 	if language == "Go" {
@@ -30,14 +30,14 @@ func startFairWaiter(t *testing.T, v version, language, address, name string) (k
 	if v.atLeast(3, 46) {
 		waiter.LockAsync()
 	} else {
-		waiter.TryLockAsync(wait(deadFairWait)) // there is no such setting: who has no wait is waited for 5 min
+		waiter.TryLockAsync(wait(deadFairWait)) // these versions wait 5 min for a dead waiter without a wait
 	}
 	return own.Kill
 }
 
-// A waiter that is killed blocks the queue until its deadline: until then nobody passes it, and then who lives is served
-// in the order of arrival.
-func TestAKilledFairWaiterIsSkipped(t *testing.T) {
+// TestKilledFairWaiterIsSkipped checks that a killed waiter blocks the queue until its deadline. Until then nobody overtakes
+// it. Then the live waiters are served in the order of arrival.
+func TestKilledFairWaiterIsSkipped(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestAKilledFairWaiterIsSkipped(t *testing.T) {
 				queued(t, rdb, name, 1)
 				_, deadlines := inLine(t, rdb, name)
 				deadline := time.UnixMilli(int64(deadlines[0]))
-				// Behind a dead waiter of Go one of Go comes first: see the next test.
+				// A waiter in Go comes first behind a dead waiter in Go: see the next test.
 				alive := [2]hand{goHand(t.Context(), lock), javaHand(java.thread(1).lock("fair", name))}
 				if dead == "Java" {
 					alive[0], alive[1] = alive[1], alive[0]
@@ -66,12 +66,13 @@ func TestAKilledFairWaiterIsSkipped(t *testing.T) {
 				queued(t, rdb, name, 3)
 				kill()
 
-				// Late, because Redisson's waiters ask as fast as they can while the lock is free and its first waiter is dead.
+				// Wait until shortly before the deadline. While the lock is free and its first waiter dead, Redisson's waiters
+				// ask as fast as they can.
 				<-time.After(time.Until(deadline) - time.Second)
 				newcomers := barge(goHand(t.Context(), lock), javaHand(java.thread(2).lock("fair", name)))
 				holder.release(t)
 				alive[0].granted(t, first)
-				require.False(t, time.Now().Before(deadline), "the dead one was waited for")
+				require.False(t, time.Now().Before(deadline), "granted before the deadline of the dead waiter")
 				newcomers.refused(t)
 				alive[0].release(t)
 				alive[1].granted(t, second)
@@ -82,8 +83,9 @@ func TestAKilledFairWaiterIsSkipped(t *testing.T) {
 	})
 }
 
-// Redisson makes a deadline of the one ahead, so that behind one of ours it looks like ours; but it is never renewed.
-func TestALivingFairWaiterOfJavaKeepsItsPlaceBehindADeadOneOfGo(t *testing.T) {
+// TestLiveFairWaiterOfJavaKeepsPlaceBehindDeadOneOfGo checks a special case of deadlines. Redisson derives a deadline from
+// the one ahead, so behind a waiter of rlock it looks like one of rlock's. But Redisson never renews it.
+func TestLiveFairWaiterOfJavaKeepsPlaceBehindDeadOneOfGo(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -102,16 +104,16 @@ func TestALivingFairWaiterOfJavaKeepsItsPlaceBehindADeadOneOfGo(t *testing.T) {
 		queued(t, rdb, name, 3)
 		before, deadlines := inLine(t, rdb, name)
 		kill()
-		// As if all but half a second of the dead one's time had passed.
+		// Move all deadlines, so that the dead waiter's is half a second away.
 		passed := math.Floor(deadlines[0]) - float64(time.Now().Add(500*time.Millisecond).UnixMilli())
 		for _, waiter := range before {
 			require.NoError(t, rdb.ZIncrBy(t.Context(), fairDeadlines(name), -passed, waiter).Err())
 		}
-		eventually(t, "the dead one is skipped", func() bool {
+		eventually(t, "the dead waiter is skipped", func() bool {
 			return rdb.ZScore(t.Context(), fairDeadlines(name), before[0]).Err() != nil
 		})
 		after, _ := inLine(t, rdb, name)
-		require.Equal(t, before[1:], after, "who lives keeps his place")
+		require.Equal(t, before[1:], after, "the live waiters keep their places")
 		holder.release(t)
 		got := within(t, "Java has the lock", gotJava)
 		require.NoError(t, got.Err)
@@ -123,8 +125,9 @@ func TestALivingFairWaiterOfJavaKeepsItsPlaceBehindADeadOneOfGo(t *testing.T) {
 	})
 }
 
-// Who asks when nobody but dead waiters is left in the queue clears it, and is refused as ever while the lock is held.
-func TestOnlyDeadFairWaitersAreLeftWhileTheLockIsHeld(t *testing.T) {
+// TestHeldFairLockWithOnlyDeadWaiters checks an attempt on a held lock when only dead waiters are left in the queue. It
+// clears the queue, and is refused as usual.
+func TestHeldFairLockWithOnlyDeadWaiters(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -140,12 +143,12 @@ func TestOnlyDeadFairWaitersAreLeftWhileTheLockIsHeld(t *testing.T) {
 			require.NoError(t, rdb.ZAdd(t.Context(), fairDeadlines(name), redis.Z{Score: 1, Member: ghost}).Err())
 		}
 		leaveDead(2)
-		goHand(t.Context(), lock).refused(t, "it is held")
+		goHand(t.Context(), lock).refused(t, "the lock is held")
 		requireKeys(t, rdb, []string{name})
 		leaveDead(3)
 		next := goHand(t.Context(), lock)
 		asked := next.ask()
-		eventually(t, "it queues instead of the dead one", func() bool {
+		eventually(t, "the new waiter replaces the dead one", func() bool {
 			waiters, _ := inLine(t, rdb, name)
 			return len(waiters) == 1 && !strings.HasPrefix(waiters[0], java.ID)
 		})

@@ -21,9 +21,9 @@ func requireToken(t *testing.T, rdb *redis.Client, name string, want int64) {
 	require.Equal(t, want, got)
 }
 
-// A lock that Java has used alone counts from one. Go's first token lifts it to the clock, in microseconds, and from
-// there Java counts on.
-func TestTokensOfGoAreNumbersOfJava(t *testing.T) {
+// TestJavaContinuesTokensOfGo checks the token of a lock that both languages use. While only Java uses the lock, tokens count
+// from one. Go's first token is the clock in microseconds, and Java counts on from there.
+func TestJavaContinuesTokensOfGo(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -61,13 +61,13 @@ func TestTokensOfGoAreNumbersOfJava(t *testing.T) {
 		require.Equal(t, token+1, next)
 		require.NoError(t, inJava.Unlock())
 		require.NoError(t, inJava.Lock())
-		requireToken(t, rdb, name, token+2) // a verb that tells no token raises it too
+		requireToken(t, rdb, name, token+2) // a method that returns no token also raises it
 		require.NoError(t, inJava.Lock())
-		requireToken(t, rdb, name, token+3) // and so does a re-entry
+		requireToken(t, rdb, name, token+3) // a re-entry also raises it
 		require.NoError(t, inJava.Unlock())
 		require.NoError(t, inJava.Unlock())
 
-		// A clock that is behind, say of a server that took over, brings no token back.
+		// Tokens never decrease, even if the clock is behind, for example on a server that took over.
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		require.NoError(t, rdb.Set(t.Context(), tokenKey(name), ahead, 0).Err())
 		hold, err = inGo.Acquire(t.Context())
@@ -77,9 +77,9 @@ func TestTokensOfGoAreNumbersOfJava(t *testing.T) {
 	})
 }
 
-// tokens are those of one lock, in the order in which it was held.
+// tokens holds the tokens of one lock, in the order of its holders.
 type tokens struct {
-	mu  sync.Mutex // the lock orders them, but the race detector does not know that
+	mu  sync.Mutex // for the race detector, which does not know the lock in Redis
 	all []int64
 }
 
@@ -89,7 +89,7 @@ func (s *tokens) add(token int64) {
 	s.all = append(s.all, token)
 }
 
-// holdInGo holds a lock once, and keeps its token.
+// holdInGo holds a lock once and records its token.
 func (s *tokens) holdInGo(ctx context.Context, l *rlock.Lock) error {
 	hold, err := l.Acquire(ctx)
 	if err != nil {
@@ -129,14 +129,14 @@ func TestTokensOfBothLanguagesGrow(t *testing.T) {
 	})
 }
 
-// Whoever has the lock later has the greater token, however many want it.
-func TestTokensGrowInTheOrderOfHolders(t *testing.T) {
+// TestTokensGrowInOrderOfHolders checks under contention that each holder has a greater token than the previous one.
+func TestTokensGrowInOrderOfHolders(t *testing.T) {
 	t.Parallel()
 	const each, rounds = 4, 15
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		server, name := redistest.Start(t), newName()
-		watchdog := 3 * time.Second // for Redisson before 3.28.0, which misses that it is woken more often among many
+		watchdog := 3 * time.Second // for Redisson before 3.28.0, which misses more messages under contention
 		java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
 		var seen tokens
 		var done []<-chan error
@@ -157,7 +157,7 @@ func TestTokensGrowInTheOrderOfHolders(t *testing.T) {
 			}
 		}
 		for _, d := range done {
-			require.NoError(t, within(t, "all had their rounds", d))
+			require.NoError(t, within(t, "all rounds are over", d))
 		}
 		require.Len(t, seen.all, 2*each*rounds)
 		require.IsIncreasing(t, seen.all)

@@ -12,15 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFigureSideBySide measures Go and Java in turn, for docs/interop.md. What counts are the ratios of each round.
-func TestFigureSideBySide(t *testing.T) { //nolint:paralleltest // nothing else may run
+// TestFigureSideBySide measures Go and Java in turn, for docs/interop.md. Only the ratios within a round are comparable.
+// Nothing else may run meanwhile.
+func TestFigureSideBySide(t *testing.T) {
 	if os.Getenv("RLOCK_FIGURES") != "1" {
-		t.Skip("only with RLOCK_FIGURES=1")
+		t.Skip("needs RLOCK_FIGURES=1")
 	}
 	const rounds = 7
 	v := versions()[0]
 	server := redistest.Start(t)
-	// Redisson's defaults; the other tests make do with less.
+	// These are Redisson's defaults; the other tests use fewer resources.
 	inJava := newJVM(t, v).open(t, settings{More: map[string]any{
 		"threads": 16, "nettyThreads": 32, "connectionMinimumIdleSize": 24, "connectionPoolSize": 64,
 		"subscriptionConnectionPoolSize": 50,
@@ -33,7 +34,7 @@ func TestFigureSideBySide(t *testing.T) { //nolint:paralleltest // nothing else 
 			for round := range rounds + 1 {
 				loop := bench{Kind: kind, Names: []string{newName()}, Threads: threads, Warmup: time.Second / 2, For: time.Second}
 				if round == 0 {
-					loop.Warmup = 4 * time.Second // for Java's compiler
+					loop.Warmup = 4 * time.Second // for the JIT compiler
 				}
 				j, err := await(inJava.Bench(loop), aLongTime)
 				require.NoError(t, err)
@@ -41,7 +42,7 @@ func TestFigureSideBySide(t *testing.T) { //nolint:paralleltest // nothing else 
 				require.NoError(t, err)
 				inGo.say(string(text))
 				var g benched
-				require.NoError(t, json.Unmarshal([]byte(inGo.answer()), &g))
+				require.NoError(t, json.Unmarshal([]byte(inGo.reply()), &g))
 				if round == 0 {
 					continue
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestForceUnlockFreesWhatTheOtherSideHolds(t *testing.T) {
+func TestForceUnlockFreesLocksOfOtherSide(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
@@ -36,8 +36,8 @@ func requireForce(t *testing.T, o owner, want bool) {
 	require.Equal(t, want, freed)
 }
 
-// TestTheHolderLearnsThatItsLockWasForced asks him when nobody has it since.
-func TestTheHolderLearnsThatItsLockWasForced(t *testing.T) {
+// TestHolderNoticesForceUnlock checks the holder after a forced unlock, while nobody else has the lock.
+func TestHolderNoticesForceUnlock(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
@@ -54,20 +54,20 @@ func TestTheHolderLearnsThatItsLockWasForced(t *testing.T) {
 	})
 }
 
-func TestARenewalLearnsThatJavaForcedTheLock(t *testing.T) {
+func TestRenewalNoticesForceUnlockByJava(t *testing.T) {
 	t.Parallel()
 	onMatches(t, time.Second, func(t *testing.T, m match) {
 		t.Helper()
 		inGo, ok := m.holder.(goOwner)
 		if !ok {
-			t.Skip("Redisson's holders are not told")
+			t.Skip("Redisson does not tell its holders about a loss")
 		}
 		hold, err := inGo.lock.Acquire(inGo.ctx)
 		require.NoError(t, err)
 		lost := hold.Done()
 		requireForce(t, m.stranger, true)
 		requireTry(t, m.rival, true)
-		within(t, "the hold is over", lost)
+		within(t, "the hold reports the loss", lost)
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
 		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrLost)
 		require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
@@ -81,9 +81,9 @@ func TestForceUnlockWakesWaitersOfBothSides(t *testing.T) {
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
 		if m.kind.java == "spin" {
-			t.Skip("nobody is told of the release of a spin lock: who waits for it asks again and again")
+			t.Skip("spin locks do not announce their release: their waiters poll")
 		}
-		inGo, inJava := newParties(t, m.version, m.server, longLease) // who waits is not the client that forces
+		inGo, inJava := newParties(t, m.version, m.server, longLease) // the waiters are not clients that force
 		for _, s := range []party{inGo, inJava} {
 			waiter := m.rivalOf(s)
 			requireWoken(t, func() time.Duration {
@@ -92,7 +92,7 @@ func TestForceUnlockWakesWaitersOfBothSides(t *testing.T) {
 					_, err := m.stranger.ForceUnlock()
 					return err
 				})
-				_ = m.holder.Unlock() // what it says is for other tests
+				_ = m.holder.Unlock() // other tests check the error
 				return took
 			})
 		}
@@ -100,13 +100,13 @@ func TestForceUnlockWakesWaitersOfBothSides(t *testing.T) {
 	})
 }
 
-// requireWoken has a waiter woken, at least when it is tried again: an old Redisson may miss a message. A first round does
-// not count, because code that never ran may take so long to fall asleep that it finds the lock free by itself.
+// requireWoken requires that the waiter is woken in one of three rounds, because an old Redisson may miss a message. The
+// first round does not count. Code that never ran before may fall asleep so late that it finds the lock free by itself.
 func requireWoken(t *testing.T, round func() time.Duration) {
 	t.Helper()
 	round()
 	for range 3 {
-		if round() != asleepForGood {
+		if round() != neverWoken {
 			return
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The loops of loops_test.go, as Go processes run them.
+// The loops of loops_test.go in Go processes.
 
-// goCount is count.
+// goCount holds the arguments of countInGo.
 type goCount struct {
 	Addr string
 	count
 }
 
-// goCounted is counted, and the longest that anybody waited.
+// goCounted adds the longest wait to counted.
 type goCounted struct {
 	counted
 	Longest time.Duration
@@ -89,7 +89,7 @@ func countInGo(c goCount, told <-chan string) error {
 	return sayJSON(goCounted{counted{increments, reads.Load()}, time.Duration(longest.Load())})
 }
 
-// number returns the number at a key, 0 if there is none.
+// number returns the number at a key, or zero if there is none.
 func number(ctx context.Context, rdb *redis.Client, key string) (int64, error) {
 	n, err := rdb.Get(ctx, key).Int64()
 	if errors.Is(err, redis.Nil) {
@@ -98,13 +98,13 @@ func number(ctx context.Context, rdb *redis.Client, key string) (int64, error) {
 	return n, err
 }
 
-// goBench is bench.
+// goBench holds the arguments of benchInGo.
 type goBench struct {
 	Addr string
 	bench
 }
 
-// benchInGo runs a bench each time that it is told one.
+// benchInGo runs a bench for each line that it receives.
 func benchInGo(b goBench, told <-chan string) error {
 	rdb := redis.NewClient(&redis.Options{Addr: b.Addr})
 	locks, err := rlock.New(rdb)
@@ -128,7 +128,7 @@ func benchInGo(b goBench, told <-chan string) error {
 
 func benchOnce(lock *rlock.Lock, b bench) (benched, error) {
 	var counting, over atomic.Bool
-	last := -1 // the goroutine that held the lock last; the lock guards it
+	last := -1 // the goroutine that held the lock last; guarded by the lock
 	done := benched{Pairs: make([]int64, b.Threads)}
 	errs := make([]error, b.Threads)
 	var wg sync.WaitGroup

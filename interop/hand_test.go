@@ -11,20 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hand is a lock in the hands of one owner in Go, or of one thread in Java, with the options it is taken with.
+// hand is a lock together with one owner in Go or one thread in Java, and the options of the acquisition.
 type hand struct {
 	language string
-	ask      func() <-chan error // locks, and returns when that is on its way
+	ask      func() <-chan error // starts to lock
 	try      func() (bool, error)
 	unlock   func() error
 }
 
-// goHand returns the hand of an owner of its own.
+// goHand returns the hand of a new owner.
 func goHand(ctx context.Context, l rlock.Locker, opts ...rlock.AcquireOption) hand {
 	return goHandOf(rlock.WithOwner(ctx), l, opts...)
 }
 
-// goHandOf returns the hand of the owner that owner stands for.
+// goHandOf returns the hand of the owner in a context.
 func goHandOf(owner context.Context, l rlock.Locker, opts ...rlock.AcquireOption) hand {
 	return hand{
 		language: "Go",
@@ -47,10 +47,10 @@ func javaHand(l *javaLock, opts ...javaOption) hand {
 	}
 }
 
-// bothOrders returns two hands one way round and the other.
+// bothOrders returns two hands in both orders.
 func bothOrders(a, b hand) [][2]hand { return [][2]hand{{a, b}, {b, a}} }
 
-// granted waits until a hand has the lock that it asked for.
+// granted waits until the hand has the lock that it asked for.
 func (h hand) granted(tb testing.TB, asked <-chan error) {
 	tb.Helper()
 	require.NoError(tb, within(tb, h.language+" has the lock", asked))
@@ -73,8 +73,8 @@ func (h hand) refused(tb testing.TB, why string) {
 	require.False(tb, ok, "%s: %s", h.language, why)
 }
 
-// watchdogOf is the lease of locks that Java waits for: who is not woken finds out when it is over, as waiters do now and
-// then in Redisson before 3.28.0.
+// watchdogOf returns the lease of locks that Java waits for. It is short before Redisson 3.28.0, because waiters of those
+// versions sometimes miss a message and then wait for the lease.
 func watchdogOf(v version) time.Duration {
 	if v.atLeast(3, 28) {
 		return time.Minute
@@ -82,8 +82,8 @@ func watchdogOf(v version) time.Duration {
 	return 3 * time.Second
 }
 
-// keysOf returns the keys of a server, but for those that say how an unlock went: Redisson deletes its own behind the
-// unlock, and rlock keeps those of what it gave up for two minutes.
+// keysOf returns the keys of a server without the unlock latches. Redisson deletes its latches after the unlock, and rlock
+// keeps its tombstones there for two minutes.
 func keysOf(tb testing.TB, rdb *redis.Client) []string {
 	tb.Helper()
 	all, err := rdb.Keys(context.Background(), "*").Result()
@@ -96,7 +96,7 @@ func keysOf(tb testing.TB, rdb *redis.Client) []string {
 		}
 		ttl, err := rdb.PTTL(context.Background(), key).Result()
 		require.NoError(tb, err)
-		require.NotEqual(tb, time.Duration(-1), ttl, "%s stays for ever", key)
+		require.NotEqual(tb, time.Duration(-1), ttl, "%s has no TTL", key)
 	}
 	return keys
 }

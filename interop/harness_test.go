@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryKindOfTheHarness shows that each kind's rows fit together, and that a Java thread can be interrupted.
-func TestEveryKindOfTheHarness(t *testing.T) {
+// TestHarnessKinds checks that the fields of each kind fit together, and that a Java thread can be interrupted.
+func TestHarnessKinds(t *testing.T) {
 	t.Parallel()
 	onKinds(t, func(t *testing.T, v version, k kindOf) {
 		t.Helper()
@@ -42,17 +42,17 @@ func TestEveryKindOfTheHarness(t *testing.T) {
 		require.True(t, isInterrupted(two.thread.InterruptUntil(t, waiting)))
 		freed, err := two.ForceUnlock()
 		require.NoError(t, err)
-		require.Equal(t, k.java != "read", freed, "a write lock is not forced while others read")
+		require.Equal(t, k.java != "read", freed, "a forced unlock of the write lock does not free readers")
 	})
 }
 
-func TestTheLoopsOfTheHarness(t *testing.T) {
+func TestHarnessLoops(t *testing.T) {
 	t.Parallel()
 	onKinds(t, func(t *testing.T, v version, k kindOf) {
 		t.Helper()
 		server, name, counter := redistest.Start(t), newName(), newName()
 		rdb := server.Client(t)
-		// Redisson before 3.28.0 misses unlock messages, and then waits for as long as the lease was.
+		// Redisson before 3.28.0 may miss unlock messages, and then waits for the whole lease.
 		java := sharedJVM(t, v).open(t, settings{Watchdog: time.Second}, server.Addr)
 
 		loop := count{Kind: k.java, Names: []string{name}, Counter: counter, Threads: 2, For: 100 * time.Millisecond}
@@ -75,7 +75,7 @@ func TestTheLoopsOfTheHarness(t *testing.T) {
 	})
 }
 
-func TestTokensOfTheHarness(t *testing.T) {
+func TestHarnessTokens(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestTokensOfTheHarness(t *testing.T) {
 		token, err := one.LockToken()
 		require.NoError(t, err)
 		require.Equal(t, int64(1), token)
-		refused, err := two.TryLockToken(wait(time.Second)) // after less Redisson may blame its subscription
+		refused, err := two.TryLockToken(wait(time.Second)) // with a shorter wait, Redisson may fail to subscribe
 		require.NoError(t, err)
 		require.Nil(t, refused)
 		require.NoError(t, one.Unlock())
@@ -99,7 +99,7 @@ func TestTokensOfTheHarness(t *testing.T) {
 	})
 }
 
-func TestAClusterOfTheHarness(t *testing.T) {
+func TestHarnessCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)

@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// jvm is a process that runs the Java program: many Redisson clients, each as if it were a process of its own.
+// jvm is a process that runs the Java program. It contains many Redisson clients; each acts like a process of its own.
 type jvm struct {
 	version version
 
 	cmd    *exec.Cmd
 	stderr *recorder
-	ready  chan struct{} // closed when it takes requests
-	ended  chan struct{} // closed when the process has
+	ready  chan struct{} // closed when it accepts requests
+	ended  chan struct{} // closed when the process has ended
 
 	mu      sync.Mutex
 	in      io.Writer
@@ -32,7 +32,7 @@ type jvm struct {
 	pending map[int64]func(json.RawMessage, error)
 }
 
-// request is a line to the JVM. Durations are in milliseconds.
+// request is a line of the JVM's input. Durations are in milliseconds.
 type request struct {
 	ID     int64    `json:"id"`
 	Op     string   `json:"op"`
@@ -56,7 +56,7 @@ type request struct {
 	Warmup  int64  `json:"warmup,omitempty"`
 }
 
-// line is what a JVM says: first that it is ready, then replies.
+// line is a line of the JVM's output. The first line reports that it is ready; the others are replies.
 type line struct {
 	Ready   bool            `json:"ready"`
 	Version string          `json:"version"`
@@ -68,19 +68,19 @@ type line struct {
 
 // javaError is an exception.
 type javaError struct {
-	Class   string // its simple name
+	Class   string // the simple name
 	Message string
 }
 
 func (e *javaError) Error() string { return e.Class + ": " + e.Message }
 
-// isJava tells whether an error is an exception of a class.
+// isJava reports whether an error is an exception of a class.
 func isJava(err error, class string) bool {
 	var e *javaError
 	return errors.As(err, &e) && e.Class == class
 }
 
-// isInterrupted tells whether an error is an interrupt of the thread: of its wait, or of a command on its way.
+// isInterrupted reports whether an error comes from an interrupt of the thread, in its wait or in a command.
 func isInterrupted(err error) bool {
 	var e *javaError
 	return errors.As(err, &e) && (e.Class == "InterruptedException" || strings.Contains(e.Message, "InterruptedException"))
@@ -88,13 +88,13 @@ func isInterrupted(err error) bool {
 
 var errEnded = errors.New("the JVM has ended")
 
-// shared has the JVM of each version that the tests share; they are started when they are first asked for.
+// shared holds the JVMs that the tests share, one per version. A JVM starts when it is first used.
 var shared struct {
 	sync.Mutex
 	jvms map[version]*jvm
 }
 
-// sharedJVM returns the JVM of a version that all tests use, and none may kill.
+// sharedJVM returns the shared JVM of a version. No test may kill it.
 func sharedJVM(tb testing.TB, v version) *jvm {
 	tb.Helper()
 	needJava(tb, v)
@@ -124,7 +124,7 @@ func killShared() {
 	}
 }
 
-// newJVM returns a JVM that the test has for itself, and may kill. It ends with the test.
+// newJVM returns a JVM of the test's own, which the test may kill. It ends with the test.
 func newJVM(tb testing.TB, v version) *jvm {
 	tb.Helper()
 	needJava(tb, v)
@@ -147,7 +147,7 @@ func startJVM(v version) (*jvm, error) {
 		pending: make(map[int64]func(json.RawMessage, error)),
 	}
 	j.cmd.Stderr = j.stderr
-	in, err := j.cmd.StdinPipe() // when the tests end, however they do, so does the JVM: it sees the end of its input
+	in, err := j.cmd.StdinPipe() // the JVM ends with its input, so also if the tests crash
 	if err != nil {
 		return nil, err
 	}
@@ -169,18 +169,18 @@ func (j *jvm) awaitReady(tb testing.TB) {
 	case <-j.ready:
 	case <-j.ended:
 		tb.Fatalf("%v: %s", errEnded, j.stderr)
-	case <-time.After(2 * aLongTime): // many start at a time, on few cores
+	case <-time.After(2 * aLongTime): // many JVMs start at once, on few cores
 		tb.Fatalf("the JVM does not start: %s", j.stderr)
 	}
 }
 
-// Kill ends the process at once, as an operator or the kernel does.
+// Kill kills the process, as an operator or the kernel would.
 func (j *jvm) Kill() {
 	_ = j.cmd.Process.Kill()
 	<-j.ended
 }
 
-// read gives replies to those who wait for them.
+// read dispatches the replies to their callers.
 func (j *jvm) read(out io.Reader) {
 	defer close(j.ended)
 	in := bufio.NewScanner(out)
@@ -189,9 +189,9 @@ func (j *jvm) read(out io.Reader) {
 		var said line
 		switch err := json.Unmarshal(in.Bytes(), &said); {
 		case err != nil:
-			fmt.Fprintf(j.stderr, "no reply: %q: %v\n", in.Text(), err)
+			fmt.Fprintf(j.stderr, "not a reply: %q: %v\n", in.Text(), err)
 		case said.Ready && said.Version != string(j.version):
-			fmt.Fprintf(j.stderr, "asked for Redisson %s, got %s\n", j.version, said.Version)
+			fmt.Fprintf(j.stderr, "wanted Redisson %s, got %s\n", j.version, said.Version)
 			_ = j.cmd.Process.Kill()
 		case said.Ready:
 			close(j.ready)
@@ -222,7 +222,7 @@ func (j *jvm) settle(id int64, value json.RawMessage, err error) {
 	}
 }
 
-// send sends a request, and calls back with its reply.
+// send sends a request. It calls then with the reply.
 func (j *jvm) send(r request, then func(json.RawMessage, error)) {
 	err := j.write(r, then)
 	if err != nil {
@@ -250,16 +250,17 @@ func (j *jvm) write(r request, then func(json.RawMessage, error)) error {
 	return nil
 }
 
-// result is what a request came to.
+// result is the value or the error of a request.
 type result[T any] struct {
 	Value T
 	Err   error
 }
 
-// nothing is the value of a request that has none.
+// nothing is the value of a request without a result.
 type nothing struct{}
 
-// ask sends a request before it returns, so that requests of one thread keep their order.
+// ask sends a request and returns a channel for the result. The request is sent when ask returns, so that requests of one
+// thread keep their order.
 func ask[T any](j *jvm, r request) <-chan result[T] {
 	done := make(chan result[T], 1)
 	j.send(r, func(value json.RawMessage, err error) {
@@ -272,7 +273,7 @@ func ask[T any](j *jvm, r request) <-chan result[T] {
 	return done
 }
 
-// await waits for a result, but not forever.
+// await waits for a result, with a timeout.
 func await[T any](done <-chan result[T], atMost time.Duration) (T, error) {
 	select {
 	case got := <-done:

@@ -8,15 +8,16 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// kindOf is a kind of lock of one name, on both sides.
+// kindOf is a kind of lock with one name, on both sides.
 type kindOf struct {
-	java    string // as the Java program calls it
+	java    string // its name in the Java program
 	newLock func(*rlock.Client, string) *rlock.Lock
-	channel func(name string) string // where who waits listens; "": nowhere, or each owner on a channel of its own
-	fair    bool                     // who waits is queued
+	channel func(name string) string // where waiters listen; empty if there is none, or one per owner
+	fair    bool                     // waiters queue
 	since   [2]int                   // the first version of Redisson that has it
 
-	// rival is the Java kind that it excludes, rivalLock the same in Go: itself but for readers.
+	// rival is the Java kind that excludes this one, and rivalLock creates it in Go. Only a read lock has another rival
+	// than itself.
 	rival     string
 	rivalLock func(*rlock.Client, string) *rlock.Lock
 }
@@ -34,7 +35,7 @@ func lockChannel(name string) string { return derived("redisson_lock__channel", 
 func rwChannel(name string) string   { return derived("redisson_rwlock", name) }
 func noChannel(string) string        { return "" }
 
-// derived is Redisson's rule for the keys and channels that belong to a lock.
+// derived applies Redisson's rule for the keys and channels of a lock.
 func derived(prefix, name string) string {
 	if strings.Contains(name, "{") {
 		return prefix + ":" + name
@@ -42,7 +43,7 @@ func derived(prefix, name string) string {
 	return prefix + ":{" + name + "}"
 }
 
-// kinds has every kind of lock of one name.
+// kinds lists every kind of lock with one name.
 var kinds = []kindOf{
 	excluding(kindOf{java: "lock", newLock: single((*rlock.Client).NewLock), channel: lockChannel}),
 	excluding(kindOf{java: "fenced", newLock: single((*rlock.Client).NewFencedLock), channel: lockChannel}),
@@ -60,7 +61,7 @@ var kinds = []kindOf{
 	}),
 }
 
-// kindNamed returns the kind that Java calls so.
+// kindNamed returns the kind with this name in the Java program.
 func kindNamed(java string) kindOf {
 	return kinds[slices.IndexFunc(kinds, func(k kindOf) bool { return k.java == java })]
 }
@@ -71,7 +72,7 @@ func excluding(k kindOf) kindOf {
 	return k
 }
 
-// newMultiLock returns what Java's kind "multi" is.
+// newMultiLock returns the counterpart of Java's kind "multi".
 func newMultiLock(c *rlock.Client, names ...string) *rlock.MultiLock {
 	locks := make([]rlock.Locker, 0, len(names))
 	for _, name := range names {

@@ -2,25 +2,25 @@ package interop_test
 
 import "time"
 
-// count is a loop in which threads add to a number in Redis under a lock, in a way that loses additions if two are in
-// the lock at a time.
+// count is a loop in which threads add to a number in Redis under a lock. If two owners hold the lock at once, additions are
+// lost.
 type count struct {
 	Kind    string
 	Names   []string
 	Counter string // the key of the number
 	Threads int
-	Readers int // threads that look whether the number moves under the read lock of the name
+	Readers int // threads that check, under the read lock, that the number does not change
 	For     time.Duration
-	Lease   time.Duration // 0: renewed
+	Lease   time.Duration // zero means that the watchdog renews the lock
 }
 
-// counted is what they did.
+// counted is the result of count.
 type counted struct {
-	Increments []int64 `json:"increments"` // of each thread
+	Increments []int64 `json:"increments"` // per thread
 	Reads      int64   `json:"reads"`
 }
 
-// sum returns how many additions there were.
+// sum returns the number of additions.
 func (c counted) sum() (n int64) {
 	for _, i := range c.Increments {
 		n += i
@@ -28,7 +28,7 @@ func (c counted) sum() (n int64) {
 	return n
 }
 
-// Count starts the loop. The result is an error if a reader saw the number move.
+// Count starts the loop in Java. The result is an error if a reader saw the number change.
 func (c *redissonClient) Count(loop count) <-chan result[counted] {
 	r := request{
 		Op: "count", Client: c.name, Kind: loop.Kind, Names: loop.Names, Counter: loop.Counter,
@@ -49,14 +49,14 @@ type bench struct {
 	For     time.Duration
 }
 
-// benched is what they did after the warm-up.
+// benched is the result of bench, without the warm-up.
 type benched struct {
-	Pairs    []int64       `json:"pairs"`    // of each thread
-	HandOffs int64         `json:"handOffs"` // acquisitions by another thread than the last, of those of the loop
+	Pairs    []int64       `json:"pairs"`    // per thread
+	HandOffs int64         `json:"handOffs"` // acquisitions by another thread of the loop than the last one
 	Elapsed  time.Duration `json:"nanos"`
 }
 
-// Bench starts the loop.
+// Bench starts the loop in Java.
 func (c *redissonClient) Bench(loop bench) <-chan result[benched] {
 	return ask[benched](c.jvm, request{
 		Op: "bench", Client: c.name, Kind: loop.Kind, Names: loop.Names, Threads: loop.Threads,

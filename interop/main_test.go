@@ -24,12 +24,12 @@ func TestMain(m *testing.M) {
 	}
 	redis.SetLogger(quiet{})
 	buildAll()
-	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
+	// The pool of go-redis dials a dead server once a second, and only then notices that it was closed.
 	goleak.VerifyTestMain(suite{m},
 		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// suite ends the JVMs that the tests share before goroutines are counted.
+// suite ends the shared JVMs before goleak counts goroutines.
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
@@ -37,15 +37,16 @@ func (s suite) Run() int {
 	return s.m.Run()
 }
 
-// quiet drops what go-redis logs about the connections that the tests break.
+// quiet is a logger that drops the messages of go-redis about connections that the tests break.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// aLongTime is how long tests wait for what must happen before they call it hanging.
+// aLongTime is how long tests wait for an event that must happen.
 const aLongTime = 30 * time.Second
 
-// newClient returns a Go client that is closed with the test. Unless the test says otherwise, its warnings fail it.
+// newClient returns a Go client that is closed with the test. The test fails if the client logs anything, unless opts set
+// another logger.
 func newClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &recorder{}
@@ -53,12 +54,12 @@ func newClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, c.Close())
-		require.Empty(tb, log.String(), "nothing should have been logged")
+		require.Empty(tb, log.String(), "the client must log nothing")
 	})
 	return c
 }
 
-// recorder keeps what is written to it.
+// recorder is an io.Writer that keeps the text. It is safe for concurrent use.
 type recorder struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -83,26 +84,26 @@ func eventually(tb testing.TB, what string, condition func() bool) {
 	redistest.EventuallyWithin(tb, aLongTime, what, condition)
 }
 
-// within waits for an event, and fails the test when it does not come.
+// within waits for an event, and fails the test if it does not happen in time.
 func within[T any](tb testing.TB, what string, event <-chan T) T {
 	tb.Helper()
 	select {
 	case v := <-event:
 		return v
 	case <-time.After(aLongTime):
-		tb.Fatalf("after %v still not: %s", aLongTime, what)
+		tb.Fatalf("did not happen within %v: %s", aLongTime, what)
 		panic("unreachable")
 	}
 }
 
-// async runs a function in a goroutine and returns where its error comes.
+// async runs a function in a goroutine and returns a channel that receives its error.
 func async(fn func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
 	return done
 }
 
-// holders returns the fields of a hash in Redis: who holds a lock, and how often; nobody: empty.
+// holders returns the hash of a lock in Redis: its holders with their counts. It is empty for a free lock.
 func holders(tb testing.TB, rdb redis.UniversalClient, name string) map[string]string {
 	tb.Helper()
 	fields, err := rdb.HGetAll(context.Background(), name).Result()
@@ -110,18 +111,19 @@ func holders(tb testing.TB, rdb redis.UniversalClient, name string) map[string]s
 	return fields
 }
 
-// subscribed waits until so many clients of a server that stands alone listen on a channel, which says that they wait.
+// subscribed waits until at least that many clients listen on a channel, which shows that they wait for a lock. It works
+// with a single server only.
 func subscribed(tb testing.TB, rdb *redis.Client, channel string, clients int64) {
 	tb.Helper()
-	eventually(tb, "somebody waits on "+channel, func() bool {
+	eventually(tb, "clients listen on "+channel, func() bool {
 		return rdb.PubSubNumSub(context.Background(), channel).Val()[channel] >= clients
 	})
 }
 
-// queued waits until so many owners wait for a fair lock.
+// queued waits until at least that many owners wait for a fair lock.
 func queued(tb testing.TB, rdb redis.UniversalClient, name string, owners int64) {
 	tb.Helper()
-	eventually(tb, "they queue for "+name, func() bool {
+	eventually(tb, "owners queue for "+name, func() bool {
 		return rdb.LLen(context.Background(), derived("redisson_lock_queue", name)).Val() >= owners
 	})
 }

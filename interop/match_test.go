@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// owner has a lock in its hands, in Go or in Java.
+// owner is an owner in Go or in Java, together with a lock.
 type owner interface {
 	Lock() error
 	TryLock(wait time.Duration) (bool, error)
@@ -25,10 +25,10 @@ type owner interface {
 	IsLocked() (bool, error)
 	HoldCount() (int, error)
 
-	// notHeld and reentered tell what an error says.
+	// notHeld and reentered classify an error of the owner's methods.
 	notHeld(err error) bool
 	reentered(err error) bool
-	// field returns the field that stands for the owner in Redis; "": only Redis knows.
+	// field returns the owner's field in Redis, or an empty string if the test does not know it.
 	field(tb testing.TB) string
 }
 
@@ -66,7 +66,7 @@ func (o javaOwner) TryLock(d time.Duration) (bool, error) {
 func (o javaOwner) Unlock() error          { return o.javaLock.Unlock() }
 func (o javaOwner) notHeld(err error) bool { return isJava(err, "IllegalMonitorStateException") }
 
-// reentered: Redisson has no exception for it alone.
+// reentered reports whether a re-entry was refused. Redisson has no exception of its own for that.
 func (o javaOwner) reentered(err error) bool { return isJava(err, "IllegalMonitorStateException") }
 
 func (o javaOwner) field(tb testing.TB) string {
@@ -77,7 +77,7 @@ func (o javaOwner) field(tb testing.TB) string {
 	return o.thread.Holder(tb)
 }
 
-// party makes owners, each of whom is somebody else.
+// party creates owners on one side. Each call returns a new owner.
 type party interface {
 	owner(k kindOf, name string) owner
 }
@@ -102,14 +102,14 @@ func newJavaParty(t *testing.T, j *jvm, server *redistest.Server, watchdog time.
 	return javaParty{j.open(t, settings{Watchdog: watchdog}, server.Addr), new(atomic.Int64)}
 }
 
-// newParties opens a client on each side. In Go, nothing but a message or the end of a lease makes a waiter try again.
+// newParties opens a client on each side. In Go, only a message or the end of a lease makes a waiter try again.
 func newParties(t *testing.T, v version, server *redistest.Server, watchdog time.Duration) (inGo, inJava party) {
 	t.Helper()
 	locks := newClient(t, server.Client(t), rlock.WithWatchdogTimeout(watchdog), rlock.WithPollInterval(time.Hour))
 	return goParty{locks}, newJavaParty(t, sharedJVM(t, v), server, watchdog)
 }
 
-// match is a lock that both sides want.
+// match is a lock that both sides use.
 type match struct {
 	version    version
 	kind       kindOf
@@ -120,7 +120,7 @@ type match struct {
 
 	holder   owner // of the home side
 	stranger owner // of the away side, with a lock of the same kind
-	rival    owner // of the away side, with one that the holder excludes
+	rival    owner // of the away side, with a lock that the holder excludes
 }
 
 func newMatch(t *testing.T, v version, k kindOf, server *redistest.Server, home, away party) match {
@@ -132,13 +132,13 @@ func newMatch(t *testing.T, v version, k kindOf, server *redistest.Server, home,
 	return m
 }
 
-// rivalOf returns one more owner of a side whom the holder excludes.
+// rivalOf returns a new owner of a side, with a lock that the holder excludes.
 func (m match) rivalOf(s party) owner { return s.owner(kindNamed(m.kind.rival), m.name) }
 
-// isReadWrite tells whether the lock is a side of a read-write lock.
+// isReadWrite reports whether the lock is a side of a read-write lock.
 func (m match) isReadWrite() bool { return m.kind.java == "read" || m.kind.java == "write" }
 
-// direction tells who holds.
+// direction names the side of the holder.
 func direction(home party) string {
 	if _, ok := home.(goParty); ok {
 		return "Go holds"
@@ -146,7 +146,8 @@ func direction(home party) string {
 	return "Java holds"
 }
 
-// onMatches runs a test for every kind and version, with the holder in Go and in Java, whose watchdogs are as long.
+// onMatches runs a test for every kind and version, with the holder in Go and in Java. Both sides have the same watchdog
+// timeout.
 func onMatches(t *testing.T, watchdog time.Duration, test func(*testing.T, match)) {
 	t.Helper()
 	server := redistest.Start(t)
@@ -162,7 +163,7 @@ func onMatches(t *testing.T, watchdog time.Duration, test func(*testing.T, match
 	})
 }
 
-// requireHeldBy has Redis show an owner as the only one who holds the lock, with so many entries.
+// requireHeldBy requires that the owner is the only holder in Redis, with this number of entries.
 func (m match) requireHeldBy(t *testing.T, o owner, entries int) {
 	t.Helper()
 	got := holders(t, m.rdb, m.name)
@@ -175,7 +176,7 @@ func (m match) requireHeldBy(t *testing.T, o owner, entries int) {
 	}
 }
 
-// requireFree has both sides find the lock free.
+// requireFree requires that both sides find the lock free.
 func (m match) requireFree(t *testing.T) {
 	t.Helper()
 	require.Empty(t, holders(t, m.rdb, m.name))
@@ -188,7 +189,7 @@ func (m match) requireFree(t *testing.T) {
 	require.False(t, locked)
 }
 
-// requireTry has an owner try once, with or without success.
+// requireTry lets an owner try once, and requires the given result.
 func requireTry(t *testing.T, o owner, want bool) {
 	t.Helper()
 	got, err := o.TryLock(0)
@@ -196,12 +197,12 @@ func requireTry(t *testing.T, o owner, want bool) {
 	require.Equal(t, want, got)
 }
 
-// asleep waits until somebody waits for the lock, and a little longer: until he has tried again and sleeps. Of a spin lock
-// that cannot be seen.
+// asleep waits until an owner waits for the lock, and a little longer, so that it has tried again and sleeps. For a spin lock,
+// Redis does not show that.
 func (m match) asleep(t *testing.T) {
 	t.Helper()
 	if m.kind.fair {
-		eventually(t, "somebody is first and listens", func() bool {
+		eventually(t, "the first waiter listens", func() bool {
 			first, err := m.rdb.LIndex(context.Background(), derived("redisson_lock_queue", m.name), 0).Result()
 			channel := lockChannel(m.name) + ":" + first
 			return err == nil && m.rdb.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
@@ -212,11 +213,11 @@ func (m match) asleep(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 }
 
-// ttl returns for how long the lease of the lock still runs in Redis.
+// ttl returns the remaining lease of the lock in Redis.
 func (m match) ttl(t *testing.T) time.Duration {
 	t.Helper()
 	left, err := m.rdb.PTTL(context.Background(), m.name).Result()
 	require.NoError(t, err)
-	require.Positive(t, left, "it is locked, and not for good")
+	require.Positive(t, left, "the lock is held and has a lease")
 	return left
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAMultiLockAndLocksOfJavaExcludeEachOther(t *testing.T) {
+func TestMultiLockAndLocksOfJavaExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -27,30 +27,31 @@ func TestAMultiLockAndLocksOfJavaExcludeEachOther(t *testing.T) {
 			member := javaHand(java.thread(2).lock("lock", name))
 			member.lock(t)
 			inGo.refused(t, "a member is held")
-			eventually(t, "who got not all has none", func() bool { return slices.Equal(keysOf(t, rdb), []string{name}) })
+			eventually(t, "the refused multi lock holds no member", func() bool { return slices.Equal(keysOf(t, rdb), []string{name}) })
 			asked := inGo.ask()
 			subscribed(t, rdb, lockChannel(name), 1)
-			eventually(t, "it holds nothing while it waits", func() bool { return slices.Equal(keysOf(t, rdb), []string{name}) })
+			eventually(t, "the waiting multi lock holds no member", func() bool { return slices.Equal(keysOf(t, rdb), []string{name}) })
 			require.Empty(t, asked)
 			member.release(t)
 			inGo.granted(t, asked)
 			requireKeys(t, rdb, names)
 
-			member.refused(t, "a multi lock has it")
-			inJava.refused(t, "another multi lock has all")
+			member.refused(t, "a multi lock holds the member")
+			inJava.refused(t, "another multi lock holds all members")
 			requireKeys(t, rdb, names)
 			asked = inJava.ask()
 			inGo.release(t)
 			inJava.granted(t, asked)
 			requireKeys(t, rdb, names)
-			inGo.refused(t, "another multi lock has all")
+			inGo.refused(t, "another multi lock holds all members")
 			inJava.release(t)
 			requireKeys(t, rdb, nil)
 		}
 	})
 }
 
-// Multi locks of the same names in opposite orders must not wait for each other for ever, and nobody takes all turns.
+// TestMultiLocksInOppositeOrdersTakeTurns checks multi locks of the same names in opposite orders: no deadlock, and no
+// starvation.
 func TestMultiLocksInOppositeOrdersTakeTurns(t *testing.T) {
 	t.Parallel()
 	const rounds = 10
@@ -60,12 +61,12 @@ func TestMultiLocksInOppositeOrdersTakeTurns(t *testing.T) {
 		rdb := server.Client(t)
 		java := sharedJVM(t, v).open(t, settings{Watchdog: 3 * time.Second}, server.Addr)
 		client := newClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
-		// One in Java: two there, in opposite orders, wait for each other for 3 s, again and again.
+		// Only one in Java, because two there, in opposite orders, keep blocking each other for 3 s.
 		hands := []hand{
 			javaHand(java.thread(1).lock("multi", b, a)),
 			goHand(t.Context(), newMultiLock(client, a, b)), goHand(t.Context(), newMultiLock(client, b, a)),
 		}
-		var behind atomic.Int64 // how many have not had their rounds
+		var behind atomic.Int64 // the hands that have not finished their rounds
 		behind.Store(int64(len(hands)))
 		var done []<-chan error
 		for _, h := range hands {
@@ -85,7 +86,7 @@ func TestMultiLocksInOppositeOrdersTakeTurns(t *testing.T) {
 			}))
 		}
 		for _, d := range done {
-			require.NoError(t, within(t, "all had their rounds", d))
+			require.NoError(t, within(t, "all rounds are over", d))
 		}
 		requireKeys(t, rdb, nil)
 	})

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oddNames are names that a library could get wrong: in JSON, in a key, in a hash tag, in a format or a pattern.
+// oddNames lists names that a library could mishandle: in JSON, in a key, in a hash tag, in a format or in a pattern.
 var oddNames = []string{
 	"plain", "with space", " around ", "\t", "new\nline", "a:b:c", ":", "mode", "0", "*?[a-z]", `back\slash`, "100%s%d%",
 	`"double" 'single'`, "ünïcodé", "日本語", "🔒👩‍👩‍👧", "e\u0301", "{tag}:x", "a{b}c", "a{b}c{d}", "a{b", "a}b", "}{", "{}", "{", "}",
 	strings.Repeat("long ", 205), "{" + strings.Repeat("é", 512) + "}",
 }
 
-// suffixed is Redisson's rule for keys that begin with the name of the lock.
+// suffixed applies Redisson's rule for keys that begin with the name of the lock.
 func suffixed(name, suffix string) string {
 	if strings.Contains(name, "{") {
 		return name + ":" + suffix
@@ -27,11 +27,11 @@ func suffixed(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
-// namedKind is a kind of lock, with what there is of one in Redis: a key has H for its holder.
+// namedKind is a kind of lock with its traces in Redis. In the keys, H stands for the holder.
 type namedKind struct {
-	kind, rival string // as Java calls them: who holds, and who waits
+	kind, rival string // the Java kinds of the held lock and of the waiter's
 	held        func(name string) []string
-	queue       func(name string) []string // besides, while one waits
+	queue       func(name string) []string // additional keys while an owner waits
 	channel     func(name string) string
 	message     string
 }
@@ -51,10 +51,10 @@ func fairKeys(name string) []string {
 	return []string{derived("redisson_lock_queue", name), derived("redisson_lock_timeout", name)}
 }
 
-// holderID is what is in a key for its holder, in both languages.
+// holderID matches the holder in a key, in both languages.
 var holderID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+`)
 
-// requireKeys has a server have exactly these keys.
+// requireKeys requires that a server has exactly these keys.
 func requireKeys(t *testing.T, rdb *redis.Client, want []string) {
 	t.Helper()
 	got := keysOf(t, rdb)
@@ -64,7 +64,7 @@ func requireKeys(t *testing.T, rdb *redis.Client, want []string) {
 	require.ElementsMatch(t, want, got)
 }
 
-// excludes has one hold a lock of a name in Redis and the other wait for it.
+// excludes lets one hand hold a lock while the other waits for it. The name is the one in Redis.
 func (k namedKind) excludes(t *testing.T, rdb *redis.Client, name string, holder, waiter hand) {
 	t.Helper()
 	messages := rdb.PSubscribe(t.Context(), "*")
@@ -74,7 +74,7 @@ func (k namedKind) excludes(t *testing.T, rdb *redis.Client, name string, holder
 
 	holder.lock(t)
 	requireKeys(t, rdb, k.held(name))
-	waiter.refused(t, "another holds it")
+	waiter.refused(t, "another owner holds the lock")
 	requireKeys(t, rdb, k.held(name))
 	asked, channel := waiter.ask(), k.channel(name)
 	if k.kind == "fair" {
@@ -104,7 +104,7 @@ func onNames(t *testing.T, test func(t *testing.T, h *namesHarness)) {
 					t.Parallel()
 					server := redistest.Start(t)
 					watchdog := watchdogOf(v)
-					if k.message == "1" { // it wakes whoever sleeps in Java, but not who is just going to
+					if k.message == "1" { // it wakes only threads in Java that sleep already
 						watchdog = 3 * time.Second
 					}
 					java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
@@ -128,14 +128,14 @@ func (h *namesHarness) open(t *testing.T, opts ...rlock.Option) *rlock.Client {
 	return newClient(t, h.rdb, append(opts, rlock.WithWatchdogTimeout(h.watchdog))...)
 }
 
-// test excludes each language from what the other holds, under a name that Go and Java may call differently.
+// test checks that the languages exclude each other from one lock, whose name in Go and in Java may differ.
 func (h *namesHarness) test(t *testing.T, client *rlock.Client, nameInGo, nameInJava string) {
 	t.Helper()
 	inGo := func(kind string) hand { return goHand(t.Context(), kindNamed(kind).newLock(client, nameInGo)) }
 	inJava := func(kind string) hand { return javaHand(h.java.thread(1).lock(kind, nameInJava)) }
 	defer func() {
 		if t.Failed() {
-			t.Logf("with the name %q", nameInJava)
+			t.Logf("the name was %q", nameInJava)
 		}
 	}()
 	if h.javaHolds {
@@ -156,7 +156,7 @@ func TestOddNames(t *testing.T) {
 	})
 }
 
-// A prefix in Go is a part of the name in Java, and so is what a name mapper makes of it.
+// TestMappedNames checks that the name in Java is the one that results from a prefix or a name mapper in Go.
 func TestMappedNames(t *testing.T) {
 	t.Parallel()
 	onNames(t, func(t *testing.T, h *namesHarness) {

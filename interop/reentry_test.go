@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReentriesAreSeenFromTheOtherSide(t *testing.T) {
+func TestOtherSideSeesReentries(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
@@ -31,7 +31,7 @@ func TestReentriesAreSeenFromTheOtherSide(t *testing.T) {
 
 func isNonReentrant(k kindOf) bool { return strings.HasPrefix(k.java, "nonreentrant") }
 
-// requireEntries has both sides see that the holder has entered so often.
+// requireEntries requires that both sides see this number of entries of the holder.
 func (m match) requireEntries(t *testing.T, n int) {
 	t.Helper()
 	m.requireHeldBy(t, m.holder, n)
@@ -40,7 +40,7 @@ func (m match) requireEntries(t *testing.T, n int) {
 	require.Equal(t, n, count)
 	count, err = m.stranger.HoldCount()
 	require.NoError(t, err)
-	require.Zero(t, count, "it is another's")
+	require.Zero(t, count, "another owner holds the lock")
 	for _, o := range []owner{m.holder, m.stranger} {
 		locked, err := o.IsLocked()
 		require.NoError(t, err)
@@ -49,7 +49,7 @@ func (m match) requireEntries(t *testing.T, n int) {
 	requireTry(t, m.rival, false)
 }
 
-func TestAStrangerMayNotUnlock(t *testing.T) {
+func TestStrangerMayNotUnlock(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
@@ -66,8 +66,8 @@ func TestAStrangerMayNotUnlock(t *testing.T) {
 	})
 }
 
-// requireUnlockOfNothing has an owner unlock what nobody holds. Redisson does not mind that of a fair lock, and before
-// 3.44.0 not of a read-write lock.
+// requireUnlockOfNothing requires that the unlock of a free lock fails. In Redisson it succeeds for a fair lock, and before
+// 3.44.0 also for a read-write lock.
 func (m match) requireUnlockOfNothing(t *testing.T, o owner) {
 	t.Helper()
 	err := o.Unlock()
@@ -78,12 +78,12 @@ func (m match) requireUnlockOfNothing(t *testing.T, o owner) {
 	require.True(t, o.notHeld(err), "%v", err)
 }
 
-func TestANonReentrantLockRefusesItsOwner(t *testing.T) {
+func TestNonReentrantLockRefusesItsOwner(t *testing.T) {
 	t.Parallel()
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
 		if !isNonReentrant(m.kind) {
-			t.Skip("its owners re-enter")
+			t.Skip("the lock is re-entrant")
 		}
 		require.NoError(t, m.holder.Lock())
 		before := m.ttl(t)
@@ -95,7 +95,7 @@ func TestANonReentrantLockRefusesItsOwner(t *testing.T) {
 			require.True(t, m.holder.reentered(err), "%v", err)
 		}
 		m.requireEntries(t, 1)
-		require.Less(t, m.ttl(t), before, "the lease is what it was")
+		require.Less(t, m.ttl(t), before, "the lease was not extended")
 		require.NoError(t, m.holder.Unlock())
 		m.requireFree(t)
 	})

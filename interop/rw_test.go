@@ -21,7 +21,7 @@ type rwPair struct {
 
 	goReads, goWrites     hand
 	javaReads, javaWrites hand
-	goWriter, javaWriter  hand // others, who only write
+	goWriter, javaWriter  hand // other owners, which only write
 }
 
 func newRWPair(t *testing.T, v version, s settings, opts ...rlock.Option) *rwPair {
@@ -37,10 +37,10 @@ func newRWPair(t *testing.T, v version, s settings, opts ...rlock.Option) *rwPai
 	return p
 }
 
-// inJava returns a side of the lock for the thread of javaReads and javaWrites.
+// inJava returns the read or the write lock for the thread of javaReads and javaWrites.
 func (p *rwPair) inJava(kind string) *javaLock { return p.java.thread(1).lock(kind, p.name) }
 
-// ttl returns how long the lock is held yet.
+// ttl returns the remaining lease of the lock in Redis.
 func (p *rwPair) ttl(t *testing.T) time.Duration {
 	t.Helper()
 	return p.rdb.PTTL(t.Context(), p.name).Val()
@@ -56,7 +56,7 @@ func TestReadersOfBothLanguagesShareAndWritersWaitForAll(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
-		// A reader of Redisson that is just going to sleep misses that a writer is gone, in any version.
+		// A reader of Redisson that is about to sleep misses the release of a writer, in any version.
 		const watchdog = 3 * time.Second
 		p := newRWPair(t, v, settings{Watchdog: watchdog}, rlock.WithWatchdogTimeout(watchdog))
 		for _, readers := range bothOrders(p.goReads, p.javaReads) {
@@ -67,7 +67,7 @@ func TestReadersOfBothLanguagesShareAndWritersWaitForAll(t *testing.T) {
 	})
 }
 
-// turnOfReadersAndWriter has both read, then the first writer write, whom the other reader waits for.
+// turnOfReadersAndWriter lets both readers read, then the first writer write, and then both readers, which waited for it.
 func (p *rwPair) turnOfReadersAndWriter(t *testing.T, readers, writers [2]hand) {
 	t.Helper()
 	readers[0].lock(t)
@@ -75,17 +75,17 @@ func (p *rwPair) turnOfReadersAndWriter(t *testing.T, readers, writers [2]hand) 
 	require.Len(t, holders(t, p.rdb, p.name), 3)
 	require.Equal(t, "read", holders(t, p.rdb, p.name)["mode"])
 	require.Len(t, p.rdb.Keys(t.Context(), "{"+p.name+"}:*:rwlock_timeout:1").Val(), 2)
-	p.writersRefused(t, "they read")
+	p.writersRefused(t, "both sides read")
 	writing := writers[0].ask()
 	readers[0].release(t)
-	require.Empty(t, writing, "one still reads")
-	writers[1].refused(t, "one still reads")
+	require.Empty(t, writing, "a reader is left")
+	writers[1].refused(t, "a reader is left")
 	readers[1].release(t)
 	writers[0].granted(t, writing)
 	require.Equal(t, "write", holders(t, p.rdb, p.name)["mode"])
-	readers[0].refused(t, "another writes")
-	readers[1].refused(t, "another writes")
-	writers[1].refused(t, "another writes")
+	readers[0].refused(t, "another owner writes")
+	readers[1].refused(t, "another owner writes")
+	writers[1].refused(t, "another owner writes")
 
 	reading := [2]<-chan error{readers[0].ask(), readers[1].ask()}
 	writers[0].release(t)
@@ -98,7 +98,7 @@ func (p *rwPair) turnOfReadersAndWriter(t *testing.T, readers, writers [2]hand) 
 	require.Empty(t, keysOf(t, p.rdb))
 }
 
-// listen returns what is published on the lock's channel from now on.
+// listen subscribes to the lock's channel and returns its messages.
 func (p *rwPair) listen(t *testing.T) <-chan *redis.Message {
 	t.Helper()
 	sub := p.rdb.Subscribe(t.Context(), rwChannel(p.name))
@@ -108,16 +108,17 @@ func (p *rwPair) listen(t *testing.T) <-chan *redis.Message {
 	return sub.Channel()
 }
 
-// asleep waits until somebody besides listen has subscribed, and then for as long as it may take him to try again and
-// sleep: Redisson tells only who sleeps already that a writer is gone.
+// asleep waits until another client than listen's has subscribed. Then it gives the client time to try again and fall
+// asleep: in Redisson, the release of a writer wakes only threads that sleep already.
 func (p *rwPair) asleep(t *testing.T) {
 	t.Helper()
 	subscribed(t, p.rdb, rwChannel(p.name), 2)
 	<-time.After(time.Second)
 }
 
-// A downgrade in Go is announced: the lease of an hour that a reader was told of is not waited for.
-func TestTheDowngradeOfAWriterInGoLetsReadersOfJavaIn(t *testing.T) {
+// TestDowngradeOfWriterInGoLetsReadersOfJavaIn checks that Go announces a downgrade, so that a reader in Java does not wait
+// for the lease of an hour that it was told.
+func TestDowngradeOfWriterInGoLetsReadersOfJavaIn(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -131,21 +132,21 @@ func TestTheDowngradeOfAWriterInGoLetsReadersOfJavaIn(t *testing.T) {
 		locked, err = p.inJava("read").IsLocked()
 		require.NoError(t, err)
 		require.Equal(t, v.atLeast(3, 25), locked, "before 3.24.1 Redisson does not see that a writer reads")
-		p.javaReads.refused(t, "another writes, though it reads too")
+		p.javaReads.refused(t, "the other owner still writes")
 		reading := p.javaReads.ask()
 		p.asleep(t)
 		require.Empty(t, reading)
 		p.goWrites.release(t)
 		require.Equal(t, "1", within(t, "the downgrade is announced", messages).Payload)
 		p.javaReads.granted(t, reading)
-		require.Less(t, p.ttl(t), time.Minute, "nobody is left who has an hour")
+		require.Less(t, p.ttl(t), time.Minute, "no lease of an hour is left")
 		locked, err = p.inJava("write").IsLocked()
 		require.NoError(t, err)
 		require.False(t, locked)
 
-		p.writersRefused(t, "they read")
+		p.writersRefused(t, "both sides read")
 		p.goReads.release(t)
-		p.writersRefused(t, "one still reads")
+		p.writersRefused(t, "a reader is left")
 		p.javaReads.release(t)
 		p.javaWriter.lock(t)
 		p.javaWriter.release(t)
@@ -153,8 +154,9 @@ func TestTheDowngradeOfAWriterInGoLetsReadersOfJavaIn(t *testing.T) {
 	})
 }
 
-// A downgrade in Java is silent. A waiter in Go finds out when its poll interval is over.
-func TestTheDowngradeOfAWriterInJavaIsFoundByPolling(t *testing.T) {
+// TestDowngradeOfWriterInJavaIsFoundByPolling checks that a waiter in Go notices a downgrade in Java at its next poll, because
+// Redisson does not announce it.
+func TestDowngradeOfWriterInJavaIsFoundByPolling(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -168,24 +170,24 @@ func TestTheDowngradeOfAWriterInJavaIsFoundByPolling(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, locked)
 		}
-		p.goReads.refused(t, "another writes, though it reads too")
+		p.goReads.refused(t, "the other owner still writes")
 		reading := p.goReads.ask()
 		p.asleep(t)
 		require.Empty(t, reading)
 		start := time.Now()
 		p.javaWrites.release(t)
 		p.goReads.granted(t, reading)
-		require.Less(t, time.Since(start), poll+10*time.Second, "the poll interval, and what a busy machine may add")
-		require.Empty(t, messages, "nobody said so")
-		require.Greater(t, p.ttl(t), time.Minute, "Redisson leaves the writer's lease")
+		require.Less(t, time.Since(start), poll+10*time.Second, "the poll interval, plus time for a busy machine")
+		require.Empty(t, messages, "nothing was announced")
+		require.Greater(t, p.ttl(t), time.Minute, "Redisson keeps the writer's lease")
 		locked, err := p.inGo.WriteLock().IsLocked(t.Context())
 		require.NoError(t, err)
 		require.False(t, locked)
 
-		p.writersRefused(t, "they read")
+		p.writersRefused(t, "both sides read")
 		p.javaReads.release(t)
-		require.Less(t, p.ttl(t), time.Minute, "nobody is left who has an hour")
-		p.writersRefused(t, "one still reads")
+		require.Less(t, p.ttl(t), time.Minute, "no lease of an hour is left")
+		p.writersRefused(t, "a reader is left")
 		p.goReads.release(t)
 		p.goWriter.lock(t)
 		p.goWriter.release(t)

@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The lock lasts as long as the longest read hold that is left, whichever side released last and by whose keys.
-func TestAReadReleaseKeepsTheLockForTheReadersThatAreLeft(t *testing.T) {
+// TestReadReleaseKeepsLockForRemainingReaders checks that the lock lasts as long as the longest remaining read hold, no
+// matter which side released.
+func TestReadReleaseKeepsLockForRemainingReaders(t *testing.T) {
 	t.Parallel()
 	const long, short, between = time.Minute, 20 * time.Second, 30 * time.Second
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		p := newRWPair(t, v, settings{})
 		read := p.inGo.ReadLock()
-		pairs := [][2]hand{ // who reads longer, and the other
+		pairs := [][2]hand{ // the longer lease first
 			{goHandOf(p.owner, read, rlock.Lease(long)), javaHand(p.inJava("read"), lease(short))},
 			{javaHand(p.inJava("read"), lease(long)), goHandOf(p.owner, read, rlock.Lease(short))},
 		}
@@ -24,19 +25,19 @@ func TestAReadReleaseKeepsTheLockForTheReadersThatAreLeft(t *testing.T) {
 			for _, order := range bothOrders(pair[0], pair[1]) {
 				order[0].lock(t)
 				order[1].lock(t)
-				require.Greater(t, p.ttl(t), between, "the longest counts")
+				require.Greater(t, p.ttl(t), between, "the longest lease counts")
 				pair[0].release(t)
-				require.Greater(t, p.ttl(t), time.Duration(0), "one still reads")
-				require.LessOrEqual(t, p.ttl(t), short, "its lease counts")
-				p.writersRefused(t, "one still reads")
+				require.Greater(t, p.ttl(t), time.Duration(0), "a reader is left")
+				require.LessOrEqual(t, p.ttl(t), short, "the remaining lease counts")
+				p.writersRefused(t, "a reader is left")
 				pair[1].release(t)
 				require.Empty(t, keysOf(t, p.rdb))
 
 				order[0].lock(t)
 				order[1].lock(t)
 				pair[1].release(t)
-				require.Greater(t, p.ttl(t), between, "the lease of who is left counts")
-				p.writersRefused(t, "one still reads")
+				require.Greater(t, p.ttl(t), between, "the remaining lease counts")
+				p.writersRefused(t, "a reader is left")
 				pair[0].release(t)
 				require.Empty(t, keysOf(t, p.rdb))
 			}
@@ -44,8 +45,9 @@ func TestAReadReleaseKeepsTheLockForTheReadersThatAreLeft(t *testing.T) {
 	})
 }
 
-// Redisson has a key for each entry of a reader, rlock one for all. Either finds what keeps the other's.
-func TestAReadReleaseSeesTheReentriesOfTheOtherSide(t *testing.T) {
+// TestReadReleaseSeesReentriesOfOtherSide checks that each side finds the keys of the other. Redisson has a key per entry of
+// a reader; rlock has one key for all entries.
+func TestReadReleaseSeesReentriesOfOtherSide(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -53,7 +55,7 @@ func TestAReadReleaseSeesTheReentriesOfTheOtherSide(t *testing.T) {
 		read := p.inGo.ReadLock()
 		inGo := func(d time.Duration) hand { return goHandOf(p.owner, read, rlock.Lease(d)) }
 		inJava := func(d time.Duration) hand { return javaHand(p.inJava("read"), lease(d)) }
-		for _, first := range []time.Duration{time.Minute, 20 * time.Second} { // the longer entry, or the other
+		for _, first := range []time.Duration{time.Minute, 20 * time.Second} { // the longer entry first, or the shorter
 			second := 80*time.Second - first
 			for _, pair := range [][3]hand{
 				{inJava(first), inJava(second), inGo(time.Hour)},
@@ -75,9 +77,9 @@ func TestAReadReleaseSeesTheReentriesOfTheOtherSide(t *testing.T) {
 	})
 }
 
-// A reader whose process was killed blocks writers for its own lease, though readers of the other side live on, whether
-// these release before that is over or after.
-func TestADeadReaderBlocksWritersOfBothLanguagesForItsOwnLeaseOnly(t *testing.T) {
+// TestDeadReaderBlocksWritersForItsOwnLeaseOnly checks that a killed reader blocks writers for its own lease and no longer.
+// A live reader of the other side must not change that, whether it releases before the end of that lease or after.
+func TestDeadReaderBlocksWritersForItsOwnLeaseOnly(t *testing.T) {
 	t.Parallel()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
@@ -111,13 +113,13 @@ func testDeadReader(t *testing.T, v version, dead string, before bool) {
 	switch {
 	case before:
 	case dead == "Java", v.atLeast(4, 4):
-		eventually(t, "the dead one's lease is over", isOver)
+		eventually(t, "the lease of the dead reader is over", isOver)
 	default:
 		<-time.After(2 * watchdog)
-		require.False(t, isOver(), "before 4.4.0 Redisson renews whoever reads beside it, dead or alive")
+		require.False(t, isOver(), "before 4.4.0 Redisson renews the leases of all readers, dead or alive")
 	}
-	require.Empty(t, gotGo, "one still reads")
-	require.Empty(t, gotJava, "one still reads")
+	require.Empty(t, gotGo, "a reader is left")
+	require.Empty(t, gotJava, "a reader is left")
 	living.release(t)
 
 	first, second, gotSecond := p.goWriter, p.javaWriter, gotJava
@@ -128,22 +130,22 @@ func testDeadReader(t *testing.T, v version, dead string, before bool) {
 		require.NoError(t, err)
 		first, second, gotSecond = p.javaWriter, p.goWriter, gotGo
 	case <-time.After(watchdog + 15*time.Second):
-		t.Fatal("no writer gets in")
+		t.Fatal("no writer got the lock")
 	}
-	require.True(t, isOver(), "the dead one had its lease")
+	require.True(t, isOver(), "the lease of the dead reader had to end first")
 	first.release(t)
 	second.granted(t, gotSecond)
 	second.release(t)
 	require.Empty(t, keysOf(t, p.rdb))
 }
 
-// startReader has a process of its own hold a read lock, and returns how to kill it.
+// startReader starts a process that holds a read lock. It returns a function that kills the process.
 func startReader(t *testing.T, v version, language, address, name string, watchdog time.Duration) (kill func()) {
 	t.Helper()
 	if language == "Go" {
 		reader := startChild(t, "hold", holding{Addr: address, Kind: "read", Name: name, Watchdog: watchdog})
 		reader.say("lock")
-		require.Equal(t, "locked", reader.answer())
+		require.Equal(t, "locked", reader.reply())
 		return reader.kill
 	}
 	own := newJVM(t, v)

@@ -10,15 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soakWatchdog is short: Redisson before 3.28.0 may miss the message that a lock is free, and then waits for the lease.
+// soakWatchdog is short, because Redisson before 3.28.0 may miss a release and then waits for the whole lease.
 const soakWatchdog = 3 * time.Second
 
-// TestSoak has a JVM of four threads and two Go processes of four goroutines each add to one number in Redis, which
-// nothing but the lock protects, for RLOCK_SOAK. It runs alone: the others would take its processor.
-func TestSoak(t *testing.T) { //nolint:paralleltest // see above
+// TestSoak lets four threads of a JVM and four goroutines in each of two Go processes add to one number in Redis. Only the
+// lock protects the number. The duration is RLOCK_SOAK. The test runs alone, because others would take its processor.
+func TestSoak(t *testing.T) {
 	text := os.Getenv("RLOCK_SOAK")
 	if text == "" {
-		t.Skip("only with RLOCK_SOAK, as make interop has it")
+		t.Skip("needs RLOCK_SOAK, see make interop")
 	}
 	length, err := time.ParseDuration(text)
 	require.NoError(t, err, "RLOCK_SOAK")
@@ -42,7 +42,7 @@ func soak(t *testing.T, v version, loop count) {
 	var children []*child
 	for range 2 {
 		c := startChild(t, "count", goCount{server.Addr, loop})
-		require.Equal(t, "ready", c.answer())
+		require.Equal(t, "ready", c.reply())
 		children = append(children, c)
 	}
 	inJava := sharedJVM(t, v).open(t, settings{Watchdog: soakWatchdog}, server.Addr)
@@ -55,16 +55,16 @@ func soak(t *testing.T, v version, loop count) {
 	total := java.sum()
 	for i, c := range children {
 		var done goCounted
-		require.NoError(t, json.Unmarshal([]byte(c.answer()), &done))
+		require.NoError(t, json.Unmarshal([]byte(c.reply()), &done))
 		total += done.sum()
-		t.Logf("Go process %d: %d increments, %d reads; the longest wait %v", i+1, done.sum(), done.Reads, done.Longest)
+		t.Logf("Go process %d: %d increments, %d reads; longest wait %v", i+1, done.sum(), done.Reads, done.Longest)
 		require.Positive(t, done.sum())
 	}
-	t.Logf("Java: %d increments by %v, %d reads", java.sum(), java.Increments, java.Reads)
+	t.Logf("Java: %d increments, per thread %v, %d reads", java.sum(), java.Increments, java.Reads)
 	require.Positive(t, java.sum())
 	got, err := number(t.Context(), rdb, loop.Counter)
 	require.NoError(t, err)
 	require.Equal(t, total, got, "no update is lost")
-	t.Logf("%d in all, none lost", total)
+	t.Logf("%d increments in total, none lost", total)
 	require.Empty(t, holders(t, rdb, loop.Names[0]))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWatchdogsKeepLocksWhileTheOtherSideWaits holds all kinds of locks on both sides at the same time.
-func TestWatchdogsKeepLocksWhileTheOtherSideWaits(t *testing.T) {
+// TestWatchdogsKeepLocksWhileOtherSideWaits holds all kinds of locks on both sides at the same time.
+func TestWatchdogsKeepLocksWhileOtherSideWaits(t *testing.T) {
 	t.Parallel()
 	const watchdog = 2 * time.Second
 	onVersions(t, func(t *testing.T, v version) {
@@ -36,7 +36,7 @@ func TestWatchdogsKeepLocksWhileTheOtherSideWaits(t *testing.T) {
 		}
 		for i, m := range all {
 			require.NoError(t, m.holder.Unlock())
-			require.NoError(t, within(t, "who waits has the lock: "+m.kind.java, waiting[i]))
+			require.NoError(t, within(t, "the waiter has the lock: "+m.kind.java, waiting[i]))
 			m.requireHeldBy(t, m.rival, 1)
 			require.NoError(t, m.rival.Unlock())
 			m.requireFree(t)

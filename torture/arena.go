@@ -25,25 +25,25 @@ const (
 	topologyRed      = "red" // five independent masters
 )
 
-// Arena is where a scene is played: the servers, each behind its proxy, and the processes that use them.
+// Arena is where a scene runs: the servers, each behind its proxy, and the processes that use them.
 type Arena struct {
-	tb       testing.TB
-	scene    Scene
-	nodes    []*redistest.Server // with data
-	admins   map[*redistest.Server]*redis.Client
-	sentinel *redistest.Sentinel
-	cluster  *redistest.Cluster
-	clock    *redistest.Clock // of the only server, if a nemesis sets it
-	place    Place
-	tells    *collector
-	sites    []*running
-	children []*child
-	born     int
+	tb        testing.TB
+	scene     Scene
+	nodes     []*redistest.Server // all servers except the Sentinels
+	admins    map[*redistest.Server]*redis.Client
+	sentinel  *redistest.Sentinel
+	cluster   *redistest.Cluster
+	clock     *redistest.Clock // of the only server, if a nemesis sets it
+	place     Place
+	collector *collector
+	sites     []*running
+	children  []*child
+	started   int // sites so far
 }
 
 func newArena(tb testing.TB, scene Scene) *Arena {
 	tb.Helper()
-	a := &Arena{tb: tb, scene: scene, tells: newCollector(), admins: make(map[*redistest.Server]*redis.Client)}
+	a := &Arena{tb: tb, scene: scene, collector: newCollector(), admins: make(map[*redistest.Server]*redis.Client)}
 	a.place = Place{Topology: scene.Topology}
 	switch scene.Topology {
 	case topologySentinel:
@@ -82,21 +82,21 @@ func newArena(tb testing.TB, scene Scene) *Arena {
 
 // site describes the next process.
 func (a *Arena) site(form string, workers int) Site {
-	a.born++
+	a.started++
 	return Site{
-		Name: fmt.Sprintf("site%d", a.born), Seed: a.scene.Seed*1000 + uint64(a.born), Place: a.place, Workers: workers,
+		Name: fmt.Sprintf("site%d", a.started), Seed: a.scene.Seed*1000 + uint64(a.started), Place: a.place, Workers: workers,
 		Keepers: a.scene.Keepers, Mix: a.scene.Mix, Form: form, Acks: a.scene.Acks,
 	}
 }
 
-// bear starts a child process.
-func (a *Arena) bear(form string) {
+// spawn starts a child process.
+func (a *Arena) spawn(form string) {
 	a.tb.Helper()
-	c := startChild(a.tb, a.site(form, a.scene.Workers*2/3), a.tells)
+	c := startChild(a.tb, a.site(form, a.scene.Workers*2/3), a.collector)
 	a.children = append(a.children, c)
 }
 
-// masters returns the nodes that take writes now, and can be asked.
+// masters returns the reachable nodes that take writes now.
 func (a *Arena) masters() []*redistest.Server {
 	var masters []*redistest.Server
 	for _, node := range a.nodes {
@@ -110,11 +110,11 @@ func (a *Arena) masters() []*redistest.Server {
 	return masters
 }
 
-// healthy waits until every node of the topology does its part again.
+// healthy waits until every node of the topology is up and in its role.
 func (a *Arena) healthy() {
 	a.tb.Helper()
 	ctx := context.Background()
-	a.eventually("the servers are well", func() bool {
+	a.eventually("the servers are healthy", func() bool {
 		masters, replicas := 0, 0
 		for _, node := range a.nodes {
 			info, err := a.admins[node].Info(ctx, "replication").Result()
@@ -140,7 +140,7 @@ func (a *Arena) healthy() {
 	})
 }
 
-// agreed tells whether all Sentinels see one and the same master with both replicas, and do nothing about it.
+// agreed reports whether all Sentinels see the same master with both replicas, and no failover is in progress.
 func (a *Arena) agreed(ctx context.Context) bool {
 	var ports []string
 	for _, addr := range a.place.Addrs {
@@ -155,21 +155,21 @@ func (a *Arena) agreed(ctx context.Context) bool {
 	return len(slices.Compact(ports)) == 1
 }
 
-// Play plays a scene to its end and returns what happened.
-func Play(tb testing.TB, scene Scene) *History {
+// Run runs a scene to its end and returns its history.
+func Run(tb testing.TB, scene Scene) *History {
 	tb.Helper()
 	a := newArena(tb, scene)
 	for i, form := range []string{formPlain, formPipelined} {
 		site := a.site(form, scene.Workers)
-		r, err := site.start(func(t Turn) { a.tells.hear(site.Name, message{Turn: &t}) })
+		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
 		require.NoError(tb, err, i)
 		for _, client := range r.clients {
-			a.tells.hear(site.Name, message{Client: client.ID()})
+			a.collector.hear(site.Name, message{Client: client.ID()})
 		}
 		a.sites = append(a.sites, r)
 	}
-	a.bear(formLazy)
-	a.bear(formNoPassing)
+	a.spawn(formLazy)
+	a.spawn(formNoPassing)
 	tb.Cleanup(func() {
 		for _, c := range a.children {
 			c.kill()
@@ -180,7 +180,7 @@ func Play(tb testing.TB, scene Scene) *History {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		run(ctx, a.sites)
+		runSites(ctx, a.sites)
 	}()
 	watched := make(chan struct{})
 	watching, unwatch := context.WithCancel(context.Background())
@@ -188,7 +188,7 @@ func Play(tb testing.TB, scene Scene) *History {
 		defer close(watched)
 		a.watch(watching)
 	}()
-	tb.Cleanup(func() { // does nothing if the scene was played to its end
+	tb.Cleanup(func() { // does nothing if the scene ran to its end
 		cancel()
 		unwatch()
 		for _, s := range a.sites {
@@ -208,10 +208,10 @@ func Play(tb testing.TB, scene Scene) *History {
 	<-watched
 	a.probe()
 	a.clean()
-	return a.tells.history(scene, start, stop)
+	return a.collector.history(scene, start, stop)
 }
 
-// dismiss waits until everybody who was told to stop has. Whoever hangs says where.
+// dismiss waits until all workers have stopped. If one hangs, every process prints its goroutines and the test fails.
 func (a *Arena) dismiss(done <-chan struct{}) {
 	a.tb.Helper()
 	hanging := time.NewTimer(time.Minute)
@@ -229,7 +229,7 @@ func (a *Arena) dismiss(done <-chan struct{}) {
 				c.signal(syscall.SIGQUIT)
 			}
 			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
-			a.tb.Fatalf("a minute after the end these were under way:\n%s", a.tells.open())
+			a.tb.Fatalf("turns still in progress a minute after the end:\n%s", a.collector.open())
 		}
 	}
 	for _, c := range a.children {
@@ -238,7 +238,8 @@ func (a *Arena) dismiss(done <-chan struct{}) {
 	a.children = nil
 }
 
-func run(ctx context.Context, sites []*running) {
+// runSites runs the sites of this process until ctx ends.
+func runSites(ctx context.Context, sites []*running) {
 	var wg sync.WaitGroup
 	for _, s := range sites {
 		wg.Go(func() { s.run(ctx) })
@@ -246,7 +247,7 @@ func run(ctx context.Context, sites []*running) {
 	wg.Wait()
 }
 
-// strike has one nemesis after the other do its worst until a moment, but each of them once.
+// strike runs one nemesis after another until the given moment. Each of them strikes at least once.
 func (a *Arena) strike(until Moment) {
 	random := rand.New(rand.NewPCG(a.scene.Seed, 1<<32))
 	if len(a.scene.Nemeses) == 0 {
@@ -268,12 +269,12 @@ func (a *Arena) strike(until Moment) {
 				e.To = now()
 			}
 			e.What = name + " " + e.What
-			a.tells.happened(e)
+			a.collector.happened(e)
 		}
 	}
 }
 
-// idle checks that nothing is sent for locks that nobody holds any more.
+// idle checks that the clients send no scripts once every lock is unlocked.
 func (a *Arena) idle() {
 	scripts := func() int {
 		n := 0
@@ -295,7 +296,7 @@ func (a *Arena) idle() {
 			return
 		}
 	}
-	a.tells.foundf("clients whose locks are all unlocked go on sending scripts")
+	a.collector.foundf("clients keep sending scripts after all locks are unlocked")
 }
 
 // end closes the clients of this process.
@@ -303,14 +304,14 @@ func (a *Arena) end() {
 	for _, s := range a.sites {
 		took, err := s.close()
 		if err != nil {
-			a.tells.foundf("close: %v", err)
+			a.collector.foundf("close: %v", err)
 		}
-		a.tells.hear(s.Name, message{Closed: took})
+		a.collector.hear(s.Name, message{Closed: took})
 	}
 }
 
-// probe takes every lock once more, which must be possible after a lease at most; of a fair lock, after the time of a dead
-// waiter too.
+// probe takes every lock once more. That must succeed within one lease. A fair lock may also wait until a dead waiter
+// times out.
 func (a *Arena) probe() {
 	site, err := a.site(formPlain, 0).start(func(Turn) {})
 	require.NoError(a.tb, err)
@@ -328,19 +329,19 @@ func (a *Arena) probe() {
 			}
 			switch {
 			case err != nil:
-				a.tells.foundf("when all was over, the %s lock %s could not be had: %v", share.Kind, name, err)
+				a.collector.foundf("after the end, acquiring the %s lock %s failed: %v", share.Kind, name, err)
 				continue
 			case took > limit:
-				a.tells.foundf("when all was over, the %s lock %s could be had after %v only", share.Kind, name, took)
+				a.collector.foundf("after the end, acquiring the %s lock %s took %v", share.Kind, name, took)
 			}
 			if err := hold.Unlock(context.Background()); err != nil {
-				a.tells.foundf("when all was over, unlock of %s: %v", name, err)
+				a.collector.foundf("after the end, unlocking %s failed: %v", name, err)
 			}
 		}
 	}
 }
 
-// clean checks that nothing is left in Redis but what is meant to stay for a time.
+// clean checks that Redis holds no keys and no subscriptions, except keys that rlock keeps for a time on purpose.
 func (a *Arena) clean() {
 	a.tb.Helper()
 	ctx := context.Background()
@@ -364,7 +365,7 @@ func (a *Arena) clean() {
 			return
 		}
 		if now() > deadline {
-			a.tells.foundf("left in Redis: keys %q, channels %q", keys, channels)
+			a.collector.foundf("left in Redis: keys %q, channels %q", keys, channels)
 			return
 		}
 		pause(ctx, 50*time.Millisecond)

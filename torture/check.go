@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Report is what the checkers say of a history.
+// Report is the verdict of the checkers on a history.
 type Report struct {
-	Broken  []string // promises
+	Broken  []string // the promises that were broken
 	Figures Figures
 }
 
-// Figures are what was counted and measured.
+// Figures are the counts and measurements of a run.
 type Figures struct {
 	Turns, Got, Refused, Failed int
-	Checked, Unchecked          int // operations, by the model; those that were too many for it
-	Refusals                    int // that the model was asked about
+	Checked, Unchecked          int // operations that the model checked, and those that were too many for it
+	Refusals                    int // checked by the model
 	Overlaps                    int
-	LockSeconds                 float64 // of locks that are kept
+	LockSeconds                 float64 // of the keepers' locks
 	FalseLosses                 int
-	FalseAlarms                 int // unlocks that said "lost" of what was not
-	Stale                       int // writes that came after one with a greater token: a fence refuses them
-	MostOvertaken               int // how many later waiters for a fair lock came first, at most
+	FalseAlarms                 int // unlocks that reported a loss that had not happened
+	Stale                       int // writes after a write with a greater token; a fence refuses them
+	MostOvertaken               int // the most later waiters that got a fair lock before an earlier one
 	Orphans, Late, WakeUps      Spread
 	Stalls                      Spread
 }
 
-// Spread is the distribution of some times.
+// Spread is a distribution of durations.
 type Spread []time.Duration
 
 func (s Spread) at(q float64) time.Duration {
@@ -45,12 +45,12 @@ func (s Spread) String() string {
 }
 
 func (f *Figures) String() string {
-	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations and %d refusals checked by the model, %d too many for it
+	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; the model checked %d operations and %d refusals, and skipped %d
 overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
-fair: overtaken by %d at most
+fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
-late     %v; the machine by itself %v`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
+late     %v; stalls of the machine %v`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
 		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls)
 }
 
@@ -79,12 +79,12 @@ func (f *Figures) add(other Figures) {
 type checker struct {
 	*History
 	Report
-	names map[string][]*Turn // the turns for each name that more than one owner may want
-	noise time.Duration      // what a machine that stands still for a moment may add to what is measured
-	late  time.Duration      // by how much anything may be late on it
+	names map[string][]*Turn // the turns for each name that several owners share
+	noise time.Duration      // how much a stall of the machine may add to a measurement
+	late  time.Duration      // how late anything may be on this machine
 }
 
-// Check holds a history against what rlock promises.
+// Check compares a history with the promises of rlock.
 func Check(h *History) Report {
 	c := &checker{
 		History: h, names: h.byName(), noise: 2 * h.Stalls.at(1), late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
@@ -94,7 +94,7 @@ func Check(h *History) Report {
 	c.tokens()
 	c.losses()
 	c.takenAway()
-	c.told()
+	c.lateNotices()
 	c.returns()
 	c.order()
 	c.wakeUps()
@@ -133,7 +133,7 @@ func (c *checker) count() {
 			f.Refused++
 		case failed:
 			f.Failed++
-		case lost, left: // of unlocks only
+		case lost, left: // only unlocks have these outcomes
 		}
 		if t.Keeper && t.Answer == got {
 			f.LockSeconds += t.Last.sub(t.First).Seconds()
@@ -141,7 +141,7 @@ func (c *checker) count() {
 	}
 }
 
-// exclusion (I1) looks for two who believed at the same time that they held one lock, and were not both readers.
+// exclusion (I1) looks for two owners that believed at the same time that they held one lock, and were not both readers.
 func (c *checker) exclusion() {
 	for name, turns := range c.names {
 		var believers []*Turn
@@ -168,8 +168,8 @@ func (c *checker) exclusion() {
 	}
 }
 
-// tokens (I2) checks that whoever got a fenced lock later has the greater token, that no two have the same, and counts the
-// writes of those who wrote though somebody with a greater token had written before.
+// tokens (I2) checks that later owners of a fenced lock have greater tokens, and that no two tokens are equal. It also
+// counts the stale writes: those that came after a write with a greater token.
 func (c *checker) tokens() {
 	for name, turns := range c.names {
 		if !strings.HasPrefix(name, "fenced") {
@@ -182,13 +182,13 @@ func (c *checker) tokens() {
 			}
 		}
 		answered := slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.Answered - b.Answered) })
-		var highest uint64 // of those who had their answer before t asked
+		var highest uint64 // token granted before t asked
 		for _, t := range granted {
 			for len(answered) > 0 && answered[0].Answered < t.Asked {
 				highest, answered = max(highest, answered[0].Token), answered[1:]
 			}
 			if t.Token <= highest {
-				c.brokenf("I2: the token %d of %s came after %d: %v", t.Token, name, highest, t)
+				c.brokenf("I2: the token %d of %s was granted after %d: %v", t.Token, name, highest, t)
 			}
 		}
 		c.successors(name, granted)
@@ -203,7 +203,7 @@ func (c *checker) tokens() {
 			}
 		}
 		slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
-		// The register refuses a token that is lower than one it has seen; what it accepts rises.
+		// The register refuses a token that is lower than one it has seen.
 		var register uint64
 		for _, w := range writes {
 			if w.token < register {
@@ -215,34 +215,35 @@ func (c *checker) tokens() {
 	}
 }
 
-// successors (I2) checks that a holder's token is greater than that of the holder before him, whoever asked first. Where two may
-// hold a lock at once, whose answer was late is not after who had it meanwhile; but their tokens differ.
+// successors (I2) checks that each holder's token is greater than the previous holder's, whichever of the two asked first.
+// In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, but their tokens still
+// differ.
 func (c *checker) successors(name string, granted []*Turn) {
 	seen := make(map[uint64]*Turn)
 	var before *Turn
 	for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.First - b.First) }) {
 		if other := seen[t.Token]; other != nil {
-			c.brokenf("I2: two have the token %d of %s:\n  %v\n  %v", t.Token, name, other, t)
+			c.brokenf("I2: two owners have the token %d of %s:\n  %v\n  %v", t.Token, name, other, t)
 		}
 		seen[t.Token] = t
 		if t.First == 0 {
 			continue
 		}
 		if c.Scene.Safe && before != nil && t.Token <= before.Token {
-			c.brokenf("I2: the holder of %s before had the token %d: %v", name, before.Token, t)
+			c.brokenf("I2: the previous holder of %s had the token %d: %v", name, before.Token, t)
 		}
 		before = t
 	}
 }
 
-// losses (I5, I7) counts renewed locks that were lost, and unlocks that said so, although nothing had happened that explains
-// it. Whose process stood still may have lost his lock.
+// losses (I5, I7) counts losses of renewed locks, and unlocks that reported a loss, that no event explains. A process that
+// was stopped may have lost its locks.
 func (c *checker) losses() {
 	if !c.Scene.Safe {
 		return
 	}
 	for _, t := range c.Turns {
-		// An unlock lasts until it is confirmed, or for the command timeout.
+		// An unlock retries until Redis confirms it, or until the command timeout.
 		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 {
 			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
 		}
@@ -254,12 +255,12 @@ func (c *checker) losses() {
 			c.brokenf("I5: a renewed lock was lost: %v", t)
 		} else if t.Unlock == lost && t.Unlocked < t.Deadline {
 			c.Figures.FalseAlarms++
-			c.brokenf("I7: an unlock said \"lost\" before the deadline %d: %v", t.Deadline, t)
+			c.brokenf("I7: an unlock reported a loss before the deadline %d: %v", t.Deadline, t)
 		}
 	}
 }
 
-// takenAway (I6) checks that the keeper of a lock that was taken from him learnt it by his next renewal.
+// takenAway (I6) checks that the keeper of a lock that a nemesis took notices it by its next renewal.
 func (c *checker) takenAway() {
 	limit := noticed + c.noise
 	for _, e := range c.Events {
@@ -267,17 +268,17 @@ func (c *checker) takenAway() {
 			continue
 		}
 		for _, t := range c.Turns {
-			// Who was not told yet that he has it is told later that he has not.
+			// A keeper whose acquire had not returned yet notices later.
 			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
 				c.struck(e.From, e.From.add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
-				c.brokenf("I6: its keeper did not notice by %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
+				c.brokenf("I6: the keeper did not notice within %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
 			}
 		}
 	}
 }
 
-// told (I6) checks that whoever keeps a lock learns of its loss when it can no longer be guaranteed, at the latest.
-func (c *checker) told() {
+// lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
+func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
 		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late) && !c.stopped(t.Site, t.Deadline, t.Lost) {
 			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
@@ -285,7 +286,7 @@ func (c *checker) told() {
 	}
 }
 
-// struck returns for how long in all nemeses were at work of those that struck between two moments.
+// struck returns the total duration of the nemeses that were active between two moments.
 func (c *checker) struck(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
@@ -296,7 +297,7 @@ func (c *checker) struck(from, to Moment) time.Duration {
 	return total
 }
 
-// returns (I9) measures how late verbs returned after their context had ended.
+// returns (I9) measures how late calls returned after their context had ended.
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
@@ -304,12 +305,12 @@ func (c *checker) returns() {
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {
-		c.brokenf("I9: one in a hundred verbs returned %v after its context had ended", late)
+		c.brokenf("I9: one in a hundred calls returned %v after its context had ended", late)
 	}
 }
 
-// order (I4) counts by how many later ones a waiter for a fair lock was overtaken. Who asked so much later stood behind him
-// in the queue.
+// order (I4) counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
+// later that they must have been behind in the queue.
 func (c *checker) order() {
 	later := 300*time.Millisecond + c.noise
 	for name, turns := range c.names {
@@ -326,19 +327,19 @@ func (c *checker) order() {
 			}
 			c.Figures.MostOvertaken = max(c.Figures.MostOvertaken, overtaken)
 			if overtaken > 0 && c.Scene.Ordered {
-				c.brokenf("I4: %d who asked later for %s came before %v", overtaken, name, t)
+				c.brokenf("I4: %d owners that asked later for %s got it before %v", overtaken, name, t)
 			}
 		}
 	}
 }
 
-// wakeUps (I8) measures for how long a free lock waited for those who waited for it.
+// wakeUps (I8) measures how long a lock was free before a waiter got it.
 func (c *checker) wakeUps() {
 	for name, turns := range c.names {
 		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
 			continue // readers overlap; spinning is slow by nature
 		}
-		var ends []span // in which the lock became free again
+		var ends []span // in each of them the lock became free
 		for _, t := range turns {
 			if end := c.freed(t); end != 0 {
 				ends = append(ends, span{end, end})
@@ -359,23 +360,24 @@ func (c *checker) wakeUps() {
 			if i == 0 || ends[i-1].to < t.Asked {
 				continue // it did not wait
 			}
-			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return later than the next one has the lock
+			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
-				c.brokenf("I8: %s had been free for %v when its waiter got it: %v", name, waited, t)
+				c.brokenf("I8: %s had been free for %v when a waiter got it: %v", name, waited, t)
 			}
 		}
 	}
 }
 
-// freed returns when a turn kept a lock from others no more, for sure; 0: it never did, or is not over.
+// freed returns the moment from which a turn certainly no longer kept others from the lock. Zero means that the turn never
+// did, or that it has not ended.
 func (c *checker) freed(t *Turn) Moment {
 	killed := c.killed(t.Site)
 	switch {
 	case t.Answer == refused:
 		return 0
 	case t.Answer == failed:
-		return t.Answered.add(20 * time.Millisecond) // what it may have got is released behind it
+		return t.Answered.add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
 	case t.Answer == got && t.Unlock == got:
 		return t.Unlocked
 	case t.Answer == got && (t.Unlock == left || t.Unlock == lost):

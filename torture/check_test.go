@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ms is a moment of the histories below.
+// ms returns a moment, n milliseconds from the start of a history.
 func ms(n int64) Moment { return Moment(n * int64(time.Millisecond)) }
 
-// use returns a turn that went as it should: asked for, had, held and unlocked at these moments.
+// use returns a turn without errors: asked, answered and unlocked at these moments, in milliseconds.
 func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
 	return &Turn{
 		ID: id, Site: "site1", Kind: kind, Names: []string{name}, Lease: watchdogTimeout, Renew: true, Asked: ms(asked), Answered: ms(answered),
@@ -21,13 +21,13 @@ func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
 	}
 }
 
-// with changes a turn.
+// with changes the turn and returns it.
 func (t *Turn) with(change func(*Turn)) *Turn {
 	change(t)
 	return t
 }
 
-// TestCheckersBite shows each checker a history in which its promise is kept, and one in which it is broken.
+// TestCheckersBite gives each checker one history that keeps its promise, and one that breaks it.
 func TestCheckersBite(t *testing.T) {
 	safe := Scene{Safe: true, Ordered: true, WakeUp: time.Second}
 	keeper := func(lost int64) *Turn {
@@ -59,7 +59,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: the holder of fenced0 before",
+			"I2: the previous holder of fenced0",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 8 }),
@@ -70,7 +70,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: two have the token",
+			"I2: two owners have the token",
 			History{Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 13, 20).with(func(t *Turn) { t.Token = 6 }),
@@ -81,7 +81,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could have done", // an unlock that failed may have freed it all the same
+			"I3: no lock could produce", // an unlock that failed may nevertheless have freed the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }), use(2, kindLock, "a", 11, 12, 20),
 			}},
@@ -90,7 +90,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could have done", // a reader who waits stands behind writers
+			"I3: no lock could produce", // a waiting reader queues behind writers
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindRead, "rw", 1, 2, 40),
 				{ID: 2, Kind: kindRead, Names: []string{"rw"}, Asked: ms(9), Answered: ms(30), Answer: refused},
@@ -101,7 +101,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could have done",
+			"I3: no lock could produce",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
 				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Try: true},
@@ -112,7 +112,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I4: 1 who asked later",
+			"I4: 1 owners that asked later",
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
 		},
@@ -122,7 +122,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{keeper(500)}},
 		},
 		{
-			"I6: its keeper did not notice",
+			"I6: the keeper did not notice",
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
 		},
@@ -132,7 +132,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{keeper(3200)}},
 		},
 		{
-			"I7: an unlock said",
+			"I7: an unlock reported",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = lost })}},
 		},
@@ -149,7 +149,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
 		},
 		{
-			"I8: a had been free", // the unlock may return after the next one has the lock
+			"I8: a had been free", // the unlock may return after the next owner has the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 1900).with(func(t *Turn) { t.Unlocking = ms(1890) }), use(2, kindLock, "a", 3, 1899, 2000),
 			}},
@@ -167,7 +167,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: for 501ms", // who waits for it does not excuse it
+			"I8: for 501ms", // a waiter is no excuse
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 12, 2000)}, Samples: []sample{
 				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "y"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "y"},
 			}},
@@ -189,8 +189,8 @@ func TestCheckersBite(t *testing.T) {
 	}
 }
 
-// TestOfWhoStoodStillNothingIsExpected: a process that was stopped for longer than its lease has lost its locks.
-func TestOfWhoStoodStillNothingIsExpected(t *testing.T) {
+// TestStoppedProcessMayLoseLocks checks that a process that was stopped for longer than its lease may lose its locks.
+func TestStoppedProcessMayLoseLocks(t *testing.T) {
 	h := History{Scene: Scene{Safe: true}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 9000).with(func(t *Turn) {
 		t.Lost, t.Unlock = ms(8000), lost
 	})}}

@@ -16,14 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ChildEnv has the site that a child process is to be, as JSON. It works until its standard input ends.
+// ChildEnv is the environment variable that makes a process a child. Its value is the child's [Site], as JSON. A child
+// works until its standard input ends.
 const ChildEnv = "RLOCK_TORTURE_CHILD"
 
-// message is what a child says on its standard output, a line each.
+// message is one line of a child's standard output.
 type message struct {
 	Client string        `json:",omitempty"` // the id of one of its clients
 	Turn   *Turn         `json:",omitempty"`
-	Closed time.Duration `json:",omitempty"` // it has ended, and its Close took so long
+	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
 }
 
 // ChildMain is the main function of a child process.
@@ -44,7 +45,7 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 	say := func(m message) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = lines.Encode(m) // nobody reads any more: the parent is gone, and so shall we be
+		_ = lines.Encode(m) // an error means that the parent is gone; then standard input ends, too
 	}
 	r, err := site.start(func(t Turn) { say(message{Turn: &t}) })
 	if err != nil {
@@ -64,15 +65,15 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// child is a site that is a process of its own.
+// child is a site in a process of its own.
 type child struct {
 	site  Site
 	cmd   *exec.Cmd
 	in    io.Closer
-	ended chan struct{} // closed when all that it said has been read
+	ended chan struct{} // closed when all its output has been read
 }
 
-// startChild starts one, which tells the collector what it does.
+// startChild starts a child that reports its turns to the collector.
 func startChild(tb testing.TB, site Site, to *collector) *child {
 	tb.Helper()
 	text, err := json.Marshal(site)
@@ -101,7 +102,7 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 	return c
 }
 
-// stop has the child end by itself.
+// stop makes the child finish its turns and exit, and waits for that.
 func (c *child) stop() {
 	_ = c.in.Close()
 	<-c.ended

@@ -1,11 +1,10 @@
-// Package torture breaks Redis, the network and the processes that use rlock, on purpose and in every way that it knows,
-// while many owners lock and unlock, and checks from what they noted whether rlock kept its promises.
+// Package torture breaks Redis, the network and processes on purpose while many owners lock and unlock. The owners record
+// what they see, and checkers compare the record with the promises of rlock.
 //
-// A [Scene] is a topology with a workload, faults ([nemeses]) and what must hold ([check]). Its seed fixes what every worker
-// and every nemesis draws; the schedule of goroutines, processes and packets it cannot fix. Workers are goroutines of this
-// process and of child processes, which can be stopped and killed. Times are of the machine's monotonic clock, which all
-// processes share.
+// A [Scene] is a topology with a workload, faults ([nemeses]) and promises ([Check]). Its seed fixes what every worker and
+// every nemesis draws. It cannot fix the schedule of goroutines, processes and packets. Workers are goroutines of this
+// process and of child processes, which can be stopped and killed. All processes share the machine's monotonic clock.
 //
-// `make torture` plays the short program, `make torture TOPOLOGY=cluster SEED=7 DURATION=1h` one topology for long, and
-// `make mutants` shows that what is planted in rlock's source is found.
+// `make torture` runs the short program, and `make torture TOPOLOGY=cluster SEED=7 DURATION=1h` runs one topology for an
+// hour. `make mutants` plants bugs in rlock and shows that the torture finds them.
 package torture

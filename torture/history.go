@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Event is something that a nemesis did.
+// Event is one strike of a nemesis.
 type Event struct {
 	From, To Moment
 	What     string
-	Site     string // whose process it was done to
-	Killed   bool   // and which did not come back
-	Lost     string // the name of a lock that was taken away from its keeper at From
+	Site     string // the process that it struck
+	Killed   bool   // the process was killed
+	Lost     string // the name of a lock that the nemesis took from its keeper at From
 }
 
-// sample is a look at Redis: whether a lock was held by anyone at some moment between From and To.
+// sample is one observation of Redis: whether a lock had a holder at some moment between From and To.
 type sample struct {
 	Name     string
 	From, To Moment
@@ -25,7 +25,7 @@ type sample struct {
 	Holder   string
 }
 
-// History is all that is known of a scene when it is over.
+// History is the record of a scene.
 type History struct {
 	Scene   Scene
 	Start   Moment
@@ -33,13 +33,13 @@ type History struct {
 	Turns   []*Turn
 	Events  []Event
 	Samples []sample
-	Found   []string            // what was found wrong besides
-	Stalls  Spread              // by how much the machine was late
-	Clients map[string][]string // their ids, by site
+	Found   []string            // faults that the run itself noticed
+	Stalls  Spread              // how late the machine woke up sleepers
+	Clients map[string][]string // client ids by site
 	Closes  []time.Duration
 }
 
-// collector gathers a history while it is made.
+// collector gathers a history during a run. It is safe for concurrent use.
 type collector struct {
 	mu      sync.Mutex
 	turns   map[string]*Turn
@@ -48,14 +48,14 @@ type collector struct {
 	found   []string
 	closes  []time.Duration
 	stalls  Spread
-	clients map[string][]string // their ids, by site
+	clients map[string][]string // client ids by site
 }
 
 func newCollector() *collector {
 	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string)}
 }
 
-// hear takes what a site says. What it says last of a turn counts.
+// hear records a message of a site. A later message about a turn replaces the earlier one.
 func (c *collector) hear(site string, m message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *collector) foundf(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// open returns the turns that have not ended, as a text.
+// open describes the turns that have not ended, one per line.
 func (c *collector) open() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *collector) open() string {
 	return b.String()
 }
 
-// dead returns the ids of clients whose process was killed in a span of time.
+// dead returns the ids of the clients whose process was killed between two moments.
 func (c *collector) dead(from, to Moment) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	return h
 }
 
-// byName returns the turns for each name that more than one owner may want.
+// byName returns the turns for each name that several owners share.
 func (h *History) byName() map[string][]*Turn {
 	names := make(map[string][]*Turn)
 	for _, t := range h.Turns {
@@ -139,8 +139,7 @@ func (h *History) byName() map[string][]*Turn {
 	return names
 }
 
-// stopped tells whether a site stood still, or was killed, at some time between two moments, so that it may have missed
-// what went on.
+// stopped reports whether a site was stopped or killed between two moments, and so may have missed events.
 func (h *History) stopped(site string, from, to Moment) bool {
 	return slices.ContainsFunc(h.Events, func(e Event) bool { return e.Site == site && e.From <= to && from <= e.To })
 }
@@ -155,7 +154,7 @@ func (h *History) killed(site string) Moment {
 	return 0
 }
 
-// Timeline tells what the nemeses did and when.
+// Timeline lists the strikes of the nemeses, one per line.
 func (h *History) Timeline() string {
 	var b strings.Builder
 	for _, e := range h.Events {

@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// op is what an owner did to a lock, for the model.
+// op is an operation of an owner on a lock, for the model.
 type op struct {
 	what  what
 	owner int32
@@ -19,12 +19,12 @@ type op struct {
 type what uint8
 
 const (
-	take what = iota // it was free for him, and was his from then on
-	give             // it was his, and was no longer
-	find             // it was not free for him
+	take what = iota // the owner found the lock free and got it
+	give             // the owner had the lock and gave it back
+	find             // the owner found the lock taken
 )
 
-// state is who has the lock: one writer, or readers.
+// state holds the owners of the lock: one writer, or readers.
 type state struct {
 	writer  int32
 	readers string // sorted, so that states compare
@@ -32,7 +32,7 @@ type state struct {
 
 func (s state) String() string { return fmt.Sprintf("writer %d, readers %x", s.writer, s.readers) }
 
-// free tells whether an owner could have the lock.
+// free reports whether another owner could get the lock.
 func (s state) free(reads bool) bool { return s.writer == 0 && (reads || s.readers == "") }
 
 func (s state) has(o op) bool {
@@ -82,8 +82,8 @@ var lockModel = porcupine.Model{
 	DescribeOperation: func(input, _ any) string { return fmt.Sprintf("%+v", input) },
 }
 
-// linearizable (I3) checks that every history of a name is one that a lock could have had which did all at once. It needs
-// that nothing is forgotten: it is for safe scenes.
+// linearizable (I3) checks that the history of every name is linearizable: a lock whose operations are atomic could have
+// produced it. The check applies to safe scenes only, in which Redis forgets nothing.
 func (c *checker) linearizable() {
 	if !c.Scene.Safe {
 		return
@@ -91,7 +91,7 @@ func (c *checker) linearizable() {
 	for name, turns := range c.names {
 		ops := c.operations(name, turns)
 		result := porcupine.CheckOperationsTimeout(lockModel, ops, 5*time.Second)
-		if result == porcupine.Unknown { // too much to try: then without those who were refused
+		if result == porcupine.Unknown { // too many orders to try; refusals add the most
 			all := len(ops)
 			ops = slices.DeleteFunc(ops, func(o porcupine.Operation) bool { return o.Input.(op).what == find })
 			c.Figures.Unchecked += all - len(ops)
@@ -101,17 +101,17 @@ func (c *checker) linearizable() {
 		case porcupine.Ok:
 			c.Figures.Checked += len(ops)
 		case porcupine.Illegal:
-			c.brokenf("I3: no lock could have done what was done to %s by %d operations", name, len(ops))
+			c.brokenf("I3: no lock could produce the history of %s: %d operations", name, len(ops))
 		case porcupine.Unknown:
 			c.Figures.Unchecked += len(ops)
 		}
 	}
 }
 
-// operations returns what the turns did to a name. An attempt that failed may have had the lock for a moment: that excuses
-// those who found it taken meanwhile, who are left out.
+// operations returns the operations of the turns on a name. An attempt that failed may have had the lock for a moment.
+// Refusals in that time are excused and left out.
 func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
-	// Whoever waits in a queue, and a group that takes its members one by one, refuses others what is free.
+	// A free lock may still refuse an owner: a waiter in a fair queue comes first, or a group has taken only some members.
 	silent := strings.HasPrefix(name, "fair") ||
 		slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindMulti || t.Kind == kindRed })
 	excused := func(t *Turn) bool {
@@ -133,7 +133,7 @@ func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 		case t.Answer == got:
 			add(take, t.Asked, t.Answered)
 			add(give, c.kept(t), c.freed(t))
-		case t.Answer == refused && !silent && t.Try && !excused(t): // who waited may have waited for others of his process
+		case t.Answer == refused && !silent && t.Try && !excused(t): // a turn that waited may have waited in the local queue
 			c.Figures.Refusals++
 			add(find, t.Asked, t.Answered)
 		}
@@ -141,8 +141,8 @@ func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 	return ops
 }
 
-// kept returns until when a turn that got a lock, and was not told that it gave it back, had it for sure: its lease ran out in
-// Redis no earlier than here; but of what it tried to unlock some or all may have been freed at once.
+// kept returns the moment until which a turn certainly had its lock. It is for turns whose unlock was not confirmed. In
+// Redis the lease runs out no earlier than in this process, but an unlock may have taken effect at once.
 func (c *checker) kept(t *Turn) Moment {
 	until := min(t.Deadline, c.freed(t))
 	if t.Unlocking != 0 {
@@ -151,10 +151,11 @@ func (c *checker) kept(t *Turn) Moment {
 	return max(t.Last, until)
 }
 
-// spent returns when an attempt that failed had given back what it may have got: of a process that was killed, after a lease.
+// spent returns the moment by which rlock has released a lock that a failed attempt may have acquired. If the process was
+// killed, that takes a lease.
 func (c *checker) spent(t *Turn) Moment {
 	if t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered.add(watchdogTimeout)) {
 		return max(t.Answered, c.killed(t.Site), t.Asked).add(watchdogTimeout + 2*commandTimeout)
 	}
-	return t.Answered.add(c.patience(orphan{from: t.Answered, to: t.Answered.add(time.Second)}))
+	return t.Answered.add(c.orphanLimit(orphan{from: t.Answered, to: t.Answered.add(time.Second)}))
 }

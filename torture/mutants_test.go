@@ -13,29 +13,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var mutantsFlag = flag.String("mutants", "", `plant this mutant, or "all", and see whether the short program finds it`)
+var mutantsFlag = flag.String("mutants", "", `plant this mutant, or "all", and check that the short program finds it`)
 
-// mutant is a bug planted in rlock, of the sorts that other libraries have had.
+// mutant is a bug planted in rlock, of a kind that other libraries have had.
 type mutant struct {
 	name   string
 	what   string
-	scenes []string // of the short program, in which it must be found
+	scenes []string // the scenes of the short program that must find it
 	edits  []edit
 }
 
-// edit replaces a text that a file of rlock has exactly once.
+// edit replaces a text that occurs exactly once in a file of rlock.
 type edit struct{ file, old, new string }
 
-// The mutants are planted with `go build -overlay`, so that rlock's own source knows nothing of them.
+// The mutants are planted with `go build -overlay`, so that they never appear in the source of rlock.
 var mutants = []mutant{
-	{"M1", "a release deletes the lock, whoever holds it", []string{"quiet"}, []edit{
+	{"M1", "a release deletes the lock of any holder", []string{"quiet"}, []edit{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
-	{"M2", "a lease counts from the answer", []string{"safe"}, []edit{
+	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
 		{"possession.go", "if deadline := instantOf(sent).add(lease - margin(lease));", "if deadline := instantOf(time.Now()).add(lease - margin(lease));"},
 		{"contend.go", "case time.Since(sent) >= lease-margin(lease), c.forced", "case c.forced"},
 	}},
-	{"M3", "go-redis sends scripts again, and they count", []string{"safe"}, []edit{
+	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"lock_scripts.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
 		{"internal/lua/lock_acquire.lua", "  extend(KEYS[1], ARGV[2])\n", "  redis.call('HINCRBY', KEYS[1], ARGV[1], 1)\n  extend(KEYS[1], ARGV[2])\n"},
 		{
@@ -44,75 +44,75 @@ var mutants = []mutant{
 				"local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])",
 		},
 	}},
-	{"M4", "a renewal renews whoever holds the lock", []string{"unsafe"}, []edit{
+	{"M4", "a renewal extends the lock of any holder", []string{"unsafe"}, []edit{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
-	{"M5", "who has subscribed does not try again", []string{"deaf", "quiet"}, []edit{
+	{"M5", "a waiter does not try again after it has subscribed", []string{"deaf", "quiet"}, []edit{
 		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true"},
 	}},
-	{"M6", "who has subscribed anew does not try again", []string{"deaf"}, []edit{
+	{"M6", "a waiter does not try again after it has resubscribed", []string{"deaf"}, []edit{
 		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true\n\t\t\tif !s.ever {\n\t\t\t\ts.notifyAll()\n\t\t\t}\n\t\t\ts.ever = true"},
 		{"pubsub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
 	}},
-	{"M7", "the watchdog goes on after the unlock", []string{"quiet"}, []edit{
+	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
 		{"possession.go", "\tp.stage = over\n\tp.client.watchdog.drop(p)\n", "\tp.stage = held\n\tp.deadline = instantOf(time.Now()).add(time.Hour)\n" +
 			"\tp.inRound = false\n\tp.renewAt = instantOf(time.Now()).add(p.client.watchdogTimeout / 3)\n\tp.client.watchdog.plan(p)\n"},
 		{"possession.go", "\treturn slices.ContainsFunc(p.entries, func(e *entry) bool { return e.renewed })", "\treturn true"},
 	}},
-	{"M8", "a fair queue keeps its dead", []string{"safe"}, []edit{
+	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
 		{"internal/lua/fair_prelude.lua", "if not head or head == asking then", "if true then"},
 	}},
-	{"M9", "a renewal renews all readers", []string{"safe"}, []edit{
+	{"M9", "a renewal extends the locks of all readers", []string{"safe"}, []edit{
 		{"internal/lua/read_renew.lua", "    extend(hold, ARGV[1])\n", "    for _, f in ipairs(redis.call('HKEYS', lock)) do\n" +
 			"      redis.call('PEXPIRE', '{' .. lock .. '}:' .. f .. ':rwlock_timeout:1', ARGV[1])\n    end\n"},
 	}},
-	{"M10", "a multi lock keeps what it took when a member is refused", []string{"quiet"}, []edit{
+	{"M10", "a multi lock keeps its acquired members when another member is refused", []string{"quiet"}, []edit{
 		{"multilock.go", "released := e.giveUp(r)", "var released error"},
 	}},
-	{"M11", "a red lock is valid for ever, and counts members that have run out", []string{"red"}, []edit{
+	{"M11", "a red lock is valid forever, and counts expired members", []string{"red"}, []edit{
 		{"groupentry.go", "if h != nil && h.Err() == nil {\n\t\t\tn++", "if h != nil {\n\t\t\tn++"},
 		{"groupentry.go", "return e.members[k] != nil && e.members[k].Err() == nil }) {", "return e.members[k] != nil }) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
 		{"release.go", "ctx = context.WithoutCancel(ctx)\n\t}\n\tp, l", "}\n\tp, l"},
 	}},
-	{"M13", "tokens are counted, and not of the clock", []string{"sentinel"}, []edit{
+	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
 	}},
-	{"M14", "a lease of less than a millisecond is sent as none", []string{"quiet"}, []edit{
+	{"M14", "a lease under a millisecond is sent as zero", []string{"quiet"}, []edit{
 		{"options.go", "if opt.d < minLease || opt.d > maxLease {", "if opt.d <= 0 || opt.d > maxLease {"},
 		{"options.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
 	}},
-	{"M15", "a hand-over to a waiter who has left is nobody's", []string{"late"}, []edit{
+	{"M15", "nobody releases a lock that was handed over to a waiter that has left", []string{"late"}, []edit{
 		{"handover.go", "case w.stage == gone: // and so is the next possession, with a release of its own", "case false:"},
 	}},
-	{"M16", "who leaves a fair queue stays in it", []string{"quiet"}, []edit{
+	{"M16", "a waiter that leaves a fair queue stays in it", []string{"quiet"}, []edit{
 		{"internal/lua/fair_release.lua", "    redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
 		{"internal/lua/fair_release.lua", "  redis.call('ZREM', KEYS[3], ARGV[1])\n", ""},
 	}},
 	{"M17", "the release of a fair lock wakes nobody", []string{"quiet"}, []edit{
 		{"internal/lua/fair_release.lua", "  wake(ARGV[5], ARGV[4], head)\n", ""},
 	}},
-	{"M18", "half of the members are a majority", []string{"red"}, []edit{
+	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
 		{"redlock.go", "g.need = len(locks)/2 + 1", "g.need = len(locks) / 2"},
 	}},
-	{"M19", "readers do not mind a writer", []string{"quiet"}, []edit{
+	{"M19", "readers ignore a writer", []string{"quiet"}, []edit{
 		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
 	}},
-	{"M20", "a lock that was handed over is handed over by its last holder too", []string{"quiet"}, []edit{
+	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet"}, []edit{
 		{"handover.go", "\tif err == nil { // else the command goes on, and may yet be carried out\n", "\tif err == nil && got.reply == -2 {\n"},
 	}},
-	{"M21", "whoever is told to go away by his own process is not told when that is out of date", []string{"quiet"}, []edit{
+	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
 		{"possession.go", "\t\tdelete(c.tenants[id.family], id.name)\n", ""},
 		{"handover.go", "(t.usable() || t.stage == releasing)", "true"},
 		{"handover.go", "if t == nil || t.stage != held || p.sibling().usable() {", "if t == nil || p.sibling().usable() {"},
 	}},
-	{"M22", "a number that was given up is forgotten", []string{"late"}, []edit{
+	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"possession.go", "\tif !p.unanswered {\n\t\treturn 0\n\t}\n\treturn max(p.lease, 2*time.Minute)", "\treturn 0"},
 	}},
 }
 
-// plant returns a mutant's files, by their path.
+// plant returns the edited files of a mutant, by path.
 func (m mutant) plant(tb testing.TB) map[string]string {
 	tb.Helper()
 	files := make(map[string]string)
@@ -131,17 +131,17 @@ func (m mutant) plant(tb testing.TB) map[string]string {
 	return files
 }
 
-// TestMutantsFit checks that the mutants can be planted, so that they do not rot.
+// TestMutantsFit checks that every mutant can still be planted.
 func TestMutantsFit(t *testing.T) {
 	for _, m := range mutants {
 		m.plant(t)
 	}
 }
 
-// TestMutants plants one after the other and plays the scene that must find it. It takes a while.
+// TestMutants plants one mutant after another and runs the scenes that must find it. It takes half an hour.
 func TestMutants(t *testing.T) {
 	if *mutantsFlag == "" {
-		t.Skip("make mutants")
+		t.Skip("runs with make mutants")
 	}
 	killed, total := 0, 0
 	for _, m := range mutants {
@@ -159,7 +159,7 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d of %d mutants found", killed, total)
 }
 
-// hunt returns what the mutant was found by, or nothing.
+// hunt returns the scene and the broken promise that revealed the mutant, or an empty string.
 func (m mutant) hunt(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func (m mutant) hunt(t *testing.T) string {
 	out, err := exec.Command("go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s: %s", m.name, out)
 	for _, scene := range m.scenes {
-		for try := range 2 { // what a seed does not bring about, another may
+		for try := range 2 { // each with another seed
 			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
 				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
 			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))

@@ -9,11 +9,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// nemesis does one bad thing, ends it, and says what it was. What is safe lasts for less than a third of the watchdog's
-// lease, so that no lock that is renewed may be lost by it.
+// nemesis causes one fault, ends it, and describes it in the event. A safe nemesis lasts less than a third of the
+// watchdog's lease, so it must not cost anybody a renewed lock.
 type nemesis func(a *Arena, r *rand.Rand, e *Event)
 
-// Of the nemeses up to N11, and of N13, N16, N20 to N22, none may let two owners in, and none but N13 may lose anybody a lock.
+// The nemeses N1 to N11, N13, N16 and N20 to N22 must never let two owners in. Of these, only N13 may cause the loss of a
+// lock.
 const (
 	n1Close       = "N1 close"
 	n2Drop        = "N2 drop replies"
@@ -88,7 +89,7 @@ var nemeses = map[string]nemesis{
 	n22MaxClients: maxClients,
 }
 
-// short is for how long a safe nemesis may go on.
+// short draws the duration of a safe nemesis.
 func short(r *rand.Rand) time.Duration {
 	return 50*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
 }

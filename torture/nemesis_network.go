@@ -23,7 +23,7 @@ func closeAll(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprintf("%d times", n)
 }
 
-// replies keeps the replies of up to so many scripts from those who sent them, in one of the ways that a proxy has.
+// replies loses the replies of up to most scripts, in one of the ways that a proxy offers.
 func replies(lose func(*redistest.Proxy, int, func(redistest.Command) bool) *redistest.Fault, most int) nemesis {
 	return func(a *Arena, r *rand.Rand, e *Event) {
 		node, _ := a.master(r)
@@ -44,7 +44,7 @@ func delay(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprint("replies by ", d)
 }
 
-// acquires tells whether a command takes a lock: of all scripts these have seven arguments.
+// acquires reports whether a command acquires a lock. Only the acquire scripts have seven arguments.
 func acquires(c redistest.Command) bool {
 	if !script(c) {
 		return false
@@ -53,7 +53,7 @@ func acquires(c redistest.Command) bool {
 	return err == nil && len(c)-3-keys == 7
 }
 
-// holdRequests lets requests for locks arrive when whoever sent them has given them up.
+// holdRequests delays requests for locks until their callers have left.
 func holdRequests(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	n := 8 + r.IntN(24)
@@ -63,10 +63,10 @@ func holdRequests(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprintf("%d of up to %d", len(f.Met()), n)
 }
 
-// passes tells whether a command hands a lock over: it has no wait, which every acquire has.
+// passes reports whether a command hands a lock over. Its wait is empty, unlike that of any other acquire.
 func passes(c redistest.Command) bool { return acquires(c) && c[len(c)-2] == "" }
 
-// holdPassing lets hand-overs arrive when some of those who are to get the lock have left.
+// holdPassing delays hand-overs until some of the next holders have left.
 func holdPassing(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	f := node.Proxy.HoldRequest(-1, passes)
@@ -95,5 +95,5 @@ func split(a *Arena, r *rand.Rand, e *Event) {
 	node.Proxy.Split(d)
 	wait(short(r))
 	node.Proxy.Split(0)
-	e.What = fmt.Sprint("what the server says, ", d, " apart")
+	e.What = fmt.Sprint("the server's output, ", d, " apart")
 }

@@ -69,7 +69,7 @@ func stopChild(a *Arena, r *rand.Rand, e *Event) {
 	c.signal(syscall.SIGSTOP)
 	wait(d)
 	c.signal(syscall.SIGCONT)
-	// Its timers have run out: what it lost, it hears of now.
+	// The timers of the process have run out. It may report its losses until then.
 	e.To = now().add(watchdogTimeout)
 	e.What = fmt.Sprintf("%s for %v", c.site.Name, d)
 }
@@ -83,10 +83,10 @@ func killChild(a *Arena, r *rand.Rand, e *Event) {
 	e.To = now()
 	a.children = append(a.children[:i], a.children[i+1:]...)
 	wait(short(r))
-	a.bear(c.site.Form)
+	a.spawn(c.site.Form)
 }
 
-// memory has Redis be out of memory for a moment.
+// memory makes Redis run out of memory for a moment.
 func (a *Arena) memory(r *rand.Rand, e *Event, policy string) {
 	ctx := context.Background()
 	_, admin := a.master(r)
@@ -97,7 +97,7 @@ func (a *Arena) memory(r *rand.Rand, e *Event, policy string) {
 	e.What = policy
 }
 
-// setClock puts the server's clock forward or back, and later right again.
+// setClock moves the server's clock forward or back, and later corrects it.
 func setClock(a *Arena, r *rand.Rand, e *Event) {
 	ahead := time.Duration(r.IntN(21)-10) * time.Second
 	a.clock.Set(ahead)
@@ -112,16 +112,16 @@ func flushAll(a *Arena, _ *rand.Rand, _ *Event) {
 	}
 }
 
-// takeAway takes a lock from its keeper, who must notice.
+// takeAway deletes a keeper's lock, and if steal is set gives it to another holder. The keeper must notice.
 func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
 	ctx := context.Background()
 	name := a.keeps(r)
 	_, admin := a.master(r)
 	if admin.Exists(ctx, name).Val() == 0 {
-		e.What = name + ", which nobody held"
+		e.What = name + ", not held at the time"
 		return
 	}
-	// At once, so that its keeper cannot come between.
+	// One script, so that the keeper cannot act in between.
 	admin.Eval(ctx, `redis.call('DEL', KEYS[1])
 		if ARGV[1] == '1' then redis.call('HSET', KEYS[1], 'f0000000-0000-4000-8000-000000000000:1', 1) redis.call('PEXPIRE', KEYS[1], 8000) end`,
 		[]string{name}, steal)
@@ -129,28 +129,28 @@ func (a *Arena) takeAway(r *rand.Rand, e *Event, steal bool) {
 	wait(noticed)
 }
 
-// force unlocks a lock of one keeper by force, through a client that is his or another's.
+// force unlocks a keeper's lock by force, through the keeper's own client or another one.
 func force(a *Arena, r *rand.Rand, e *Event) {
 	name := a.keeps(r)
 	by := a.sites[r.IntN(len(a.sites))]
 	from := now()
 	if freed, err := by.clients[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
-		e.What = name + ", in vain"
+		e.What = name + ", without success"
 		return
 	}
 	e.From, e.Lost, e.What = from, name, fmt.Sprint(name, " by ", by.Name)
 	wait(noticed)
 }
 
-// keeps returns the name of one of the plain locks that are kept.
+// keeps returns the name of a keeper's plain lock.
 func (a *Arena) keeps(r *rand.Rand) string {
 	return fmt.Sprintf("keep-%s-%d", a.sites[r.IntN(len(a.sites))].Name, 4*r.IntN(a.scene.Keepers/4))
 }
 
-// noticed is within what the keeper of a lock notices that it was taken from him: the next renewal, and a noisy machine.
+// noticed limits how long a keeper may take to notice a loss: until the next renewal, plus some time for a noisy machine.
 const noticed = watchdogTimeout/3 + 600*time.Millisecond
 
-// rights takes the right to run scripts, or to announce and to listen, from the user that all clients are.
+// rights revokes the permission to run scripts, to publish, or to use channels, from the user of all clients.
 func rights(a *Arena, r *rand.Rand, e *Event) {
 	ctx := context.Background()
 	_, admin := a.master(r)
@@ -161,7 +161,7 @@ func rights(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprint(what...)
 }
 
-// starve keeps every connection of a site's pool in a blocking command.
+// starve occupies every connection of a site's pool with a blocking command.
 func starve(a *Arena, r *rand.Rand, _ *Event) {
 	rdbs := a.sites[r.IntN(len(a.sites))].rdbs
 	rdb := rdbs[r.IntN(len(rdbs))]
@@ -186,11 +186,11 @@ func minReplicas(a *Arena, r *rand.Rand, _ *Event) {
 	_ = admin.ConfigSet(ctx, "min-replicas-to-write", "0").Err()
 }
 
-// maxClients breaks the connections and lets few be opened again.
+// maxClients closes all connections and allows only a few new ones.
 func maxClients(a *Arena, r *rand.Rand, _ *Event) {
 	ctx := context.Background()
 	_, admin := a.master(r)
-	conn := admin.Conn() // one that stays
+	conn := admin.Conn() // a connection that stays open
 	defer func() { _ = conn.Close() }()
 	_ = conn.ConfigSet(ctx, "maxclients", "12").Err()
 	_ = conn.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()

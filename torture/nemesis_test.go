@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNemesesStrike has each nemesis of a single server strike, and checks that whoever uses Redis meanwhile meets what it
-// is named after.
+// TestNemesesStrike runs each nemesis of a single server, and checks that users of Redis see the errors that it should
+// cause.
 func TestNemesesStrike(t *testing.T) {
 	if testing.Short() {
-		t.Skip("half a minute long")
+		t.Skip("takes half a minute")
 	}
 	a := newArena(t, Scene{Topology: topologySingle})
 	site, err := a.site(formPlain, 0).start(func(Turn) {})
@@ -27,7 +27,7 @@ func TestNemesesStrike(t *testing.T) {
 	crowd(t, a.nodes[0].Proxy.Addr)
 	for _, c := range []struct {
 		name string
-		sign string // in an error of somebody's
+		sign string // a text that an error of a user must contain
 	}{
 		{n1Close, "EOF"},
 		{n2Drop, "EOF"},
@@ -62,8 +62,8 @@ func TestNemesesStrike(t *testing.T) {
 			}
 			return found
 		}
-		// What one draws to do, it may be too short for.
-		require.True(t, met(1) || met(2) || met(3) || met(4), "%s: nobody met %q", c.name, c.sign)
+		// With some seeds, a nemesis may be too short to be seen.
+		require.True(t, met(1) || met(2) || met(3) || met(4), "%s: no error contained %q", c.name, c.sign)
 	}
 	maxClients(a, rand.New(rand.NewPCG(1, 0)), &Event{From: now()})
 	require.NotContains(t, a.admins[a.nodes[0]].Info(t.Context(), "stats").Val(), "rejected_connections:0\r")
@@ -85,7 +85,7 @@ func crowd(t *testing.T, addr string) {
 	}
 }
 
-// everything does some of what clients do, on their own connections and on those of a site, and returns all errors.
+// everything runs typical commands on the user's connections and on those of a site. It returns all errors in one text.
 func everything(ctx context.Context, user *redis.Client, site redis.UniversalClient, sha string) string {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
@@ -101,10 +101,10 @@ func everything(ctx context.Context, user *redis.Client, site redis.UniversalCli
 	return all.String()
 }
 
-// TestALossyFailoverLoses checks that what is written when a master no longer reaches its replicas is gone with it.
-func TestALossyFailoverLoses(t *testing.T) {
+// TestLossyFailoverLosesWrites checks that a lossy failover loses the writes that the replicas have not received.
+func TestLossyFailoverLosesWrites(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a quarter of a minute long")
+		t.Skip("takes a quarter of a minute")
 	}
 	a := newArena(t, Scene{Topology: topologySentinel})
 	old, admin := a.master(rand.New(rand.NewPCG(1, 1)))
@@ -112,7 +112,7 @@ func TestALossyFailoverLoses(t *testing.T) {
 	require.EqualValues(t, 2, admin.Wait(t.Context(), 2, 5*time.Second).Val())
 	wrote := make(chan error, 1)
 	go func() {
-		pause(t.Context(), 1300*time.Millisecond) // the replicas have said something by then, and are cut off
+		pause(t.Context(), 1300*time.Millisecond) // by then the nemesis has cut the replicas off
 		wrote <- admin.Set(t.Context(), "after", "lost", 0).Err()
 	}()
 	nemeses[n15Lossy](a, rand.New(rand.NewPCG(1, 1)), &Event{From: now()})

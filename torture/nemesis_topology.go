@@ -24,7 +24,7 @@ func (a *Arena) restart(r *rand.Rand, e *Event, nodes int) {
 	e.What = fmt.Sprintf("of %d, empty, after %v", nodes, d)
 }
 
-// failover is one that the operator asks for: the old master hands over.
+// failover performs a planned failover: the old master hands over.
 func failover(a *Arena, r *rand.Rand, e *Event) {
 	ctx := context.Background()
 	defer a.healthy()
@@ -56,7 +56,7 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 	})
 }
 
-// masterGoes kills or stops a master until another has its place.
+// masterGoes kills or stops a master until another node has replaced it.
 func (a *Arena) masterGoes(r *rand.Rand, e *Event, dies bool) {
 	node, _ := a.master(r)
 	if dies {
@@ -65,7 +65,7 @@ func (a *Arena) masterGoes(r *rand.Rand, e *Event, dies bool) {
 		node.Pause()
 	}
 	a.replaced(node)
-	e.What = fmt.Sprintf("another is there after %v", now().sub(e.From))
+	e.What = fmt.Sprintf("replaced after %v", now().sub(e.From))
 	if dies {
 		node.Run()
 	} else {
@@ -74,7 +74,7 @@ func (a *Arena) masterGoes(r *rand.Rand, e *Event, dies bool) {
 	a.healthy()
 }
 
-// replaced waits until as many masters as there should be are at work without one.
+// replaced waits until the topology has all its masters without the given node.
 func (a *Arena) replaced(node *redistest.Server) {
 	a.tb.Helper()
 	want := 1
@@ -87,13 +87,13 @@ func (a *Arena) replaced(node *redistest.Server) {
 	})
 }
 
-// lossy kills a master that no longer reaches its replicas: what was locked since is forgotten.
+// lossy kills a master that no longer reaches its replicas, so that the new master lacks its latest writes.
 func lossy(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
-	f := node.Proxy.SwallowReply(-1, redistest.Named("replconf")) // replicas send one a second
+	f := node.Proxy.SwallowReply(-1, redistest.Named("replconf")) // each replica sends one a second
 	wait(1500 * time.Millisecond)
 	node.Kill()
-	e.What = fmt.Sprintf("of what happened in %v", now().sub(e.From))
+	e.What = fmt.Sprintf("of the last %v", now().sub(e.From))
 	f.Release()
 	a.replaced(node)
 	node.Run()

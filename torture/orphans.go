@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// orphans (I7, I8) measures for how long Redis kept locks that nobody had or wanted.
+// orphans (I7, I8) measures how long Redis kept locks that nobody had or wanted.
 func (c *checker) orphans() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
 		seen[s.Name] = append(seen[s.Name], s)
 	}
 	for name, turns := range c.names {
-		var spans []span // in which somebody had it, or asked for it
+		var spans []span // in which somebody had the lock or asked for it
 		for _, t := range turns {
 			end := c.freed(t)
 			switch {
@@ -40,8 +40,8 @@ func (c *checker) orphans() {
 	}
 }
 
-// strays (I7, I8) looks for holders that stay in Redis when nobody has the lock as them: others who wait for it meanwhile
-// do not excuse that. It is for locks that one field holds.
+// strays (I7, I8) looks for holders that stay in Redis although their owner no longer has the lock. Unlike for orphans,
+// waiters are no excuse. The check covers only locks that a single field holds.
 func (c *checker) strays() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
@@ -52,13 +52,13 @@ func (c *checker) strays() {
 		}
 	}
 	for name, samples := range seen {
-		var spans []span // in which somebody had it
+		var spans []span // in which somebody had the lock
 		for _, t := range c.names[name] {
 			from, to := t.Answered, c.freed(t)
 			switch {
 			case t.Answer == refused:
 				continue
-			case t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered): // had it before he knew
+			case t.Answered == 0 || c.stopped(t.Site, t.Asked, t.Answered): // the owner had it before it knew
 				from = t.Asked
 			}
 			if to == 0 {
@@ -84,14 +84,14 @@ func (c *checker) strays() {
 }
 
 func (c *checker) stray(name string, o orphan) {
-	if limit := c.patience(o); o.from != 0 && o.to.sub(o.from) > limit {
-		c.brokenf("I8: for %v from %d on, %s was of %s in Redis, and of nobody else", o.to.sub(o.from), o.from, name, c.owner(o.holder))
+	if limit := c.orphanLimit(o); o.from != 0 && o.to.sub(o.from) > limit {
+		c.brokenf("I8: for %v from %d on, Redis kept %s for %s, which no longer had it", o.to.sub(o.from), o.from, name, c.owner(o.holder))
 	}
 }
 
-// patience is for how long Redis may keep a lock that nobody has: what was asked for in vain is given back once Redis answers
-// again, after a read timeout and the pause of a retry.
-func (c *checker) patience(o orphan) time.Duration {
+// orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,
+// after a read timeout and the pause before a retry.
+func (c *checker) orphanLimit(o orphan) time.Duration {
 	limit := 300*time.Millisecond + c.noise
 	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
@@ -101,7 +101,8 @@ func (c *checker) patience(o orphan) time.Duration {
 
 type span struct{ from, to Moment }
 
-// sweep goes through samples, which are in order, each with the latest end of the spans that began before it.
+// sweep calls look for every sample, in order, with the latest end of the spans that began before the sample. The samples
+// must be sorted.
 func sweep(spans []span, samples []sample, look func(s sample, last Moment)) {
 	slices.SortFunc(spans, func(a, b span) int { return int(a.from - b.from) })
 	var last Moment
@@ -113,9 +114,9 @@ func sweep(spans []span, samples []sample, look func(s sample, last Moment)) {
 	}
 }
 
-// orphan is a time in which Redis kept a lock that nobody had.
+// orphan is a period in which Redis kept a lock that nobody had.
 type orphan struct {
-	free     Moment // when it was last seen to be free, or in use
+	free     Moment // when the lock was last seen free or in use
 	from, to Moment
 	holder   string
 }
@@ -126,10 +127,10 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	}
 	long := o.to.sub(o.from)
 	c.Figures.Orphans = append(c.Figures.Orphans, long)
-	if long <= c.patience(o) {
+	if long <= c.orphanLimit(o) {
 		return
 	}
-	c.brokenf("I8: nobody had %s from %d on for %v, but in Redis it was of %s", name, o.from, long, c.owner(o.holder))
+	c.brokenf("I8: nobody had %s for %v from %d on, but Redis kept it for %s", name, long, o.from, c.owner(o.holder))
 	for _, t := range turns {
 		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
 			c.brokenf("  before: %v", t)
@@ -137,7 +138,7 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	}
 }
 
-// owner says whose a holder field is.
+// owner describes a holder field: it adds the site whose client created the field.
 func (c *checker) owner(field string) string {
 	for site, ids := range c.Clients {
 		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(field, id) }) {

@@ -2,39 +2,38 @@ package torture
 
 import "time"
 
-// Scene is one play: where, what work, which faults, and what must hold.
+// Scene describes a run: the topology, the workload, the faults, and the promises that must hold.
 type Scene struct {
 	Name     string
 	Topology string
 	Seed     uint64
 	Duration time.Duration
-	Workers  int // of each process of this kind; the child processes have two thirds of them
-	Keepers  int // locks that each process holds all the time
+	Workers  int // per site in this process; a child process has two thirds of them
+	Keepers  int // locks that each site holds all the time
 	Mix      []Share
 	Nemeses  []string
-	Rest     time.Duration // between two nemeses, more or less
-	Acks     int
+	Rest     time.Duration // average pause between two nemeses
+	Acks     int           // replicas that must acknowledge each acquisition
 
-	Safe    bool          // nothing that happens may let two owners in, or lose a renewed lock
+	Safe    bool          // no fault of the scene may let two owners in, or lose a renewed lock
 	Long    bool          // not in the short program
-	Ordered bool          // fair locks are granted in the order of arrival
-	WakeUp  time.Duration // how long a free lock may wait for who waits for it; 0: not checked
+	Ordered bool          // fair locks must be granted in the order of arrival
+	WakeUp  time.Duration // how long a lock with waiters may stay free; zero means that it is not checked
 }
 
-// Regressions are plays in which a bug was found, of rlock or of the torture itself. `make torture SCENE=regressions` plays
-// them again.
+// Regressions are runs that found a bug in rlock or in the torture itself. `make torture SCENE=regressions` repeats them.
 var Regressions = []struct {
 	Scene string
 	Seed  uint64
 	Bug   string
 }{
 	{"acks", 1, "rlock: after a failover waiters listened at the old master for 10 s (TestASubscriptionAtTheOldMasterIsMadeAnew)"},
-	{"safe", 101, "torture: an unlock that failed may have freed the lock all the same"},
-	{"safe", 202, "torture: a reader who waits stands behind the writers of his process"},
+	{"safe", 101, "torture: an unlock that failed may nevertheless have freed the lock"},
+	{"safe", 202, "torture: a waiting reader queues behind the writers of its process"},
 	{"quiet", 203, "torture: an unlock may return after the next owner has the lock"},
 }
 
-// Scenes returns all scenes, with a seed for each made of one.
+// Scenes returns all scenes. The seed of each is derived from the given one.
 func Scenes(seed uint64) []Scene {
 	scenes := []Scene{
 		{

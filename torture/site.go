@@ -15,23 +15,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The times that the workload is made of. They are short, so that much happens, and long beside what the machine is late by.
+// The times of the workload. They are short, so that much happens, but long compared with the delays of the machine.
 const (
 	watchdogTimeout = 3 * time.Second
 	shortLease      = 150 * time.Millisecond
 	commandTimeout  = 1500 * time.Millisecond
 	readTimeout     = 600 * time.Millisecond
-	fairWait        = 10 * time.Second // the least that rlock takes
+	fairWait        = 10 * time.Second // the minimum that rlock accepts
 )
 
-// Place says where the servers are.
+// Place holds the addresses of the servers.
 type Place struct {
 	Topology string
 	Addrs    []string // of the Sentinels, the cluster's nodes, or the servers
-	Master   string   // Sentinel's name of it
+	Master   string   // the name of the master in Sentinel
 }
 
-// open returns a client of each independent Redis.
+// open returns one client per independent Redis.
 func (p Place) open() []redis.UniversalClient {
 	switch p.Topology {
 	case topologySentinel:
@@ -52,16 +52,16 @@ func (p Place) open() []redis.UniversalClient {
 
 const poolSize = 16
 
-// Site is one process that uses rlock, or what could be one.
+// Site describes a user of rlock: a process, or a part of this process that acts like one.
 type Site struct {
 	Name    string
 	Seed    uint64
 	Place   Place
 	Workers int
-	Keepers int // locks that nobody else wants, held all the time
+	Keepers int // locks of its own that it holds all the time
 	Mix     []Share
-	Form    string // which options its clients have
-	Acks    int
+	Form    string // selects the options of its clients
+	Acks    int    // see [Scene]
 }
 
 // running is a site at work.
@@ -74,7 +74,7 @@ type running struct {
 	ids     atomic.Int64
 }
 
-// The forms of clients: each brings its own ways to be wrong.
+// The forms of clients. Each exercises other code.
 const (
 	formPlain     = "plain"
 	formPipelined = "pipelined"
@@ -114,7 +114,7 @@ func (s Site) start(emit func(Turn)) (*running, error) {
 	return r, nil
 }
 
-// run works until ctx ends; then every worker ends its turn, and the keepers unlock.
+// run works until ctx ends. Then every worker ends its turn, and the keepers unlock.
 func (r *running) run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for i := range r.Workers {
@@ -129,7 +129,7 @@ func (r *running) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// close ends the site's clients, and returns how long rlock's took.
+// close closes the site's clients and returns how long the rlock clients took.
 func (r *running) close() (time.Duration, error) {
 	var errs []error
 	start := time.Now()
@@ -155,7 +155,7 @@ const (
 	kindRed    = "red"
 )
 
-// make returns a handle of its own.
+// make returns a new handle.
 func (r *running) make(kind string, names ...string) rlock.Locker {
 	c := r.clients[0]
 	switch kind {
@@ -185,15 +185,15 @@ func (r *running) make(kind string, names ...string) rlock.Locker {
 	return c.NewLock(names[0])
 }
 
-// keep holds locks that only this site wants, and one that all sites read, until ctx ends. When one is lost it says so and
-// takes it again.
+// keep holds the site's own locks, and a read lock that all sites share, until ctx ends. It reports each loss and acquires
+// the lock again.
 func (r *running) keep(ctx context.Context) {
 	kinds := []string{kindLock, kindFenced, kindWrite, kindFair}
 	if r.Place.Topology == topologyRed {
 		kinds = []string{kindRed}
 	}
 	var wg sync.WaitGroup
-	turns := make(chan struct{}, 4) // not all at once: each is a subscription or two
+	turns := make(chan struct{}, 4) // limits concurrent attempts: each needs a subscription or two
 	for i := range r.Keepers {
 		kind, name := kinds[i%len(kinds)], fmt.Sprintf("keep-%s-%d", r.Name, i)
 		wg.Go(func() { r.keepOne(ctx, turns, kind, name) })
@@ -217,7 +217,7 @@ func (r *running) keepOne(ctx context.Context, turns chan struct{}, kind, name s
 		if err != nil {
 			t.Answer, t.Err = failed, err.Error()
 			r.emit(t)
-			pause(ctx, 20*time.Millisecond) // of what Redis refuses for good there is no end
+			pause(ctx, 20*time.Millisecond) // Redis may refuse again at once
 			continue
 		}
 		t.Answer, t.First, t.Last = got, t.Answered, t.Answered
@@ -233,7 +233,7 @@ func (r *running) keepOne(ctx context.Context, turns chan struct{}, kind, name s
 	}
 }
 
-// believe notes that the owner holds the lock now, and returns whether he does.
+// believe records that the owner believes to hold the lock now. It reports whether the hold is still good.
 func (t *Turn) believe(hold *rlock.Hold) bool {
 	at := now()
 	if hold.Err() != nil {
@@ -246,7 +246,7 @@ func (t *Turn) believe(hold *rlock.Hold) bool {
 	return true
 }
 
-// unlock ends the hold and notes what came of it.
+// unlock ends the hold and records the result.
 func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
 	t.Unlocking = now()
 	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
@@ -259,7 +259,7 @@ func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
 		t.Unlock, t.Err = lost, err.Error()
 	case errors.Is(err, rlock.ErrNotHeld):
 		t.Unlock, t.Err = lost, err.Error()
-		t.wrong("the only unlock of a hold answered %v", err)
+		t.wrong("the only unlock of a hold returned %v", err)
 	default:
 		t.Unlock, t.Err = failed, err.Error()
 	}

@@ -18,12 +18,12 @@ import (
 )
 
 var (
-	seed     = flag.Uint64("seed", 0, "of the workload and the nemeses; 0: another one each time")
-	topology = flag.String("topology", "", "single, sentinel, cluster or red: play its scenes until the duration is over")
-	only     = flag.String("scene", "", "play this scene alone")
-	dump     = flag.String("dump", "", "write what was noted to this file, as JSON")
-	again    = flag.String("again", "", "check what -dump wrote to this file, and play nothing")
-	duration = flag.Duration("duration", 0, "how long to play; 0: each scene once")
+	seed     = flag.Uint64("seed", 0, "the seed of the workload and the nemeses; 0 means a random one")
+	topology = flag.String("topology", "", "run the scenes of this topology (single, sentinel, cluster or red) until the duration is over")
+	only     = flag.String("scene", "", "run only this scene")
+	dump     = flag.String("dump", "", "write the history to this file, as JSON")
+	recheck  = flag.String("recheck", "", "check a history that -dump wrote to this file, and run nothing")
+	duration = flag.Duration("duration", 0, "how long to run; 0 means each scene once")
 )
 
 func TestMain(m *testing.M) {
@@ -32,28 +32,28 @@ func TestMain(m *testing.M) {
 		ChildMain()
 		return
 	}
-	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
+	// The pool of go-redis dials a dead server once a second, and only then notices that it was closed.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// quiet drops what go-redis logs about the connections that are broken.
+// quiet is a logger that drops the messages of go-redis about broken connections.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestTorture(t *testing.T) {
 	if testing.Short() {
-		t.Skip("minutes long")
+		t.Skip("takes minutes")
 	}
 	if *seed == 0 {
 		*seed = rand.Uint64N(1_000_000)
 	}
 	t.Logf("seed %d", *seed)
 	var safe, unsafe Figures
-	defer func() { t.Logf("where nothing may go wrong: %v\n\nand where it may: %v", &safe, &unsafe) }()
-	perform := func(scene Scene, seed uint64) {
+	defer func() { t.Logf("safe scenes: %v\n\nunsafe scenes: %v", &safe, &unsafe) }()
+	run := func(scene Scene, seed uint64) {
 		t.Run(fmt.Sprintf("%s/%d", scene.Name, seed), func(t *testing.T) {
-			figures := judge(t, Play(t, scene), seed)
+			figures := judge(t, Run(t, scene), seed)
 			if scene.Safe {
 				safe.add(figures)
 			} else {
@@ -63,7 +63,7 @@ func TestTorture(t *testing.T) {
 	}
 	if *only == "regressions" {
 		for _, r := range Regressions {
-			perform(chosen(t, r.Seed, func(s Scene) bool { return s.Name == r.Scene })[0], r.Seed)
+			run(chosen(t, r.Seed, func(s Scene) bool { return s.Name == r.Scene })[0], r.Seed)
 		}
 		return
 	}
@@ -71,12 +71,12 @@ func TestTorture(t *testing.T) {
 		for _, scene := range chosen(t, round, func(s Scene) bool {
 			return (*only == "" || s.Name == *only) && (*topology == "" || s.Topology == *topology) && (*only+*topology != "" || !s.Long)
 		}) {
-			perform(scene, round)
+			run(scene, round)
 		}
 	}
 }
 
-// chosen returns the scenes made of a seed that are wanted, at least one.
+// chosen returns the wanted scenes with seeds derived from the given one. It fails the test if there are none.
 func chosen(t *testing.T, seed uint64, wanted func(Scene) bool) []Scene {
 	t.Helper()
 	scenes := slices.DeleteFunc(Scenes(seed), func(s Scene) bool { return !wanted(s) })
@@ -86,19 +86,19 @@ func chosen(t *testing.T, seed uint64, wanted func(Scene) bool) []Scene {
 	return scenes
 }
 
-// TestAgain checks a history that was dumped: with other eyes, if the checkers have changed since.
-func TestAgain(t *testing.T) {
-	if *again == "" {
-		t.Skip("-again")
+// TestRecheck checks a dumped history again, for example after a change of the checkers.
+func TestRecheck(t *testing.T) {
+	if *recheck == "" {
+		t.Skip("needs -recheck")
 	}
-	raw, err := os.ReadFile(*again)
+	raw, err := os.ReadFile(*recheck)
 	require.NoError(t, err)
 	var h History
 	require.NoError(t, json.Unmarshal(raw, &h))
 	judge(t, &h, h.Scene.Seed/100)
 }
 
-// judge reports what the checkers say of a history.
+// judge reports the checkers' verdict on a history.
 func judge(t *testing.T, h *History, seed uint64) Figures {
 	t.Helper()
 	if *dump != "" {
@@ -112,7 +112,7 @@ func judge(t *testing.T, h *History, seed uint64) Figures {
 		return report.Figures
 	}
 	n := len(report.Broken)
-	t.Errorf("%d promises broken; the first ones:\n%s\n\nwhat the nemeses did:\n%s\nagain: make torture SCENE=%s SEED=%d",
+	t.Errorf("%d promises broken; the first ones:\n%s\n\nnemeses:\n%s\nrepeat with: make torture SCENE=%s SEED=%d",
 		n, strings.Join(report.Broken[:min(n, 20)], "\n"), h.Timeline(), h.Scene.Name, seed)
 	return report.Figures
 }

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Moment is a time of the machine's monotonic clock, the same for all its processes; 0: not happened.
+// Moment is a time of the monotonic clock that all processes of the machine share, in nanoseconds. Zero means that the
+// event has not happened.
 type Moment int64
 
 func now() Moment {
@@ -21,40 +22,40 @@ func now() Moment {
 func (m Moment) add(d time.Duration) Moment { return m + Moment(d) }
 func (m Moment) sub(n Moment) time.Duration { return time.Duration(m - n) }
 
-// Answer is what an attempt, or an unlock, came to.
+// Answer is the outcome of an attempt or an unlock.
 type Answer string
 
 const (
-	got     Answer = "got"     // the lock; or the unlock released it
-	refused Answer = "refused" // another held it, as long as the attempt waited
-	failed  Answer = "failed"  // an error, or the context's end: nothing is said about the lock
-	lost    Answer = "lost"    // the unlock learnt that the lock had been lost
+	got     Answer = "got"     // the attempt got the lock, or the unlock released it
+	refused Answer = "refused" // another owner held the lock for as long as the attempt waited
+	failed  Answer = "failed"  // an error, or the context ended: the state of the lock is unknown
+	lost    Answer = "lost"    // the unlock reported that the lock had been lost
 	left    Answer = "left"    // not unlocked, on purpose
 )
 
-// Turn is one use of a lock by one owner, as far as it has come. A worker tells of it at each step, so that it is known how
-// far a killed process came.
+// Turn is the record of one use of a lock by one owner. A worker reports it at each step, so that the history also shows
+// how far a killed process got.
 type Turn struct {
 	ID     int64
-	Site   string // which process, and which incarnation of it
-	Worker int
+	Site   string // a restarted process is another site
+	Worker int    // -1 for a keeper
 	Kind   string
-	Names  []string // one, but of groups
+	Names  []string // several for a group, otherwise one
 	Lease  time.Duration
-	Renew  bool // no Lease given: the watchdog keeps it
-	Try    bool // one attempt, no waiting
-	Keeper bool // holds a lock of its own for as long as the process lives
+	Renew  bool // the watchdog renews the lock
+	Try    bool // one attempt without waiting
+	Keeper bool // holds a lock of its own for the lifetime of the process
 
 	Asked    Moment
-	Ended    Moment // when the context of the attempt ended, if it did before the answer
+	Ended    Moment // when the context of the attempt ended, if that was before the attempt returned
 	Answered Moment
 	Answer   Answer
 	Token    uint64
 
-	// The owner believed to hold the lock from First to Last: he looked at the clock, and then at Hold.Err.
+	// The owner believed to hold the lock from First to Last. It reads the clock first and then Hold.Err.
 	First, Last Moment
-	Lost        Moment // when Hold.Done had closed
-	// Writes are when he wrote to what the lock protects, after he had looked. The last one of a pause comes long after.
+	Lost        Moment // when the owner noticed the loss
+	// Writes are the writes to the protected data, each after a look at Hold.Err. The last one may come long after its look.
 	Writes []Moment
 
 	Unlocking Moment
@@ -62,7 +63,7 @@ type Turn struct {
 	Unlock    Answer
 	Deadline  Moment // Hold.Deadline at the unlock
 
-	// Wrong says what this process itself saw go wrong.
+	// Wrong lists the broken promises that the process itself noticed.
 	Wrong []string
 	Err   string // of the attempt or the unlock
 }

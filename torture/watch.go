@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// watch looks into Redis, past the proxies, until ctx ends: which locks are held, and whether something of a dead process
-// stays alive.
+// watch observes Redis, past the proxies, until ctx ends. It samples which locks are held, and looks for keys of dead
+// processes that somebody keeps alive.
 func (a *Arena) watch(ctx context.Context) {
 	var names []string
 	seen := make(map[string]bool)
@@ -22,7 +22,7 @@ func (a *Arena) watch(ctx context.Context) {
 			}
 		}
 	}
-	var latest []string // fresh names that were held a moment ago
+	var latest []string // the fresh names that were held at the last look
 	for round := 0; ctx.Err() == nil; round++ {
 		start := now()
 		pause(ctx, 10*time.Millisecond)
@@ -30,14 +30,14 @@ func (a *Arena) watch(ctx context.Context) {
 		if round%10 == 0 {
 			latest = a.lookForFresh(ctx)
 		}
-		a.tells.see(a.look(ctx, slices.Concat(names, latest)), stalled)
+		a.collector.see(a.look(ctx, slices.Concat(names, latest)), stalled)
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
 		}
 	}
 }
 
-// lookForFresh returns the fresh names that are held.
+// lookForFresh returns the fresh names that are held now.
 func (a *Arena) lookForFresh(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -48,8 +48,8 @@ func (a *Arena) lookForFresh(ctx context.Context) []string {
 	return names
 }
 
-// look asks every master for every name. A red lock is held on three of five. Of what was not answered,
-// nothing is known.
+// look asks every master for every name. A red lock counts as held on three of five. Names without enough replies are left
+// out.
 func (a *Arena) look(ctx context.Context, names []string) []sample {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -59,13 +59,13 @@ func (a *Arena) look(ctx context.Context, names []string) []sample {
 		var answers []*redis.StringSliceCmd
 		_, _ = a.admins[node].Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, name := range names {
-				answers = append(answers, p.HKeys(ctx, name)) // a cluster's node answers MOVED for what it has not
+				answers = append(answers, p.HKeys(ctx, name)) // a node of a cluster replies MOVED for names of other nodes
 			}
 			return nil
 		})
 		for i, answer := range answers {
 			switch fields, err := answer.Result(); {
-			case err != nil:
+			case err != nil: // counts neither way
 			case len(fields) == 0:
 				free[names[i]]++
 			default:
@@ -84,7 +84,7 @@ func (a *Arena) look(ctx context.Context, names []string) []sample {
 	return samples
 }
 
-// quorum is on how many servers a lock is.
+// quorum returns how many servers must hold a lock.
 func (a *Arena) quorum() int {
 	if a.scene.Topology == topologyRed {
 		return 3
@@ -92,10 +92,10 @@ func (a *Arena) quorum() int {
 	return 1
 }
 
-// lookForTheDead looks for keys of one holder, as readers have, whose process was killed more than a lease ago.
+// lookForTheDead looks for the keys of single readers whose process was killed more than a lease ago.
 func (a *Arena) lookForTheDead(ctx context.Context) {
 	at := now()
-	dead := a.tells.dead(at.add(-4*watchdogTimeout), at.add(-watchdogTimeout-time.Second))
+	dead := a.collector.dead(at.add(-4*watchdogTimeout), at.add(-watchdogTimeout-time.Second))
 	if len(dead) == 0 {
 		return
 	}
@@ -105,7 +105,7 @@ func (a *Arena) lookForTheDead(ctx context.Context) {
 		for _, key := range a.admins[node].Keys(ctx, "*:rwlock_timeout:*").Val() {
 			for _, id := range dead {
 				if strings.Contains(key, id) {
-					a.tells.foundf("at %.3f s the process that had %s was dead for more than a lease", at.sub(0).Seconds(), key)
+					a.collector.foundf("at %.3f s the owner of %s had been dead for more than a lease", at.sub(0).Seconds(), key)
 				}
 			}
 		}

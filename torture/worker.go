@@ -11,18 +11,18 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// Share is how often the workers of a site use a kind of lock.
+// Share is a kind of lock in the workload, with its weight and its names.
 type Share struct {
 	Kind   string
 	Weight int
-	Names  []string // a group takes two of them
+	Names  []string // each turn draws one, a group two
 }
 
-// fresh stands for a name that changes forty times a second, the same for all: few want it, and each waiter's subscription
-// is new.
+// fresh stands for a name that changes forty times a second, and is the same for all sites. Few owners want each name, and
+// each waiter's subscription is new.
 const fresh = "fresh"
 
-// mix is what workers do on one Redis. Names that groups use are used by plain locks too.
+// mix returns the workload for one Redis. Groups and plain locks share some names.
 func mix() []Share {
 	return []Share{
 		{kindLock, 18, []string{"a", "b", "c"}},
@@ -36,22 +36,22 @@ func mix() []Share {
 	}
 }
 
-// worker is one goroutine of a site, which is a new owner at every turn.
+// worker is one goroutine of a site. It is a new owner in every turn.
 type worker struct {
 	*running
 	number int
 	random *rand.Rand
 }
 
-// plan is how a turn is to go.
+// plan holds the random choices for a turn.
 type plan struct {
 	share   Share
 	names   []string
 	try     bool
-	wait    time.Duration // 0: as long as it takes
-	cancel  time.Duration // 0: not
-	lease   time.Duration // 0: renewed
-	depth   int
+	wait    time.Duration // zero means no limit
+	cancel  time.Duration // until the context ends; zero means never
+	lease   time.Duration // zero means renewed
+	depth   int           // acquisitions in total; all but one are re-entries
 	hold    time.Duration
 	gap     time.Duration // between the last look and the last write
 	release string
@@ -92,13 +92,13 @@ func (w *worker) draw() plan {
 		p.lease = shortLease + time.Duration(r.IntN(int(2*shortLease)))
 	}
 	switch n := r.IntN(1000); {
-	case n < 12: // the process sleeps, and its lease runs out
+	case n < 12: // the owner sleeps while its lease runs out
 		p.lease = shortLease
 		p.hold, p.gap = shortLease/2, shortLease
-	case n < 24: // it works for longer than the lease, and looks
+	case n < 24: // the owner works for longer than its lease, and checks the hold
 		p.lease = shortLease
 		p.hold = 2 * shortLease
-	case n < 27: // it works for longer than the watchdog's
+	case n < 27: // the owner works for longer than the watchdog's lease
 		p.hold, p.lease = watchdogTimeout*11/10, 0
 	}
 	switch n := r.IntN(100); {
@@ -109,7 +109,7 @@ func (w *worker) draw() plan {
 	case n < 15:
 		p.release = releaseAtOnce
 	case n < 40 && p.lease > 0:
-		p.release, p.depth = releaseNever, 1 // a re-entry, which has no Lease, would lengthen it
+		p.release, p.depth = releaseNever, 1 // a re-entry has no Lease and would extend the lease
 	}
 	return p
 }
@@ -151,7 +151,7 @@ func (w *worker) turn(ctx context.Context) {
 	w.work(&t, p, hold)
 	for _, h := range again {
 		if err := h.Unlock(context.Background()); errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-			t.wrong("the unlock of a re-entry answered %v", err)
+			t.wrong("the unlock of a re-entry returned %v", err)
 		}
 	}
 	w.release(&t, p, hold)
@@ -201,16 +201,16 @@ func (w *worker) acquire(ctx context.Context, t *Turn, p plan, lock rlock.Locker
 	return nil
 }
 
-// badInput asks for what must be refused before anything is sent.
+// badInput tries invalid leases, which rlock must reject before it sends anything.
 func (t *Turn) badInput(lock rlock.Locker) {
 	for _, d := range []time.Duration{0, -time.Second, 700 * time.Microsecond, 1<<63 - 1} {
 		if hold, err := lock.TryAcquire(context.Background(), rlock.Lease(d)); !errors.Is(err, rlock.ErrInvalidOption) {
-			t.wrong("Lease(%v) was answered %v %v", d, hold, err)
+			t.wrong("Lease(%v) returned %v %v", d, hold, err)
 		}
 	}
 }
 
-// reenter takes the lock again, as its owner.
+// reenter acquires the lock again as its owner.
 func (w *worker) reenter(t *Turn, p plan, lock rlock.Locker, hold *rlock.Hold) []*rlock.Hold {
 	var again []*rlock.Hold
 	if p.lease > 0 && p.lease < 2*shortLease {
@@ -222,13 +222,13 @@ func (w *worker) reenter(t *Turn, p plan, lock rlock.Locker, hold *rlock.Hold) [
 		case err == nil:
 			again = append(again, inner)
 		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-			t.wrong("its owner's re-entry was refused: %v", err)
+			t.wrong("a re-entry of the owner was refused: %v", err)
 		}
 	}
 	return again
 }
 
-// work holds the lock for as long as planned, and writes to what it protects at the beginning and at the end.
+// work holds the lock for as long as planned. It writes to the protected data at the beginning and at the end.
 func (w *worker) work(t *Turn, p plan, hold *rlock.Hold) {
 	if t.First == 0 {
 		return
@@ -252,7 +252,7 @@ func (w *worker) work(t *Turn, p plan, hold *rlock.Hold) {
 	}
 }
 
-// release ends the hold in one of the ways that users do.
+// release ends the hold in the way that the plan chose.
 func (w *worker) release(t *Turn, p plan, hold *rlock.Hold) {
 	ctx := context.Background()
 	switch p.release {
@@ -274,12 +274,13 @@ func (w *worker) release(t *Turn, p plan, hold *rlock.Hold) {
 	t.unlock(ctx, hold)
 	if p.release == releaseTwice {
 		if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-			t.wrong("the second unlock answered %v", err)
+			t.wrong("the second unlock returned %v", err)
 		}
 	}
 }
 
-// releaseAtOnce has two goroutines unlock the same hold: one of them did it, and the other learns that it was not he.
+// releaseAtOnce lets two goroutines unlock the same hold. One of them must release it, and the other must get
+// [rlock.ErrNotHeld].
 func (w *worker) releaseAtOnce(t *Turn, hold *rlock.Hold) {
 	t.Unlocking = now()
 	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
@@ -304,6 +305,6 @@ func (w *worker) releaseAtOnce(t *Turn, hold *rlock.Hold) {
 		}
 	}
 	if late != 1 {
-		t.wrong("two unlocks at once answered %v and %v", errs[0], errs[1])
+		t.wrong("two unlocks at once returned %v and %v", errs[0], errs[1])
 	}
 }

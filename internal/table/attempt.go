@@ -210,7 +210,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 		s.Wait = nil
 		return s
 	case a.line != nil:
-		heard = &a.line.heard
+		heard, a.line.channel = &a.line.heard, channel
 	default:
 		a.channel = channel
 	}

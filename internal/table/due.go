@@ -123,7 +123,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	wanted := make([]*Grant, 0, len(b.grants))
 	for _, g := range b.grants {
 		switch {
-		case !g.inRound || g.stage != held || g.past(now):
+		case t.closed, !g.inRound || g.stage != held || g.past(now):
 		case !g.renewing():
 			g.inRound = false
 			t.plan(g, n)

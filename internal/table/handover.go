@@ -71,6 +71,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		g.needsCleanup = true
 	default:
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
+		g.needsCleanup = g.needsCleanup || r.Err != nil && r.Err.Fate == fault.Partial
 	}
 	a.alert()
 }

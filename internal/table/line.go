@@ -9,6 +9,9 @@ type line struct {
 	queue queue.Queue[*Attempt]
 	last  Outcome       // of the latest head: what a waiter reports that never got to ask
 	heard chan struct{} // gets the messages for the heads, since one of them had to sleep; nil means that none had
+	// channel is where heard listens. Kinds that poll share queues with kinds that listen, so the last attempt to leave
+	// may not know it.
+	channel string
 }
 
 // maxSpare is how many lines a table keeps for the names that are locked next, and how many waiters such a line had at
@@ -27,7 +30,7 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	case l.queue.Len() == 0:
 		delete(t.lines, a.Handle.Key)
 		if l.heard != nil {
-			n.unlisten = append(n.unlisten, unlistening{a.Handle.Names().Channel, l.heard})
+			n.unlisten = append(n.unlisten, unlistening{l.channel, l.heard})
 		}
 		if len(t.spare) < maxSpare && cap(l.queue.All()) <= maxSpare {
 			*l = line{queue: l.queue}

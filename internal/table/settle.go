@@ -59,15 +59,12 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	}
 	switch {
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
-		if a.Handle.Kind.Queues && !a.Single {
-			g.inDoubt = true // it may queue after the release that follows
+		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
+			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
-		if a.phase == parting {
-			return t.giveUp(a, nil, now, n)
-		}
-		return t.leave(a, now, n)
+		return t.stop(a, now, n)
 	case r.Err != nil && r.Err.Fate == fault.NotSent && (ended(a.Wait) || t.closed):
-		return t.giveUp(a, nil, now, n)
+		return t.stop(a, now, n)
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
@@ -91,6 +88,14 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		return t.replace(a, now, n)
 	}
 	return t.giveUp(a, err, now, n)
+}
+
+// stop ends an attempt whose wait ended while it asked.
+func (t *Table) stop(a *Attempt, now clock.Instant, n *Notices) Step {
+	if a.phase == parting {
+		return t.giveUp(a, nil, now, n)
+	}
+	return t.leave(a, now, n)
 }
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
@@ -159,6 +164,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
+	g.needsCleanup = false // what Redis has is what is held
 	g.handOvers, g.offered = 0, a.sent
 	if t.cfg.MaxHold > 0 {
 		g.maxHold = a.sent.Add(t.cfg.MaxHold)

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** Locks and unlocks as fast as it can. What happens in the warm-up is not counted. */
+/** Locks and unlocks as fast as it can. It does not count pairs in the warm-up. */
 final class Bench {
 
     private final RLock lock;
@@ -15,7 +15,7 @@ final class Bench {
 
     private volatile boolean counting;
     private volatile boolean over;
-    private volatile Thread last; // the thread that held the lock last, of this JVM
+    private volatile Thread last; // the thread of this JVM that held the lock last
 
     Bench(RedissonClient redisson, Request request) throws Exception {
         this.lock = Kinds.lock(redisson, request);

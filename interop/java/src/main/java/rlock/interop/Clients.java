@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.Redisson;
 
-/** The clients of this JVM, by the names that the test gave them. Each is what a process of its own would be. */
+/** The clients of this JVM, by the names that the test chose. Each acts like a process of its own. */
 final class Clients {
 
     private final Map<String, Peer> open = new ConcurrentHashMap<>();

@@ -11,8 +11,8 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
 /**
- * Adds to a number in Redis by reading and then writing it, which loses additions wherever two processes are in the
- * lock at a time. Readers look whether it moves while they hold the read lock.
+ * Adds to a number in Redis by reading and then writing it. If two owners hold the lock at once, additions are lost.
+ * Readers check that the number does not change while they hold the read lock.
  */
 final class Counter {
 

@@ -6,7 +6,7 @@ import org.redisson.RedissonMultiLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** Finds the lock that a request is about. */
+/** Creates the lock that a request names. */
 final class Kinds {
 
     private Kinds() {
@@ -34,7 +34,7 @@ final class Kinds {
         };
     }
 
-    /** For what the older versions of Redisson do not have. */
+    /** Calls a getter that older versions of Redisson do not have. */
     private static RLock byName(RedissonClient redisson, String getter, String name) throws Exception {
         try {
             return (RLock) RedissonClient.class.getMethod(getter, String.class).invoke(redisson, name);

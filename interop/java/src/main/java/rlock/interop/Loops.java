@@ -7,7 +7,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
-/** Loops side by side, a thread each. */
+/** Runs loops concurrently, each in a thread of its own. */
 final class Loops {
 
     private final ExecutorService threads = Executors.newCachedThreadPool();
@@ -19,7 +19,7 @@ final class Loops {
         }
     }
 
-    /** Waits for all, and returns what each returned; the first exception if one failed. */
+    /** Waits for all loops and returns their results. Throws the first exception if a loop failed. */
     List<Long> results() throws Exception {
         threads.shutdown();
         List<Long> results = new ArrayList<>();

@@ -13,7 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** Reads requests, a line of JSON each, from stdin, and writes their replies to stdout as they come. */
+/** Reads requests from standard input, one line of JSON each, and writes each reply to standard output when it is ready. */
 final class Main {
 
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -28,7 +28,7 @@ final class Main {
 
     public static void main(String[] args) throws Exception {
         PrintStream wire = System.out;
-        System.setOut(System.err); // what a library prints must not look like a reply
+        System.setOut(System.err); // output of a library must not look like a reply
         new Main(wire).run();
     }
 
@@ -38,7 +38,7 @@ final class Main {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             dispatch(new Request(JSON.readTree(line)));
         }
-        Runtime.getRuntime().halt(0); // nobody is left to unlock for; and hooks may wait for locks
+        Runtime.getRuntime().halt(0); // the tests have ended, and shutdown hooks may wait for locks
     }
 
     private void dispatch(Request request) {
@@ -48,7 +48,7 @@ final class Main {
             } else {
                 threadless.execute(() -> answer(request));
             }
-        } catch (RuntimeException error) { // no such client, or it is closed
+        } catch (RuntimeException error) { // the client does not exist or is closed
             reply(request, null, error);
         }
     }
@@ -93,7 +93,7 @@ final class Main {
             out.flush();
         } catch (Exception e) {
             e.printStackTrace();
-            Runtime.getRuntime().halt(1); // a reply that is missing would hang the test
+            Runtime.getRuntime().halt(1); // a missing reply would hang the test
         }
     }
 }

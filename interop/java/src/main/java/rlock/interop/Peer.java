@@ -4,7 +4,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.redisson.api.RedissonClient;
 
-/** One client, with the threads that the test uses it from. */
+/** One client with its threads. */
 final class Peer {
 
     private final RedissonClient redisson;

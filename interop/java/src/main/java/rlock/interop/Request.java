@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
 
-/** One line of stdin. Durations are in milliseconds. */
+/** One line of standard input. Durations are in milliseconds. */
 record Request(JsonNode json) {
 
     boolean has(String field) {
@@ -24,7 +24,7 @@ record Request(JsonNode json) {
         return all;
     }
 
-    /** A number, or 0. */
+    /** Returns a number, or 0 if there is none. */
     int number(String field) {
         return json.path(field).asInt();
     }
@@ -37,7 +37,7 @@ record Request(JsonNode json) {
         return json.path("op").asText();
     }
 
-    /** The lease, or what Redisson takes for none: the watchdog's. */
+    /** Returns the lease. The default of -1 selects Redisson's watchdog. */
     long lease() {
         return json.path("lease").asLong(-1);
     }
@@ -50,7 +50,7 @@ record Request(JsonNode json) {
         return json.path("interruptibly").asBoolean();
     }
 
-    /** The thread number that an asynchronous call shall lock for. */
+    /** Returns the thread number for an asynchronous call. */
     long threadId() {
         return json.path("threadId").asLong();
     }

@@ -5,7 +5,7 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 
-/** Does what a request asks for. The result is what the reply shows, or a stage that will have it. */
+/** Runs requests. The result is the value of the reply, or a stage that completes with it. */
 final class Requests {
 
     private Requests() {
@@ -101,7 +101,7 @@ final class Requests {
         }
     }
 
-    /** Under any thread number. Nothing blocks here: the stage waits. */
+    /** Runs a request for any thread number. It does not block; the returned stage completes later. */
     private static Object async(RLock lock, Request request) {
         long thread = request.threadId();
         switch (request.op()) {

@@ -13,7 +13,7 @@ import org.redisson.config.Config;
 import org.redisson.config.ReadMode;
 import org.redisson.config.SingleServerConfig;
 
-/** Makes clients small enough for twenty in a JVM, with the settings that the test asks for. */
+/** Creates clients with the settings of the test. They are small enough for twenty in a JVM. */
 final class Settings {
 
     private Settings() {
@@ -41,13 +41,13 @@ final class Settings {
         ClusterServersConfig cluster = config.useClusterServers();
         addresses.forEach(address -> cluster.addNodeAddress("redis://" + address));
         cluster.setScanInterval(1000);
-        cluster.setReadMode(ReadMode.MASTER); // the counters of the loops are read under a lock
+        cluster.setReadMode(ReadMode.MASTER); // the loops must read their counters from the master
         cluster.setMasterConnectionMinimumIdleSize(1).setMasterConnectionPoolSize(16);
         cluster.setSlaveConnectionMinimumIdleSize(1).setSlaveConnectionPoolSize(16);
         return cluster.setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(8);
     }
 
-    /** Sets by name, because not every version of Redisson has every setting, nor has it in the same place. */
+    /** Sets by name, because versions of Redisson differ in their settings and in where those are. */
     private static void set(String name, JsonNode value, Object... places) throws Exception {
         String setter = "set" + name.substring(0, 1).toUpperCase() + name.substring(1);
         for (Object place : places) {

@@ -3,7 +3,7 @@ package rlock.interop;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** One real thread, for a lock asks which thread calls it. What it is given runs in turn. */
+/** One real thread, because a Redisson lock belongs to the calling thread. It runs its tasks in order. */
 final class Worker {
 
     private final ExecutorService queue;
@@ -16,7 +16,7 @@ final class Worker {
             thread = made;
             return made;
         });
-        queue.execute(() -> { }); // starts the thread, so that there is one to interrupt
+        queue.execute(() -> { }); // starts the thread, so that it can be interrupted
     }
 
     void execute(Runnable work) {

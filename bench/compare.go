@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// rootModule is the module that -compare takes from another checkout.
+const rootModule = "github.com/go-rlock/rlock"
+
+// version is a build of bench with one version of rlock.
+type version struct {
+	name string // the prefix of its samples
+	lab  lab
+}
+
+// Many short cells in turn give steadier ratios on a noisy machine than a few long ones.
+const (
+	compareRounds = 12 // per scenario, unless -rounds says otherwise
+	compareScale  = 0.4
+	countedRounds = 3 // of S6, whose figures are counts
+)
+
+// compare measures the rlock of another checkout (old) beside the rlock of this build (new), and writes the medians and
+// the ratios of the figures that -check watches. The versions alternate in every round, so that load on the machine hits
+// both. A ratio is taken within a round, and the median of all rounds is shown.
+func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error {
+	root, err := directory(ctx, "-m", rootModule)
+	if err != nil {
+		return err
+	}
+	// Both are built alike: even the packages that a program only links change its speed.
+	versions := []version{{"old ", *l}, {"new ", *l}}
+	for i, checkout := range []string{o.compare, root} {
+		if versions[i].lab.self, err = buildWith(ctx, l.tb.TempDir(), checkout); err != nil {
+			return err
+		}
+	}
+	scs, watch := checked()
+	found := make(map[string]samples)
+	for _, sc := range scs {
+		if !o.runs(sc.id) {
+			continue
+		}
+		sc.pinned = sc.pinned || o.pinned
+		sc.rounds = compareRounds
+		if sc.id == "S6" {
+			sc.rounds = countedRounds
+		}
+		if o.rounds > 0 {
+			sc.rounds = o.rounds
+		}
+		if err := compareScenario(ctx, versions, sc, o, log, found); err != nil {
+			return err
+		}
+	}
+	watch = slices.DeleteFunc(watch, func(g guarded) bool { return found[g.cell()] == nil || !o.measures(g.library) })
+	return writeComparison(out, found, watch)
+}
+
+// compareScenario adds the samples of both versions to found, by guarded.cell.
+func compareScenario(
+	ctx context.Context, versions []version, sc scenario, o options, log io.Writer, found map[string]samples,
+) error {
+	for round := range sc.rounds {
+		for _, sz := range sc.sizes {
+			for _, library := range ours() {
+				if e, _ := entrantNamed(library); !e.enters(sc.id) || !o.measures(library) {
+					continue
+				}
+				key := guarded{scenario: sc.id, size: sz.id}.cell()
+				if found[key] == nil {
+					found[key] = samples{}
+				}
+				for i := range versions {
+					v := versions[(i+round)%len(versions)]
+					c := sz.cell
+					c.Library = library
+					c.Warmup, c.Measure = scaled(c.Warmup, compareScale*o.scale), scaled(c.Measure, compareScale*o.scale)
+					m, err := v.lab.measure(ctx, sc, c)
+					if ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+					if err != nil {
+						_, _ = fmt.Fprintf(log, "%s %s, %s%s: %v\n", sc.id, sz.id, v.name, library, err)
+					}
+					found[key][v.name+library] = append(found[key][v.name+library], m) // nil if it failed
+				}
+			}
+		}
+	}
+	_, _ = fmt.Fprintf(log, "%s: %d rounds\n", sc.id, sc.rounds)
+	return nil
+}
+
+// writeComparison writes a line for each figure. The ratio of the best rounds is the one that load disturbs least. The
+// range is that of the middle half of the ratios.
+func writeComparison(out io.Writer, found map[string]samples, watch []guarded) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "figure\tbetter\told\tnew\tnew/old\tmiddle half\tbest new/old\t")
+	for _, g := range watch {
+		g.toFloor = false // the ratio to the other version takes its place
+		s := found[g.cell()]
+		older, newer := "old "+g.library, "new "+g.library
+		better, best := "more", slices.Max[[]float64]
+		if g.lowIsGood {
+			better, best = "less", slices.Min[[]float64]
+		}
+		row := []string{
+			g.name(), better, precise(median(s.values(older, g.metric))), precise(median(s.values(newer, g.metric))), "", "", "",
+		}
+		ratios := s.ratios(newer, g.metric, func(round int) float64 { return s.at(older, round, g.metric) })
+		if n := len(ratios); n > 0 {
+			slices.Sort(ratios)
+			row[4] = fmt.Sprintf("%.3f", median(ratios))
+			row[5] = fmt.Sprintf("%.3f-%.3f", ratios[n/4], ratios[n-1-n/4])
+			row[6] = fmt.Sprintf("%.3f", best(s.values(newer, g.metric))/best(s.values(older, g.metric)))
+		}
+		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+	}
+	return w.Flush()
+}
+
+// precise writes a figure with a decimal more than figure does if it is small.
+func precise(v float64) string {
+	if v != math.Trunc(v) && math.Abs(v) < 1 {
+		return fmt.Sprintf("%.4f", v)
+	}
+	return figure(v)
+}
+
+// buildWith builds bench with the rlock of another checkout, in the directory dir, and returns the program. The sources
+// of bench are those of this checkout, so that both versions run the same scenarios.
+func buildWith(ctx context.Context, dir, checkout string) (string, error) {
+	checkout, err := filepath.Abs(checkout)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(checkout, "go.mod")); err != nil {
+		return "", fmt.Errorf("-compare needs the root of a checkout of rlock: %w", err)
+	}
+	sources, err := directory(ctx, rootModule+"/bench")
+	if err != nil {
+		return "", err
+	}
+	if err := copySources(sources, dir); err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "bench")
+	for _, args := range [][]string{
+		{"mod", "edit", "-replace", rootModule + "=" + checkout},
+		// The other checkout may require other versions of modules.
+		{"build", "-mod=mod", "-trimpath", "-tags", "cellonly", "-o", program, "."},
+	} {
+		cmd := exec.CommandContext(ctx, "go", args...)
+		cmd.Dir = dir
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go %s: %w\n%s", args[0], err, text)
+		}
+	}
+	return program, nil
+}
+
+// directory returns the directory of a package or a module.
+func directory(ctx context.Context, what ...string) (string, error) {
+	dir, err := exec.CommandContext(ctx, "go", append([]string{"list", "-f", "{{.Dir}}"}, what...)...).Output()
+	if err != nil {
+		return "", fmt.Errorf("-compare needs the sources of bench, run it in bench/: %w", err)
+	}
+	return strings.TrimSpace(string(dir)), nil
+}
+
+// copySources copies the Go files and the module files of a directory.
+func copySources(from, to string) error {
+	var files []string
+	for _, pattern := range []string{"*.go", "go.mod", "go.sum"} {
+		matches, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return err
+		}
+		files = append(files, matches...)
+	}
+	if len(files) == 0 {
+		return errors.New("no sources of bench in " + from)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(file)), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

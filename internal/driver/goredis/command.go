@@ -1,0 +1,76 @@
+package goredis
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// noRetry is a command that go-redis sends a single time. By default go-redis sends a script again when a reply is lost:
+// up to four times, or sixteen on a cluster. rlock repeats what must be repeated, and has to know of it.
+type noRetry struct{ *redis.Cmd }
+
+// NoRetry returns true. go-redis asks before it sends a command again.
+func (noRetry) NoRetry() bool { return true }
+
+// The first words of the commands that run a script, boxed once.
+var evalsha, eval any = "evalsha", "eval"
+
+// command makes the command that runs a call's script, by its digest or in full.
+func command(ctx context.Context, full bool, c *wire.Call) noRetry {
+	const most = 7 // of the arguments that are not a renewal's
+	all := make([]any, 0, 3+len(c.Keys)+max(most, len(c.Argv)))
+	if full {
+		all = append(all, eval, c.Script.Source)
+	} else {
+		all = append(all, evalsha, c.Script.Digest)
+	}
+	all = append(append(all, len(c.Keys)), c.Keys...)
+	cmd := noRetry{redis.NewCmd(ctx, c.AppendArgv(all)...)}
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// Run sends a call once. If Redis does not know the script, it says so without running anything, and Run sends the
+// script in full. On a cluster without a node, go-redis follows redirections.
+func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
+	sent := time.Now()
+	rdb := d.at(at)
+	cmd := command(ctx, false, &c)
+	err := rdb.Process(ctx, cmd)
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd = command(ctx, true, &c)
+		err = rdb.Process(ctx, cmd)
+	}
+	r := d.reply(cmd, err, c.Numbers())
+	r.Took = time.Since(sent)
+	return r
+}
+
+// reply returns what came of a command whose reply must have n numbers. Zero means a single number, not in a list.
+func (d *Driver) reply(cmd noRetry, err error, n int) wire.Reply {
+	switch {
+	case err != nil:
+		return failed(d.classify(err))
+	case n == 0:
+		number, ok := cmd.Val().(int64)
+		if !ok {
+			return failed(d.classify(fmt.Errorf("%w: %T for a number", fault.ErrReply, cmd.Val())))
+		}
+		return wire.Reply{N: number}
+	}
+	list, err := cmd.Int64Slice()
+	switch {
+	case err != nil:
+		return failed(d.classify(fmt.Errorf("%w: %w", fault.ErrReply, err)))
+	case len(list) != n:
+		return failed(d.classify(fmt.Errorf("%w: %d numbers, not %d", fault.ErrReply, len(list), n)))
+	}
+	return wire.Reply{List: list}
+}

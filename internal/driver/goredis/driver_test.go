@@ -1,0 +1,179 @@
+package goredis
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	d := open(t, rdb, false)
+	ctx, name := context.Background(), newName()
+	r := d.Run(ctx, nil, acquire(wire.Plain, name, "a:1"))
+	require.Nil(t, r.Err, "the server gets the script in full")
+	require.True(t, r.Acquired())
+	require.Positive(t, r.Took)
+	r = d.Run(ctx, nil, acquire(wire.Plain, name, "b:1"))
+	require.Nil(t, r.Err)
+	require.False(t, r.Acquired())
+	require.InDelta(t, 30*time.Second, r.Hint(), float64(10*time.Second))
+
+	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{name}, Args: wire.Args{Holder: "a:1"}}
+	r = d.Run(ctx, nil, inspect)
+	require.Nil(t, r.Err)
+	require.Len(t, r.List, 3)
+	require.Equal(t, []int64{1, 1}, r.List[1:])
+
+	require.EqualValues(t, 1, d.Run(ctx, nil, release(wire.Plain, name, "a:1")).N)
+	require.NoError(t, rdb.Set(ctx, name, "no lock", 0).Err())
+	require.True(t, d.Run(ctx, nil, acquire(wire.Plain, name, "a:2")).Err.WrongType())
+}
+
+func TestUnexpectedReply(t *testing.T) {
+	t.Parallel()
+	d := open(t, redistest.Embedded(t), false)
+	script := *wire.Plain.Inspect // which replies a list
+	for numbers, text := range map[int]string{0: "for a number", 2: "3 numbers, not 2"} {
+		script.Numbers = numbers
+		r := d.Run(context.Background(), nil, wire.Call{Script: &script, Keys: []any{newName()}})
+		require.Equal(t, fault.InDoubt, r.Err.Fate)
+		require.False(t, r.Err.Transient)
+		require.ErrorIs(t, r.Err, fault.ErrReply)
+		require.ErrorContains(t, r.Err, text)
+	}
+}
+
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	d := open(t, rdb, false)
+	require.NoError(t, rdb.Close())
+	r := d.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1"))
+	require.Equal(t, fault.NotSent, r.Err.Fate)
+	require.False(t, r.Err.Transient)
+	require.ErrorIs(t, r.Err, redis.ErrClosed)
+	require.EqualValues(t, -1, r.N)
+}
+
+func TestPipe(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	d := open(t, rdb, false)
+	ctx, one, other := context.Background(), newName(), newName()
+	out := make([]wire.Reply, 2)
+	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Plain, one, "a:1"), acquire(wire.Plain, other, "a:2")}, nil, out)
+	require.Nil(t, out[0].Err)
+	require.Nil(t, out[1].Err)
+	d.Pipe(ctx, nil, []wire.Call{renew("a:1", one, other), renew("a:2", other)}, nil, out)
+	require.Nil(t, out[0].Err)
+	require.Equal(t, []int64{1, 0}, out[0].List)
+	require.Equal(t, []int64{1}, out[1].List)
+	require.Positive(t, out[0].Took)
+}
+
+func TestAcks(t *testing.T) {
+	t.Parallel()
+	needServer(t)
+	d := open(t, redistest.Start(t).Client(t), false)
+	ctx, name := context.Background(), newName()
+	acks := &driver.Acks{Replicas: 1, Timeout: time.Millisecond}
+	out := make([]wire.Reply, 1)
+	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Fenced, name, "a:1")}, acks, out)
+	require.Equal(t, fault.Unreplicated, out[0].Err.Fate)
+	require.Positive(t, out[0].N, "the number is valid")
+	require.True(t, out[0].Acquired())
+	require.ErrorContains(t, out[0].Err, "0 of 1 replicas within 1ms")
+	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Fenced, name, "b:1")}, acks, out)
+	require.Nil(t, out[0].Err, "a refusal waits for nothing")
+	require.False(t, out[0].Acquired())
+}
+
+func TestGather(t *testing.T) {
+	t.Parallel()
+	needServer(t)
+	rdb := redistest.Start(t).Client(t)
+	d := open(t, rdb, true)
+	ctx := context.Background()
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			f, ok := d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
+			if !ok {
+				t.Error("not gathered")
+				return
+			}
+			if r, ok := f.Wait(ctx); !ok || r.Err != nil || r.Took <= 0 {
+				t.Error(ok, r.Err, r.Took)
+			}
+		})
+	}
+	all.Wait()
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	f, ok := d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
+	require.True(t, ok)
+	if _, ok = f.Wait(ended); !ok {
+		r, ok := f.Wait(ctx)
+		require.True(t, ok)
+		require.Nil(t, r.Err)
+	}
+	closed := f.(*future).pipeliner
+	d.StopGathering(ctx)
+	_, ok = d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
+	require.False(t, ok)
+	late := &future{driver: d, pipeliner: closed, call: acquire(wire.Plain, newName(), "a:1")}
+	late.submit(ctx, false)
+	r, _ := late.Wait(ctx)
+	require.ErrorIs(t, r.Err, driver.ErrNotGathered)
+	require.Equal(t, fault.NotSent, r.Err.Fate)
+}
+
+func TestSubscription(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	d := open(t, rdb, false)
+	ctx := context.Background()
+	s := d.Subscribe(ctx, nil, false)
+	require.Nil(t, s.Subscribe(ctx, "a"))
+	require.Nil(t, s.Subscribe(ctx))
+	next := func() driver.Message {
+		m, err := s.Receive(ctx)
+		require.Nil(t, err)
+		return m
+	}
+	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "a"}, next())
+	require.NoError(t, rdb.Publish(ctx, "a", "0").Err())
+	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a"}, next())
+	require.Nil(t, s.Ping(ctx))
+	require.Equal(t, driver.Message{}, next())
+	require.Nil(t, s.Unsubscribe(ctx))
+	require.Nil(t, s.Unsubscribe(ctx, "a"))
+	require.Equal(t, driver.Message{Sort: driver.Unsubscribed, Channel: "a"}, next())
+	require.NoError(t, s.Close())
+	_, err := s.Receive(ctx)
+	require.ErrorIs(t, err, driver.ErrSubscriptionClosed)
+	require.ErrorIs(t, err, redis.ErrClosed)
+}
+
+func TestRaw(t *testing.T) {
+	t.Parallel()
+	d := open(t, redistest.Embedded(t), false)
+	reply, err := d.Raw(context.Background(), nil, "ping")
+	require.Nil(t, err)
+	require.Equal(t, "PONG", reply)
+	_, err = d.Raw(context.Background(), nil, "nonsense")
+	require.Equal(t, "unknown", err.Code)
+	require.True(t, err.Replied())
+	require.False(t, err.Transient)
+}

@@ -1,0 +1,104 @@
+// Package goredis implements [driver.Driver] on go-redis v9. Nothing else in rlock imports go-redis, beside the root's
+// New and the test servers.
+package goredis
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Config has the settings of a [Driver].
+type Config struct {
+	// CommandTimeout bounds how long one command may go without a reply.
+	CommandTimeout time.Duration
+	// Gather means that the driver reserves connections for pipelines of several goroutines, see [driver.Gatherer].
+	Gather bool
+}
+
+// Driver sends commands through a client of go-redis. It is safe for concurrent use.
+type Driver struct {
+	rdb     redis.UniversalClient
+	cluster *redis.ClusterClient // rdb, if it is a cluster's client
+	timeout time.Duration
+	info    driver.Info
+
+	// routed is set once the node of a key was found, so that finding another node waits for nothing.
+	routed    atomic.Bool
+	refreshed atomic.Int64 // when Refresh last did something, Unix ns
+	pipelines pipelines
+}
+
+var (
+	_ driver.Driver   = (*Driver)(nil)
+	_ driver.Gatherer = (*Driver)(nil)
+)
+
+// New returns a driver that sends through rdb. It sends nothing itself. The error matches [fault.ErrInvalidOption] if
+// rdb cannot keep a lock, or has too few connections to gather calls.
+func New(rdb redis.UniversalClient, cfg Config) (*Driver, error) {
+	d := &Driver{rdb: rdb, timeout: cfg.CommandTimeout}
+	if err := d.fit(cfg); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Info returns what the driver knows of the deployment and of its own limits.
+func (d *Driver) Info() driver.Info { return d.info }
+
+// node is the client of one server. go-redis may make a new one for the same address.
+type node struct{ *redis.Client }
+
+// Addr returns the address of the server.
+func (n node) Addr() string { return n.Options().Addr }
+
+// Node returns the master that has a key, or nil outside clusters. It may have to ask a server for the topology first.
+func (d *Driver) Node(ctx context.Context, key string) (driver.Node, *fault.Error) {
+	if d.cluster == nil {
+		return nil, nil
+	}
+	master, err := d.cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, d.beforeSending(err)
+	}
+	d.routed.Store(true)
+	return node{master}, nil
+}
+
+// at returns the client of a node. It returns the whole deployment's client for nil.
+func (d *Driver) at(n driver.Node) redis.UniversalClient {
+	if n, ok := n.(node); ok {
+		return n.Client
+	}
+	return d.rdb
+}
+
+// Raw sends a command that is no script.
+func (d *Driver) Raw(ctx context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {
+	reply, err := d.at(at).Do(ctx, cmd...).Result()
+	if err != nil {
+		return nil, d.classify(err)
+	}
+	return reply, nil
+}
+
+// refreshPause is how long [Driver.Refresh] does nothing after it did something.
+const refreshPause = 200 * time.Millisecond
+
+// Refresh asks for the cluster's topology again, in the background, unless it has just done so. By itself go-redis
+// keeps an old topology for a minute.
+func (d *Driver) Refresh() {
+	if d.cluster == nil {
+		return
+	}
+	now, last := time.Now().UnixNano(), d.refreshed.Load()
+	if now-last >= int64(refreshPause) && d.refreshed.CompareAndSwap(last, now) {
+		d.cluster.ReloadState(context.Background())
+	}
+}

@@ -1,0 +1,91 @@
+package goredis
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Pipe sends calls in one pipeline, and sends the scripts that Redis does not know again in full.
+//
+// Without acks the pipeline is the whole deployment's: on a cluster go-redis takes each call to its own node, and follows
+// redirections. With acks it is the node's own: WAIT is about the writes of its own connection, and has no key by which
+// a cluster client could find that node.
+func (d *Driver) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
+	p := pipe{driver: d, client: d.rdb, calls: calls, acks: acks, out: out}
+	if acks != nil {
+		p.client = d.at(at)
+		if c, ok := p.client.(*redis.Client); ok && c.Options().ReadTimeout < d.timeout {
+			p.client = c.WithTimeout(d.timeout) // WAIT is silent for as long as it waits
+		}
+	}
+	all := make([]int, len(calls))
+	for i := range all {
+		all[i] = i
+	}
+	if unknown := p.send(ctx, all, false); len(unknown) > 0 {
+		p.send(ctx, unknown, true)
+	}
+}
+
+// pipe is one call of [Driver.Pipe].
+type pipe struct {
+	driver *Driver
+	client redis.UniversalClient
+	calls  []wire.Call
+	acks   *driver.Acks
+	out    []wire.Reply
+}
+
+// send sends the calls with these indexes, by digest or in full, and writes their replies. It returns the indexes of
+// the calls whose scripts Redis does not know.
+func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
+	sent := time.Now()
+	pipeline := p.client.Pipeline()
+	cmds := make([]noRetry, len(indexes))
+	waits := make([]noRetry, len(indexes))
+	for i, at := range indexes {
+		cmds[i] = command(ctx, full, &p.calls[at])
+		_ = pipeline.Process(ctx, cmds[i]) // queues; cannot fail
+		if p.acks != nil {
+			waits[i] = noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))}
+			_ = pipeline.Process(ctx, waits[i])
+		}
+	}
+	_, _ = pipeline.Exec(ctx) // each command has its own error
+	took := time.Since(sent)
+	for i, at := range indexes {
+		err := cmds[i].Err()
+		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			unknown = append(unknown, at)
+			continue
+		}
+		r := p.driver.reply(cmds[i], err, p.calls[at].Numbers())
+		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
+			r = p.acknowledged(r, waits[i])
+		}
+		r.Took = took
+		p.out[at] = r
+	}
+	return unknown
+}
+
+// acknowledged returns the reply of an acquire that was granted, given the WAIT behind it.
+func (p *pipe) acknowledged(r wire.Reply, wait noRetry) wire.Reply {
+	acks, err := wait.Int64()
+	switch {
+	case err != nil:
+		why := p.driver.classify(err)
+		if !why.Replied() {
+			return failed(why) // nobody knows whether replicas have it, so the call is sent again
+		}
+		r.Err = p.driver.unreplicated(err, "Redis refuses WAIT")
+	case acks < int64(p.acks.Replicas):
+		r.Err = p.driver.unreplicated(nil, "%d of %d replicas within %v", acks, p.acks.Replicas, p.acks.Timeout)
+	}
+	return r
+}

@@ -1,0 +1,99 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Subscribe opens a subscription connection. go-redis connects at the first SUBSCRIBE, and bounds that by the context it
+// gets there. It does not notice that a context ends while it receives: only Close ends a Receive.
+func (d *Driver) Subscribe(ctx context.Context, at driver.Node, sharded bool) driver.Subscription {
+	s := &subscription{driver: d, sharded: sharded}
+	if sharded {
+		s.conn = d.at(at).SSubscribe(ctx)
+	} else {
+		s.conn = d.at(at).Subscribe(ctx)
+	}
+	return s
+}
+
+// subscription is one subscription connection. After an error, go-redis connects again at the next Receive. On a sharded
+// one that fails for several channels: go-redis asks for all of them at once, which a cluster refuses as CROSSSLOT.
+type subscription struct {
+	driver  *Driver
+	conn    *redis.PubSub
+	sharded bool
+}
+
+// Subscribe sends SUBSCRIBE. A sharded subscription sends SSUBSCRIBE for each channel by itself, because a cluster takes
+// only channels of one slot in one command.
+func (s *subscription) Subscribe(ctx context.Context, channels ...string) *fault.Error {
+	if !s.sharded {
+		if len(channels) == 0 {
+			return nil // go-redis would send a command that Redis refuses
+		}
+		return s.driver.classify(s.conn.Subscribe(ctx, channels...))
+	}
+	for _, channel := range channels {
+		if err := s.conn.SSubscribe(ctx, channel); err != nil {
+			return s.driver.classify(err)
+		}
+	}
+	return nil
+}
+
+// Unsubscribe sends UNSUBSCRIBE. A sharded subscription sends SUNSUBSCRIBE for each channel by itself, and returns the
+// first error after it has tried all of them.
+func (s *subscription) Unsubscribe(ctx context.Context, channels ...string) *fault.Error {
+	if !s.sharded {
+		if len(channels) == 0 {
+			return nil // Redis would take it for all channels
+		}
+		return s.driver.classify(s.conn.Unsubscribe(ctx, channels...))
+	}
+	var first error
+	for _, channel := range channels {
+		if err := s.conn.SUnsubscribe(ctx, channel); first == nil {
+			first = err
+		}
+	}
+	return s.driver.classify(first)
+}
+
+// Ping sends PING and does not wait for the reply, which Receive returns.
+func (s *subscription) Ping(ctx context.Context) *fault.Error {
+	return s.driver.classify(s.conn.Ping(ctx))
+}
+
+// Receive waits for what arrives next.
+func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Error) {
+	message, err := s.conn.Receive(ctx)
+	if err != nil {
+		f := s.driver.classify(err)
+		if errors.Is(err, redis.ErrClosed) {
+			f.Err = fmt.Errorf("%w: %w", driver.ErrSubscriptionClosed, err)
+		}
+		return driver.Message{}, f
+	}
+	switch m := message.(type) {
+	case *redis.Message:
+		return driver.Message{Sort: driver.Published, Channel: m.Channel}, nil
+	case *redis.Subscription:
+		switch m.Kind {
+		case "subscribe", "ssubscribe":
+			return driver.Message{Sort: driver.Subscribed, Channel: m.Channel}, nil
+		case "unsubscribe", "sunsubscribe":
+			return driver.Message{Sort: driver.Unsubscribed, Channel: m.Channel}, nil
+		}
+	}
+	return driver.Message{}, nil
+}
+
+// Close closes the connection. It waits while go-redis connects.
+func (s *subscription) Close() error { return s.conn.Close() }

@@ -1,0 +1,331 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
+type acquisition struct {
+	group   *Group
+	owner   *table.Owner
+	plain   bool // made without an owner in the context
+	renewed bool // made without a lease
+
+	mu      sync.Mutex
+	members []lease.Held    // as in group.members; nil means not held
+	since   []clock.Instant // when they joined an acquisition that was held by then; zero means before
+	errs    []error         // why the others are not held
+	asked   []bool          // the members that have been asked and have not replied
+	changed chan struct{}   // has a token when a member has replied
+
+	deadline time.Time // the latest one that was returned
+	begun    bool      // enough members were held, once
+	why      error     // it is over; nil means that it is not
+	closed   bool      // unlocked, or being unlocked, or given up
+	over     chan struct{}
+	cancel   context.CancelCauseFunc
+	// watched means that the caller hears of a loss. Otherwise the members that are lost log it.
+	watched bool
+	timer   *time.Timer // asks again for the members that are not held; nil means that nobody does
+}
+
+var _ lease.Held = (*acquisition)(nil)
+
+func (r *request) newAcquisition() *acquisition {
+	n := len(r.group.members)
+	return &acquisition{
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Lease == 0, members: make([]lease.Held, n),
+		since: make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
+	}
+}
+
+// add records that a member is held. It reports false when the acquisition is over: then the caller must release the
+// member.
+func (a *acquisition) add(i int, h lease.Held) bool {
+	a.mu.Lock()
+	// First look whether enough were held until now: an acquisition that was lost for a moment is lost for good.
+	tell := a.look()
+	added := !a.closed && a.why == nil
+	var others []lease.Held
+	if added {
+		a.members[i], a.errs[i] = h, nil
+		if a.begun {
+			a.since[i] = clock.Now()
+			others = slices.Clone(a.members)
+		}
+	}
+	a.mu.Unlock()
+	tell()
+	if added {
+		a.watch(i, h)
+	}
+	for k, other := range others { // so that a member that is lost from now on is known to be lost after this one joined
+		if k != i && other != nil {
+			other.RenewSoon()
+		}
+	}
+	return added
+}
+
+// watch has the end of a member reported.
+func (a *acquisition) watch(i int, h lease.Held) {
+	a.mu.Lock()
+	watched := a.watched
+	a.mu.Unlock()
+	tell := func(error) { a.memberEnded(i, h) }
+	if _, ok := h.(*acquisition); ok { // it may find out while this one's mutex is held
+		tell = func(error) { clientOf(h).Background(func() { a.memberEnded(i, h) }) }
+	}
+	if h.Notify(tell, watched) != nil {
+		a.memberEnded(i, h)
+	}
+}
+
+// watchAll records that the caller hears of a loss.
+func (a *acquisition) watchAll() {
+	a.mu.Lock()
+	again, members := a.watched, slices.Clone(a.members)
+	a.watched = true
+	a.mu.Unlock()
+	for i, h := range members {
+		if h != nil && !again {
+			a.watch(i, h)
+		}
+	}
+}
+
+// begin makes the acquisition held if enough members are. It reports whether they are.
+func (a *acquisition) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.begun = a.live() >= a.group.need
+	return a.begun
+}
+
+// live counts the members that are held now. a.mu must be held.
+func (a *acquisition) live() int {
+	n := 0
+	for i := range a.members {
+		if a.holds(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// holds reports whether a member is held now. a.mu must be held.
+func (a *acquisition) holds(i int) bool { return a.members[i] != nil && a.members[i].Err() == nil }
+
+// hadQuorum reports whether the members that count, which are held now, were enough all the time. A member that is gone
+// may have been gone since it was last confirmed. From then on only the members that were held by then kept others out.
+// a.mu must be held.
+func (a *acquisition) hadQuorum(counts func(int) bool) bool {
+	enough := func(since clock.Instant) bool {
+		n := 0
+		for i := range a.members {
+			if counts(i) && a.since[i] <= since {
+				n++
+			}
+		}
+		return n >= a.group.need
+	}
+	for i, h := range a.members {
+		if h == nil || counts(i) {
+			continue
+		}
+		if loss := h.Loss(); loss.Final || loss.Early && !enough(loss.Since) {
+			return false
+		}
+	}
+	return enough(clock.Now())
+}
+
+// look ends the acquisition if too few members are held. The caller must call the returned function without a.mu: it
+// reports the end to the users. a.mu must be held.
+func (a *acquisition) look() (tell func()) {
+	if !a.begun || a.why != nil || a.hadQuorum(a.holds) {
+		return func() {}
+	}
+	reason := fault.ErrLost
+	for _, h := range a.members {
+		if h != nil && errors.Is(h.Err(), fault.ErrClosed) {
+			reason = fault.ErrClosed
+		}
+	}
+	return a.end(a.group.wrap(reason, "hold"))
+}
+
+// end ends the acquisition. The caller must call the returned function without a.mu. a.mu must be held.
+func (a *acquisition) end(why error) (tell func()) {
+	if a.why != nil {
+		return func() {}
+	}
+	a.why = why
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	over, cancel := a.over, a.cancel
+	return func() {
+		if cancel != nil {
+			cancel(why)
+		}
+		if over != nil {
+			close(over)
+		}
+	}
+}
+
+// memberEnded is called when a member is no longer held.
+func (a *acquisition) memberEnded(i int, h lease.Held) {
+	a.mu.Lock()
+	tell := a.look()
+	if a.why == nil && a.timer != nil && a.members[i] == h && !errors.Is(h.Err(), fault.ErrClosed) {
+		a.timer.Reset(0) // the member is asked again
+	}
+	a.mu.Unlock()
+	tell()
+}
+
+// close marks the acquisition as being unlocked. It reports false if it is already.
+func (a *acquisition) close() bool {
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return false
+	}
+	tell := a.look()
+	a.closed = true
+	also := a.end(fault.ErrNotHeld)
+	a.mu.Unlock()
+	tell()
+	also()
+	return true
+}
+
+// held returns the members that are or were held. The others are nil.
+func (a *acquisition) held() []lease.Held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.members)
+}
+
+// The methods of an acquisition that a Hold, or an outer group, stands on. See [lease.Held].
+
+// Err returns nil while enough members are held, and then why the acquisition is over.
+func (a *acquisition) Err() error {
+	a.mu.Lock()
+	tell := a.look()
+	why := a.why
+	a.mu.Unlock()
+	tell()
+	return why
+}
+
+// Done returns a channel that is closed when the acquisition is over.
+func (a *acquisition) Done() <-chan struct{} {
+	a.watchAll()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over == nil {
+		a.over = make(chan struct{})
+		if a.why != nil {
+			close(a.over)
+		}
+	}
+	return a.over
+}
+
+// Deadline returns the moment until which enough members are held.
+func (a *acquisition) Deadline() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var live, all []time.Time
+	for _, h := range a.members {
+		if h == nil {
+			continue
+		}
+		all = append(all, h.Deadline())
+		if h.Err() == nil {
+			live = append(live, h.Deadline())
+		}
+	}
+	if len(live) < a.group.need {
+		live = all
+	}
+	if len(live) > 0 {
+		slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
+		a.deadline = live[min(a.group.need, len(live))-1]
+	}
+	return a.deadline
+}
+
+// Token returns 0: a group has no fencing token.
+func (a *acquisition) Token() uint64 { return 0 }
+
+// Unlock releases the members, once.
+func (a *acquisition) Unlock(ctx context.Context) error {
+	if !a.close() {
+		return a.group.wrap(fault.ErrNotHeld, "unlock")
+	}
+	return a.release(ctx)
+}
+
+// Notify has the end of the acquisition reported to tell. It returns why the acquisition is over, if it is already.
+func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
+	if watched {
+		a.watchAll()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel = tell
+	return a.why
+}
+
+// Loss returns how the acquisition was lost, for an outer group. It counts as lost since its beginning, because it does
+// not keep which of its members were held when.
+func (a *acquisition) Loss() table.Loss { return table.Loss{Early: time.Now().Before(a.Deadline())} }
+
+// RenewSoon has the members renewed sooner than they would be.
+func (a *acquisition) RenewSoon() {
+	for _, h := range a.held() {
+		if h != nil {
+			h.RenewSoon()
+		}
+	}
+}
+
+// Locks returns the base locks of the group.
+func (a *acquisition) Locks() []*lease.Lock { return a.group.locks }
+
+// OwnerOf returns the owner that holds one of the base locks.
+func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.members {
+		if h != nil && slices.ContainsFunc(h.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
+			return h.OwnerOf(key)
+		}
+	}
+	return a.owner
+}
+
+// Leak ends an acquisition that nobody can unlock any more.
+func (a *acquisition) Leak() {
+	if !a.close() {
+		return
+	}
+	for _, h := range a.held() {
+		if h != nil {
+			h.Leak()
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+const leaseTime = 30 * time.Second
+
+// noDriver is the driver of a client that never sends anything.
+type noDriver struct{ driver.Driver }
+
+func (noDriver) Info() driver.Info { return driver.Info{} }
+
+// bubble runs a test in virtual time. It lets a century pass first: a bubble begins in the year 2000, long before the
+// process did, and an instant must not be negative.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(100 * 365 * 24 * time.Hour)
+		defer func() { <-time.After(24 * time.Hour) }() // what goes on in the background ends
+		test(t)
+	})
+}
+
+// newManager returns a client without Redis.
+func newManager(t *testing.T) *lease.Manager {
+	t.Helper()
+	m := lease.New(lease.Config{
+		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: 5 * time.Second},
+		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
+	}, noDriver{})
+	t.Cleanup(m.Close)
+	return m
+}
+
+func newLock(m *lease.Manager, name string) *lease.Lock {
+	l := new(lease.Lock)
+	l.Init(m, wire.Spin, name, name)
+	return l
+}
+
+// journal records in which order things happen.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, fmt.Sprintf(format, args...))
+}
+
+func (j *journal) take() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := slices.Clone(j.lines)
+	j.lines = nil
+	return lines
+}
+
+// member is a fake member. It grants unless it has an error.
+type member struct {
+	lock *lease.Lock
+	log  *journal
+
+	mu     sync.Mutex
+	err    error         // of Take
+	delay  time.Duration // before Take replies
+	unlock error         // of the unlock of what it grants
+	hangs  time.Duration // before that unlock returns
+	held   *held         // the latest grant
+}
+
+func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
+
+func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+	how := "wait for"
+	if t.Limited && t.Wait == 0 {
+		how = "try"
+	}
+	m.log.add("%s %s", how, m.lock.Name())
+	m.mu.Lock()
+	err, delay := m.err, m.delay
+	m.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(leaseTime)}
+	return m.held, nil
+}
+
+func (m *member) set(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+func (m *member) grant() *held {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held
+}
+
+// held is a fake acquisition of a member.
+type held struct {
+	member *member
+	owner  *table.Owner
+
+	mu       sync.Mutex
+	deadline time.Time
+	err      error
+	loss     table.Loss
+	tell     context.CancelCauseFunc
+	soon     int // calls of RenewSoon
+}
+
+var _ lease.Held = (*held)(nil)
+
+func (h *held) Err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil && !time.Now().Before(h.deadline) {
+		return fault.ErrLost
+	}
+	return h.err
+}
+
+func (h *held) Deadline() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.deadline
+}
+
+func (h *held) Loss() table.Loss {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.loss
+}
+
+func (h *held) Notify(tell context.CancelCauseFunc, _ bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tell = tell
+	return h.err
+}
+
+func (h *held) RenewSoon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.soon++
+}
+
+func (h *held) renewals() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.soon
+}
+
+func (h *held) Unlock(context.Context) error {
+	h.member.log.add("unlock %s", h.member.lock.Name())
+	if h.member.hangs > 0 {
+		<-time.After(h.member.hangs)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.err
+	h.err = fault.ErrNotHeld
+	if was != nil {
+		return was
+	}
+	return h.member.unlock
+}
+
+func (h *held) Done() <-chan struct{}          { return nil }
+func (h *held) Token() uint64                  { return 0 }
+func (h *held) Leak()                          { h.lose(table.Loss{}) }
+func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
+func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) confirmed(at time.Time) table.Loss {
+	return table.Loss{Early: true, Since: clock.Of(at)}
+}
+
+// lose ends the hold of the member as lost.
+func (h *held) lose(loss table.Loss) {
+	h.mu.Lock()
+	h.err, h.loss = fault.ErrLost, loss
+	tell := h.tell
+	h.mu.Unlock()
+	if tell != nil {
+		tell(fault.ErrLost)
+	}
+}
+
+// testQuorum is the error of a red lock in these tests.
+type testQuorum struct {
+	need int
+	errs []error
+}
+
+func newTestQuorum(need int, errs []error) error { return &testQuorum{need, errs} }
+
+func (e *testQuorum) Error() string   { return fmt.Sprint(e.need, e.errs) }
+func (e *testQuorum) Unwrap() []error { return slices.DeleteFunc(slices.Clone(e.errs), isNil) }
+
+func isNil(err error) bool { return err == nil }
+
+// newMembers returns fake members of one client, with the names a, b, c and so on.
+func newMembers(t *testing.T, n int) (fakes []*member, members []lease.Member, log *journal) {
+	t.Helper()
+	m, log := newManager(t), new(journal)
+	for i := range n {
+		fakes = append(fakes, &member{lock: newLock(m, string(rune('a'+i))), log: log})
+		members = append(members, fakes[i])
+	}
+	return fakes, members, log
+}
+
+var (
+	single  = lease.Terms{Op: "try acquire", Limited: true, ByHold: true}
+	forever = lease.Terms{Op: "acquire", ByHold: true}
+
+	errBroken = errors.New("broken") // waiting may help
+)

@@ -1,0 +1,215 @@
+// Package group takes several locks as one: a multi lock takes all of them, a red lock takes a majority. A group sends
+// nothing by itself. Its members do.
+//
+// The order of mutexes is: an outer group's acquisition, an inner group's, the lock table. No other mutex is taken while
+// one of this package's other mutexes is held.
+package group
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
+// [NewRed], and is safe for concurrent use. A nil Group has no locks, and its verbs return [fault.ErrInvalidOption].
+type Group struct {
+	description string // what errors and log lines call it
+	members     []lease.Member
+	locks       []*lease.Lock // the base locks of the members
+	need        int           // how many members must be held
+	err         error         // what is wrong with the members
+	// quorum makes the error of a red lock that could not have enough members. It is nil for a multi lock.
+	quorum func(need int, errs []error) error
+
+	open list // taken by Lock and TryLock through this handle, and not unlocked
+}
+
+var _ lease.Member = (*Group)(nil)
+
+// newGroup returns a group that needs all of its members.
+func newGroup(what string, members []lease.Member) *Group {
+	g := &Group{members: members, need: len(members)}
+	names := make([]string, 0, len(members))
+	for i, m := range members {
+		if !usable(m) {
+			g.err = fmt.Errorf("%w: lock %d of a %s is nil or has no client", fault.ErrInvalidOption, i+1, what)
+			continue
+		}
+		if inner, ok := m.(*Group); ok && inner.err != nil {
+			g.err = inner.err
+		}
+		g.locks = append(g.locks, m.Locks()...)
+		names = append(names, nameOf(m))
+	}
+	if len(members) == 0 {
+		g.err = fmt.Errorf("%w: a %s has no locks", fault.ErrInvalidOption, what)
+	}
+	g.description = fmt.Sprintf("%s of %s", what, strings.Join(names, ", "))
+	return g
+}
+
+// usable reports whether a member has base locks, all of which have a client.
+func usable(m lease.Member) bool {
+	if m == nil {
+		return false
+	}
+	locks := m.Locks()
+	return len(locks) > 0 &&
+		!slices.ContainsFunc(locks, func(l *lease.Lock) bool { return l == nil || l.Manager() == nil })
+}
+
+// nameOf returns the name of a member, for errors.
+func nameOf(m lease.Member) string {
+	locks := m.Locks()
+	name := fault.Quote(locks[0].Name())
+	if len(locks) > 1 {
+		name += " and others"
+	}
+	return name
+}
+
+// locker is a member, or an acquisition of one.
+type locker interface{ Locks() []*lease.Lock }
+
+// clientOf returns the client of a member. A group among the members goes by its first base lock.
+func clientOf(m locker) *lease.Manager { return m.Locks()[0].Manager() }
+
+// Check returns what is wrong with the group or with one of its locks, before anything is sent. Nil means nothing.
+func (g *Group) Check(op string) error {
+	if g == nil {
+		return fmt.Errorf("%w: %s of a nil or zero group of locks", fault.ErrInvalidOption, op)
+	}
+	if g.err != nil {
+		return fmt.Errorf("%w (%s)", g.err, op)
+	}
+	for _, l := range g.locks {
+		if err := l.Check(op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wrap adds the operation and the group to an error.
+func (g *Group) wrap(err error, op string) error {
+	return fmt.Errorf("%w (%s %s)", err, op, g.description)
+}
+
+// Locks returns the base locks of the group, in the order in which it takes them. The caller must not change the slice.
+func (g *Group) Locks() []*lease.Lock {
+	if g == nil {
+		return nil
+	}
+	return g.locks
+}
+
+// Members returns the members of the group, in the order in which it takes them. The caller must not change the slice.
+func (g *Group) Members() []lease.Member {
+	if g == nil {
+		return nil
+	}
+	return g.members
+}
+
+// Warn logs what happened to the group, through the client of its first lock.
+func (g *Group) Warn(message string, err error) {
+	clientOf(g).Log(message+": "+g.description, err)
+}
+
+// ownerIn returns the owner that ctx stands for when it asks for the members: that of the first member that has one.
+// Nil means that no member has one.
+func (g *Group) ownerIn(ctx context.Context) *table.Owner {
+	for _, l := range g.locks {
+		if o := l.OwnerIn(ctx); o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// same reports whether two handles mean the same locks, taken in the same way.
+func (g *Group) same(other *Group) bool {
+	return g.need == other.need && len(g.members) == len(other.members) &&
+		slices.EqualFunc(g.locks, other.locks, func(a, b *lease.Lock) bool { return a.ID() == b.ID() })
+}
+
+// Take acquires the group, in the way of a verb. After an error nothing is held: the members that were taken have been
+// released, and those that may still be granted are released in the background.
+func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+	if err := g.Check(t.Op); err != nil {
+		return nil, err
+	}
+	if t.Err != nil {
+		return nil, g.wrap(t.Err, t.Op)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", g.wrap(fault.ErrNotAcquired, t.Op), lease.EndOf(ctx))
+	}
+	r := &request{Terms: t, group: g, start: time.Now()}
+	if o := g.ownerIn(ctx); o != nil {
+		r.Owner = o
+	}
+	if r.Owner == nil {
+		r.Owner, r.plain = table.NewOwner(), true
+	}
+	take := r.takeAll
+	if g.quorum != nil {
+		take = r.takeMajority
+	}
+	a, err := take(ctx)
+	if err != nil {
+		return nil, g.wrap(err, t.Op) // not a nil *acquisition
+	}
+	if !t.ByHold {
+		g.remember(a)
+	}
+	return a, nil
+}
+
+// request is one acquisition of a group under way. Its Owner asks for the members for which the context has no owner.
+type request struct {
+	lease.Terms
+	group *Group
+	plain bool // the context has no owner for any member
+	start time.Time
+}
+
+// left returns how much of the wait is left.
+func (r *request) left() time.Duration { return max(r.Wait-time.Since(r.start), 0) }
+
+// ask takes one member: it waits for the member for as long as the wait lasts, or only tries.
+func (r *request) ask(ctx context.Context, m lease.Member, try bool) (lease.Held, error) {
+	t := lease.Terms{Op: r.Op, Lease: r.Lease, Limited: try || r.Limited, ByHold: true, Owner: r.Owner}
+	if !try && r.Limited {
+		t.Wait = r.left()
+	}
+	return m.Take(ctx, t)
+}
+
+// pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
+// closes.
+func (r *request) pause(ctx context.Context, most time.Duration, wake <-chan struct{}) {
+	if r.Limited {
+		most = min(most, r.left())
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	client := clientOf(r.group)
+	closing := client.Closed()
+	if client.IsClosed() {
+		closing = nil // a red lock may go on without this client
+	}
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	case <-closing:
+	}
+}

@@ -1,0 +1,102 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+)
+
+// NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among
+// the members counts as its members. No lock, or a nil one, is reported by the first verb.
+func NewMulti(members []lease.Member) *Group {
+	const what = "multi lock"
+	var flat []lease.Member
+	for _, m := range members {
+		if inner, ok := m.(*Group); ok && inner != nil && inner.quorum == nil {
+			flat = append(flat, inner.members...)
+		} else {
+			flat = append(flat, m)
+		}
+	}
+	g := newGroup(what, flat)
+	if g.err != nil {
+		return g
+	}
+	return newGroup(what, slices.CompactFunc(inOrder(flat), func(a, b lease.Member) bool {
+		one, ok := a.(*lease.Lock)
+		two, also := b.(*lease.Lock)
+		return a == b || ok && also && one.ID() == two.ID()
+	}))
+}
+
+// inOrder returns the members in the order in which every process takes them: by name, writers before readers, then as
+// they were given. Equal members come together.
+func inOrder(members []lease.Member) []lease.Member {
+	first := func(m lease.Member) lease.ID { return m.Locks()[0].ID() }
+	given := make(map[lease.ID]int)
+	for i, m := range members {
+		if id := first(m); given[id] == 0 {
+			given[id] = i + 1
+		}
+	}
+	ordered := slices.Clone(members)
+	slices.SortStableFunc(ordered, func(a, b lease.Member) int {
+		one, two := first(a), first(b)
+		return cmp.Or(cmp.Compare(one.Name, two.Name), cmp.Compare(one.Side, two.Side), cmp.Compare(given[one], given[two]))
+	})
+	return ordered
+}
+
+// takeAll takes every member. It waits for only one of them, and tries the others. If one is refused, it releases all,
+// and waits for that one first.
+func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
+	first := 0
+	for round := 1; ; round++ {
+		a := r.newAcquisition()
+		failed, err := r.takeFrom(ctx, a, first)
+		if err == nil && a.begin() {
+			return a, nil
+		}
+		released := a.giveUp(ctx, r)
+		if err == nil { // a lease ran out while the others were taken
+			err, failed = fault.ErrLate, first
+		}
+		if r.Single() || r.Limited && r.left() == 0 || failed == first && !errors.Is(err, fault.ErrLate) {
+			return nil, errors.Join(err, released)
+		}
+		first = failed
+		if round > 1 { // otherwise two requests could keep taking from each other what they need
+			r.pause(ctx, rand.N(time.Millisecond<<min(round, 6)), nil)
+		}
+	}
+}
+
+// takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of
+// the member that it did not get.
+func (r *request) takeFrom(ctx context.Context, a *acquisition, first int) (failed int, err error) {
+	take := func(i int, try bool) error {
+		h, err := r.ask(ctx, r.group.members[i], try)
+		if err == nil {
+			a.add(i, h)
+		}
+		return err
+	}
+	if err := take(first, r.Single()); err != nil {
+		return first, err
+	}
+	for i := range r.group.members {
+		if i == first {
+			continue
+		}
+		if err := take(i, true); err != nil {
+			return i, err
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,162 @@
+package group
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+func TestGroupsRefuseWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	good := newLock(m, "a")
+	for what, g := range map[string]*Group{
+		"nil":                    nil,
+		"no lock":                NewMulti(nil),
+		"a nil member":           NewMulti([]lease.Member{good, nil}),
+		"a nil lock":             NewMulti([]lease.Member{(*lease.Lock)(nil), good}),
+		"a zero lock":            NewMulti([]lease.Member{new(lease.Lock), good}),
+		"a nil group":            NewMulti([]lease.Member{good, (*Group)(nil)}),
+		"no lock for red":        NewRed(nil, newTestQuorum),
+		"a red lock of no locks": NewRed([]lease.Member{good, NewMulti(nil)}, newTestQuorum),
+		"one lock twice for red": NewRed([]lease.Member{good, newLock(m, "a")}, newTestQuorum),
+		"a bad group in a group": NewMulti([]lease.Member{NewRed([]lease.Member{good, nil}, newTestQuorum)}),
+	} {
+		require.ErrorIs(t, g.Check("lock"), fault.ErrInvalidOption, what)
+		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrInvalidOption, what)
+		h, err := g.Take(t.Context(), forever)
+		require.ErrorIs(t, err, fault.ErrInvalidOption, what)
+		require.Nil(t, h, what)
+	}
+	var none *Group
+	require.Empty(t, none.Locks())
+	require.Empty(t, none.Members())
+}
+
+func TestAMultiLockHasEachLockOnceAndInOrder(t *testing.T) {
+	t.Parallel()
+	m := newManager(t)
+	a, b, again := newLock(m, "a"), newLock(m, "b"), newLock(m, "a")
+	reader, writer := new(lease.Lock), new(lease.Lock)
+	reader.Init(m, wire.Read, "rw", "rw")
+	writer.Init(m, wire.Write, "rw", "rw")
+	red := NewRed([]lease.Member{newLock(m, "aa")}, newTestQuorum)
+	g := NewMulti([]lease.Member{b, reader, NewMulti([]lease.Member{a, b}), again, writer, red})
+	require.NoError(t, g.Check("lock"))
+	require.Equal(t, []lease.Member{a, red, b, writer, reader}, g.Members())
+	require.True(t, g.same(NewMulti([]lease.Member{writer, reader, red, b, again})))
+	require.False(t, g.same(NewMulti([]lease.Member{a, red, b, writer})))
+}
+
+func TestAMultiLockWaitsForOneMemberAndHoldsNoOtherMeanwhile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		g := NewMulti(members)
+		fakes[1].set(fault.ErrRefused)
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			h, err := g.Take(t.Context(), forever)
+			if err == nil {
+				err = h.Unlock(t.Context())
+			}
+			require.ErrorIs(t, err, fault.ErrRefused, "a wait that fails is the last one")
+		})
+		waiting.Wait()
+		require.Equal(t, []string{"wait for a", "try b", "unlock a", "wait for b"}, log.take())
+
+		_, err := g.Take(t.Context(), single)
+		require.ErrorIs(t, err, fault.ErrRefused)
+		require.Equal(t, []string{"try a", "try b", "unlock a"}, log.take())
+	})
+}
+
+func TestAMultiLockIsUnlockedOnceAndItsFirstMemberLast(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		g := NewMulti(members)
+		h, err := g.Take(t.Context(), forever)
+		require.NoError(t, err)
+		require.NoError(t, h.Err())
+		log.take()
+		fakes[2].hangs = time.Second
+		require.NoError(t, h.Unlock(t.Context()))
+		lines := log.take()
+		require.ElementsMatch(t, []string{"unlock a", "unlock b", "unlock c"}, lines)
+		require.Equal(t, "unlock a", lines[2])
+		require.ErrorIs(t, h.Err(), fault.ErrNotHeld)
+		err = h.Unlock(t.Context())
+		require.ErrorIs(t, err, fault.ErrNotHeld)
+		require.NotErrorIs(t, err, fault.ErrLost)
+		require.Empty(t, log.take())
+	})
+}
+
+func TestAMultiLockIsLostWithAnyMember(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 2)
+		h, err := NewMulti(members).Take(t.Context(), forever)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		require.NoError(t, h.Notify(cancel, true))
+		now := time.Now()
+		fakes[1].grant().lose(fakes[1].grant().confirmed(now))
+		<-h.Done()
+		require.ErrorIs(t, h.Err(), fault.ErrLost)
+		require.ErrorIs(t, context.Cause(ctx), fault.ErrLost)
+		log.take()
+		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
+		require.Len(t, log.take(), 2, "all members are unlocked")
+	})
+}
+
+func TestUnlockChoosesByOwnerAndByHandle(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		_, members, _ := newMembers(t, 2)
+		g, other := NewMulti(members), NewMulti(members)
+		plain := lease.Terms{Op: "lock"}
+		owner := lease.WithOwner(t.Context())
+		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrNotHeld)
+		for _, ctx := range []context.Context{owner, t.Context()} {
+			_, err := g.Take(ctx, plain)
+			require.NoError(t, err)
+		}
+		require.NoError(t, g.Unlock(t.Context()), "the one without an owner comes first")
+		require.ErrorIs(t, other.Unlock(t.Context()), fault.ErrNotHeld, "it was locked through another handle")
+		require.NoError(t, other.Unlock(owner), "an owner may use any handle")
+		require.ErrorIs(t, g.Unlock(owner), fault.ErrNotHeld)
+		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrNotHeld)
+	})
+}
+
+func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, _ := newMembers(t, 2)
+		g := NewMulti(members)
+		for range table.MaxLost + 2 { // the handle does not keep them all
+			_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
+			require.NoError(t, err)
+			fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
+		}
+		require.Len(t, g.open.all(), table.MaxLost)
+		_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
+		require.NoError(t, err)
+		for range table.MaxLost - 1 {
+			require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrLost)
+		}
+		require.NoError(t, g.Unlock(t.Context()))
+		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrNotHeld)
+	})
+}

@@ -1,0 +1,333 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		errs    [3]error
+		held    bool
+		refused bool
+	}{
+		"all grant":                 {held: true},
+		"one refuses":               {errs: [3]error{fault.ErrRefused}, held: true},
+		"one is in trouble":         {errs: [3]error{nil, errBroken}, held: true},
+		"two refuse":                {errs: [3]error{fault.ErrRefused, nil, fault.ErrRefused}, refused: true},
+		"two refuse, one is broken": {errs: [3]error{fault.ErrRefused, errBroken, fault.ErrRefused}, refused: true},
+		"one refuses, one is broken, which could have decided": {errs: [3]error{fault.ErrRefused, errBroken}},
+		"two are broken": {errs: [3]error{errBroken, errBroken}},
+	} {
+		bubble(t, func(t *testing.T) {
+			fakes, members, _ := newMembers(t, 3)
+			for i, err := range c.errs {
+				fakes[i].set(err)
+				if errors.Is(err, errBroken) { // it replies last: the request ends with the reply that decides
+					fakes[i].delay = time.Millisecond
+				}
+			}
+			h, err := NewRed(members, newTestQuorum).Take(t.Context(), single)
+			if c.held {
+				require.NoError(t, err, what)
+				require.NoError(t, h.Err(), what)
+				require.NoError(t, h.Unlock(t.Context()), what)
+				return
+			}
+			require.Nil(t, h)
+			require.Equal(t, c.refused, errors.Is(err, fault.ErrNotAcquired), "%s: %v", what, err)
+			require.Equal(t, c.refused, errors.Is(err, fault.ErrRefused), "%s: %v", what, err)
+			var quorum *testQuorum
+			require.ErrorAs(t, err, &quorum, what)
+			require.Equal(t, 2, quorum.need)
+			for i, err := range c.errs {
+				if !c.refused {
+					require.Equal(t, err == nil, quorum.errs[i] == nil, what)
+				}
+				if errors.Is(err, fault.ErrRefused) && !c.refused {
+					require.ErrorContains(t, quorum.errs[i], "held by another owner")
+				}
+			}
+			for _, f := range fakes { // what was granted is released
+				if h := f.grant(); h != nil {
+					require.ErrorIs(t, h.Err(), fault.ErrNotHeld)
+				}
+			}
+		})
+	}
+}
+
+func TestAMemberThatGrantsTooLateIsReleased(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, _ := newMembers(t, 3)
+		red := NewRed(members, newTestQuorum)
+		fakes[0].delay = time.Hour
+		fakes[1].set(errBroken)
+		start := time.Now()
+		_, err := red.Take(t.Context(), single)
+		require.NotErrorIs(t, err, fault.ErrNotAcquired)
+		require.ErrorContains(t, err, errBroken.Error())
+		require.ErrorIs(t, err, fault.ErrNoAnswer)
+		require.Equal(t, leaseTime/30, time.Since(start), "a member gets a thirtieth of a lease")
+		fakes[2].set(errBroken)
+		start = time.Now()
+		_, err = red.Take(t.Context(), single)
+		require.ErrorContains(t, err, errBroken.Error())
+		require.Zero(t, time.Since(start), "the two others decide")
+
+		fakes[1].set(nil)
+		fakes[1].delay = 10 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		_, err = red.Take(ctx, forever)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		<-time.After(time.Second)
+		require.ErrorIs(t, fakes[1].grant().Err(), fault.ErrNotHeld, "it is released when it replies")
+	})
+}
+
+func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		fakes[1].delay = 10 * time.Millisecond
+		fakes[2].set(errBroken)
+		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+		require.NoError(t, err)
+		log.take()
+		fakes[2].set(nil)
+		<-time.After(leaseTime/3 + time.Second)
+		require.Equal(t, []string{"try c"}, log.take())
+		require.NoError(t, fakes[2].grant().Err())
+		synctest.Wait()
+		require.Equal(t, 1, fakes[0].grant().renewals(), "the others are renewed soon after a member joined")
+
+		lost := fakes[0].grant()
+		lost.lose(table.Loss{Early: true, Since: clock.Now()})
+		synctest.Wait()
+		require.NoError(t, h.Err())
+		require.Equal(t, []string{"unlock a", "try a"}, log.take(), "a member that lost the lock is asked again at once")
+		require.NotSame(t, lost, fakes[0].grant())
+		require.NoError(t, h.Unlock(t.Context()))
+		<-time.After(time.Minute)
+		require.Len(t, log.take(), 3, "nobody is asked after the unlock")
+	})
+}
+
+func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, f := range fakes[1:] {
+			f.grant().lose(f.grant().confirmed(time.Now()))
+		}
+		require.ErrorIs(t, h.Err(), fault.ErrLost)
+		synctest.Wait()
+		log.take()
+		<-time.After(time.Minute)
+		require.Empty(t, log.take(), "no member is asked again")
+		var quorum *testQuorum
+		err = h.Unlock(t.Context())
+		require.ErrorIs(t, err, fault.ErrLost)
+		require.ErrorAs(t, err, &quorum)
+	})
+}
+
+func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
+	t.Parallel()
+	now := clock.Instant(100)
+	for what, c := range map[string]struct {
+		since [3]clock.Instant // when the members joined; zero means at the beginning
+		loss  table.Loss       // of the first member
+		held  bool
+	}{
+		"all others were held":             {loss: table.Loss{Early: true, Since: now}, held: true},
+		"one joined before the loss":       {since: [3]clock.Instant{0, 0, 90}, loss: table.Loss{Early: true, Since: now}, held: true},
+		"one joined after the loss":        {since: [3]clock.Instant{0, 0, 110}, loss: table.Loss{Early: true, Since: now}},
+		"its lease ended, as it should":    {since: [3]clock.Instant{0, 0, 110}, held: true},
+		"it was lost on purpose":           {loss: table.Loss{Final: true}},
+		"lost at an unknown moment":        {loss: table.Loss{Early: true}, held: true},
+		"the same, and one joined later":   {since: [3]clock.Instant{0, 1, 0}, loss: table.Loss{Early: true}},
+		"both others joined, after a loss": {since: [3]clock.Instant{0, 101, 102}, loss: table.Loss{Early: true, Since: now}},
+	} {
+		fakes, members, _ := newMembers(t, 3)
+		r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+		a := r.newAcquisition()
+		for i, f := range fakes {
+			h, err := f.Take(t.Context(), single)
+			require.NoError(t, err)
+			require.True(t, a.add(i, h))
+		}
+		require.True(t, a.begin())
+		copy(a.since, c.since[:])
+		fakes[0].grant().lose(c.loss)
+		require.Equal(t, c.held, a.Err() == nil, what)
+	}
+}
+
+func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
+	t.Parallel()
+	fakes, members, _ := newMembers(t, 3)
+	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+	a := r.newAcquisition()
+	require.Zero(t, a.Deadline())
+	now := time.Now()
+	for i, f := range fakes {
+		h, err := f.Take(t.Context(), single)
+		require.NoError(t, err)
+		f.grant().deadline = now.Add(time.Duration(i+1) * time.Hour)
+		require.True(t, a.add(i, h))
+	}
+	require.True(t, a.begin())
+	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "until then two of three are held")
+	fakes[2].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	require.Equal(t, now.Add(time.Hour), a.Deadline())
+	fakes[1].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "once it is lost, the deadline that it had")
+}
+
+func TestAnUnlockWaitsForNoMemberThatKeepsNobodyOut(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+		require.NoError(t, err)
+		synctest.Wait()
+		fakes[1].hangs = time.Hour
+		log.take()
+		start := time.Now()
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Equal(t, minTimeout, time.Since(start), "it gets a moment, and goes on in the background")
+		require.Len(t, log.take(), 3)
+		<-time.After(2 * time.Hour)
+	})
+}
+
+func TestTheUnlockOfARedLockNeedsAMajority(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, _ := newMembers(t, 3)
+		red := NewRed(members, newTestQuorum)
+		h, err := red.Take(t.Context(), forever)
+		require.NoError(t, err)
+		synctest.Wait()
+		fakes[0].unlock = errBroken
+		require.NoError(t, h.Unlock(t.Context()))
+
+		h, err = red.Take(t.Context(), forever)
+		require.NoError(t, err)
+		synctest.Wait()
+		fakes[1].unlock = errBroken
+		var quorum *testQuorum
+		require.ErrorAs(t, h.Unlock(t.Context()), &quorum)
+		require.NoError(t, quorum.errs[2])
+		require.ErrorContains(t, quorum.errs[1], "member 2")
+	})
+}
+
+func TestRequestsForOneRedLockContendOneAtATime(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 3)
+		red, other := NewRed(members, newTestQuorum), NewRed(members, newTestQuorum)
+		for _, f := range fakes[1:] {
+			f.set(fault.ErrRefused)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := take(ctx, red, forever), take(t.Context(), other, forever)
+		synctest.Wait()
+		require.Equal(t, 2, red.Waiting())
+		require.Equal(t, 2, other.Waiting())
+		require.Equal(t, 1, LocalQueues(clientOf(red)))
+
+		err := <-take(t.Context(), red, lease.Terms{Op: "lock", Limited: true, Wait: time.Second})
+		require.ErrorIs(t, err, fault.ErrRefused, "as the head was")
+		for _, f := range fakes[1:] {
+			f.set(errBroken)
+		}
+		err = <-take(t.Context(), red, lease.Terms{Op: "lock", Limited: true, Wait: 10 * time.Second})
+		require.ErrorIs(t, err, errBroken, "trouble is no refusal")
+		require.NotErrorIs(t, err, fault.ErrNotAcquired)
+
+		log.take()
+		require.ErrorIs(t, <-take(t.Context(), red, single), errBroken)
+		require.NotEmpty(t, log.take(), "a single attempt does not queue")
+
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+		synctest.Wait()
+		require.Equal(t, 1, red.Waiting())
+		for _, f := range fakes[1:] {
+			f.set(nil)
+		}
+		require.NoError(t, <-second)
+		require.Zero(t, red.Waiting())
+		require.Zero(t, LocalQueues(clientOf(red)))
+	})
+}
+
+// take acquires and releases in the background.
+func take(ctx context.Context, g *Group, t lease.Terms) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		h, err := g.Take(ctx, t)
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		result <- err
+	}()
+	return result
+}
+
+func TestAGroupInAGroupEndsWithIt(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, log := newMembers(t, 4)
+		red := NewRed(members[1:], newTestQuorum)
+		g := NewMulti([]lease.Member{members[0], red})
+		h, err := g.Take(t.Context(), forever)
+		require.NoError(t, err)
+		require.Len(t, h.Locks(), 4)
+		require.NotNil(t, h.OwnerOf(h.Locks()[3].ID().Key))
+		synctest.Wait()
+		for _, f := range fakes[1:3] {
+			f.grant().lose(f.grant().confirmed(time.Now()))
+		}
+		<-h.Done()
+		require.ErrorIs(t, h.Err(), fault.ErrLost)
+		log.take()
+		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
+		synctest.Wait()
+		require.Len(t, log.take(), 4)
+	})
+}
+
+func TestADroppedAcquisitionDropsItsMembers(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		fakes, members, _ := newMembers(t, 3)
+		h, err := NewMulti(members).Take(t.Context(), forever)
+		require.NoError(t, err)
+		h.Leak()
+		for _, f := range fakes {
+			require.Error(t, f.grant().Err())
+		}
+		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrNotHeld)
+	})
+}

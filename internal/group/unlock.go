@@ -1,0 +1,121 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// Unlock ends one acquisition that Lock or TryLock made. With an owner in ctx it is the owner's latest one, through any
+// handle on the same locks. Without, it is one made through this handle.
+func (g *Group) Unlock(ctx context.Context) error {
+	if err := g.Check("unlock"); err != nil {
+		return err
+	}
+	o := g.ownerIn(ctx)
+	for {
+		a := g.soonest()
+		if o != nil {
+			a = latest(ownedBy(o).all(), g)
+		}
+		if a == nil {
+			return g.wrap(fault.ErrNotHeld, "unlock")
+		}
+		if a.close() {
+			return a.release(ctx)
+		}
+		g.forget(a) // another goroutine is unlocking it
+	}
+}
+
+// remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the
+// oldest one that is lost, which perhaps nobody unlocks. The owner can still unlock that one.
+func (g *Group) remember(a *acquisition) {
+	if open := g.open.all(); len(open) >= table.MaxLost {
+		if i := slices.IndexFunc(open, func(a *acquisition) bool { return a.Err() != nil }); i >= 0 {
+			g.open.remove(open[i])
+		}
+	}
+	g.open.add(a)
+	ownedBy(a.owner).add(a)
+}
+
+// forget makes the handle and the owner forget an acquisition.
+func (g *Group) forget(a *acquisition) {
+	g.open.remove(a)
+	ownedBy(a.owner).remove(a)
+}
+
+// soonest returns the acquisition that an unlock without an owner ends, or nil. It is one made without an owner before
+// any other, of these a lost one before one that is held, and of these the one whose lease ends first.
+func (g *Group) soonest() *acquisition {
+	open := g.open.all()
+	if len(open) == 0 {
+		return nil
+	}
+	rank := func(a *acquisition) int {
+		switch lost := a.Err() != nil; {
+		case a.plain && lost:
+			return 0
+		case a.plain:
+			return 1
+		case lost:
+			return 2
+		}
+		return 3
+	}
+	return slices.MinFunc(open, func(a, b *acquisition) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return a.Deadline().Compare(b.Deadline())
+	})
+}
+
+// latest returns the last of the acquisitions that is of the same group, or nil.
+func latest(open []*acquisition, g *Group) *acquisition {
+	for _, a := range slices.Backward(open) {
+		if a.group.same(g) {
+			return a
+		}
+	}
+	return nil
+}
+
+type ownedKey struct{}
+
+// ownedBy returns what an owner locked through groups and has not unlocked yet. It is attached to the owner, and so
+// lives as long as the owner does.
+func ownedBy(o *table.Owner) *list {
+	v, _ := o.Value(ownedKey{}, func() any { return new(list) }).(*list)
+	return v
+}
+
+// list has acquisitions in the order in which they were made. Its mutex is a leaf.
+type list struct {
+	mu   sync.Mutex
+	open []*acquisition
+}
+
+func (l *list) all() []*acquisition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.open)
+}
+
+func (l *list) add(a *acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, a)
+}
+
+func (l *list) remove(a *acquisition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.open, a); i >= 0 {
+		l.open = slices.Delete(l.open, i, i+1)
+	}
+}

@@ -1,0 +1,208 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/queue"
+)
+
+// localQueues has the local queues of the red locks whose first lock is of one client, by that lock's name in Redis. It
+// is attached to the client. A local queue exists while a request is in it.
+//
+// In a local queue, the requests of one process for the same red lock contend one at a time, in order of arrival.
+// Otherwise each could get some members, and none a majority.
+type localQueues struct {
+	mu     sync.Mutex
+	byName map[string]*localQueue
+}
+
+type localQueue struct {
+	requests queue.Queue[*turn]
+	// last is the error of the latest round of a head. A request that leaves before its first round returns it.
+	last error
+}
+
+type localQueuesKey struct{}
+
+// localQueuesOf returns what is attached to a client.
+func localQueuesOf(client *lease.Manager) *localQueues {
+	v, _ := client.Value(localQueuesKey{}, func() any {
+		return &localQueues{byName: make(map[string]*localQueue)}
+	}).(*localQueues)
+	return v
+}
+
+// turn is the place of one request in a local queue. A nil turn is in no queue.
+type turn struct {
+	queues *localQueues
+	name   string
+	head   chan struct{} // closed when it is this request's turn; nil means at once
+}
+
+// join puts a request into the local queue of its red lock.
+func (r *request) join() *turn {
+	l := r.group.locks[0]
+	t := &turn{queues: localQueuesOf(l.Manager()), name: l.ID().Name}
+	t.queues.mu.Lock()
+	defer t.queues.mu.Unlock()
+	q := t.queues.byName[t.name]
+	if q == nil {
+		q = new(localQueue)
+		t.queues.byName[t.name] = q
+	}
+	if !q.requests.Join(t) {
+		t.head = make(chan struct{})
+	}
+	return t
+}
+
+// leave makes way for the next request. It returns the error of the latest round of a head, or nil.
+func (t *turn) leave() (last error) {
+	if t == nil {
+		return nil
+	}
+	t.queues.mu.Lock()
+	defer t.queues.mu.Unlock()
+	q := t.queues.byName[t.name]
+	wasHead := q.requests.Leave(t)
+	switch {
+	case q.requests.Len() == 0:
+		delete(t.queues.byName, t.name)
+	case wasHead:
+		close(q.requests.Head().head)
+	}
+	return q.last
+}
+
+// report records how a round went, for the requests behind.
+func (t *turn) report(err error) {
+	if t == nil {
+		return
+	}
+	if errors.Is(err, fault.ErrRefused) {
+		err = fault.ErrRefused // without the details, which belong to this request
+	}
+	t.queues.mu.Lock()
+	defer t.queues.mu.Unlock()
+	t.queues.byName[t.name].last = err
+}
+
+// awaitTurn waits until no other request of this process for the same red lock comes first. A single attempt does not
+// queue. Nor does an owner that holds a member already: the requests in the queue may be waiting for it.
+func (r *request) awaitTurn(ctx context.Context) (*turn, error) {
+	if r.Single() || r.holdsAny(ctx) {
+		return nil, nil
+	}
+	t := r.join()
+	if t.head == nil {
+		return t, nil
+	}
+	var over <-chan time.Time
+	if r.Limited {
+		timer := time.NewTimer(r.left())
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-t.head:
+		return t, nil
+	case <-clientOf(r.group).Closed():
+		return t, nil // the members will say so
+	case <-over:
+	case <-ctx.Done():
+	}
+	return nil, r.ended(ctx, t.leave())
+}
+
+// holdsAny reports whether the owner holds a member.
+func (r *request) holdsAny(ctx context.Context) bool {
+	return slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool {
+		o := l.OwnerIn(ctx)
+		if o == nil {
+			o = r.Owner
+		}
+		return l.Holds(o)
+	})
+}
+
+// Waiting returns how many requests of this process are in the local queue of a red lock.
+func (g *Group) Waiting() int {
+	l := g.locks[0]
+	queues := localQueuesOf(l.Manager())
+	queues.mu.Lock()
+	defer queues.mu.Unlock()
+	if q := queues.byName[l.ID().Name]; q != nil {
+		return q.requests.Len()
+	}
+	return 0
+}
+
+// LocalQueues returns how many local queues of red locks a client has.
+func LocalQueues(client *lease.Manager) int {
+	queues := localQueuesOf(client)
+	queues.mu.Lock()
+	defer queues.mu.Unlock()
+	return len(queues.byName)
+}
+
+// wakeups wakes a request for a red lock when a member that refused it is released. It belongs to one goroutine.
+type wakeups struct {
+	wake chan struct{}
+	on   map[source]bool // where it listens
+}
+
+// source is a channel of a client. Both sides of a read-write lock have the same one.
+type source struct {
+	client  *lease.Manager
+	channel string
+}
+
+func newWakeups() *wakeups {
+	return &wakeups{wake: make(chan struct{}, 1), on: make(map[source]bool)}
+}
+
+// listen listens on the channels of the members that refused, and no longer on those of the others: the release of
+// what they granted would wake the very request that releases it.
+func (w *wakeups) listen(a *acquisition) {
+	refused := a.refusedOn()
+	for s := range w.on {
+		if !refused[s] {
+			s.client.Unlisten(s.channel, w.wake)
+			delete(w.on, s)
+		}
+	}
+	for s := range refused {
+		if !w.on[s] {
+			s.client.Listen(s.channel, w.wake)
+			w.on[s] = true
+		}
+	}
+}
+
+// refusedOn returns the channels of the members that refused. A kind whose waiters poll has none, and one whose waiters
+// queue in Redis notifies only these.
+func (a *acquisition) refusedOn() map[source]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	channels := make(map[source]bool)
+	for i, m := range a.group.members {
+		l := m.Locks()[0]
+		if errors.Is(a.errs[i], fault.ErrRefused) && l.Kind().Channel != "" && !l.Kind().Queues {
+			channels[source{l.Manager(), l.Channel()}] = true
+		}
+	}
+	return channels
+}
+
+// stop stops listening.
+func (w *wakeups) stop() {
+	for s := range w.on {
+		s.client.Unlisten(s.channel, w.wake)
+	}
+}

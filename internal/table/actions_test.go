@@ -1,0 +1,390 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// action is something that can happen. do reports whether it was possible; it changes nothing if it was not.
+type action struct {
+	name   string
+	weight int
+	do     func(w *world) bool
+}
+
+var actions = []action{
+	{"start", 14, (*world).start},
+	{"start beside", 6, (*world).startBeside},
+	{"execute", 24, (*world).executeOne},
+	{"answer", 24, (*world).answerOne},
+	{"doubt", 3, (*world).doubt},
+	{"reject", 4, (*world).reject},
+	{"silence", 2, (*world).silence},
+	{"cancel", 3, (*world).cancel},
+	{"notice the end", 4, (*world).noticeEnd},
+	{"wake", 30, (*world).wake},
+	{"resume", 8, (*world).resume},
+	{"deliver", 8, (*world).deliverMail},
+	{"cut", 1, (*world).cut},
+	{"confirm", 12, (*world).confirm},
+	{"advance a little", 5, (*world).advanceLittle},
+	{"advance to an event", 6, (*world).advanceToEvent},
+	{"advance a lease", 1, (*world).advanceLease},
+	{"due", 14, (*world).due},
+	{"send", 10, (*world).send},
+	{"send again", 1, (*world).sendAgain},
+	{"renew soon", 1, (*world).renewSoon},
+	{"unlock", 10, (*world).unlock},
+	{"unlock again", 1, (*world).unlockAgain},
+	{"leak", 1, (*world).leak},
+	{"force", 1, (*world).force},
+	{"force by a stranger", 1, (*world).forceByStranger},
+	{"fail over", 1, (*world).failOver},
+	{"close", 1, (*world).close},
+}
+
+// wheel has the index of each action as often as its weight says.
+var wheel = func() (wheel []int) {
+	for i, a := range actions {
+		for range a.weight {
+			wheel = append(wheel, i)
+		}
+	}
+	return wheel
+}()
+
+// act carries out one choice, and checks the invariants. It reports whether the action was possible.
+func (w *world) act(choice uint32) bool {
+	a := &actions[wheel[int(choice&0xffff)%len(wheel)]]
+	w.random = uint64(choice)
+	w.step++
+	w.logf("-- %s (%#x)", a.name, choice)
+	if !a.do(w) {
+		w.step--
+		if w.logging {
+			w.log = w.log[:len(w.log)-1]
+		}
+		return false
+	}
+	w.check()
+	return true
+}
+
+// admit begins a verb.
+func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
+	if len(w.verbs) >= 7 {
+		return false
+	}
+	v := &verb{proc: p, name: n, began: w.step - 1}
+	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second)
+	v.a.Renewed = v.a.Lease == modelWatchdog
+	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
+	if !v.a.Single && w.rand(2) == 0 {
+		v.a.Ends = w.now.Add(time.Duration(w.rand(300)) * time.Millisecond)
+	}
+	if !slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.name == n }) {
+		p.since[n.index] = v.began
+	}
+	began := p.tasks.Begin()
+	lost := w.lost(p, n, o)
+	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
+		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
+	s := p.table.Admit(v.a, w.now, &p.notices)
+	switch {
+	case !began && (s.Do != Done || !errors.Is(s.Err, fault.ErrClosed)):
+		w.failf("Ends: an attempt begins after Close: %s", s)
+	case began && lost && !errors.Is(s.Err, fault.ErrLost):
+		w.failf("LostSticky: the owner of a lost lock gets %s", s)
+	}
+	p.deliver()
+	if began {
+		w.verbs = append(w.verbs, v)
+		w.next(v, s)
+	}
+	return true
+}
+
+// lost reports whether an owner must unlock a name before it may acquire it again.
+func (w *world) lost(p *process, n *name, o *Owner) bool {
+	for _, r := range w.records {
+		if r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) start() bool {
+	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
+	if w.crowded {
+		n = w.names[0]
+	}
+	handles := p.handles[n.index]
+	return w.admit(p, n, handles[w.rand(len(handles))], oneOf(w, nil, nil, w.owners[0], w.owners[1]))
+}
+
+// startBeside begins a re-entry, or an acquisition of the other side.
+func (w *world) startBeside() bool {
+	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	if !ok {
+		return false
+	}
+	handles := r.proc.handles[r.name.index]
+	return w.admit(r.proc, r.name, handles[w.rand(len(handles))], r.owner)
+}
+
+func (w *world) executeOne() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.executed && w.now < f.until })
+	if !ok {
+		return false
+	}
+	w.execute(f)
+	if f.dead {
+		w.bag = without(w.bag, f)
+	}
+	return true
+}
+
+func (w *world) answerOne() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return f.executed })
+	if ok {
+		w.answer(f, f.reply)
+	}
+	return ok
+}
+
+// doubt loses the reply of a call, or its request.
+func (w *world) doubt() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead })
+	if ok {
+		w.answer(f, wire.Reply{N: -1, Err: errDoubt})
+		f.dead = true
+	}
+	return ok
+}
+
+// reject answers with an error of the server, or does not send the call.
+func (w *world) reject() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead })
+	if !ok {
+		return false
+	}
+	freeing := f.exit != nil && f.exit.x.phase != showing
+	switch kind := w.rand(4); {
+	case f.executed && f.acked && f.reply.N >= 0 && w.cfg.Acks: // replicas are asked about granted locks only
+		w.answer(f, wire.Reply{N: f.reply.N, Err: errNoAcks})
+	case freeing && kind == 0:
+		w.answer(f, wire.Reply{N: -1, Err: errPartial})
+	case f.executed:
+		return false
+	case kind == 1 && !f.left:
+		w.answer(f, wire.Reply{N: -1, Err: errNotSent})
+	case kind == 2:
+		w.answer(f, wire.Reply{N: -1, Err: errStays})
+	case f.renewal != nil && kind == 3:
+		w.answer(f, wire.Reply{N: -1, Err: &fault.Error{Code: "TRYAGAIN", Transient: true, Err: errPasses.Err}})
+	default:
+		w.answer(f, wire.Reply{N: -1, Err: errPasses})
+	}
+	return true
+}
+
+// silence reports that a call was not answered within the command timeout.
+func (w *world) silence() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead && w.now >= f.until })
+	if !ok {
+		return false
+	}
+	if f.left || f.renewal != nil || f.force != nil {
+		w.answer(f, wire.Reply{N: -1, Err: errDoubt})
+		f.dead = true
+		return true
+	}
+	w.answer(f, wire.Reply{N: -1, Err: errSilence})
+	w.leave(f)
+	return true
+}
+
+// leave gives the reply of a call to Late. It may be executed a little longer.
+func (w *world) leave(f *flight) {
+	f.left, f.verb, f.exit = true, nil, nil
+	if f.late == nil {
+		f.dead = true
+	}
+	if f.executed && !f.dead {
+		w.bag = append(w.bag, f)
+	}
+}
+
+func (w *world) cancel() bool {
+	v, ok := pick(w, w.verbs, func(v *verb) bool { return !v.canceled })
+	if ok {
+		v.canceled = true
+		w.logf("%s is canceled", v)
+	}
+	return ok
+}
+
+// noticeEnd reports to a verb that its wait is over.
+func (w *world) noticeEnd() bool {
+	v, ok := pick(w, w.verbs, func(v *verb) bool { return w.endOf(v) >= Ended })
+	if ok {
+		w.end(v)
+	}
+	return ok
+}
+
+// endOf returns the cause that ends the step of a verb early, or ByNews if there is none.
+func (w *world) endOf(v *verb) Cause {
+	over := waitEnd{v}.Err() != nil
+	switch {
+	case v.step.Do == Ask && (v.canceled || over && !v.step.Free):
+		return Ended
+	case v.step.Do == Ask:
+		return ByNews
+	case over:
+		return Ended
+	case v.proc.closed:
+		return Closed
+	}
+	return ByNews
+}
+
+func (w *world) end(v *verb) {
+	p, why := v.proc, w.endOf(v)
+	v.ended, v.asks = true, 0
+	if v.step.Do == Sleep {
+		s := p.table.Wake(v.a, why, w.now, &p.notices)
+		p.deliver()
+		w.next(v, s)
+		return
+	}
+	for _, f := range w.bag {
+		if f.verb != v || f.dead {
+			continue
+		}
+		if f.slot && !f.executed && w.rand(4) == 0 {
+			w.answer(f, wire.Reply{N: -1, Err: errNotSent})
+			return
+		}
+		w.answer(f, wire.Reply{N: -1, Err: errLeft})
+		w.leave(f)
+		return
+	}
+}
+
+// ready reports whether a channel has a token or is closed, and takes the token.
+func ready(c <-chan struct{}, take bool) bool {
+	if c == nil || cap(c) > 0 && len(c) == 0 {
+		return false
+	}
+	if cap(c) > 0 && !take {
+		return true
+	}
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// wakeOf returns the cause by which a sleeper may be woken now.
+func (w *world) wakeOf(v *verb) (why Cause, ok bool) {
+	if v.step.Do != Sleep {
+		return 0, false
+	}
+	switch {
+	case ready(v.step.Wait, false):
+		return ByNews, true
+	case ready(v.step.Heard, false):
+		return ByMessage, true
+	case v.over != 0 && w.now >= v.over:
+		return ByTime, true
+	}
+	return 0, false
+}
+
+func (w *world) wake() bool {
+	v, ok := pick(w, w.verbs, func(v *verb) bool {
+		_, ok := w.wakeOf(v)
+		return ok
+	})
+	if !ok {
+		return false
+	}
+	why, _ := w.wakeOf(v)
+	if why == ByNews && ready(v.step.Heard, false) && w.rand(2) == 0 {
+		why = ByMessage
+	}
+	if why != ByTime && v.over != 0 && w.now >= v.over && w.rand(3) == 0 {
+		why = ByTime
+	}
+	if why == ByNews {
+		ready(v.step.Wait, true)
+	}
+	if why == ByMessage {
+		ready(v.step.Heard, true)
+	}
+	w.logf("%s wakes: %d", v, why)
+	s := v.proc.table.Wake(v.a, why, w.now, &v.proc.notices)
+	v.proc.deliver()
+	w.next(v, s)
+	return true
+}
+
+func (w *world) resumable(e *exit) bool {
+	return e.step.Do == Sleep && (ready(e.step.Wait, false) || e.over != 0 && w.now >= e.over)
+}
+
+func (w *world) resume() bool {
+	e, ok := pick(w, w.exits, w.resumable)
+	if ok {
+		s := e.proc.table.ResumeRelease(e.x, w.now, &e.proc.notices)
+		e.proc.deliver()
+		w.nextExit(e, s)
+	}
+	return ok
+}
+
+func (v *verb) String() string {
+	return fmt.Sprintf("%s of c%d", v.label(), v.proc.index)
+}
+
+func (v *verb) label() string {
+	number := int64(0)
+	if v.a.grant != nil {
+		number = v.a.grant.holder.Number
+	}
+	kind := ""
+	for name, k := range wire.Kinds {
+		if k == v.a.Handle.Kind {
+			kind = name
+		}
+	}
+	return fmt.Sprintf("%s %s #%d (owner %v)", kind, v.name.text, number, v.a.Owner != nil)
+}
+
+func (e *exit) String() string {
+	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
+}
+
+func (s Step) String() string {
+	switch s.Do {
+	case Ask:
+		return fmt.Sprintf("ask %v", s.Call.Args)
+	case Sleep:
+		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
+	}
+	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
+}
+
+func (f *flight) String() string {
+	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
+}

@@ -1,0 +1,344 @@
+package table
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+func (w *world) deliverMail() bool {
+	if len(w.mail) == 0 {
+		return false
+	}
+	i := w.rand(len(w.mail))
+	m := w.mail[i]
+	w.mail = append(w.mail[:i], w.mail[i+1:]...)
+	if s := m.to.sub(m.channel); s != nil && s.confirmed {
+		s.messages++
+		s.notify()
+	}
+	w.logf("c%d hears %s", m.to.index, m.channel)
+	return true
+}
+
+// cut cuts the subscriptions of a process. What was sent to it is lost.
+func (w *world) cut() bool {
+	p := w.procs[w.rand(2)]
+	if len(p.subs) == 0 {
+		return false
+	}
+	for _, s := range p.subs {
+		s.confirmed = false
+	}
+	kept := w.mail[:0]
+	for _, m := range w.mail {
+		if m.to != p {
+			kept = append(kept, m)
+		}
+	}
+	w.mail = kept
+	w.logf("c%d is deaf", p.index)
+	return true
+}
+
+func (w *world) confirm() bool {
+	for _, p := range w.procs {
+		if s, ok := pick(w, p.subs, func(s *subscription) bool { return !s.confirmed }); ok {
+			s.confirmed = true
+			s.notify()
+			w.logf("c%d is subscribed to %s", p.index, s.channel)
+			return true
+		}
+	}
+	return false
+}
+
+// advance moves the time, and drops the calls that can no longer be executed.
+func (w *world) advance(to clock.Instant) {
+	w.now = to
+	for _, n := range w.names {
+		n.server.tick(to)
+	}
+	kept := w.bag[:0]
+	for _, f := range w.bag {
+		if !f.dead || f.executed || w.now < f.until {
+			kept = append(kept, f)
+		}
+	}
+	w.bag = kept
+}
+
+func (w *world) advanceLittle() bool {
+	w.advance(w.now.Add(time.Duration(w.rand(5000)) * time.Microsecond))
+	return true
+}
+
+func (w *world) advanceLease() bool {
+	w.advance(w.now.Add(oneOf(w, 100*time.Millisecond, 250*time.Millisecond, time.Second, 4*time.Second)))
+	return true
+}
+
+// advanceToEvent moves the time to the moment at which something of a sort happens.
+func (w *world) advanceToEvent() bool {
+	var next clock.Instant
+	sooner := func(at clock.Instant) {
+		if at > w.now && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	switch w.rand(4) {
+	case 0:
+		for _, v := range w.verbs {
+			sooner(v.over)
+			sooner(v.a.Ends)
+		}
+	case 1:
+		for _, p := range w.procs {
+			sooner(p.alarm)
+		}
+	case 2:
+		for _, n := range w.names {
+			if len(n.server.holders) > 0 {
+				sooner(n.server.expiry)
+			}
+		}
+	default:
+		for _, e := range w.exits {
+			sooner(e.over)
+		}
+		for _, f := range w.bag {
+			sooner(f.until)
+		}
+	}
+	if next == 0 {
+		return false
+	}
+	w.advance(next)
+	return true
+}
+
+func (w *world) due() bool {
+	p, ok := pick(w, w.procs[:], func(p *process) bool { return p.alarm != 0 && p.alarm <= w.now })
+	if !ok {
+		return false
+	}
+	p.alarm = 0
+	renew, release := p.table.Due(w.now, w.rand(2) == 0, &p.notices)
+	p.deliver()
+	for i := range renew {
+		w.batches = append(w.batches, &renewal{proc: p, b: &renew[i]})
+	}
+	w.logf("due at c%d: %d batches, %d releases", p.index, len(renew), len(release))
+	for _, x := range release {
+		e := &exit{proc: p, name: w.nameOf(x.grant.handle.Key.Name), x: x}
+		w.exits = append(w.exits, e)
+		s := p.table.ResumeRelease(x, w.now, &p.notices)
+		p.deliver()
+		w.nextExit(e, s)
+	}
+	return true
+}
+
+// send sends a batch of renewals.
+func (w *world) send() bool {
+	if len(w.batches) == 0 {
+		return false
+	}
+	i := w.rand(len(w.batches))
+	r := w.batches[i]
+	w.batches = append(w.batches[:i], w.batches[i+1:]...)
+	p := r.proc
+	r.sent = w.now
+	c := p.table.Wanted(r.b, w.now, &p.notices)
+	p.deliver()
+	if len(c.Keys) == 0 {
+		return true
+	}
+	if len(c.Argv)-1 != r.b.Len() || r.b.Len() > modelBatch {
+		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, r.b.Len())
+	}
+	for _, g := range r.b.grants {
+		if g.stage != held || g.past(w.now) || !w.renewed(g) {
+			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
+		}
+	}
+	w.bag = append(w.bag, &flight{call: c, proc: p, renewal: r, until: w.now.Add(modelCommand)})
+	w.logf("c%d renews %v", p.index, c.Argv[1:])
+	return true
+}
+
+// renewed reports whether an acquisition that is open keeps a grant.
+func (w *world) renewed(g *Grant) bool {
+	for _, a := range g.acquisitions {
+		if a.renewed && a.why == nil {
+			return true
+		}
+	}
+	for _, e := range w.exits { // an unlock that waits for its turn
+		if e.x.grant == g && e.x.phase == turning && e.step.Do == Sleep {
+			return true
+		}
+	}
+	return false
+}
+
+// sendAgain sends a batch on another connection, while the reply may still come.
+func (w *world) sendAgain() bool {
+	f, ok := pick(w, w.bag, func(f *flight) bool { return f.renewal != nil && !f.dead })
+	if ok {
+		b := *f.renewal.b
+		w.batches = append(w.batches, &renewal{proc: f.proc, b: &b})
+	}
+	return ok
+}
+
+func (w *world) renewSoon() bool {
+	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	if ok {
+		r.acq.RenewSoon(w.now, &r.proc.notices)
+		r.proc.deliver()
+	}
+	return ok
+}
+
+// unlock unlocks by handle, by owner or by hold.
+func (w *world) unlock() bool {
+	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	if !ok {
+		return false
+	}
+	p := r.proc
+	x := new(Exit)
+	var s Step
+	switch how := w.rand(3); {
+	case r.byHold || how == 0 || w.handedOver(r.handle):
+		s = p.table.Release(x, r.acq, w.now, &p.notices)
+	case how == 1:
+		s = p.table.Unlock(x, r.handle, nil, w.now, &p.notices)
+	default:
+		s = p.table.Unlock(x, r.handle, r.owner, w.now, &p.notices)
+	}
+	w.unlockedOne(p, r, x, s)
+	return true
+}
+
+// handedOver reports whether an acquisition through a handle was handed over, and its caller has not seen it yet. An unlock
+// without an owner may choose it, because it was made through the same handle.
+func (w *world) handedOver(h *Handle) bool {
+	return slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.a.got != nil && v.a.Handle == h })
+}
+
+// unlockedOne takes in which acquisition the table chose to unlock.
+func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {
+	p.deliver()
+	if x.acq == nil {
+		w.failf("OneResult: nothing to unlock: %v", s.Err)
+	}
+	chosen, ok := pick(w, w.records, func(r *record) bool { return r.acq == x.acq })
+	switch {
+	case !ok:
+		w.failf("OneResult: an unlock chose an acquisition that nobody got")
+	case chosen.unlocked:
+		w.failf("OneResult: an unlock chose an acquisition for the second time")
+	case chosen.byHold && chosen != r:
+		w.failf("OneResult: an unlock chose the acquisition of a hold")
+	}
+	chosen.unlocked = true
+	e := &exit{proc: p, name: r.name, x: x, rec: chosen}
+	if why := chosen.acq.why; !errors.Is(why, fault.ErrLost) {
+		chosen.ended = true
+	} else {
+		e.before = why
+	}
+	w.exits = append(w.exits, e)
+	w.nextExit(e, s)
+}
+
+func (w *world) unlockAgain() bool {
+	r, ok := pick(w, w.records, func(r *record) bool { return r.unlocked || r.leaked })
+	if !ok {
+		return false
+	}
+	s := r.proc.table.Release(new(Exit), r.acq, w.now, &r.proc.notices)
+	r.proc.deliver()
+	if s.Do != Done || !errors.Is(s.Err, fault.ErrNotHeld) || errors.Is(s.Err, fault.ErrLost) {
+		w.failf("OneResult: the second unlock gets %s", s)
+	}
+	return true
+}
+
+func (w *world) leak() bool {
+	r, ok := pick(w, w.records, func(r *record) bool { return r.byHold && !r.unlocked && !r.leaked })
+	if ok {
+		r.acq.Leak(&r.proc.notices)
+		r.proc.deliver()
+		r.leaked = true
+	}
+	return ok
+}
+
+func (w *world) force() bool {
+	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
+	if p.closed || len(n.server.holders) == 0 {
+		return false
+	}
+	h := p.handles[n.index][w.rand(len(p.handles[n.index]))]
+	w.bag = append(w.bag, &flight{
+		call: forceCall(h), proc: p, name: n, force: &forcing{p, h.Key}, until: w.now.Add(modelCommand),
+	})
+	return true
+}
+
+func forceCall(h *Handle) wire.Call {
+	return wire.Call{Script: h.Kind.Force, Keys: []any{h.Key.Name}, Args: wire.Args{Channel: h.Names().Boxed, Extra: int64(10000)}}
+}
+
+func (w *world) forceByStranger() bool {
+	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
+	if len(n.server.holders) == 0 {
+		return false
+	}
+	c := forceCall(p.handles[n.index][0])
+	n.server.force(&c)
+	w.logf("%s is unlocked by force", n.text)
+	return true
+}
+
+// failOver makes Redis forget a name, or remember an older state of it.
+func (w *world) failOver() bool {
+	n := w.names[w.rand(2)]
+	switch {
+	case w.rand(2) == 0:
+		b := n.server.save()
+		n.backup = &b
+		return true
+	case n.backup != nil:
+		n.server.restore(*n.backup)
+		n.backup = nil
+	default:
+		n.server.lose()
+	}
+	w.logf("%s is lost", n.text)
+	return true
+}
+
+func (w *world) close() bool {
+	p := w.procs[w.rand(2)]
+	if p.closed || w.rand(3) > 0 {
+		return false
+	}
+	p.closed = true
+	p.tasks.Close()
+	p.table.Close(w.now, &p.notices)
+	p.deliver()
+	for _, r := range w.records {
+		if r.proc == p && r.acq.Err(w.now) == nil {
+			w.failf("Ends: a lock is held after Close")
+		}
+	}
+	return true
+}

@@ -1,0 +1,166 @@
+package table
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var planted = flag.String("planted", "", `plant this bug, or "all", and see whether the model test finds it`)
+
+// huntLength is within how many schedules the model test must find each of the bugs.
+const huntLength = "20000"
+
+// bug is a mistake that is planted in the table, and the invariants of which it breaks at least one.
+type bug struct {
+	name  string
+	what  string
+	edits []edit
+}
+
+// edit replaces a text that a file of the package has exactly once.
+type edit struct{ file, old, planted string }
+
+// The bugs are planted with an overlay, so that the table's own source knows nothing of them.
+var bugs = []bug{
+	{"1", "a lease counts from the reply", []edit{
+		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.rest()", "g.confirm(now, a.Lease, n)\n\tg.rest()"},
+	}},
+	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
+		{"attempt.go", "if a.got != nil {\n\t\treturn t.take(a, n)\n\t}\n\tif a.handing", "if a.handing"},
+	}},
+	{"3", "a late grant of a retired number is ignored", []edit{
+		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
+	}},
+	{"4", "a number in doubt gets no tombstone", []edit{
+		{"grant.go", "return max(g.lease, 2*time.Minute)", "return 0"},
+	}},
+	{"5", "renewals include grants that are being released", []edit{
+		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.past(now):", "case t.closed:"},
+		{"due.go", "case !g.renewing():\n\t\t\tg.inRound = false", "case false:\n\t\t\tg.inRound = false"},
+	}},
+	{"6", "the end of the exclusive holder does not wake the head", []edit{
+		{"grant.go", "if l := t.lines[k]; l != nil {", "if l := t.lines[k]; false {"},
+	}},
+	{"7", "a hand-over to a waiter that left needs no release", []edit{
+		{"attempt.go", "a.grant.inDoubt = true // the hand-over", "a.grant.inDoubt = a.grant.inDoubt // the hand-over"},
+	}},
+	{"8", "a re-entry whose holder is gone counts as acquired", []edit{
+		{"settle.go", "case r.N == 0 && g.stage == held:", "case false:"},
+	}},
+	{"9", "two unlocks of a handle choose the same acquisition", []edit{
+		{"exit.go", "if a == nil || a.closed {", "if a == nil {"},
+		{"handle.go", "if !a.closed && a.plain == plain &&", "if a.plain == plain &&"},
+	}},
+	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
+		{"decide.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
+	}},
+	{"11", "an empty local queue forgets to stop listening", []edit{
+		{"line.go", "if l.heard != nil {\n\t\t\tn.unlisten", "if false {\n\t\t\tn.unlisten"},
+	}},
+	{"12", "the alarm is not moved when something is due earlier", []edit{
+		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},
+	}},
+	{"13", "a reply after the deadline is accepted", []edit{
+		{"settle.go", "case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince", "case t.forcedSince"},
+	}},
+	{"14", "a writer that takes its read lock queues", []edit{
+		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
+		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
+	}},
+	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
+		{"exit.go", "x.doubt && x.inside", "x.doubt"},
+	}},
+
+	// The table itself had these once.
+	{"16", "the last attempt in a queue stops listening on the channel of its own kind", []edit{
+		{"line.go", "unlistening{l.channel, l.heard}", "unlistening{a.Handle.Names().Channel, l.heard}"},
+	}},
+	{"17", "a closed table renews what it still has", []edit{
+		{"due.go", "case t.closed, !g.inRound", "case !g.inRound"},
+	}},
+	{"18", "a hand-over that failed halfway is not cleaned up", []edit{
+		{"handover.go", "r.Err.Fate == fault.Partial\n\t}\n\ta.alert()", "false\n\t}\n\ta.alert()"},
+	}},
+	{"19", "an attempt that gets no connection in time does not ask what its queue knows", []edit{
+		{"settle.go", "(ended(a.Wait) || t.closed):\n\t\treturn t.stop(a, now, n)", "(ended(a.Wait) || t.closed):\n\t\treturn t.giveUp(a, nil, now, n)"},
+	}},
+}
+
+// plant returns the files with a bug, by their path.
+func (b bug) plant(tb testing.TB) map[string]string {
+	tb.Helper()
+	files := make(map[string]string)
+	for _, e := range b.edits {
+		path, err := filepath.Abs(e.file)
+		require.NoError(tb, err)
+		text, ok := files[path]
+		if !ok {
+			raw, err := os.ReadFile(path)
+			require.NoError(tb, err)
+			text = string(raw)
+		}
+		require.Equal(tb, 1, strings.Count(text, e.old), "bug %s: %q in %s", b.name, e.old, e.file)
+		files[path] = strings.Replace(text, e.old, e.planted, 1)
+	}
+	return files
+}
+
+// TestPlantedBugsFit checks that the bugs can be planted, so that they do not rot.
+func TestPlantedBugsFit(t *testing.T) {
+	t.Parallel()
+	for _, b := range bugs {
+		b.plant(t)
+	}
+}
+
+// TestPlantedBugs plants one bug after the other, and runs the model test, which must find it.
+func TestPlantedBugs(t *testing.T) {
+	if *planted == "" {
+		t.Skip("go test ./internal/table -run TestPlantedBugs -planted all")
+	}
+	for _, b := range bugs {
+		if *planted == "all" || *planted == b.name {
+			if found := b.hunt(t); found != "" {
+				t.Logf("bug %s, %s: %s", b.name, b.what, found)
+			} else {
+				t.Errorf("bug %s, %s: not found", b.name, b.what)
+			}
+		}
+	}
+}
+
+// hunt returns how the model test finds the bug, or nothing.
+func (b bug) hunt(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	for path, text := range b.plant(t) {
+		file := filepath.Join(dir, filepath.Base(path))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		overlay.Replace[path] = file
+	}
+	raw, err := json.Marshal(overlay)
+	require.NoError(t, err)
+	config := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(config, raw, 0o600))
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", config, "-run", "^TestModel$", "-v", "-schedules", huntLength, "-story=false", ".")
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	for _, sign := range []string{"broken after ", "panic: "} {
+		if at := strings.Index(string(out), sign); at >= 0 {
+			lines := strings.SplitN(string(out[at:]), "\n", 3)
+			return strings.Join(lines[:min(len(lines), 2)], "; ")
+		}
+	}
+	t.Errorf("bug %s: %s", b.name, out)
+	return ""
+}

@@ -1,0 +1,207 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+func (s *server) release(c *wire.Call) int64 {
+	mode := s.mode
+	freed := s.remove(text(c.Args.Holder), "released")
+	s.bury(c)
+	if !freed {
+		return 0
+	}
+	if mode == "write" {
+		if left := s.longest(); left > s.now {
+			s.mode, s.expiry = "read", left
+		} else {
+			s.clear("expired")
+		}
+		s.tell(c, "")
+	}
+	return 1 + s.tell(c, "")
+}
+
+// longest returns when the longest read hold ends.
+func (s *server) longest() (end clock.Instant) {
+	for _, h := range s.holders {
+		end = max(end, h.expiry)
+	}
+	return end
+}
+
+func (s *server) releaseRead(c *wire.Call) int64 {
+	const slack = 100 * time.Millisecond
+	field := text(c.Args.Holder)
+	own := clock.Instant(0)
+	if h := s.find(field); h != nil {
+		own = h.expiry
+	}
+	mode := s.mode
+	freed := s.remove(field, "released")
+	s.bury(c)
+	if !freed {
+		return 0
+	}
+	if mode != "write" && (own.Add(slack) >= s.expiry || len(s.holders) == 0) {
+		left := s.longest()
+		switch {
+		case left <= s.now:
+			s.clear("expired")
+			s.tell(c, "")
+		case left.Add(slack) < s.expiry:
+			s.expiry = left
+			s.tell(c, "")
+		default:
+			s.expiry = left
+		}
+	}
+	return 1
+}
+
+// evict removes dead waiters from the head of the queue, and returns the head that is left.
+func (s *server) evict(asking string) (head string, evicted bool) {
+	for len(s.queue) > 0 && s.queue[0].field != asking && s.queue[0].deadline <= s.now {
+		s.queue, evicted = s.queue[1:], true
+	}
+	if len(s.queue) > 0 {
+		head = s.queue[0].field
+	}
+	return head, evicted
+}
+
+func (s *server) position(field string) int {
+	for i, p := range s.queue {
+		if p.field == field {
+			return i
+		}
+	}
+	return -1
+}
+
+func (s *server) acquireFair(c *wire.Call) int64 {
+	field := text(c.Args.Holder)
+	extra, _ := c.Args.Extra.(int64)
+	switch {
+	case s.buried(c):
+		return -1
+	case s.find(field) != nil:
+		s.extend(c.Args.Millis)
+		return 0
+	}
+	head, evicted := s.evict(field)
+	free := len(s.holders) == 0
+	if free && (head == "" || head == field) {
+		if head == field {
+			if s.queue = s.queue[1:]; len(s.queue) > 0 {
+				s.tell(c, ":"+s.queue[0].field)
+			}
+		}
+		s.create(field, "", c.Args.Millis)
+		return 0
+	}
+	if evicted && head != "" && head != field {
+		s.tell(c, ":"+head)
+	}
+	if extra > 0 {
+		s.enqueue(field, millis(extra))
+	}
+	if head != "" && head != field && (free || extra > 0) {
+		return -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
+	}
+	return s.refused()
+}
+
+// enqueue puts a waiter into the queue, or renews its place.
+func (s *server) enqueue(field string, wait time.Duration) {
+	i := s.position(field)
+	if i < 0 {
+		i = len(s.queue)
+		s.queue = append(s.queue, place{field: field})
+		if epoch, ok := s.dead[field]; ok && epoch == s.epoch {
+			s.back = field
+		}
+	}
+	s.queue[i].deadline = max(s.queue[i].deadline, s.now.Add(time.Duration(i+1)*wait))
+}
+
+func (s *server) releaseFair(c *wire.Call) int64 {
+	field := text(c.Args.Holder)
+	freed := s.remove(field, "released")
+	at := -1
+	if !freed {
+		if at = s.position(field); at >= 0 {
+			s.queue = append(s.queue[:at], s.queue[at+1:]...)
+		}
+	}
+	s.bury(c)
+	head, evicted := s.evict("")
+	if head != "" && (evicted || at == 0 || len(s.holders) == 0) {
+		s.tell(c, ":"+head)
+	}
+	if freed {
+		return 1
+	}
+	return 0
+}
+
+func (s *server) force(c *wire.Call) int64 {
+	if len(s.holders) == 0 || c.Script == wire.Read.Force && s.mode != "read" || c.Script == wire.Write.Force && s.mode != "write" {
+		return 0
+	}
+	s.clear("forced")
+	s.epoch++
+	if c.Script != wire.Fair.Force {
+		s.tell(c, "")
+	} else if head, _ := s.evict(""); head != "" {
+		s.tell(c, ":"+head)
+	}
+	return 1
+}
+
+// lose makes Redis forget the lock, its queue and its tombstones.
+func (s *server) lose() {
+	s.clear("lost")
+	s.queue = s.queue[:0]
+	clear(s.tombs)
+	s.epoch++
+	s.quiet = true
+}
+
+// backup is an older state of a server, as a failover may bring back.
+type backup struct {
+	holders []holder
+	mode    string
+	expiry  clock.Instant
+}
+
+func (s *server) save() backup {
+	return backup{append([]holder(nil), s.holders...), s.mode, s.expiry}
+}
+
+func (s *server) restore(b backup) {
+	s.lose()
+	if b.expiry > s.now {
+		s.holders, s.mode, s.expiry = b.holders, b.mode, b.expiry
+	}
+}
+
+// sound reports whether a field became a holder since Redis last lost something.
+func (s *server) sound(field string) bool {
+	b, ok := s.born[field]
+	return ok && b.epoch == s.epoch
+}
+
+// wouldGrant reports whether an acquire of a waiter would succeed now.
+func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
+	switch {
+	case k == wire.Fair:
+		return len(s.holders) == 0 && len(s.queue) > 0 && s.queue[0].field == field // others cannot be told
+	case len(s.holders) == 0:
+		return true
+	}
+	return k == wire.Read && (s.mode == "read" || other != "" && s.find(other) != nil)
+}

@@ -1,0 +1,277 @@
+package table
+
+import (
+	"errors"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// noteGrant keeps which grant a field belongs to. A lazy hand-over gives a field to another grant.
+func (w *world) noteGrant(g *Grant) {
+	if g == nil {
+		return
+	}
+	field := text(g.holder.Field)
+	if old := w.grants[field]; old != nil && old != g {
+		if g.stage == retired { // it gave the field away
+			return
+		}
+		w.handed[field]++
+	}
+	w.grants[field] = g
+}
+
+// next carries out the step that a verb got.
+func (w *world) next(v *verb, s Step) {
+	p := v.proc
+	v.step, v.over = s, 0
+	w.noteGrant(v.a.grant)
+	if v.a.line != nil && v.line == nil {
+		w.places++
+		v.place = w.places
+	}
+	switch s.Do {
+	case Ask:
+		v.line = v.a.line
+		if v.asks++; v.ended && v.asks > 1 {
+			w.failf("Ends: asks again after the end of its wait")
+		}
+		w.bag = append(w.bag, &flight{
+			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, free: s.Free, slot: s.Slot, acked: s.Acked,
+			until: w.now.Add(modelCommand),
+		})
+	case Sleep:
+		v.line = v.a.line
+		if v.ended {
+			w.failf("Ends: sleeps after the end of its wait")
+		}
+		if s.Pause >= 0 {
+			v.over = w.now.Add(s.Pause)
+		}
+		if s.Listen != "" {
+			p.listen(s.Listen, s.Heard)
+		}
+	case Done:
+		w.verbs = without(w.verbs, v)
+		p.tasks.End()
+		w.finished(v, s)
+	}
+	w.logf("%s: %s", v, s)
+}
+
+// finished checks the result of a verb.
+func (w *world) finished(v *verb, s Step) {
+	a := v.a
+	switch {
+	case a.phase != done:
+		w.failf("OneResult: done in phase %d", a.phase)
+	case errors.Is(s.Err, errUndefined):
+		w.failf("Undefined: %s", v)
+	case s.Got != nil && s.Err != nil:
+		w.failf("OneResult: an acquisition and the error %v", s.Err)
+	case s.Got != nil:
+		w.got(v, s.Got)
+	case a.got != nil:
+		w.failf("OneResult: a lock that was handed over belongs to nobody")
+	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && !(v.unsent && v.asks > 0):
+		w.failf("OneResult: %s ends, and nobody knows why", v)
+	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
+		since := v.began
+		if !a.Single || a.Owner != nil {
+			since = v.proc.since[v.name.index]
+		}
+		if v.proc.refused[v.name.index] < since {
+			w.failf("HonestRefusal: nobody refused %s since step %d", v, since)
+		}
+	}
+}
+
+// got takes in an acquisition.
+func (w *world) got(v *verb, acq *Acquisition) {
+	for _, r := range w.records {
+		if r.acq == acq {
+			w.failf("OneResult: two callers got the same acquisition")
+		}
+	}
+	if v.line != nil {
+		for _, other := range w.verbs {
+			if other.line == v.line && other.a.line == v.line && other.place < v.place {
+				w.failf("Order: %s overtook %s", v, other)
+			}
+		}
+	}
+	r := &record{
+		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), byHold: v.a.ByHold,
+	}
+	if w.rand(2) == 0 {
+		r.done = acq.Done()
+	}
+	w.records = append(w.records, r)
+	field := text(acq.grant.holder.Field)
+	b := v.name.server.born[field]
+	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
+		w.failf("Budget: %d hand-overs in a row", hops)
+	}
+	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) {
+		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
+	}
+}
+
+// nextExit carries out the step that an exit got.
+func (w *world) nextExit(e *exit, s Step) {
+	e.step, e.over = s, 0
+	switch s.Do {
+	case Ask:
+		f := &flight{
+			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, until: w.now.Add(modelCommand),
+		}
+		w.bag = append(w.bag, f)
+		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
+			w.noteGrant(e.x.nextGrant)
+			b := e.name.server.born[text(s.Call.Args.Other)]
+			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
+				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
+			}
+		}
+	case Sleep:
+		if s.Pause >= 0 {
+			e.over = w.now.Add(s.Pause)
+		}
+	case Done:
+		w.exits = without(w.exits, e)
+		if errors.Is(s.Err, errUndefined) {
+			w.failf("Undefined: %s", e)
+		}
+		if e.rec != nil {
+			w.unlocked(e, s.Err)
+		}
+	}
+	w.logf("%s: %s", e, s)
+}
+
+// unlocked checks the result of an unlock.
+func (w *world) unlocked(e *exit, err error) {
+	r, g := e.rec, e.x.grant
+	if r.settled {
+		w.failf("OneResult: two results of one acquisition")
+	}
+	r.settled = true
+	if e.x.start == 0 { // it was not the last one, or the grant was over
+		return
+	}
+	field := text(g.holder.Field)
+	s := e.name.server
+	inside, freed := e.x.start < g.deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
+	switch {
+	case !s.sound(field) || w.grants[field] != g:
+	case err == nil && !inside && !freed:
+		w.failf("OneResult: unlocked, but nothing was freed and the lease was over: %s", s.gone[field])
+	case errors.Is(err, fault.ErrLost) && e.before == nil && inside && freed:
+		w.failf("OneResult: lost, but it was freed by its own release")
+	}
+}
+
+// execute runs a call at the server.
+func (w *world) execute(f *flight) {
+	f.executed, f.at = true, w.now
+	c := &f.call
+	if f.renewal != nil {
+		read := c.Script == wire.Read.Renew
+		for i, field := range c.Argv[1:] {
+			lease, _ := c.Argv[0].(int64)
+			n := w.nameOf(text(c.Keys[i*c.Script.Keys]))
+			f.reply.List = append(f.reply.List, n.server.renew(text(field), lease, read))
+		}
+		w.logf("Redis: renew %v: %v", c.Argv[1:], f.reply.List)
+		return
+	}
+	w.checkCount(f)
+	w.run(f)
+	w.logf("Redis: %s: %d", f, f.reply.N)
+	if s := f.name.server; s.back != "" {
+		w.failf("NoReturn: %s, which has a tombstone", s.back)
+	}
+}
+
+// run runs a call about one name.
+func (w *world) run(f *flight) {
+	s, c := f.name.server, &f.call
+	before, process := *s, f.proc.index+1
+	f.reply = s.run(c)
+	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
+		return
+	}
+	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
+	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
+	s.quiet = before.quiet || !known || before.hushed != 0 && before.hushed != process
+	s.hushed = process
+}
+
+// checkCount checks that a count script shows the number of open acquisitions.
+func (w *world) checkCount(f *flight) {
+	if f.left || f.dead || f.call.Script != wire.Plain.Count && f.call.Script != wire.Read.Count {
+		return
+	}
+	var g *Grant
+	more := 0
+	if f.verb != nil {
+		g, more = f.verb.a.grant, 1
+	} else {
+		g = f.exit.x.grant
+	}
+	if len(g.leaked) == 0 && f.call.Args.Extra != len(g.acquisitions)+more {
+		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, len(g.acquisitions)+more)
+	}
+}
+
+func (w *world) nameOf(text string) *name {
+	if text == w.names[0].text {
+		return w.names[0]
+	}
+	return w.names[1]
+}
+
+// answer gives the reply of a call to its caller, or to Late if the caller left.
+func (w *world) answer(f *flight, r wire.Reply) {
+	p, n := f.proc, &f.proc.notices
+	if f.executed || r.Err != nil && r.Err.Fate != fault.Left && !r.Err.InDoubt() {
+		w.bag = without(w.bag, f)
+	}
+	w.logf("reply to %s: %d %v", f, r.N, r.Err)
+	switch {
+	case f.left:
+		if f.late != nil {
+			f.late.Late(r, w.now)
+		}
+	case f.verb != nil:
+		v := f.verb
+		v.lag, v.unsent = 0, r.Err == errNotSent
+		if f.executed {
+			v.lag = w.now.Sub(f.at)
+		}
+		if r.Err == nil && f.late != nil && !r.Acquired() {
+			p.refused[f.name.index] = w.step
+		}
+		s := p.table.Settle(v.a, r, w.now, n)
+		if s.Got != nil && s.Got.Err(w.now) != nil {
+			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))
+		}
+		if s.Got != nil && f.late == nil && r.N == 0 {
+			w.failf("LostSticky: re-entered a lock that Redis does not have")
+		}
+		p.deliver()
+		w.next(v, s)
+	case f.exit != nil:
+		e := f.exit
+		s := p.table.SettleRelease(e.x, r, w.now, n)
+		p.deliver()
+		w.nextExit(e, s)
+	case f.renewal != nil:
+		p.table.Renewed(f.renewal.b, f.renewal.sent, r, w.now, n)
+		p.deliver()
+	default:
+		p.table.Forced(f.force.key, w.now, n)
+		p.deliver()
+	}
+}

@@ -1,0 +1,252 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// listener stands for the surroundings of one table in a direct test. It notes in order how it is called.
+type listener struct {
+	told []string
+}
+
+// Heard implements Messages.
+func (l *listener) Heard(string) (messages uint64, subscribed bool) { return 0, false }
+
+// Alarm implements Told.
+func (l *listener) Alarm(clock.Instant) { l.told = append(l.told, "alarm") }
+
+// Unlisten implements Told.
+func (l *listener) Unlisten(channel string, _ chan struct{}) {
+	l.told = append(l.told, "unlisten "+channel)
+}
+
+// Warn implements Told.
+func (l *listener) Warn(w Warning) { l.told = append(l.told, "warn "+w.Lock) }
+
+const start = clock.Instant(time.Second)
+
+// newTable returns a table and a handle of it.
+func newTable() (*Table, *Handle, *listener) {
+	l := &listener{}
+	t := New(Config{
+		ClientID: "c", WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
+		FairWait: 10 * time.Second, BatchSize: 10, StandBack: time.Millisecond,
+	}, task.New(), l, l)
+	return t, &Handle{Key: t.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}, l
+}
+
+// acquire takes a lock that is free.
+func acquire(tb testing.TB, h *Handle, o *Owner, now clock.Instant) *Acquisition {
+	tb.Helper()
+	var n Notices
+	t := h.Key.Table
+	a := &Attempt{Handle: h, Owner: o, Lease: modelWatchdog, Renewed: true}
+	s := t.Admit(a, now, &n)
+	require.Equal(tb, Ask, s.Do)
+	s = t.Settle(a, wire.Reply{}, now, &n)
+	require.NotNil(tb, s.Got)
+	n.Deliver(t.told)
+	return s.Got
+}
+
+func TestAPairTakesTheMutexFourTimesAtMost(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	before := table.Stats().Sections
+	acquire(t, h, nil, start)
+	var n Notices
+	var x Exit
+	s := table.Unlock(&x, h, nil, start, &n)
+	require.Equal(t, Ask, s.Do)
+	s = table.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
+	require.Equal(t, Step{Do: Done}, s)
+	n.Deliver(l)
+	require.LessOrEqual(t, table.Stats().Sections-before, uint64(4))
+	require.Equal(t, Stats{Sections: before + 4}, table.Stats())
+}
+
+func TestUndefinedStepsAreInternalErrors(t *testing.T) {
+	t.Parallel()
+	for phase := claiming; phase <= done; phase++ {
+		table, h, _ := newTable()
+		var n Notices
+		if phase > resting {
+			a := &Attempt{Handle: h, phase: phase}
+			s := table.Wake(a, ByNews, start, &n)
+			require.Equal(t, Done, s.Do)
+			require.ErrorIs(t, s.Err, errUndefined, "an attempt wakes in phase %d", phase)
+		}
+		if phase < asking || phase == done {
+			a := &Attempt{Handle: h, phase: phase}
+			s := table.Settle(a, wire.Reply{}, start, &n)
+			require.ErrorIs(t, s.Err, errUndefined, "a reply in phase %d", phase)
+		}
+	}
+	for phase := turning; phase <= released; phase++ {
+		table, _, _ := newTable()
+		var n Notices
+		if phase != turning && phase != pausing {
+			s := table.ResumeRelease(&Exit{phase: phase}, start, &n)
+			require.ErrorIs(t, s.Err, errUndefined, "an exit resumes in phase %d", phase)
+		}
+		if phase == turning || phase > freeing {
+			s := table.SettleRelease(&Exit{phase: phase}, wire.Reply{}, start, &n)
+			require.ErrorIs(t, s.Err, errUndefined, "a reply to an exit in phase %d", phase)
+		}
+	}
+}
+
+func TestNoticesAreDeliveredInOrder(t *testing.T) {
+	t.Parallel()
+	_, _, l := newTable()
+	over := make(chan struct{})
+	cancel := func(why error) {
+		require.ErrorIs(t, why, fault.ErrLost)
+		select {
+		case <-over:
+			t.Error("the channel is closed before the context ends")
+		default:
+		}
+		l.told = append(l.told, "cancel")
+	}
+	n := Notices{
+		endings:  []ending{{fault.ErrLost, over, cancel}},
+		warnings: []Warning{{Lock: "name"}},
+		unlisten: []unlistening{{"channel", nil}},
+		alarm:    start,
+	}
+	n.Deliver(l)
+	require.Equal(t, []string{"cancel", "unlisten channel", "alarm", "warn name"}, l.told)
+	<-over
+	require.Equal(t, Notices{}, n)
+	n.Deliver(l)
+	require.Len(t, l.told, 4, "notices are told once")
+}
+
+func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	a := acquire(t, h, nil, start)
+	done := a.Done()
+	var causes []error
+	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }, true))
+	var n Notices
+	table.Forced(h.Key, start, &n)
+	require.Empty(t, causes, "users are told without the mutex")
+	n.Deliver(l)
+	require.Len(t, causes, 1)
+	require.ErrorIs(t, causes[0], fault.ErrLost)
+	<-done
+	require.ErrorIs(t, a.Err(start), fault.ErrLost)
+	require.Equal(t, Loss{Early: true, Since: start, Final: true}, a.Loss())
+	require.NotContains(t, l.told, "warn name", "the holder was told")
+}
+
+func TestAnUnwatchedLossIsLogged(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	acquire(t, h, nil, start)
+	var n Notices
+	table.Forced(h.Key, start, &n)
+	n.Deliver(l)
+	require.Contains(t, l.told, "warn name")
+}
+
+func TestAHandleForgetsTheOldestLosses(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	var n Notices
+	var all []*Acquisition
+	for range MaxLost + 1 {
+		all = append(all, acquire(t, h, nil, start))
+		table.Forced(h.Key, start, &n)
+		n.Deliver(l)
+	}
+	require.Len(t, h.lost, MaxLost)
+	require.NotContains(t, h.lost, all[0])
+	for range MaxLost {
+		var x Exit
+		s := table.Unlock(&x, h, nil, start, &n)
+		require.Equal(t, Done, s.Do)
+		require.ErrorIs(t, s.Err, fault.ErrLost)
+	}
+	var x Exit
+	require.Equal(t, Step{Do: Done, Err: fault.ErrNotHeld}, table.Unlock(&x, h, nil, start, &n))
+	s := table.Release(&x, all[0], start, &n)
+	require.ErrorIs(t, s.Err, fault.ErrLost, "its hold still knows")
+}
+
+func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	for range 3 {
+		a := acquire(t, h, nil, start)
+		var n Notices
+		var x Exit
+		table.Release(&x, a, start, &n)
+		table.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
+		n.Deliver(l)
+	}
+	require.Equal(t, []string{"alarm"}, l.told)
+}
+
+func TestAReleaseThatMayOvertakeAnAcquireLeavesATombstone(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	var n Notices
+	a := &Attempt{Handle: h, Lease: time.Second}
+	table.Admit(a, start, &n)
+	s := table.Settle(a, wire.Reply{Err: errNoAcks}, start, &n)
+	require.Equal(t, Sleep, s.Do)
+	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
+	s = table.Settle(a, wire.Reply{N: -1, Err: errLeft}, start, &n)
+	require.Equal(t, Done, s.Do)
+	_, release := table.Due(start, false, &n)
+	n.Deliver(l)
+	require.Len(t, release, 1, "the grant without acknowledgment is released")
+	s = table.ResumeRelease(release[0], start, &n)
+	require.Equal(t, wire.Plain.Release, s.Call.Script)
+	require.Positive(t, s.Call.Args.Millis, "the second acquire may be executed after this release")
+}
+
+func TestAnErrorThatStaysEndsTheWait(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	var n Notices
+	a := &Attempt{Handle: h, Lease: time.Second}
+	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
+	noPerm := &fault.Error{Code: "NOPERM", Err: errors.New("NOPERM")}
+	s := table.Settle(a, wire.Reply{N: -1, Err: noPerm}, start, &n)
+	require.Equal(t, Done, s.Do)
+	require.Equal(t, error(noPerm), s.Err)
+	require.Zero(t, table.Stats().Queues)
+}
+
+func TestACanceledContextEndsAWait(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	acquire(t, h, nil, start)
+	ctx, cancel := context.WithCancel(t.Context())
+	var n Notices
+	a := &Attempt{Handle: h, Lease: time.Second, Wait: ctx, Caller: ctx}
+	s := table.Admit(a, start, &n)
+	require.Equal(t, Sleep, s.Do, "this process knows the holder")
+	require.Equal(t, LineStats{Waiters: 1, Rests: true, Listener: true}, table.Line(h.Key))
+	cancel()
+	s = table.Wake(a, Ended, start, &n)
+	require.Equal(t, Step{Do: Done}, s)
+	require.Equal(t, Outcome{Refused: true}, a.Last)
+	n.Deliver(l)
+	require.Contains(t, l.told, "unlisten "+h.Names().Channel)
+	require.Equal(t, LineStats{}, table.Line(h.Key))
+}

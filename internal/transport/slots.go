@@ -1,0 +1,74 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// slot is the connection slots of one node. One connection per node is not among them: it is left for renewals.
+type slot chan struct{}
+
+// free gives a slot back. It does nothing for nil.
+func (s slot) free() {
+	if s != nil {
+		<-s
+	}
+}
+
+// take takes a slot at the node that has a key. It returns nil for a duty that goes without one. Its error has the fate
+// [fault.NotSent].
+func (c *Conn) take(wait context.Context, key string, need Slot) (slot, *fault.Error) {
+	if need == DutySlot {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(wait, c.CommandTimeout)
+		defer cancel()
+	}
+	slots, err := c.slotsFor(wait, key)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case slots <- struct{}{}:
+		return slots, nil
+	default:
+	}
+	select {
+	case slots <- struct{}{}:
+		return slots, nil
+	case <-wait.Done():
+		return nil, notSent(wait.Err())
+	case <-c.tasks.Closed():
+		if need == DutySlot {
+			return nil, nil
+		}
+		return nil, notSent(fault.ErrClosed)
+	}
+}
+
+// slotsFor returns the slots of the node that has a key.
+func (c *Conn) slotsFor(ctx context.Context, key string) (slot, *fault.Error) {
+	if !c.cluster {
+		return c.slot, nil
+	}
+	node, err := c.driver.Node(ctx, key)
+	if err != nil {
+		return nil, unsent(err)
+	}
+	if node == nil {
+		return c.slot, nil
+	}
+	v, ok := c.nodeSlots.Load(node.Addr())
+	if !ok {
+		v, _ = c.nodeSlots.LoadOrStore(node.Addr(), make(slot, c.Slots))
+	}
+	slots, _ := v.(slot)
+	return slots, nil
+}
+
+// unsent returns the error of a call whose node was not found.
+func unsent(err *fault.Error) *fault.Error {
+	f := notSent(err.Err)
+	f.Code, f.Transient, f.Stale = err.Code, err.Transient, err.Stale
+	return f
+}

@@ -1,0 +1,211 @@
+// Package transport sends the calls of rlock: it gives them connection slots, lets their callers walk away, has replicas
+// acknowledge them and gathers them into pipelines.
+package transport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Config has the settings of a [Conn].
+type Config struct {
+	// CommandTimeout bounds how long a command may go without a reply.
+	CommandTimeout time.Duration
+	// Acks says which replicas acknowledge a call that asks for it. Nil means none.
+	Acks *driver.Acks
+	// Gather means that calls of several goroutines are gathered into pipelines, if the driver can do that.
+	Gather bool
+	// Slots limits how many connections per node the calls of callers may use, see [driver.Info]. Zero means no limit.
+	Slots int
+}
+
+// Conn sends calls through a driver. It is safe for concurrent use.
+type Conn struct {
+	Config
+	driver   driver.Driver
+	gatherer driver.Gatherer // nil means that each call is sent by itself
+	tasks    *task.Group
+	cluster  bool
+	bounded  bool // the driver itself ends every command within the command timeout
+	bySlot   atomic.Bool
+
+	slot      slot     // outside clusters
+	nodeSlots sync.Map // of a cluster: the node's address -> slot
+
+	publisher func(key string) wire.Publish
+	stale     func(*fault.Error)
+}
+
+// New returns a connection that sends through a driver, and counts in tasks what Close has to wait for.
+func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
+	info := d.Info()
+	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded}
+	c.bySlot.Store(info.Cluster)
+	if g, ok := d.(driver.Gatherer); ok && cfg.Gather {
+		c.gatherer = g
+	}
+	if cfg.Slots > 0 {
+		c.slot = make(slot, cfg.Slots)
+	}
+	return c
+}
+
+// Publisher sets the function that says how a release is announced. It must be called before the first call is sent.
+func (c *Conn) Publisher(publisher func(key string) wire.Publish) { c.publisher = publisher }
+
+// OnTopology sets the function that is called with every error that a stale topology could explain, after the driver
+// was asked to refresh its topology. It must be called before the first call is sent.
+func (c *Conn) OnTopology(stale func(*fault.Error)) { c.stale = stale }
+
+// Late gets the reply of a call whose caller left.
+type Late interface {
+	Late(r wire.Reply, now clock.Instant)
+}
+
+// Slot says whether a call needs a connection slot.
+type Slot uint8
+
+// The needs for a slot.
+const (
+	// NoSlot is for releases, counts and renewals, which must never wait for acquisitions.
+	NoSlot Slot = iota
+	// WaitSlot is for acquisitions and queries. If the wait for the slot ends without one, the call is not sent.
+	WaitSlot
+	// DutySlot is for a background release. Once the client is closed, the release goes without a slot. The wait also ends
+	// after the command timeout.
+	DutySlot
+)
+
+// Question is a call, and how it is to be sent. It is passed by value, or it would be on the heap for every caller.
+type Question struct {
+	Call  wire.Call
+	Slot  Slot
+	Acked bool // replicas must acknowledge the call where Config.Acks says so
+}
+
+// Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
+//
+// Ask leaves when ctx ends or after the command timeout. Then the fate is [fault.Left], the command goes on, and late
+// gets its reply; a nil late means that nobody wants it. Nothing is sent if ctx has ended before: then the fate is
+// [fault.NotSent], and late gets nothing. A ctx that cannot end leaves nobody to walk away, so with a bounded driver the
+// call runs in place. So does every call once the tasks are retired, because then no worker is left to an unlock.
+func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
+	if slot == nil {
+		slot = ctx
+	}
+	if q.Call.Script.Announces {
+		q.Call.Args.Publish = c.publish(&q.Call)
+	}
+	if c.gatherer != nil && c.gathers(&q) {
+		if r, settled := c.askGathered(ctx, q.Call, late); settled {
+			return r
+		}
+	}
+	if c.bounded && ctx.Done() == nil || !c.tasks.Keep() {
+		return c.send(ctx, slot, new(driver.Bounded), q)
+	}
+	return c.askAside(ctx, slot, q, late)
+}
+
+// publish returns how a script announces. A lock without a channel has waiters that poll, so nothing needs to be found
+// out for it.
+func (c *Conn) publish(call *wire.Call) wire.Publish {
+	if channel, _ := call.Args.Channel.(string); channel == "" || c.publisher == nil {
+		return wire.PublishPlain
+	}
+	return c.publisher(call.Key())
+}
+
+// send sends a call in place, and waits for a slot before if it needs one. It sets bounded, the context of the command,
+// when it has the slot: the wait may have taken longer than the command timeout.
+func (c *Conn) send(ctx, wait context.Context, bounded *driver.Bounded, q Question) wire.Reply {
+	if q.Slot != NoSlot && c.slot != nil {
+		taken, err := c.take(wait, q.Call.Key(), q.Slot)
+		if err != nil {
+			return wire.Reply{N: -1, Err: err}
+		}
+		defer taken.free()
+	}
+	*bounded = driver.Bound(ctx, c.CommandTimeout)
+	if q.Acked && c.Acks != nil {
+		return c.sendAcked(bounded, q.Call)
+	}
+	r := c.driver.Run(bounded, nil, q.Call)
+	c.note(r.Err)
+	return r
+}
+
+// Pipe sends renewals in one pipeline: they need no slot and no acks. It ends within the command timeout if the driver
+// heeds its context.
+func (c *Conn) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, out []wire.Reply) {
+	ctx, cancel := context.WithTimeout(ctx, c.CommandTimeout)
+	defer cancel()
+	c.driver.Pipe(ctx, at, calls, nil, out)
+	for i := range calls {
+		c.note(out[i].Err)
+	}
+}
+
+// Node returns the master that has a key. It returns nil outside clusters.
+func (c *Conn) Node(ctx context.Context, key string) (driver.Node, *fault.Error) {
+	return c.driver.Node(ctx, key)
+}
+
+// BySlot reports whether a script may touch the keys of one slot only: rlock talks to a cluster, or to a cluster behind
+// an address that looks like a single server.
+func (c *Conn) BySlot() bool { return c.bySlot.Load() }
+
+// Silent notes that a command has gone unanswered for long, which a stale topology could explain. It is called long
+// before the driver gives up a node that hangs.
+func (c *Conn) Silent() { c.note(noAnswer()) }
+
+// Stop ends the gathering pipelines, and waits for that until ctx ends.
+func (c *Conn) Stop(ctx context.Context) {
+	if c.gatherer != nil {
+		c.gatherer.StopGathering(ctx)
+	}
+}
+
+// note refreshes the cluster topology after an error that a stale topology could explain.
+func (c *Conn) note(err *fault.Error) {
+	if err == nil {
+		return
+	}
+	if err.Code == "CROSSSLOT" {
+		c.bySlot.Store(true)
+	}
+	if !err.Stale {
+		return
+	}
+	c.driver.Refresh()
+	if c.stale != nil {
+		c.stale(err)
+	}
+}
+
+func noAnswer() *fault.Error {
+	return &fault.Error{Fate: fault.Left, Transient: true, Stale: true, Err: fault.ErrNoAnswer}
+}
+
+// left returns the reply to a caller whose context ended, or that waited for the command timeout.
+func (c *Conn) left(ctx context.Context) wire.Reply {
+	err := &fault.Error{Fate: fault.Left, Transient: true, Err: ctx.Err()}
+	if err.Err == nil {
+		err = noAnswer()
+		c.note(err)
+	}
+	return wire.Reply{N: -1, Err: err}
+}
+
+func notSent(err error) *fault.Error {
+	return &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("not sent: %w", err)}
+}
