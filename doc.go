@@ -1,5 +1,5 @@
-// Package rlock gives Go services the distributed locks of Redisson: on the same keys and channels of Redis, so that Go
-// and Java processes exclude and wake each other on one lock.
+// Package rlock gives Go services the distributed locks of Redisson, on the same keys and channels of Redis. Go and Java
+// processes therefore exclude and wake each other on one lock.
 //
 //	locks, err := rlock.New(rdb) // any redis.Client or redis.ClusterClient of go-redis
 //	defer locks.Close()
@@ -14,41 +14,41 @@
 //
 // # A lock is a lease
 //
-// Redis frees a lock whose holder has died, when its lease ends. While the holder lives, the watchdog of its [Client]
-// renews the lease, so a lock is held for as long as the work takes; [Lease] asks for a fixed time instead. A holder
-// that cannot reach Redis for a whole lease has lost the lock, and so has one whose machine was suspended for longer.
+// If a holder dies, Redis frees its lock when the lease ends. While the holder lives, the watchdog of its [Client] renews the
+// lease, so a lock is held for as long as the work takes. [Lease] asks for a fixed time instead. A holder that cannot reach
+// Redis for a whole lease has lost the lock, and so has one whose machine was suspended for longer.
 //
 // # A lock can be lost
 //
-// [Lock.Do] runs a function under a context that ends when the lock is lost. [Lock.Acquire] returns a [Hold], which has
-// that context, a channel and an error. A bare [Lock.Lock] hears of a loss from its Unlock alone: [ErrLost]. No lock
-// service can do better than tell: work that must not be done twice belongs under the context.
+// [Lock.Do] runs a function under a context that ends when the lock is lost. [Lock.Acquire] returns a [Hold], which has that
+// context, a channel and an error. A bare [Lock.Lock] learns of a loss from its Unlock alone: [ErrLost]. No lock service can
+// do better than report a loss. Work that must not be done twice belongs under the context.
 //
 // # The context is the thread
 //
-// Whether a lock is held by the caller is decided by the context. A plain context re-enters nothing: locking twice waits
-// for oneself, as with a [sync.Mutex]. The context of a hold re-enters that hold's lock. A context made by [WithOwner]
-// re-enters every lock taken with it, as a thread does in Java.
+// The context decides whether the caller holds a lock. A plain context re-enters nothing: a caller that locks twice waits for
+// itself, as with a [sync.Mutex]. The context of a hold re-enters that hold's lock. A context made by [WithOwner] re-enters
+// every lock taken with it, as a thread does in Java.
 //
 // # Refused is not failed
 //
-// TryLock returns false and no error when another owner holds the lock. When Redis could not say, the error is Redis's
-// or the network's, and never [ErrNotAcquired].
+// TryLock returns false and no error if another owner holds the lock. If Redis could not say, it returns the error of Redis or
+// of the network, and never [ErrNotAcquired].
 //
 // # Kinds
 //
-// Besides the plain lock of [Client.NewLock] there are fair locks ([Client.NewFairLock]), which are given in the order of
-// asking, read-write locks ([Client.NewRWLock]), fenced locks ([Client.NewFencedLock]), whose tokens tell a resource which
-// holder is the latest, and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock] makes one lock of
-// several, and [NewRedLock] one of a majority of servers. All have the same verbs.
+// [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order of
+// asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens show a resource which
+// holder is the latest; and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock] makes one lock of
+// several, and [NewRedLock] one of a majority of servers. All have the same methods.
 //
 // # Inside
 //
-// A client runs these goroutines, and none for a lock that is held:
+// A client runs these goroutines, and none per lock that is held:
 //
-//   - the watchdog, from the first acquisition to Close: renewals, deadlines and detached releases;
+//   - the watchdog, from the first acquisition to Close: renewals, deadlines and background releases;
 //   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer; with sharded
-//     pub/sub, of the one to each node that has a lock somebody waits for;
-//   - with [WithAutoPipeline], one for each node, which gathers scripts, and one for each batch under way, until Close;
+//     pub/sub, those of one such connection per node that has a lock somebody waits for;
+//   - with [WithAutoPipeline], one per node, which gathers scripts, and one for each batch under way, until Close;
 //   - workers, which run the commands whose callers may walk away; each ends after an idle second.
 package rlock

@@ -1,21 +1,10 @@
 package rlock
 
-var fairKind = &kind{
-	family:  fairFamily,
-	acquire: fairAcquire,
-	count:   lockCount,
-	release: fairRelease,
-	renew:   lockRenew,
-	force:   fairForce,
-	inspect: lockInspect,
-	keys:    []string{"redisson_lock_queue", "redisson_lock_timeout"},
-	channel: "redisson_lock__channel",
-	queues:  true,
-}
+import "github.com/go-rlock/rlock/internal/wire"
 
-// NewFairLock returns a handle on the reentrant lock of that name that is given to those who wait in the order in which
-// they asked, in whichever process. It ports getFairLock. A waiter that gives up leaves the queue; one that died blocks
-// it for as long as [WithFairWait] says. TryLock without [Wait] does not queue, and takes the lock only if nobody does.
+// NewFairLock returns a handle on the reentrant lock of that name that serves its waiters in the order in which they asked,
+// in whichever process. It ports getFairLock. A waiter that gives up leaves the queue. A waiter that died blocks the queue
+// for as long as [WithFairWait] says. TryLock without [Wait] does not queue, and takes the lock only if nobody waits for it.
 func (c *Client) NewFairLock(name string, opts ...LockOption) *Lock {
-	return c.newLock(fairKind, name, opts)
+	return c.newLock(wire.Fair, name, opts)
 }

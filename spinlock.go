@@ -1,23 +1,39 @@
 package rlock
 
-import "time"
+import (
+	"fmt"
+	"time"
 
-var spinKind = &kind{
-	family:  plainFamily,
-	acquire: lockAcquire,
-	count:   lockCount,
-	release: lockRelease,
-	renew:   lockRenew,
-	force:   lockForce,
-	inspect: lockInspect,
-	first:   time.Millisecond,
-	most:    128 * time.Millisecond,
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub. Its release is not announced. Its
+// waiters try again and again, with the delays of [Backoff]; in each process, one waiter at a time does. It ports
+// getSpinLock.
+//
+// It excludes plain and fenced locks of the name, and they exclude it. Waiters that use a handle of those kinds are not
+// notified of its release. They try again at the end of the lease that they saw, or after the poll interval.
+func (c *Client) NewSpinLock(name string, opts ...LockOption) *Lock {
+	return c.newLock(wire.Spin, name, opts)
 }
 
-// NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub: it is not announced when it is
-// released, and who waits for it tries again and again, with the pauses of [Backoff]. One waiter of each process does.
-// It ports getSpinLock. It excludes, and is excluded by, plain and fenced locks of the name; those who wait through one
-// of these are not woken by its release, but try again at the end of the lease that they saw or after the poll interval.
-func (c *Client) NewSpinLock(name string, opts ...LockOption) *Lock {
-	return c.newLock(spinKind, name, opts)
+const (
+	minBackoff = time.Millisecond
+	maxBackoff = time.Hour
+)
+
+// Backoff sets the delays between the attempts of a spin lock: first, doubled up to max, each lengthened a little by
+// chance. If first equals max, they are constant. The minimum is 1 ms, the maximum 1 hour. The default is 1 ms and 128 ms,
+// that of Redisson's BackOff. Other kinds refuse it, because their waiters are notified.
+func Backoff(first, max time.Duration) LockOption { //nolint:revive,predeclared // the parameter is a maximum
+	return func(h *lockSettings) error {
+		switch {
+		case h.Kind.Channel != "":
+			return fmt.Errorf("%w: Backoff is for spin locks", ErrInvalidOption)
+		case first < minBackoff || max < first || max > maxBackoff:
+			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, first, max)
+		}
+		h.FirstDelay, h.MaxDelay = first, max
+		return nil
+	}
 }
