@@ -299,7 +299,7 @@ func TestAnUnwatchedLossIsLogged(t *testing.T) {
 	lock := newClient(t, rdb, logger, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(newName())
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
-	eventually(t, "the loss is logged", func() bool { return log.Contains("lost while it was held") })
+	eventually(t, "the loss is logged", func() bool { return log.Contains("lock lost while held") })
 	require.Contains(t, log.String(), lock.Name())
 	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
 }

@@ -252,7 +252,7 @@ func (w *walk) granted(e event) {
 	a := e.actor
 	require.NoError(w, e.err, w.describe(a))
 	w.Logf("%v got %s", w.describe(a), sideName(e.side))
-	require.False(w, e.at.Before(w.notBefore), "no waiter gets the lock before the lease ends")
+	require.False(w, e.at.Before(w.notBefore), "no waiter gets the lock before the lease ends: %v early", w.notBefore.Sub(e.at))
 	e.cancel() // does not end the hold
 	w.waiters = slices.DeleteFunc(w.waiters, func(other *waiter) bool { return other == e.waiter })
 	a.waits = false

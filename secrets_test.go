@@ -122,7 +122,7 @@ func (c *secretsCheck) refused() {
 	require.NoError(c, mute.Lock(ctx))
 	waiting := async(func() error { return mute.Lock(ctx, rlock.Wait(aLongTime)) })
 	c.logged("Redis refuses to subscribe") // the channel's name contains the holder field
-	c.logged("waiting for a hold of the same handle")
+	c.logged("possible self-deadlock")
 	require.NoError(c, mute.Unlock(ctx))
 	require.NoError(c, within(c, "the waiter gets the lock by polling", waiting))
 	require.NoError(c, mute.Unlock(ctx))
@@ -162,7 +162,7 @@ func (c *secretsCheck) lost() {
 		lock := newLock(c.name())
 		require.NoError(c, lock.Lock(ctx))
 		require.NoError(c, admin.Del(ctx, lock.Name()).Err())
-		c.logged("lost while it was held")
+		c.logged("lock lost while held")
 		c.logged(lock.Name()[:40]) // the record names this lock
 		c.collect(lock.Unlock(ctx), lock.Do(ctx, func(ctx context.Context) error {
 			require.NoError(c, second(lock.ForceUnlock(c.Context()))) // ctx may end before ForceUnlock returns

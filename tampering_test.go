@@ -53,7 +53,7 @@ func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
 		"is locked":    second(lock.IsLocked(ctx)),
 	} {
 		require.ErrorContains(t, err, "WRONGTYPE", op)
-		require.ErrorContains(t, err, "holds something else than a lock", op)
+		require.ErrorContains(t, err, "has a value that is not a lock", op)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 	}
 	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())

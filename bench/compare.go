@@ -51,7 +51,6 @@ func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error 
 		if !o.runs(sc.id) {
 			continue
 		}
-		sc.pinned = sc.pinned || o.pinned
 		sc.rounds = compareRounds
 		if sc.id == "S6" {
 			sc.rounds = countedRounds

@@ -39,7 +39,6 @@ type options struct {
 	tolerance            float64
 	rounds               int
 	scale                float64
-	pinned               bool
 }
 
 func command(ctx context.Context, args []string, out, log io.Writer) error {
@@ -58,7 +57,6 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse a figure may be for -check; 0.4 is 40 %")
 	flags.IntVar(&o.rounds, "rounds", 0, "the number of rounds; 0 means each scenario's own")
 	flags.Float64Var(&o.scale, "scale", 1, "multiply all durations by this factor")
-	flags.BoolVar(&o.pinned, "pinned", false, "with -compare: keep client and server on one core in all scenarios, for steadier figures")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -32,11 +32,12 @@ var mutants = []mutant{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"possession.go", "if deadline := instantOf(sent).add(lease - margin(lease));", "if deadline := instantOf(time.Now()).add(lease - margin(lease));"},
-		{"contend.go", "case time.Since(sent) >= lease-margin(lease), c.forced", "case c.forced"},
+		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n\tg.rest()", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n\tg.rest()"},
+		{"internal/table/due.go", "g.confirm(sent, t.cfg.WatchdogTimeout, n)", "g.confirm(now, t.cfg.WatchdogTimeout, n)"},
+		{"internal/table/settle.go", "case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forced", "case t.forced"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
-		{"lock_scripts.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
+		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
 		{"internal/lua/lock_acquire.lua", "  extend(KEYS[1], ARGV[2])\n", "  redis.call('HINCRBY', KEYS[1], ARGV[1], 1)\n  extend(KEYS[1], ARGV[2])\n"},
 		{
 			"internal/lua/lock_release.lua", "local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])",
@@ -48,16 +49,17 @@ var mutants = []mutant{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
 	{"M5", "a waiter does not try again after it has subscribed", []string{"deaf", "quiet"}, []edit{
-		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true"},
+		{"internal/signal/reader.go", "ch.confirmed = true\n\t\tch.notifyAll()", "ch.confirmed = true"},
 	}},
 	{"M6", "a waiter does not try again after it has resubscribed", []string{"deaf"}, []edit{
-		{"reader.go", "s.confirmed = true\n\t\t\ts.notifyAll()", "s.confirmed = true\n\t\t\tif !s.ever {\n\t\t\t\ts.notifyAll()\n\t\t\t}\n\t\t\ts.ever = true"},
-		{"pubsub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
+		{"internal/signal/reader.go", "ch.confirmed = true\n\t\tch.notifyAll()", "ch.confirmed = true\n\t\tif !ch.ever {\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true"},
+		{"internal/signal/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
 	}},
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
-		{"possession.go", "\tp.stage = over\n\tp.client.watchdog.drop(p)\n", "\tp.stage = held\n\tp.deadline = instantOf(time.Now()).add(time.Hour)\n" +
-			"\tp.inRound = false\n\tp.renewAt = instantOf(time.Now()).add(p.client.watchdogTimeout / 3)\n\tp.client.watchdog.plan(p)\n"},
-		{"possession.go", "\treturn slices.ContainsFunc(p.entries, func(e *entry) bool { return e.renewed })", "\treturn true"},
+		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
+			"\tg.deadline = g.deadline.Add(time.Hour)\n\tg.inRound = false\n" +
+			"\tg.due = g.confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tg.renewAt = g.due\n\tt.heap.Fix(g)\n"},
+		{"internal/table/grant.go", "func (g *Grant) renewing() bool {\n", "func (g *Grant) renewing() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
 		{"internal/lua/fair_prelude.lua", "if not head or head == asking then", "if true then"},
@@ -67,24 +69,24 @@ var mutants = []mutant{
 			"      redis.call('PEXPIRE', '{' .. lock .. '}:' .. f .. ':rwlock_timeout:1', ARGV[1])\n    end\n"},
 	}},
 	{"M10", "a multi lock keeps its acquired members when another member is refused", []string{"quiet"}, []edit{
-		{"multilock.go", "released := e.giveUp(r)", "var released error"},
+		{"internal/group/multi.go", "released := a.giveUp(ctx, r)", "var released error"},
 	}},
 	{"M11", "a red lock is valid forever, and counts expired members", []string{"red"}, []edit{
-		{"groupentry.go", "if h != nil && h.Err() == nil {\n\t\t\tn++", "if h != nil {\n\t\t\tn++"},
-		{"groupentry.go", "return e.members[k] != nil && e.members[k].Err() == nil }) {", "return e.members[k] != nil }) || true {"},
+		{"internal/group/acquisition.go", "{ return a.members[i] != nil && a.members[i].Err() == nil }", "{ return a.members[i] != nil }"},
+		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
-		{"release.go", "ctx = context.WithoutCancel(ctx)\n\t}\n\tp, l", "}\n\tp, l"},
+		{"internal/lease/lock.go", "\t\tctx = context.WithoutCancel(ctx)\n\t}\n\tfor {", "\t}\n\tfor {"},
 	}},
 	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
 	}},
 	{"M14", "a lease under a millisecond is sent as zero", []string{"quiet"}, []edit{
 		{"options.go", "if opt.d < minLease || opt.d > maxLease {", "if opt.d <= 0 || opt.d > maxLease {"},
-		{"options.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
+		{"internal/wire/call.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
 	}},
 	{"M15", "nobody releases a lock that was handed over to a waiter that has left", []string{"late"}, []edit{
-		{"handover.go", "case w.stage == gone: // and so is the next possession, with a release of its own", "case false:"},
+		{"internal/table/handover.go", "case a.phase == done: // it left, and a release of its own follows", "case false:"},
 	}},
 	{"M16", "a waiter that leaves a fair queue stays in it", []string{"quiet"}, []edit{
 		{"internal/lua/fair_release.lua", "    redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
@@ -94,21 +96,21 @@ var mutants = []mutant{
 		{"internal/lua/fair_release.lua", "  wake(ARGV[5], ARGV[4], head)\n", ""},
 	}},
 	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
-		{"redlock.go", "g.need = len(locks)/2 + 1", "g.need = len(locks) / 2"},
+		{"internal/group/red.go", "g.need = len(members)/2 + 1", "g.need = len(members) / 2"},
 	}},
 	{"M19", "readers ignore a writer", []string{"quiet"}, []edit{
 		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
 	}},
 	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet"}, []edit{
-		{"handover.go", "\tif err == nil { // else the command goes on, and may yet be carried out\n", "\tif err == nil && got.reply == -2 {\n"},
+		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
-		{"possession.go", "\t\tdelete(c.tenants[id.family], id.name)\n", ""},
-		{"handover.go", "(t.usable() || t.stage == releasing)", "true"},
-		{"handover.go", "if t == nil || t.stage != held || p.sibling().usable() {", "if t == nil || p.sibling().usable() {"},
+		{"internal/table/grant.go", "\t\tdelete(t.exclusive[k.Family], k.Name)\n", ""},
+		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
+		{"internal/table/decide.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
-		{"possession.go", "\tif !p.unanswered {\n\t\treturn 0\n\t}\n\treturn max(p.lease, 2*time.Minute)", "\treturn 0"},
+		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn max(g.lease, 2*time.Minute)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn 0 * time.Minute"},
 	}},
 }
 

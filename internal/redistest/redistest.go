@@ -15,24 +15,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+const embeddedTick = 2 * time.Millisecond
+
 // Embedded starts a miniredis and advances its clock, because miniredis does not expire keys by itself. It returns a client
 // that is closed with the test.
 func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
 	server := miniredis.RunT(tb)
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	last := time.Now()
-	server.SetTime(last) // each tick moves the time forward from here; a tick may come late
+	server.SetTime(time.Now())
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(2 * time.Millisecond)
+		tick := time.NewTicker(embeddedTick)
 		defer tick.Stop()
+		last, virtual := time.Now(), time.Now()
 		for {
 			select {
-			case now := <-tick.C:
-				server.FastForward(now.Sub(last)) // advances PTTL
-				server.SetTime(now)               // advances TIME
-				last = now
+			case <-tick.C:
+				now := time.Now()
+				// A step shortens the lease of a key that was set just before it, so after a late tick the clock is slow
+				// rather than jumps.
+				step := min(now.Sub(last), 2*embeddedTick)
+				last, virtual = now, virtual.Add(step)
+				server.FastForward(step) // advances PTTL
+				server.SetTime(virtual)  // advances TIME
 			case <-stop:
 				return
 			}

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -97,9 +96,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
 	switch {
-	case !began && (s.Do != Done || !errors.Is(s.Err, fault.ErrClosed)):
+	case !began && (s.Do != Done || s.Err != fault.ErrClosed): //nolint:errorlint // the very error
 		w.failf("Ends: an attempt begins after Close: %s", s)
-	case began && lost && !errors.Is(s.Err, fault.ErrLost):
+	case began && lost && s.Err != fault.ErrLost: //nolint:errorlint // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
 	}
 	p.deliver()
@@ -195,7 +194,7 @@ func (w *world) reject() bool {
 	return true
 }
 
-// silence reports that a call was not answered within the command timeout.
+// silence ends the patience with a call that was not answered within the command timeout.
 func (w *world) silence() bool {
 	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead && w.now >= f.until })
 	if !ok {
@@ -231,7 +230,7 @@ func (w *world) cancel() bool {
 	return ok
 }
 
-// noticeEnd reports to a verb that its wait is over.
+// noticeEnd tells a verb that its wait is over.
 func (w *world) noticeEnd() bool {
 	v, ok := pick(w, w.verbs, func(v *verb) bool { return w.endOf(v) >= Ended })
 	if ok {
@@ -240,7 +239,7 @@ func (w *world) noticeEnd() bool {
 	return ok
 }
 
-// endOf returns the cause that ends the step of a verb early, or ByNews if there is none.
+// endOf returns by what the step of a verb ends early, or ByNews if it does not.
 func (w *world) endOf(v *verb) Cause {
 	over := waitEnd{v}.Err() != nil
 	switch {
@@ -295,7 +294,7 @@ func ready(c <-chan struct{}, take bool) bool {
 	}
 }
 
-// wakeOf returns the cause by which a sleeper may be woken now.
+// wakeOf returns by what a sleeper may be woken now.
 func (w *world) wakeOf(v *verb) (why Cause, ok bool) {
 	if v.step.Do != Sleep {
 		return 0, false
@@ -326,10 +325,10 @@ func (w *world) wake() bool {
 	if why != ByTime && v.over != 0 && w.now >= v.over && w.rand(3) == 0 {
 		why = ByTime
 	}
-	if why == ByNews {
+	switch why {
+	case ByNews:
 		ready(v.step.Wait, true)
-	}
-	if why == ByMessage {
+	case ByMessage:
 		ready(v.step.Heard, true)
 	}
 	w.logf("%s wakes: %d", v, why)

@@ -114,7 +114,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
-	if err := t.lostBy(a.Handle, a.Owner, now); err != nil {
+	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
 		return a.finish(err)
 	}
 	g := t.grantOf(a.Handle.sideKey(), a.Owner)

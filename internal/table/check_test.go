@@ -9,7 +9,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// check checks the invariants that hold after every action.
+// check checks what holds after every action.
 func (w *world) check() {
 	w.checkHolds()
 	for _, v := range w.verbs {
@@ -139,7 +139,7 @@ func (w *world) procOf(g *Grant) *process {
 // soon is the longest pause of a waiter after which nobody can say that it missed a message.
 const soon = 1100 * time.Millisecond
 
-// checkWakes checks that no lock is free while every attempt for it sleeps.
+// checkWakes checks that no lock is free while all who want it sleep.
 func (w *world) checkWakes() {
 	for _, n := range w.names {
 		if n.server.quiet || w.busy(n) {

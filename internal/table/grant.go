@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -386,26 +385,4 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 		a.Handle.open = append(a.Handle.open, q)
 	}
 	return q
-}
-
-// lostBy reports why an owner must not acquire a name now: because it lost the name and has not unlocked it since, or
-// because the handle does not re-enter. It returns nil if it may.
-func (t *Table) lostBy(h *Handle, o *Owner, now clock.Instant) error {
-	holds := false
-	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
-		switch g := t.grantOf(sideKey{h.Key, side}, o); {
-		case g == nil:
-		case g.stage == expired, g.stage == held && g.past(now):
-			return fault.ErrLost
-		case g.stage == held:
-			holds = true
-		}
-	}
-	switch {
-	case o.hasLost(h.Key):
-		return fault.ErrLost
-	case holds && h.NonReentrant:
-		return fault.ErrReentered
-	}
-	return nil
 }

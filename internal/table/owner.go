@@ -1,6 +1,12 @@
 package table
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
 
 // Owner stands for the thread that Redisson's locks belong to. It is known by its address. One owner may hold locks of
 // several tables. It is safe for concurrent use.
@@ -61,4 +67,26 @@ func (o *Owner) lostOf(key sideKey) *Grant {
 // hasLost reports whether there is such a grant on any side of a name.
 func (o *Owner) hasLost(k Key) bool {
 	return o.lostOf(sideKey{k, 0}) != nil || o.lostOf(sideKey{k, 1}) != nil
+}
+
+// mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, or
+// because the handle does not re-enter. It returns nil if it may.
+func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
+	holds := false
+	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
+		switch g := t.grantOf(sideKey{h.Key, side}, o); {
+		case g == nil:
+		case g.stage == expired, g.stage == held && g.past(now):
+			return fault.ErrLost
+		case g.stage == held:
+			holds = true
+		}
+	}
+	switch {
+	case o.hasLost(h.Key):
+		return fault.ErrLost
+	case holds && h.NonReentrant:
+		return fault.ErrReentered
+	}
+	return nil
 }

@@ -113,7 +113,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
 	}
-	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) {
+	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { //nolint:gosec // positive
 		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
 	}
 }
@@ -208,7 +208,7 @@ func (w *world) run(f *flight) {
 	s.hushed = process
 }
 
-// checkCount checks that a count script shows the number of open acquisitions.
+// checkCount checks that a count script shows what is open.
 func (w *world) checkCount(f *flight) {
 	if f.left || f.dead || f.call.Script != wire.Plain.Count && f.call.Script != wire.Read.Count {
 		return

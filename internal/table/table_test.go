@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// listener stands for the surroundings of one table in a direct test. It notes in order how it is called.
+// listener is what surrounds one table in a direct test. It notes what it is told, in order.
 type listener struct {
 	told []string
 }
@@ -198,25 +198,6 @@ func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
 		n.Deliver(l)
 	}
 	require.Equal(t, []string{"alarm"}, l.told)
-}
-
-func TestAReleaseThatMayOvertakeAnAcquireLeavesATombstone(t *testing.T) {
-	t.Parallel()
-	table, h, l := newTable()
-	var n Notices
-	a := &Attempt{Handle: h, Lease: time.Second}
-	table.Admit(a, start, &n)
-	s := table.Settle(a, wire.Reply{Err: errNoAcks}, start, &n)
-	require.Equal(t, Sleep, s.Do)
-	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
-	s = table.Settle(a, wire.Reply{N: -1, Err: errLeft}, start, &n)
-	require.Equal(t, Done, s.Do)
-	_, release := table.Due(start, false, &n)
-	n.Deliver(l)
-	require.Len(t, release, 1, "the grant without acknowledgment is released")
-	s = table.ResumeRelease(release[0], start, &n)
-	require.Equal(t, wire.Plain.Release, s.Call.Script)
-	require.Positive(t, s.Call.Args.Millis, "the second acquire may be executed after this release")
 }
 
 func TestAnErrorThatStaysEndsTheWait(t *testing.T) {

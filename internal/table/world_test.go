@@ -43,7 +43,7 @@ type name struct {
 	backup *backup
 }
 
-// process is one table and its surroundings. It is the table's Messages and Told.
+// process is one table with what surrounds it. It is the table's Messages and Told.
 type process struct {
 	world   *world
 	index   int
@@ -56,8 +56,7 @@ type process struct {
 	notices Notices
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
-	// since is the step since which there always was an attempt for a name: waiters report the outcomes of the
-	// attempts before them.
+	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
 	since  [2]int
 	gaveUp [2]bool // a background release of a name went unanswered for too long
 }
@@ -158,7 +157,7 @@ type flight struct {
 	until    clock.Instant // until when it may be executed
 }
 
-// record is the model's knowledge of an acquisition.
+// record is what the model knows of an acquisition.
 type record struct {
 	acq      *Acquisition
 	proc     *process
@@ -190,7 +189,7 @@ func (w *world) rand(n int) int {
 	z := w.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return int((z ^ z>>31) % uint64(n))
+	return int((z ^ z>>31) % uint64(n)) //nolint:gosec // both fit
 }
 
 func oneOf[T any](w *world, all ...T) T { return all[w.rand(len(all))] }
@@ -238,7 +237,7 @@ func newWorld(choice uint32) *world {
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,
 		HandOvers: oneOf(w, 3, 3, 3, 0), HandOverTime: oneOf(w, time.Second, 50*time.Millisecond),
-		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(4) == 0, Cluster: w.rand(8) == 0,
+		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0
@@ -345,7 +344,7 @@ func (w *world) announce(n *name, channel string) (receivers int64) {
 	return receivers
 }
 
-// deliver delivers the notices of the latest call of the table.
+// deliver tells what the latest call of the table left to be told.
 func (p *process) deliver() { p.notices.Deliver(p) }
 
 // The faults that a call may meet.

@@ -1,0 +1,211 @@
+// Package internal_test holds the code to the architecture that docs/architecture.md describes.
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/go-rlock/rlock"
+
+// floors lists the packages from the top down. A package imports only packages of lower floors.
+var floors = [][]string{
+	{"."},
+	{"internal/group"},
+	{"internal/lease"},
+	{"internal/watchdog", "internal/signal"},
+	{"internal/transport", "internal/driver/goredis"},
+	{"internal/table", "internal/driver"},
+	{"internal/wire", "internal/task", "internal/queue", "internal/yield"},
+	{"internal/fault", "internal/clock", "internal/lua"},
+}
+
+// permitted lists what the packages import of each other. An import that is not here needs a decision, and a line here.
+var permitted = map[string][]string{
+	".": {
+		"internal/driver/goredis", "internal/fault", "internal/group", "internal/lease", "internal/signal", "internal/table",
+		"internal/wire",
+	},
+	"internal/group": {"internal/clock", "internal/fault", "internal/lease", "internal/queue", "internal/table"},
+	"internal/lease": {
+		"internal/clock", "internal/driver", "internal/fault", "internal/signal", "internal/table", "internal/task",
+		"internal/transport", "internal/watchdog", "internal/wire",
+	},
+	"internal/watchdog":       {"internal/clock", "internal/driver", "internal/fault", "internal/table", "internal/task", "internal/wire"},
+	"internal/signal":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/table": {
+		"internal/clock", "internal/fault", "internal/queue", "internal/task", "internal/wire", "internal/yield",
+	},
+	"internal/driver": {"internal/fault", "internal/wire"},
+	"internal/wire":   {"internal/fault", "internal/lua"},
+	"internal/yield":  {"internal/clock"},
+}
+
+// goRedis lists the packages that know go-redis.
+var goRedis = []string{".", "internal/driver/goredis"}
+
+// lines limits the lines of a package, comments included, without tests.
+var lines = map[string]int{".": 2000, "internal/table": 2400, "internal/group": 1400}
+
+const (
+	maxPackage  = 1200
+	maxFile     = 400
+	maxFunction = 60
+	maxNoLint   = 5
+)
+
+// source is one file of the library, without tests.
+type source struct {
+	path, pkg string
+	text      string
+	file      *ast.File
+	fset      *token.FileSet
+}
+
+// sources returns the files of the library.
+func sources(t *testing.T) []source {
+	t.Helper()
+	var all []source
+	for _, floor := range floors {
+		for _, pkg := range floor {
+			paths, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
+			require.NoError(t, err)
+			require.NotEmpty(t, paths, "package %s", pkg)
+			for _, path := range paths {
+				if strings.HasSuffix(path, "_test.go") {
+					continue
+				}
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				fset := token.NewFileSet()
+				file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+				require.NoError(t, err)
+				all = append(all, source{path, pkg, string(text), file, fset})
+			}
+		}
+	}
+	return all
+}
+
+func floorOf(pkg string) int {
+	return slices.IndexFunc(floors, func(floor []string) bool { return slices.Contains(floor, pkg) })
+}
+
+// TestImportsPointDown checks that every import is permitted, and that what is permitted points down.
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	used := make(map[string]bool)
+	for _, s := range sources(t) {
+		for _, imported := range s.file.Imports {
+			path, err := strconv.Unquote(imported.Path.Value)
+			require.NoError(t, err)
+			if strings.HasPrefix(path, "github.com/redis/go-redis") {
+				require.Contains(t, goRedis, s.pkg, "%s imports go-redis", s.path)
+			}
+			if rest, ok := strings.CutPrefix(path, module); ok {
+				target := strings.TrimPrefix(rest, "/")
+				require.Contains(t, permitted[s.pkg], target, "%s imports %s", s.path, path)
+				used[s.pkg+" "+target] = true
+			}
+		}
+	}
+	for pkg, targets := range permitted {
+		for _, target := range targets {
+			require.Less(t, floorOf(pkg), floorOf(target), "%s stands above %s", pkg, target)
+			require.True(t, used[pkg+" "+target], "%s imports %s no more: take it off the list", pkg, target)
+		}
+	}
+}
+
+// TestSizes checks that no file, function or package hides a second idea.
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	packages, rootFiles := make(map[string]int), 0
+	for _, s := range sources(t) {
+		n := strings.Count(s.text, "\n")
+		require.LessOrEqual(t, n, maxFile, s.path)
+		packages[s.pkg] += n
+		if s.pkg == "." {
+			rootFiles++
+		}
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				length := s.fset.Position(f.End()).Line - s.fset.Position(f.Pos()).Line + 1
+				require.LessOrEqual(t, length, maxFunction, "%s: %s", s.path, f.Name.Name)
+			}
+		}
+	}
+	for pkg, n := range packages {
+		limit := maxPackage
+		if own, ok := lines[pkg]; ok {
+			limit = own
+		}
+		require.LessOrEqual(t, n, limit, "package %s", pkg)
+	}
+	require.LessOrEqual(t, rootFiles, 25, "files in the root")
+	tests, err := filepath.Glob("../*_test.go")
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(tests), 54, "test files in the root")
+}
+
+// TestHouseRules checks rules that a linter does not know.
+func TestHouseRules(t *testing.T) {
+	t.Parallel()
+	requires := regexp.MustCompile(`(?i)//.*\brequires?\b.*\bmu\b`)
+	noLint := 0
+	for _, s := range sources(t) {
+		noLint += strings.Count(s.text, "//nolint")
+		if s.pkg != "internal/table" {
+			require.NotRegexp(t, requires, s.text, "%s: only the table has functions that need a mutex of somebody else", s.path)
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.TypeSpec:
+				if st, ok := n.Type.(*ast.StructType); ok && (s.pkg != "internal/lease" || n.Name.Name != "Hold") {
+					checkNoContext(t, s, n.Name.Name, st)
+				}
+			case *ast.FuncDecl:
+				if s.pkg != "internal/wire" {
+					checkNoPositional(t, s, n)
+				}
+			}
+			return true
+		})
+	}
+	require.LessOrEqual(t, noLint, maxNoLint, "exceptions from the linters")
+}
+
+// checkNoContext checks that a struct keeps no context. A context type itself may embed one.
+func checkNoContext(t *testing.T, s source, name string, st *ast.StructType) {
+	t.Helper()
+	for _, field := range st.Fields.List {
+		sel, ok := field.Type.(*ast.SelectorExpr)
+		isContext := ok && sel.Sel.Name == "Context"
+		require.False(t, isContext && len(field.Names) > 0, "%s: %s keeps a context", s.path, name)
+	}
+}
+
+// checkNoPositional checks that a function takes no arguments of a script as a bare list.
+func checkNoPositional(t *testing.T, s source, f *ast.FuncDecl) {
+	t.Helper()
+	for _, p := range f.Type.Params.List {
+		list, isList := p.Type.(*ast.ArrayType)
+		if !isList {
+			continue
+		}
+		elem, isName := list.Elt.(*ast.Ident)
+		require.False(t, isName && elem.Name == "any" && f.Name.IsExported(), "%s: %s takes []any", s.path, f.Name.Name)
+	}
+}

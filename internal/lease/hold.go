@@ -1,0 +1,137 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+type ownerKey struct{}
+
+// holdsKey is in a context that carries a hold of any lock.
+type holdsKey struct{}
+
+// WithOwner returns a context with a new owner.
+func WithOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownerKey{}, table.NewOwner())
+}
+
+// OwnerOf returns the owner that WithOwner put into ctx, or nil.
+func OwnerOf(ctx context.Context) *table.Owner {
+	o, _ := ctx.Value(ownerKey{}).(*table.Owner)
+	return o
+}
+
+// OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this very lock
+// counts, unless an owner was created within it.
+func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
+	created := OwnerOf(ctx)
+	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
+		return created
+	}
+	if hold, _ := ctx.Value(l.h.Key).(*Hold); hold != nil && hold.created == created {
+		return hold.of.OwnerOf(l.h.Key)
+	}
+	return created
+}
+
+// Hold is one acquisition of a lock or a group, as its caller has it. The zero value is a hold that is over. It is safe for
+// concurrent use.
+type Hold struct {
+	of      Held
+	created *table.Owner    // the owner in the context that acquired, to tell whether another was created within the hold
+	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
+	leak    runtime.Cleanup
+
+	mu  sync.Mutex
+	ctx context.Context //nolint:containedctx // what Context returned
+}
+
+// Init makes the zero Hold stand on an acquisition that was made with ctx.
+func (h *Hold) Init(ctx context.Context, of Held) {
+	h.of, h.created, h.parent = of, OwnerOf(ctx), ctx
+}
+
+// WatchLeak notices when the hold is dropped without an unlock. Nothing that a grant, the watchdog or a timer can reach may
+// reach the hold, or it would never be noticed.
+func (h *Hold) WatchLeak() {
+	h.leak = runtime.AddCleanup(h, Held.Leak, h.of)
+}
+
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+func (h *Hold) valid() bool { return h != nil && h.of != nil }
+
+// Context returns a child of the context that acquired, which ends when the hold is over, and carries the hold.
+func (h *Hold) Context() context.Context {
+	if !h.valid() {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(fault.ErrNotHeld)
+		return ctx
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ctx != nil {
+		return h.ctx
+	}
+	ctx, cancel := context.WithCancelCause(h.parent)
+	ctx = context.WithValue(ctx, holdsKey{}, true)
+	for _, l := range h.of.Locks() {
+		ctx = context.WithValue(ctx, l.h.Key, h) //nolint:fatcontext // one for each lock, and a group has few
+	}
+	h.ctx = ctx
+	if err := h.of.Notify(cancel, true); err != nil {
+		cancel(err)
+	}
+	return h.ctx
+}
+
+// Done returns a channel that is closed when the hold is over.
+func (h *Hold) Done() <-chan struct{} {
+	if !h.valid() {
+		return closedChan
+	}
+	return h.of.Done()
+}
+
+// Err returns nil while the lock is held, and then why it is not.
+func (h *Hold) Err() error {
+	if !h.valid() {
+		return fault.ErrNotHeld
+	}
+	return h.of.Err()
+}
+
+// Deadline returns when the lock is no longer guaranteed.
+func (h *Hold) Deadline() time.Time {
+	if !h.valid() {
+		return time.Time{}
+	}
+	return h.of.Deadline()
+}
+
+// Token returns the fencing token, or 0.
+func (h *Hold) Token() uint64 {
+	if !h.valid() {
+		return 0
+	}
+	return h.of.Token()
+}
+
+// Unlock ends the hold.
+func (h *Hold) Unlock(ctx context.Context) error {
+	if !h.valid() {
+		return fmt.Errorf("%w: unlock of a zero Hold", fault.ErrNotHeld)
+	}
+	h.leak.Stop()
+	return h.of.Unlock(ctx)
+}

@@ -1,0 +1,302 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Lock is a lock of one client. The zero value is no lock: its methods return [fault.ErrInvalidOption]. It is safe for
+// concurrent use once [Lock.Init] has returned.
+type Lock struct {
+	m   *Manager
+	h   table.Handle
+	err error // what is wrong with the name or the options
+}
+
+// ID identifies what one owner holds at most once. It is comparable.
+type ID struct {
+	table.Key
+	Side wire.Side
+}
+
+// Init makes the zero Lock a handle on a lock, given the user's name for it and its name in Redis.
+func (l *Lock) Init(m *Manager, k *wire.Kind, name, inRedis string) {
+	l.m = m
+	l.h.Kind, l.h.Name, l.h.Key = k, name, m.table.Key(inRedis, k.Family)
+	l.h.FirstDelay, l.h.MaxDelay = k.FirstDelay, k.MaxDelay
+	l.err = wire.CheckName(inRedis, m.driver.Info().Cluster)
+}
+
+// Configure applies an option of the handle, unless something was wrong before.
+func (l *Lock) Configure(option func(h *table.Handle) error) {
+	if l.err == nil {
+		l.err = option(&l.h)
+	}
+}
+
+// Manager returns the client of the lock, or nil for no lock.
+func (l *Lock) Manager() *Manager {
+	if l == nil {
+		return nil
+	}
+	return l.m
+}
+
+// Name returns the user's name.
+func (l *Lock) Name() string { return l.h.Name }
+
+// Kind returns the kind.
+func (l *Lock) Kind() *wire.Kind { return l.h.Kind }
+
+// ID returns what identifies the lock.
+func (l *Lock) ID() ID { return ID{l.h.Key, l.h.Kind.Side} }
+
+// Names returns the keys and the channel of the lock.
+func (l *Lock) Names() *wire.Names { return l.h.Names() }
+
+// Channel returns the channel on which a release is announced, or an empty string.
+func (l *Lock) Channel() string { return l.h.Names().Channel }
+
+// Locks returns the lock itself. It implements [Member].
+func (l *Lock) Locks() []*Lock { return []*Lock{l} }
+
+// Holds reports whether an owner holds the lock now, as far as this process knows.
+func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, clock.Now()) }
+
+// Warn logs what happened to the lock.
+func (l *Lock) Warn(message string, err error) {
+	l.m.Log(message, err, slog.String("lock", fault.Quote(l.h.Name)))
+}
+
+// Check returns what is wrong with the handle itself.
+func (l *Lock) Check(op string) error {
+	if l == nil || l.m == nil {
+		return fmt.Errorf("%w: %s of a nil or zero Lock", fault.ErrInvalidOption, op)
+	}
+	if l.err != nil {
+		return fmt.Errorf("%w (%s)", l.err, op)
+	}
+	return nil
+}
+
+// wrap adds to an error on which lock the operation failed, unless it says so.
+func (l *Lock) wrap(err error, op string) error {
+	var f *fault.Error
+	var known *fault.OpError
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case errors.As(err, &f) && f.WrongType():
+		err = fmt.Errorf("the key %s has a value that is not a lock: %w", fault.Quote(l.h.Key.Name), err)
+	}
+	return &fault.OpError{Op: op, Name: l.h.Name, Err: err}
+}
+
+// Take implements [Member].
+func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
+	a, err := l.Acquire(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return taken{l, a}, nil
+}
+
+// Acquire acquires the lock, or re-enters it.
+func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
+	if err := l.Check(t.Op); err != nil {
+		return nil, err
+	}
+	if t.Err != nil {
+		return nil, l.wrap(t.Err, t.Op)
+	}
+	if ctx.Err() != nil {
+		return nil, l.ended(ctx, t.Op, table.Outcome{})
+	}
+	if !l.m.tasks.Begin() {
+		return nil, l.wrap(fault.ErrClosed, t.Op)
+	}
+	defer l.m.tasks.End()
+	a := &table.Attempt{
+		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Lease == 0, ByHold: t.ByHold, Single: t.Single(),
+		Caller: ctx,
+	}
+	if a.Owner == nil {
+		a.Owner = t.Owner
+	}
+	if a.Renewed {
+		a.Lease = l.m.cfg.Table.WatchdogTimeout
+	}
+	waiting := ctx
+	if t.Limited && t.Wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(ctx, t.Wait, errWaitOver)
+		defer cancel()
+	}
+	a.Wait = waiting
+	if end, limited := waiting.Deadline(); limited {
+		a.Ends = clock.Of(end)
+	}
+	got, err := l.attempt(ctx, waiting, a)
+	switch {
+	case got != nil:
+		return got, nil
+	case err != nil:
+		return nil, l.wrap(err, t.Op)
+	}
+	return nil, l.ended(ctx, t.Op, a.Last)
+}
+
+// errWaitOver is the cause of a wait that has taken as long as Wait said.
+var errWaitOver = errors.New("wait is over")
+
+// attempt carries out the steps of an attempt.
+func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
+	var n table.Notices
+	m := l.m
+	warned := a.Owner != nil
+	for step := m.table.Admit(a, clock.Now(), &n); ; {
+		n.Deliver(m)
+		switch step.Do {
+		case table.Ask:
+			limit := waiting
+			if step.Free {
+				limit = ctx
+			}
+			r := m.ask(limit, waiting, &step, transport.WaitSlot)
+			step = m.table.Settle(a, r, clock.Now(), &n)
+		case table.Sleep:
+			if !warned {
+				warned = true
+				defer l.warnLater()()
+			}
+			why := m.sleep(waiting, &step)
+			step = m.table.Wake(a, why, clock.Now(), &n)
+		default:
+			return step.Got, step.Err
+		}
+	}
+}
+
+// sleep carries out a step that sleeps, and returns what ended it. The pause is a little longer by chance, so that
+// processes with the same lease hint do not all come at once.
+func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
+	if step.Listen != "" {
+		m.hub.Listen(step.Listen, step.Heard)
+	}
+	var over <-chan time.Time
+	if step.Pause >= 0 {
+		d := max(step.Pause, 50*time.Microsecond)
+		timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
+		defer timer.Stop()
+		over = timer.C
+	}
+	why := table.ByNews
+	select {
+	case <-step.Wait:
+	case <-step.Heard:
+		why = table.ByMessage
+	case <-over:
+		why = table.ByTime
+	case <-waiting.Done():
+	case <-m.tasks.Closed():
+	}
+	switch {
+	case m.tasks.IsClosed():
+		return table.Closed
+	case waiting.Err() != nil:
+		return table.Ended
+	}
+	return why
+}
+
+// warnLater logs, when a caller without an owner has waited for a lease, what to do if it waits for itself. It returns the
+// function that calls that off.
+func (l *Lock) warnLater() (cancel func() bool) {
+	return time.AfterFunc(l.m.cfg.Table.WatchdogTimeout, func() {
+		if l.m.table.SuspectSelf(&l.h) {
+			l.Warn("possible self-deadlock: waited longer than a lease for a lock that this handle holds; if the hold is the "+
+				"caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
+		}
+	}).Stop
+}
+
+// ended returns the error of an attempt that stops: because of its context, the client, or its wait, and then for what the
+// latest question to Redis met.
+func (l *Lock) ended(ctx context.Context, op string, last table.Outcome) error {
+	switch {
+	case ctx.Err() != nil && last.Trouble != nil:
+		return l.wrap(fmt.Errorf("%w (%w)", last.Trouble, EndOf(ctx)), op)
+	case ctx.Err() != nil:
+		return l.wrap(fmt.Errorf("%w: %w", fault.ErrNotAcquired, EndOf(ctx)), op)
+	case l.m.IsClosed():
+		return l.wrap(fault.ErrClosed, op)
+	case last.Trouble != nil:
+		return l.wrap(last.Trouble, op)
+	case last.Refused:
+		return l.wrap(fault.ErrRefused, op)
+	}
+	return l.wrap(fault.ErrNoAnswer, op)
+}
+
+// Unlock settles one acquisition by Lock or TryLock: see the root package.
+func (l *Lock) Unlock(ctx context.Context) error {
+	if err := l.Check("unlock"); err != nil {
+		return err
+	}
+	var x table.Exit
+	var n table.Notices
+	step := l.m.table.Unlock(&x, &l.h, l.OwnerIn(ctx), clock.Now(), &n)
+	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
+}
+
+// release settles one acquisition.
+func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
+	var x table.Exit
+	var n table.Notices
+	step := l.m.table.Release(&x, a, clock.Now(), &n)
+	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
+}
+
+// release carries out the steps of an exit. It never gives up because the caller's context ends, which only lends its values
+// to the commands.
+func (m *Manager) release(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	for {
+		n.Deliver(m)
+		switch step.Do {
+		case table.Ask:
+			step = m.table.SettleRelease(x, m.ask(ctx, ctx, &step, transport.DutySlot), clock.Now(), n)
+		case table.Sleep:
+			m.pause(&step)
+			step = m.table.ResumeRelease(x, clock.Now(), n)
+		default:
+			return step.Err
+		}
+	}
+}
+
+// pause carries out a step of an exit that sleeps.
+func (m *Manager) pause(step *table.Step) {
+	if step.Pause < 0 {
+		<-step.Wait
+		return
+	}
+	timer := time.NewTimer(step.Pause)
+	defer timer.Stop()
+	select {
+	case <-step.Wait:
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,159 @@
+// Package lease carries out what the lock table decides: it has the loops of the verbs, their sleeps, and what a hold
+// stands on. A Manager is everything of one client.
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/signal"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/watchdog"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Config is the options of a client.
+type Config struct {
+	// Table has the options on which decisions depend. New fills in Acks and Cluster.
+	Table table.Config
+	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any.
+	Acks       int
+	AckTimeout time.Duration
+	Sharded    signal.Mode
+	// Gather means that calls which goroutines make at the same time are sent in pipelines.
+	Gather bool
+	// Logger returns where warnings go. It is called for each warning.
+	Logger func() *slog.Logger
+}
+
+// Manager is everything of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
+type Manager struct {
+	cfg    Config
+	driver driver.Driver
+	tasks  *task.Group
+	conn   *transport.Conn
+	hub    *signal.Hub
+	table  *table.Table
+	dog    *watchdog.Watchdog
+
+	closing sync.Once
+	values  sync.Map
+}
+
+// New returns a manager that locks through a driver. It sends nothing, and starts no goroutine yet.
+func New(cfg Config, d driver.Driver) *Manager {
+	info := d.Info()
+	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
+	m := &Manager{cfg: cfg, driver: d, tasks: task.New()}
+	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Gather: cfg.Gather, Slots: info.Slots}
+	if cfg.Acks > 0 {
+		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
+	}
+	m.conn = transport.New(send, d, m.tasks)
+	m.hub = signal.New(signal.Config{
+		Sharded: cfg.Sharded, Warn: func(message string, err error) { m.Log(message, err) },
+	}, d, m.tasks)
+	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
+	m.dog = watchdog.New(watchdog.Config{
+		WatchdogTimeout: cfg.Table.WatchdogTimeout, CommandTimeout: cfg.Table.CommandTimeout,
+	}, m.table, m.conn, m, m.cleanUp, m.tasks)
+	m.conn.Publisher(m.hub.Publish)
+	m.conn.OnTopology(m.hub.Topology)
+	return m
+}
+
+// Close stops the client: see the root package. Calling it again does nothing.
+func (m *Manager) Close() {
+	m.closing.Do(func() {
+		var n table.Notices
+		m.tasks.Close()
+		m.table.Close(clock.Now(), &n)
+		n.Deliver(m)
+		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Table.CommandTimeout)
+		defer cancel()
+		m.tasks.Wait(ctx)
+		m.conn.Stop(ctx)
+		m.dog.Stop(ctx)
+		m.hub.Stop(ctx)
+		m.tasks.Stop(ctx)
+	})
+}
+
+// Config returns the client's options.
+func (m *Manager) Config() *Config { return &m.cfg }
+
+// Table returns the lock table, for tests and for questions about it.
+func (m *Manager) Table() *table.Table { return m.table }
+
+// Hub returns the pub/sub hub, for tests and for questions about it.
+func (m *Manager) Hub() *signal.Hub { return m.hub }
+
+// Background runs a function on a goroutine that Close waits for; in place once nobody would wait any more.
+func (m *Manager) Background(job func()) { m.tasks.Background(job) }
+
+// Closed returns a channel that Close closes.
+func (m *Manager) Closed() <-chan struct{} { return m.tasks.Closed() }
+
+// IsClosed reports whether Close was called.
+func (m *Manager) IsClosed() bool { return m.tasks.IsClosed() }
+
+// Value returns what another floor attached to the client under a key. The first call for a key makes it.
+func (m *Manager) Value(key any, create func() any) any {
+	if v, ok := m.values.Load(key); ok {
+		return v
+	}
+	v, _ := m.values.LoadOrStore(key, create())
+	return v
+}
+
+// Listen has wake get a token for every message of a channel, and for every confirmation of its subscription.
+func (m *Manager) Listen(channel string, wake chan struct{}) { m.hub.Listen(channel, wake) }
+
+// Unlisten ends what Listen began. It implements [table.Told].
+func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(channel, wake) }
+
+// Alarm implements [table.Told].
+func (m *Manager) Alarm(at clock.Instant) { m.dog.Alarm(at) }
+
+// Warn logs what happened to a lock, on a worker: a log handler takes as long as it likes. It implements [table.Told].
+func (m *Manager) Warn(w table.Warning) {
+	m.tasks.Run(task.Func(func() {
+		m.Log(w.Message, w.Err, slog.String("lock", fault.Quote(w.Lock)))
+	}))
+}
+
+// Log logs a warning that concerns no single call. It runs code of the user's, so no mutex may be held.
+func (m *Manager) Log(message string, err error, attrs ...slog.Attr) {
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	m.cfg.Logger().LogAttrs(context.Background(), slog.LevelWarn, "rlock: "+message, attrs...)
+}
+
+// cleanUp carries out a background release on a worker. The table has begun a duty for it, and ends it.
+func (m *Manager) cleanUp(x *table.Exit) {
+	m.tasks.Run(task.Func(func() {
+		var n table.Notices
+		step := m.table.ResumeRelease(x, clock.Now(), &n)
+		_ = m.release(context.Background(), x, step, &n) // the table logs a failure
+	}))
+}
+
+// ask sends a step's call. need is the slot of a step that needs one.
+func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transport.Slot) wire.Reply {
+	var late transport.Late
+	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
+		late = step.Late
+	}
+	if !step.Slot {
+		need = transport.NoSlot
+	}
+	return m.conn.Ask(ctx, slot, transport.Question{Call: step.Call, Slot: need, Acked: step.Acked}, late)
+}

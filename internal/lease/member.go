@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// Member is what can be acquired: a lock, or a group of them. Its methods are safe for concurrent use.
+type Member interface {
+	// Take acquires it. The error says on which lock the operation failed.
+	Take(ctx context.Context, t Terms) (Held, error)
+	// Locks returns the base locks, in order.
+	Locks() []*Lock
+}
+
+// Terms are how a verb acquires.
+type Terms struct {
+	Op      string        // the operation, for errors
+	Lease   time.Duration // zero means that the watchdog keeps the lock
+	Wait    time.Duration
+	Limited bool // whether Wait limits the wait; if not, the context alone does
+	ByHold  bool // only the Hold unlocks it
+	// Owner acquires where the context has no owner. Nil means an owner of its own.
+	Owner *table.Owner
+	// Err is what is wrong with the options.
+	Err error
+}
+
+// Single reports whether the verb asks Redis once, and does not wait.
+func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
+
+// Held is one acquisition that a caller has: of one lock, or of a group. It must not know the Hold that stands on it, or
+// a dropped Hold would never be noticed.
+type Held interface {
+	Err() error
+	Done() <-chan struct{}
+	Deadline() time.Time
+	Token() uint64
+	Unlock(ctx context.Context) error
+
+	// Notify has the end reported to one function. watched means that the holder hears of a loss by that. It returns why
+	// the acquisition is over, if it is already.
+	Notify(tell context.CancelCauseFunc, watched bool) error
+	// Loss returns how an acquisition that is over was lost.
+	Loss() table.Loss
+	// RenewSoon has it renewed sooner than it would be.
+	RenewSoon()
+	// Leak ends what nobody can unlock any more.
+	Leak()
+	// Locks returns the base locks that are held.
+	Locks() []*Lock
+	// OwnerOf returns the owner that holds one of them.
+	OwnerOf(k table.Key) *table.Owner
+}
+
+// taken is the Held of one lock.
+type taken struct {
+	lock *Lock
+	*table.Acquisition
+}
+
+var _ Held = taken{}
+
+func (t taken) Err() error          { return t.Acquisition.Err(clock.Now()) }
+func (t taken) Deadline() time.Time { return t.Acquisition.Deadline().Time() }
+func (t taken) Locks() []*Lock      { return []*Lock{t.lock} }
+
+func (t taken) OwnerOf(table.Key) *table.Owner { return t.Owner() }
+
+func (t taken) Unlock(ctx context.Context) error { return t.lock.release(ctx, t.Acquisition) }
+
+func (t taken) RenewSoon() {
+	var n table.Notices
+	t.Acquisition.RenewSoon(clock.Now(), &n)
+	n.Deliver(t.lock.m)
+}
+
+func (t taken) Leak() {
+	var n table.Notices
+	t.Acquisition.Leak(&n)
+	n.Deliver(t.lock.m)
+}
+
+// MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
+const MaxLost = table.MaxLost
+
+// Retryable reports whether waiting may help after an error that a member's Take returned.
+func Retryable(err error) bool {
+	var f *fault.Error
+	switch {
+	case fault.Sentinel(err):
+		return false
+	case errors.As(err, &f):
+		return f.Transient
+	}
+	return true
+}
+
+// EndOf returns why ctx ended: its cause, and its error where the cause does not imply it.
+func EndOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// Backoff returns a pause that doubles from 10 ms to most, less up to half of it by chance.
+func Backoff(retries int, most time.Duration) time.Duration {
+	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), most)
+	return d - rand.N(d/2+1)
+}

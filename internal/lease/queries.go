@@ -1,0 +1,114 @@
+package lease
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// ForceUnlock frees the lock whoever holds it, and reports whether it was held: see the root package.
+func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
+	const op = "force unlock"
+	if err := l.Check(op); err != nil {
+		return false, err
+	}
+	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), l.m.cfg.Table.FairWait), forced{l})
+	if err != nil {
+		return false, err
+	}
+	forced{l}.Late(r, clock.Now())
+	return r.N == 1, nil
+}
+
+// forced takes the reply of an unlock by force, also after its caller has left.
+type forced struct{ l *Lock }
+
+// Late ends what this client holds of the lock, if it was freed.
+func (f forced) Late(r wire.Reply, now clock.Instant) {
+	if r.Err != nil || r.N != 1 {
+		return
+	}
+	var n table.Notices
+	f.l.m.table.Forced(f.l.h.Key, now, &n)
+	n.Deliver(f.l.m)
+}
+
+// IsLocked reports whether anybody holds the lock.
+func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
+	seen, err := l.inspect(ctx, "is locked", nil)
+	return seen.locked, err
+}
+
+// TTL returns how long the lock's present lease still runs.
+func (l *Lock) TTL(ctx context.Context) (time.Duration, error) {
+	seen, err := l.inspect(ctx, "ttl", nil)
+	return seen.ttl, err
+}
+
+// HoldCount returns how many acquisitions the context's owner has yet to unlock.
+func (l *Lock) HoldCount(ctx context.Context, op string) (int, error) {
+	if err := l.Check(op); err != nil {
+		return 0, err
+	}
+	g := l.m.table.Chosen(&l.h, l.OwnerIn(ctx))
+	seen, err := l.inspect(ctx, op, g)
+	if err != nil || !seen.held {
+		return 0, err
+	}
+	return l.m.table.Count(g, clock.Now()), nil
+}
+
+// inspection is what Redis replies about a lock.
+type inspection struct {
+	ttl          time.Duration // 0 means that the key does not exist, negative that it has no lease
+	locked, held bool
+}
+
+// inspect asks Redis about the lock, and whether it is held by a grant, unless that is nil.
+func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspection, error) {
+	if err := l.Check(op); err != nil {
+		return inspection{}, err
+	}
+	call := l.h.Kind.InspectCall(l.h.Names())
+	if g != nil {
+		call = g.Inspect()
+	}
+	r, err := l.query(ctx, op, call, nil)
+	if err != nil {
+		return inspection{}, err
+	}
+	const most = int64(math.MaxInt64 / time.Millisecond) // Redis's clocks go on for longer than ours
+	ttl := r.List[0]
+	seen := inspection{time.Duration(max(-1, min(ttl, most))) * time.Millisecond, r.List[1] == 1, r.List[2] == 1}
+	if ttl == wire.NoKey {
+		seen.ttl = 0
+	}
+	return seen, nil
+}
+
+// query runs a call that takes and releases nothing for anybody.
+func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transport.Late) (wire.Reply, error) {
+	if ctx.Err() != nil {
+		return wire.Reply{}, l.wrap(EndOf(ctx), op)
+	}
+	if !l.m.tasks.Begin() {
+		return wire.Reply{}, l.wrap(fault.ErrClosed, op)
+	}
+	defer l.m.tasks.End()
+	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.WaitSlot}, late)
+	switch {
+	case r.Err == nil:
+		return r, nil
+	case ctx.Err() != nil && !r.Err.Replied():
+		return r, l.wrap(EndOf(ctx), op)
+	case r.Err.Fate == fault.NotSent && l.m.IsClosed():
+		return r, l.wrap(fault.ErrClosed, op)
+	}
+	return r, l.wrap(r.Err, op)
+}
