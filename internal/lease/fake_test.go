@@ -232,7 +232,9 @@ func (d *client) Info() driver.Info                                        { ret
 func (d *client) Refresh()                                                 {}
 func (d *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }
 
-func (d *client) Run(_ context.Context, _ driver.Node, c wire.Call) wire.Reply { return d.server.run(c) }
+func (d *client) Run(_ context.Context, _ driver.Node, c wire.Call) wire.Reply {
+	return d.server.run(c)
+}
 
 func (d *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, _ *driver.Acks, out []wire.Reply) {
 	for i, c := range calls {

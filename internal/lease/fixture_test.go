@@ -47,6 +47,7 @@ type fixture struct {
 	*testing.T
 	*server
 
+	info    driver.Info // of new clients
 	start   time.Time
 	clients []*Manager
 
@@ -58,14 +59,15 @@ type fixture struct {
 func run(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fixture{T: t, server: newServer(), start: time.Now()}
+		f := &fixture{T: t, server: newServer(), start: time.Now(), info: driver.Info{Bounded: true, Slots: 9}}
+		defer func() {
+			for _, m := range f.clients {
+				m.Close()
+				require.Zero(t, m.Table().Stats().Queues, "local queues")
+				require.Zero(t, m.tasks.Count(), "operations under way")
+			}
+		}()
 		test(f)
-		for _, m := range f.clients {
-			m.Close()
-			stats := m.Table().Stats()
-			require.Zero(t, stats.Queues, "local queues")
-			require.Zero(t, m.tasks.Count(), "operations under way")
-		}
 	})
 }
 
@@ -77,7 +79,7 @@ func (f *fixture) client(change ...func(cfg *Config)) *Manager {
 	for _, c := range change {
 		c(&cfg)
 	}
-	m := New(cfg, &client{server: f.server, info: driver.Info{Bounded: true, Slots: 9}})
+	m := New(cfg, &client{server: f.server, info: f.info})
 	f.clients = append(f.clients, m)
 	return m
 }
