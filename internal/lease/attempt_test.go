@@ -133,6 +133,20 @@ func TestWaitEnds(t *testing.T) {
 	}
 }
 
+// TestFirstQuestionOutlastsTheWait has the first question take longer than the wait: its reply counts nevertheless.
+func TestFirstQuestionOutlastsTheWait(t *testing.T) {
+	run(t, func(f *fixture) {
+		l, late := f.newLock(), f.newLock()
+		f.slowly("acquire", 0, time.Second)
+		f.async(func() error { return acquireWithin(f.Context(), l, time.Millisecond) }).succeeded(time.Second)
+		r := f.async(func() error { return acquireWithin(f.Context(), late, time.Millisecond) })
+		r.failed(fault.ErrRefused, 2*time.Second)
+		require.NoError(f, l.Unlock(f.Context()))
+		f.until(time.Minute)
+		f.free()
+	})
+}
+
 func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	run(t, func(f *fixture) {
 		ctx, cancel := context.WithCancel(f.Context())
@@ -236,6 +250,20 @@ func TestNoMessageIsMissed(t *testing.T) {
 			require.NoError(f, r.err)
 			require.Less(f, r.at, pollInterval+2*time.Second+jitter+time.Millisecond, "the message was kept for the sleep")
 			require.NoError(f, waiter.Unlock(f.Context()))
+		})
+	})
+	t.Run("on a channel that was subscribed before", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			m := f.client()
+			holder, first, second := f.newLock(), f.lock(m, wire.Plain), f.lock(m, wire.Plain)
+			require.NoError(f, acquire(f.Context(), holder))
+			require.ErrorIs(f, acquireWithin(f.Context(), first, 500*time.Millisecond), fault.ErrRefused)
+			f.slowly("acquire", 0, 200*time.Millisecond)
+			r := f.async(func() error { return acquire(f.Context(), second) })
+			f.until(600 * time.Millisecond)
+			require.NoError(f, holder.Unlock(f.Context()), "the second waiter has been refused, and listens when it hears that")
+			r.succeeded(900 * time.Millisecond)
+			require.NoError(f, second.Unlock(f.Context()))
 		})
 	})
 	t.Run("for the waiter behind a head that leaves", func(t *testing.T) {

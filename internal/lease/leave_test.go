@@ -165,6 +165,26 @@ func TestForcedByOneThatLeft(t *testing.T) {
 	})
 }
 
+// TestForcedDuringAnAcquire has an unlock by force come between a grant and its reply: that reply is not relied on.
+func TestForcedDuringAnAcquire(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		f.slowly("acquire", 0, 2*time.Second)
+		r := f.async(func() error { return acquire(f.Context(), l) })
+		f.until(time.Second)
+		freed, err := l.ForceUnlock(f.Context())
+		require.NoError(f, err)
+		require.True(f, freed)
+		f.until(3 * time.Second)
+		require.False(f, r.over())
+		f.until(5 * time.Second)
+		require.NoError(f, r.err)
+		require.NotNil(f, f.held(name))
+		require.NoError(f, l.Unlock(f.Context()))
+		f.free()
+	})
+}
+
 // requireOver requires that a hold is over for a reason, in all ways in which it says so.
 func requireOver(f *fixture, h *Hold, want error) {
 	f.Helper()
