@@ -173,7 +173,7 @@ func TestTroubleOfAttempts(t *testing.T) {
 			<-r.done
 			require.NoError(f, r.err)
 			require.Equal(f, 4, asked)
-			require.Greater(f, r.at, 35*time.Millisecond, "pauses of at least half of 10, 20 and 40 ms")
+			require.Greater(f, r.at, 30*time.Millisecond-1, "the confirmation ends the first pause; then at least half of 20 and 40 ms")
 			require.Less(f, r.at, 90*time.Millisecond)
 			require.NoError(f, l.Unlock(f.Context()))
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,10 +127,9 @@ func TestReplyNeverComes(t *testing.T) {
 func TestDriverHangs(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.info.Bounded = false
-		l, first := f.newLock(), true
+		l, asked := f.newLock(), new(atomic.Bool)
 		f.instead(func(command string, do func() wire.Reply) wire.Reply {
-			if command == "acquire" && first {
-				first = false
+			if command == "acquire" && !asked.Swap(true) {
 				time.Sleep(20 * time.Second)
 			}
 			return do()
