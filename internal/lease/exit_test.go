@@ -1,0 +1,191 @@
+package lease
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// TestUnlockIgnoresItsContext has an unlock work after its context has ended, and while it ends.
+func TestUnlockIgnoresItsContext(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		require.NoError(f, acquire(f.Context(), l))
+		f.slowly("release", time.Second, time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), 1500*time.Millisecond)
+		defer cancel()
+		f.async(func() error { return l.Unlock(ctx) }).succeeded(2 * time.Second)
+		f.free()
+		require.NoError(f, acquire(f.Context(), l))
+		require.NoError(f, l.Unlock(ctx))
+		f.free()
+	})
+}
+
+func TestTroubleOfReleases(t *testing.T) {
+	// unlocks acquires, and unlocks while commands are carried out as a test wants it.
+	unlocks := func(f *fixture, l *Lock, intercept func(command string, do func() wire.Reply) wire.Reply) *result {
+		require.NoError(f, acquire(f.Context(), l))
+		f.took()
+		f.instead(intercept)
+		return f.async(func() error { return l.Unlock(f.Context()) })
+	}
+	t.Run("is retried", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			tries := 0
+			r := unlocks(f, f.newLock(), func(_ string, do func() wire.Reply) wire.Reply {
+				if tries++; tries <= 3 {
+					return busy()
+				}
+				return do()
+			})
+			<-r.done
+			require.NoError(f, r.err)
+			require.Less(f, r.at, 80*time.Millisecond)
+			f.free()
+		})
+	})
+	t.Run("leaves no doubt if the lock is gone after a lost reply", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			tries := 0
+			r := unlocks(f, f.newLock(), func(_ string, do func() wire.Reply) wire.Reply {
+				reply := do()
+				if tries++; tries == 1 {
+					return network()
+				}
+				return reply
+			})
+			<-r.done
+			require.NoError(f, r.err)
+			require.Equal(f, []string{"release", "release"}, f.took())
+		})
+	})
+	t.Run("goes to the background after the command timeout", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			r := unlocks(f, l, func(_ string, do func() wire.Reply) wire.Reply {
+				if time.Since(f.start) < 10*time.Second {
+					return busy()
+				}
+				return do()
+			})
+			<-r.done
+			require.ErrorContains(f, r.err, "LOADING")
+			require.LessOrEqual(f, r.at, commandTimeout)
+			require.Greater(f, r.at, commandTimeout-2*time.Second)
+			require.ErrorIs(f, l.Unlock(f.Context()), fault.ErrNotHeld, "the hold is over nevertheless")
+			f.until(12 * time.Second)
+			f.free()
+			require.Equal(f, []string{"release"}, f.took())
+			require.Zero(f, l.m.Table().Stats().Due)
+		})
+	})
+	t.Run("is logged if the background gives up", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			r := unlocks(f, l, func(string, func() wire.Reply) wire.Reply { return busy() })
+			<-r.done
+			require.Error(f, r.err)
+			f.until(time.Minute)
+			require.Equal(f, []string{"rlock: lock could not be released; it is free when its lease ends"}, f.logged())
+			require.Zero(f, l.m.Table().Stats().Due)
+		})
+	})
+	t.Run("is returned at once if waiting does not help", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			r := unlocks(f, l, func(string, func() wire.Reply) wire.Reply { return rejected("WRONGTYPE") })
+			r.failed(fault.ErrLost, 0)
+		})
+	})
+}
+
+// TestUnlockDuringReentry has an unlock wait for a re-entry of the same owner, and the other way round.
+func TestUnlockDuringReentry(t *testing.T) {
+	t.Run("unlock waits", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l, ctx := f.newLock(), WithOwner(f.Context())
+			require.NoError(f, acquire(ctx, l))
+			f.slowly("count", time.Second, time.Second)
+			enter := f.async(func() error { return acquire(ctx, l) })
+			unlock := f.async(func() error { return l.Unlock(ctx) })
+			f.until(time.Second)
+			require.False(f, unlock.over())
+			enter.succeeded(2 * time.Second)
+			unlock.succeeded(4 * time.Second)
+			require.Equal(f, 1, f.held(name).count)
+			require.NoError(f, l.Unlock(ctx))
+			f.free()
+			require.Equal(f, []string{"acquire", "count", "count", "release"}, f.took())
+		})
+	})
+	t.Run("re-entry waits", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l, ctx := f.newLock(), WithOwner(f.Context())
+			require.NoError(f, acquire(ctx, l))
+			f.slowly("release", time.Second, time.Second)
+			unlock := f.async(func() error { return l.Unlock(ctx) })
+			enter := f.async(func() error { return acquire(ctx, l) })
+			unlock.succeeded(2 * time.Second)
+			enter.succeeded(2 * time.Second)
+			require.NoError(f, l.Unlock(ctx))
+			f.free()
+			require.Equal(f, []string{"acquire", "release", "acquire", "release"}, f.took())
+		})
+	})
+	t.Run("of a caller that leaves", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l, ctx := f.newLock(), WithOwner(f.Context())
+			require.NoError(f, acquire(ctx, l))
+			f.slowly("count", 2*time.Second, 0)
+			limited, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			f.async(func() error { return acquire(limited, l) }).failed(context.DeadlineExceeded, time.Second)
+			require.NoError(f, l.Unlock(ctx), "the count that Redis has does not matter")
+			f.free()
+			f.until(time.Minute)
+			f.free()
+		})
+	})
+}
+
+func TestQueries(t *testing.T) {
+	run(t, func(f *fixture) {
+		l, other := f.newLock(), f.newLock()
+		state := func(l *Lock) (bool, time.Duration, int) {
+			locked, err := l.IsLocked(f.Context())
+			require.NoError(f, err)
+			ttl, err := l.TTL(f.Context())
+			require.NoError(f, err)
+			n, err := l.HoldCount(f.Context(), "hold count")
+			require.NoError(f, err)
+			return locked, ttl, n
+		}
+		require := require.New(f)
+		locked, ttl, n := state(l)
+		require.False(locked)
+		require.Zero(ttl)
+		require.Zero(n)
+		require.NoError(acquire(f.Context(), l))
+		locked, ttl, n = state(l)
+		require.True(locked)
+		require.Equal(watchdogTimeout, ttl)
+		require.Equal(1, n)
+		locked, ttl, n = state(other)
+		require.True(locked)
+		require.Equal(watchdogTimeout, ttl)
+		require.Zero(n, "it is another's")
+		freed, err := other.ForceUnlock(f.Context())
+		require.NoError(err)
+		require.True(freed)
+		locked, _, n = state(l)
+		require.False(locked)
+		require.Zero(n)
+		require.ErrorIs(l.Unlock(f.Context()), fault.ErrLost)
+	})
+}

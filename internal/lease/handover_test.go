@@ -1,0 +1,177 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// contend has so many goroutines of each handle take the lock in turns, and returns when all have. Each holds it for the
+// same time. It fails if two hold the lock at once.
+func (f *fixture) contend(goroutines, turns int, each time.Duration, handles ...*Lock) {
+	f.Helper()
+	var all sync.WaitGroup
+	var inside atomic.Int32
+	for _, l := range handles {
+		for range goroutines {
+			all.Go(func() {
+				for range turns {
+					if err := acquire(f.Context(), l); err != nil {
+						f.Errorf("lock: %v", err)
+						return
+					}
+					if inside.Add(1) != 1 {
+						f.Error("two hold the lock")
+					}
+					time.Sleep(each)
+					inside.Add(-1)
+					if err := l.Unlock(f.Context()); err != nil {
+						f.Errorf("unlock: %v", err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// TestHandOver has the goroutines of one client pass the lock to each other without a message.
+func TestHandOver(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Fenced)
+		f.contend(10, 10, time.Millisecond, l)
+		f.free()
+		commands := f.took()
+		handed, released := 0, 0
+		for _, c := range commands {
+			switch c {
+			case "hand over":
+				handed++
+			case "release":
+				released++
+			}
+		}
+		require.Equal(f, 100, handed+released)
+		require.LessOrEqual(f, released, 4, "one in 32 hand-overs, and the last one")
+		require.Less(f, len(commands), 115)
+		require.Equal(f, int64(100), f.tokens, "each holder has a token of its own")
+	})
+}
+
+// TestLazyHandOver has the lock be passed on without any command.
+func TestLazyHandOver(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.lock(f.client(func(cfg *Config) {
+			cfg.Table.HandOverTime, cfg.Table.Lazy = time.Hour, true
+		}), wire.Plain)
+		f.contend(10, 10, time.Millisecond, l)
+		f.free()
+		require.Less(f, len(f.took()), 20)
+	})
+}
+
+// TestTwoClients has goroutines of two clients contend: no turn waits for a timer.
+func TestTwoClients(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.slowly("acquire", 50*time.Microsecond, 50*time.Microsecond)
+		f.contend(5, 20, time.Millisecond, f.newLock(), f.newLock())
+		f.free()
+		require.Less(f, time.Since(f.start), time.Second, "200 turns of a ms, and what they cost")
+	})
+}
+
+// TestHandOverToOneThatLeaves has the next holder stop waiting while the lock is being handed over to it.
+func TestHandOverToOneThatLeaves(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Plain)
+		require.NoError(f, acquire(f.Context(), l))
+		next := f.async(func() error { return acquireWithin(f.Context(), l, 2*time.Second) })
+		f.slowly("hand over", time.Second, time.Second)
+		f.until(time.Second)
+		unlock := f.async(func() error { return l.Unlock(f.Context()) })
+		next.failed(fault.ErrRefused, 2*time.Second)
+		unlock.succeeded(3 * time.Second)
+		f.until(3 * time.Second)
+		f.free()
+		require.NoError(f, acquire(f.Context(), l))
+		require.NoError(f, l.Unlock(f.Context()))
+	})
+}
+
+// TestStorm has goroutines of three clients do everything at random, with commands that are slow, or fail, or whose reply
+// is lost. No two hold the lock at once, and at the end nobody does.
+func TestStorm(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { run(t, func(f *fixture) { storm(f, seed) }) })
+	}
+}
+
+func storm(f *fixture, seed uint64) {
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 0))
+	upTo := func(n int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(n)
+	}
+	f.instead(func(_ string, do func() wire.Reply) wire.Reply {
+		time.Sleep(time.Duration(upTo(2000)) * time.Microsecond)
+		switch upTo(20) {
+		case 0:
+			return busy()
+		case 1:
+			return network()
+		case 2:
+			do()
+			return network()
+		}
+		r := do()
+		time.Sleep(time.Duration(upTo(2000)) * time.Microsecond)
+		return r
+	})
+	var all sync.WaitGroup
+	var holder atomic.Pointer[string] // that is inside
+	for i := range 3 {
+		m := f.client(func(cfg *Config) { cfg.Table.Lazy = i == 0 })
+		l := f.lock(m, wire.Plain)
+		for j := range 4 {
+			me := fmt.Sprintf("goroutine %d of client %d", j, i)
+			all.Go(func() {
+				for range 20 {
+					ctx, cancel := f.Context(), context.CancelFunc(func() {})
+					if upTo(2) == 0 {
+						ctx, cancel = context.WithTimeout(ctx, time.Duration(upTo(20000))*time.Microsecond)
+					}
+					held, err := l.Take(ctx, Terms{Op: "acquire", ByHold: true})
+					cancel()
+					if err != nil {
+						continue
+					}
+					if other := holder.Swap(&me); other != nil {
+						f.Errorf("%s and %s hold the lock", me, *other)
+					}
+					time.Sleep(time.Duration(upTo(3000)) * time.Microsecond)
+					holder.Store(nil)
+					_ = held.Unlock(f.Context())
+				}
+			})
+		}
+	}
+	all.Wait()
+	f.instead(nil)
+	f.until(time.Since(f.start) + time.Minute)
+	f.free()
+	for _, m := range f.clients {
+		require.Zero(f, m.Table().Stats().Due, "grants with a due time")
+		require.Zero(f, m.Hub().Listeners(""), "listeners")
+	}
+}

@@ -1,0 +1,243 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// slowly has every command of a name take so long before it is carried out, and then so long until its reply comes.
+func (f *fixture) slowly(slow string, before, after time.Duration) {
+	f.instead(func(command string, do func() wire.Reply) wire.Reply {
+		if command != slow {
+			return do()
+		}
+		time.Sleep(before)
+		r := do()
+		time.Sleep(after)
+		return r
+	})
+}
+
+// acquireUntil is an acquire whose context is canceled after so long.
+func acquireUntil(f *fixture, l *Lock, d time.Duration) error {
+	ctx, cancel := context.WithCancel(f.Context())
+	defer cancel()
+	defer time.AfterFunc(d, cancel).Stop()
+	return acquire(ctx, l)
+}
+
+// TestCallerLeaves has the caller walk away from an acquire that is carried out later: its lock is released once.
+func TestCallerLeaves(t *testing.T) {
+	for what, slow := range map[string][2]time.Duration{
+		"before Redis grants the lock":              {3 * time.Second, 0},
+		"before the reply":                          {0, 3 * time.Second},
+		"while the question is on its way to Redis": {2 * time.Second, time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				l := f.newLock()
+				f.slowly("acquire", slow[0], slow[1])
+				r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+				r.failed(context.Canceled, time.Second)
+				require.ErrorIs(f, r.err, fault.ErrNotAcquired)
+				f.until(3*time.Second - 1)
+				require.NotContains(f, f.took(), "release", "nobody knows of a holder yet")
+				f.until(3 * time.Second)
+				f.free()
+				require.Equal(f, 1, count(f, "release"))
+				f.until(time.Minute)
+				require.Empty(f, f.took())
+				require.Zero(f, l.m.Table().Stats().Due)
+				require.Zero(f, l.m.tasks.Count())
+				require.NoError(f, acquire(f.Context(), l), "the lock can be had again")
+				require.NoError(f, l.Unlock(f.Context()))
+			})
+		})
+	}
+}
+
+// count returns how many commands of a name were carried out since took was last called, and forgets all but these.
+func count(f *fixture, command string) int {
+	n := 0
+	for _, c := range f.took() {
+		if c == command {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCallerLeavesAsTheReplyComes has the end of the wait and the reply come at the same moment. Either
+// way, the caller holds the lock if and only if it was told so.
+func TestCallerLeavesAsTheReplyComes(t *testing.T) {
+	granted := 0
+	for i := range 200 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			run(t, func(f *fixture) {
+				l := f.newLock()
+				f.slowly("acquire", 0, time.Second)
+				r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+				<-r.done
+				f.until(time.Second)
+				if r.err == nil {
+					granted++
+					require.NotNil(f, f.held(name))
+					require.NoError(f, l.Unlock(f.Context()))
+				}
+				f.free()
+				require.Equal(f, []string{"acquire", "release"}, f.took())
+			})
+		})
+	}
+	t.Logf("granted %d times", granted)
+}
+
+// TestReplyNeverComes has an acquire be carried out after its caller left, without any reply: a tombstone stops it.
+func TestReplyNeverComes(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		f.instead(func(command string, do func() wire.Reply) wire.Reply {
+			if command == "acquire" {
+				time.AfterFunc(4*time.Second, func() { do() })
+				time.Sleep(2 * time.Second)
+				return network()
+			}
+			return do()
+		})
+		r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+		r.failed(context.Canceled, time.Second)
+		f.until(2 * time.Second)
+		require.Equal(f, []string{"release"}, f.took(), "it writes the tombstone")
+		f.until(4 * time.Second)
+		require.Equal(f, []string{"acquire"}, f.took())
+		f.free()
+	})
+}
+
+// TestDriverHangs has an acquire go unanswered for longer than the command timeout, with a driver that does not end it.
+func TestDriverHangs(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.info.Bounded = false
+		l, asked := f.newLock(), new(atomic.Bool)
+		f.instead(func(command string, do func() wire.Reply) wire.Reply {
+			if command == "acquire" && !asked.Swap(true) {
+				time.Sleep(20 * time.Second)
+			}
+			return do()
+		})
+		r := f.async(func() error { return acquire(f.Context(), l) })
+		r.succeeded(commandTimeout)
+		f.until(20 * time.Second)
+		require.NotNil(f, f.held(name))
+		require.NoError(f, l.Unlock(f.Context()))
+		f.free()
+	})
+}
+
+// TestForcedByOneThatLeft has an unlock by force be carried out after its caller left: the hold is lost nevertheless.
+func TestForcedByOneThatLeft(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		h := f.hold(f.Context(), l, Terms{})
+		f.slowly("force", time.Second, time.Second)
+		ctx, cancel := context.WithTimeout(f.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := l.ForceUnlock(ctx)
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		f.until(2*time.Second - 1)
+		require.NoError(f, h.Err(), "nobody here knows yet")
+		f.until(2 * time.Second)
+		requireOver(f, h, fault.ErrLost)
+		f.free()
+		require.ErrorIs(f, h.Unlock(f.Context()), fault.ErrLost)
+		freed, err := l.ForceUnlock(f.Context())
+		require.NoError(f, err)
+		require.False(f, freed)
+	})
+}
+
+// TestForcedDuringAnAcquire has an unlock by force come between a grant and its reply: that reply is not relied on.
+func TestForcedDuringAnAcquire(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		f.slowly("acquire", 0, 2*time.Second)
+		r := f.async(func() error { return acquire(f.Context(), l) })
+		f.until(time.Second)
+		freed, err := l.ForceUnlock(f.Context())
+		require.NoError(f, err)
+		require.True(f, freed)
+		f.until(3 * time.Second)
+		require.False(f, r.over())
+		f.until(5 * time.Second)
+		require.NoError(f, r.err)
+		require.NotNil(f, f.held(name))
+		require.NoError(f, l.Unlock(f.Context()))
+		f.free()
+	})
+}
+
+// requireOver requires that a hold is over for a reason, in all ways in which it says so.
+func requireOver(f *fixture, h *Hold, want error) {
+	f.Helper()
+	require.ErrorIs(f, h.Err(), want)
+	select {
+	case <-h.Done():
+	default:
+		require.Fail(f, "Done is open")
+	}
+	require.ErrorIs(f, context.Cause(h.Context()), want)
+}
+
+func TestSelfDeadlockWarning(t *testing.T) {
+	suspects := func(logs []string) bool {
+		return slices.ContainsFunc(logs, func(s string) bool {
+			return s == "rlock: possible self-deadlock: waited longer than a lease for a lock that this handle holds; if the "+
+				"hold is the caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner"
+		})
+	}
+	t.Run("of a handle that waits for itself", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			require.NoError(f, acquire(f.Context(), l))
+			r := f.async(func() error { return acquire(f.Context(), l) })
+			f.until(watchdogTimeout - 1)
+			require.Empty(f, f.logged())
+			f.until(watchdogTimeout)
+			require.True(f, suspects(f.logged()))
+			f.until(5 * watchdogTimeout)
+			require.Empty(f, f.logged(), "once")
+			require.NoError(f, l.Unlock(f.Context()))
+			r.succeeded(5 * watchdogTimeout)
+			require.NoError(f, l.Unlock(f.Context()))
+		})
+	})
+	t.Run("not of one that waits for another", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			holder, l := f.newLock(), f.newLock()
+			require.NoError(f, acquire(f.Context(), holder))
+			f.async(func() error { return acquireWithin(f.Context(), l, 2*watchdogTimeout) }).failed(
+				fault.ErrRefused, 2*watchdogTimeout)
+			require.Empty(f, f.logged())
+			require.NoError(f, holder.Unlock(f.Context()))
+		})
+	})
+	t.Run("not once the wait is over", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			require.NoError(f, acquire(f.Context(), l))
+			f.async(func() error { return acquireWithin(f.Context(), l, time.Second) }).failed(fault.ErrRefused, time.Second)
+			f.until(2 * watchdogTimeout)
+			require.Empty(f, f.logged())
+			require.NoError(f, l.Unlock(f.Context()))
+		})
+	})
+}
