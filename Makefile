@@ -23,14 +23,21 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
 
+# RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
+.PHONY: quick
+quick: ## run the tests that need no redis-server, in a few seconds; for use while editing
+	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 . ./internal/...
+
 .PHONY: race
 race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
 
+# The directories that have fuzz targets.
+FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal test)))
 .PHONY: fuzz
 fuzz: ## run all fuzz targets in parallel, each for FUZZTIME (default 30s)
-	$(GO) test -list '^Fuzz' . | grep '^Fuzz' | \
-		xargs -P 4 -I{} $(GO) test -run '^$$' -fuzz '^{}$$' -fuzztime $(FUZZTIME) -parallel 1 .
+	for dir in $(FUZZED); do $(GO) test -list '^Fuzz' ./$$dir | grep '^Fuzz' | sed "s|$$| ./$$dir|"; done | \
+		xargs -P 4 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -parallel 1 $$1'
 
 .PHONY: interop
 interop: ## test rlock together with Redisson (Java) on one server; skipped without redis-server, JDK 17 and Maven
@@ -50,6 +57,10 @@ torture: ## break Redis, the network and processes on purpose; 5 minutes, or as 
 mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 30 minutes
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
+.PHONY: planted
+planted: ## plant bugs in the lock table, each of which its model test must find; a minute
+	$(GO) test -count=1 -timeout $(TIMEOUT) -v -run 'TestPlantedBugs$$' ./internal/table -planted all
+
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 10 minutes
 	cd bench && $(GO) run . -write ../docs
@@ -65,12 +76,12 @@ lint: ## run golangci-lint with .golangci.yml
 
 .PHONY: fmt
 fmt: ## format the code as the linters require
-	$(GO) run $(LINT) fmt *.go internal examples
+	$(GO) run $(LINT) fmt *.go internal test examples
 	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) fmt ./...) || exit; done
 
 .PHONY: cover
 cover: ## measure the coverage, and write coverage.html
-	$(GO) test -timeout $(TIMEOUT) -parallel 8 -coverprofile=coverage.out . ./internal/...
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 -coverpkg=./... -coverprofile=coverage.out ./...
 	$(GO) tool cover -func=coverage.out | tail -n 1
 	$(GO) tool cover -html=coverage.out -o coverage.html
 
@@ -82,11 +93,11 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
-	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' .
+	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' ./test/figures
 
 .PHONY: leaks
 leaks: ## make a million acquisitions and check that nothing is left of them; takes 5 minutes and needs a redis-server
-	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' .
+	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./test/figures
 
 .PHONY: figures-redisson
 figures-redisson: ## compare the speed of rlock and Redisson, for docs/interop.md; has the requirements of interop

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // reliability is the document that lists what rlock does about each failure, and the test that shows it.
@@ -69,13 +71,7 @@ func TestReliabilityLinksExistingTests(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile(reliability)
 	require.NoError(t, err)
-	claims := make(map[string]bool) // all strings in the tests; the names of subtests are among them
-	for _, file := range must(filepath.Glob("*_test.go")) {
-		_, literals := parsed(t, file)
-		for _, literal := range literals {
-			claims[literal] = true
-		}
-	}
+	_, texts := written(t)
 	links := regexp.MustCompile(`\[([^\]]+)\]\(\.\./([^)#]+)[^)]*\)`).FindAllStringSubmatch(string(document), -1)
 	require.Greater(t, len(links), 100)
 	for _, link := range links {
@@ -87,8 +83,53 @@ func TestReliabilityLinksExistingTests(t *testing.T) {
 		name, claim, sub := strings.Cut(text, "/")
 		tests, _ := parsed(t, file)
 		require.Contains(t, tests, name, "in %s", file)
-		require.True(t, !sub || claims[claim], "%s has no subtest %q", name, claim)
+		require.True(t, !sub || texts[claim], "%s has no subtest %q", name, claim)
 	}
+}
+
+// TestConformanceNamesExistingTests fails when docs/conformance.md names a test or a claim that does not exist.
+func TestConformanceNamesExistingTests(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("docs/conformance.md")
+	require.NoError(t, err)
+	tests, texts := written(t)
+	spans := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(string(document), -1)
+	require.Greater(t, len(spans), 50)
+	for _, span := range spans {
+		name, claim, _ := strings.Cut(span[1], "/")
+		switch {
+		case strings.HasPrefix(name, "Test") && name != "Test":
+			require.True(t, tests[name], "there is no test %q", name)
+			claim = claim[strings.LastIndex(claim, "/")+1:]
+			require.True(t, !strings.Contains(claim, " ") || texts[claim], "%s has no subtest %q", name, claim)
+		case strings.Contains(span[1], " "):
+			require.True(t, texts[span[1]], "there is no claim %q", span[1])
+		}
+	}
+}
+
+// testFiles matches the files that have tests, claims, and their names.
+var testFiles = []string{
+	"*_test.go", "test/*/*_test.go", "internal/*/*_test.go", "internal/driver/*/*_test.go", "internal/testkit/*.go",
+	"internal/testkit/*/*.go",
+}
+
+// written returns the names of all tests of the library, and all texts in their files. The names of subtests are among them.
+func written(t *testing.T) (tests, texts map[string]bool) {
+	t.Helper()
+	tests, texts = make(map[string]bool), make(map[string]bool)
+	for _, pattern := range testFiles {
+		for _, file := range testkit.Must(filepath.Glob(pattern)) {
+			names, literals := parsed(t, file)
+			for _, name := range names {
+				tests[name] = true
+			}
+			for _, literal := range literals {
+				texts[literal] = true
+			}
+		}
+	}
+	return tests, texts
 }
 
 // parsed returns the names of the tests in a file, and its string literals.
@@ -104,7 +145,7 @@ func parsed(t *testing.T, file string) (tests, literals []string) {
 			}
 		case *ast.BasicLit:
 			if n.Kind == token.STRING {
-				literals = append(literals, must(strconv.Unquote(n.Value)))
+				literals = append(literals, testkit.Must(strconv.Unquote(n.Value)))
 			}
 		}
 		return true

@@ -1,415 +1,69 @@
 package rlock_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
+	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/conform"
 )
 
-var conformance = []struct {
-	claim string
-	test  func(*fixture)
-}{
-	{"excludes goroutines that share a handle", excludesGoroutines},
-	{"excludes clients", excludesClients},
-	{"exactly one of a thousand TryLocks succeeds", oneOfAThousandTryLocks},
-	{"a hundred short leases are served in turn", hundredShortLeases},
-	{"locks and unlocks repeatedly", locksAndUnlocks},
-	{"a stranger cannot unlock", strangerCannotUnlock},
-	{"an owner re-enters", ownerReenters},
-	{"a hold's context re-enters only its own lock", holdContextReenters},
-	{"an owner created within a hold is a different owner", ownerWithinHold},
-	{"a plain context does not re-enter", plainContextDoesNotReenter},
-	{"goroutines of one owner share the lock", goroutinesOfOneOwner},
-	{"unlock ends its owner's latest acquisition", unlockEndsLatest},
-	{"unlock without an owner ends this handle's acquisition", unlockWithoutOwner},
-	{"a wait lasts as long as requested", waitIsBounded},
-	{"a wait of zero takes a free lock", waitOfZero},
-	{"a context ends the wait", contextEndsWait},
-	{"an ended context sends nothing", endedContext},
-	{"a waiter is woken by the release", wokenByRelease},
-	{"waiters of one process are served in order of arrival", servedInOrder},
-	{"a waiter that leaves does not block the next one", leavingWaiter},
-	{"a lease ends", leaseEnds},
-	{"a late unlock does not affect the next holder", lateUnlock},
-	{"a late unlock on a shared handle reports the loss", lateUnlockOnSharedHandle},
-	{"a re-entry never shortens a lease", reentryKeepsLease},
-	{"the watchdog keeps the lock", watchdogKeeps},
-	{"the watchdog stops when only leased acquisitions remain", watchdogStops},
-	{"an unlock works after its context has ended", unlockAfterContext},
-	{"force unlock frees any lock", forceUnlock},
-	{"a force unlock notifies the holder", forceUnlockNotifiesHolder},
-	{"queries return the state of the lock", queriesReturnState},
-	{"queries without an owner refer to the handle", queriesWithoutOwner},
-	{"Do unlocks whatever happens", doUnlocks},
-	{"Do skips work that another owner is doing", doSkips},
-	{"Do reports a loss", doReportsLoss},
-	{"a hold ends once", holdEndsOnce},
-	{"a hold's context is a child of the caller's", holdContextIsChild},
-	{"Close stops everything and releases nothing", closeStops},
-	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
-	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
-	{"thousands of turns leave no channels", thousandsOfTurns},
-	{"nothing is left behind", nothingLeft},
+// claims lists what every kind of lock does, on every kind of Redis. internal/testkit/conform has the test of each, and
+// says which of them do not apply to a kind.
+var claims = []string{
+	"excludes goroutines that share a handle",
+	"excludes clients",
+	"exactly one of a thousand TryLocks succeeds",
+	"a hundred short leases are served in turn",
+	"locks and unlocks repeatedly",
+	"a stranger cannot unlock",
+	"an owner re-enters",
+	"a hold's context re-enters only its own lock",
+	"an owner created within a hold is a different owner",
+	"a plain context does not re-enter",
+	"goroutines of one owner share the lock",
+	"unlock ends its owner's latest acquisition",
+	"unlock without an owner ends this handle's acquisition",
+	"a wait lasts as long as requested",
+	"a wait of zero takes a free lock",
+	"a context ends the wait",
+	"an ended context sends nothing",
+	"a waiter is woken by the release",
+	"waiters of one process are served in order of arrival",
+	"a waiter that leaves does not block the next one",
+	"a lease ends",
+	"a late unlock does not affect the next holder",
+	"a late unlock on a shared handle reports the loss",
+	"a re-entry never shortens a lease",
+	"the watchdog keeps the lock",
+	"the watchdog stops when only leased acquisitions remain",
+	"an unlock works after its context has ended",
+	"force unlock frees any lock",
+	"a force unlock notifies the holder",
+	"queries return the state of the lock",
+	"queries without an owner refer to the handle",
+	"Do unlocks whatever happens",
+	"Do skips work that another owner is doing",
+	"Do reports a loss",
+	"a hold ends once",
+	"a hold's context is a child of the caller's",
+	"Close stops everything and releases nothing",
+	"a closed client's lock is free after its lease",
+	"a cancelled wait leaves nothing to renew",
+	"thousands of turns leave no channels",
+	"nothing is left behind",
 }
 
-func excludesGoroutines(f *fixture) {
-	lock := f.lock()
-	hammer(f, 16, 25, func(int) locker { return lock })
-}
-
-func excludesClients(f *fixture) {
-	locks := make([]locker, 4)
-	for i := range locks {
-		locks[i] = f.lock()
-	}
-	hammer(f, 16, 10, func(i int) locker { return locks[i%len(locks)] })
-}
-
-// hammer checks mutual exclusion with a counter in Redis that only the lock protects.
-func hammer(f *fixture, goroutines, times int, lockOf func(int) locker) {
-	f.Helper()
-	ctx := f.Context()
-	counter := newName()
-	var inside atomic.Int32
-	var wg sync.WaitGroup
-	for i := range goroutines {
-		wg.Go(func() {
-			lock := lockOf(i)
-			for range times {
-				if !noError(f, lock.Lock(ctx)) {
-					return
-				}
-				if inside.Add(1) != 1 {
-					f.Error("two goroutines are in the critical section")
-				}
-				n, _ := f.admin.Get(ctx, counter).Int()
-				if !noError(f, f.admin.Set(ctx, counter, n+1, time.Minute).Err()) {
-					return
-				}
-				inside.Add(-1)
-				if !noError(f, lock.Unlock(ctx)) {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	n, err := f.admin.Get(ctx, counter).Int()
-	require.NoError(f, err)
-	require.Equal(f, goroutines*times, n, "no update is lost")
-}
-
-func oneOfAThousandTryLocks(f *fixture) {
-	lock := f.lock()
-	var got atomic.Int32
-	var wg sync.WaitGroup
-	for range 1000 {
-		wg.Go(func() {
-			ok, err := lock.TryLock(f.Context(), rlock.Lease(10*time.Second))
-			noError(f, err)
-			if ok {
-				got.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(f, 1, got.Load())
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func hundredShortLeases(f *fixture) {
-	lock := f.lock()
-	var got, inside atomic.Int32
-	var wg sync.WaitGroup
-	for range 100 {
-		wg.Go(func() {
-			ok, err := lock.TryLock(f.Context(), rlock.Wait(aLongTime), rlock.Lease(100*time.Millisecond))
-			if !noError(f, err) || !ok {
-				return
-			}
-			got.Add(1)
-			inside.Add(1)
-			inside.Add(-1)
-			// If the machine stalls for the lease, the unlock is late and reports the loss.
-			if err := lock.Unlock(f.Context()); err != nil && !errors.Is(err, rlock.ErrLost) {
-				f.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	require.EqualValues(f, 100, got.Load(), "every waiter gets the lock within its wait")
-}
-
-func locksAndUnlocks(f *fixture) {
-	lock := f.lock()
-	for range 20 {
-		require.NoError(f, lock.Lock(f.Context()))
-		require.NoError(f, lock.Unlock(f.Context()))
-	}
-	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrNotHeld)
-}
-
-func strangerCannotUnlock(f *fixture) {
-	lock, stranger := f.lock(), f.rival()
-	require.ErrorIs(f, stranger.Unlock(f.Context()), rlock.ErrNotHeld, "nobody holds it")
-	require.NoError(f, lock.Lock(f.Context()))
-	err := stranger.Unlock(f.Context())
-	require.ErrorIs(f, err, rlock.ErrNotHeld)
-	require.NotErrorIs(f, err, rlock.ErrLost)
-	require.ErrorIs(f, lock.Unlock(rlock.WithOwner(f.Context())), rlock.ErrNotHeld, "another owner of the same client")
-	require.True(f, isLocked(f, lock))
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func ownerReenters(f *fixture) {
-	lock, other := f.lock(), f.rival()
-	ctx := rlock.WithOwner(f.Context())
-	for n := range 3 {
-		require.NoError(f, lock.Lock(ctx))
-		require.Equal(f, n+1, holdCount(f, lock, ctx))
-	}
-	for n := 2; n >= 0; n-- {
-		require.False(f, tryLock(f, other, f.Context()), "%d acquisitions are open", n+1)
-		require.NoError(f, lock.Unlock(ctx))
-		require.Equal(f, n, holdCount(f, lock, ctx))
-	}
-	require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
-	requireFree(f, other)
-}
-
-func holdContextReenters(f *fixture) {
-	client := f.client()
-	lock, same := f.newLock(client, f.name), f.newLock(client, f.name)
-	otherName := newName()
-	another, rival := f.newLock(client, otherName), f.newRival(client, otherName)
-	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
-		require.True(f, tryLock(f, same, ctx), "any handle of the lock re-enters")
-		require.Equal(f, 2, holdCount(f, lock, ctx))
-		require.NoError(f, lock.Do(ctx, func(ctx context.Context) error {
-			require.Equal(f, 3, holdCount(f, lock, ctx))
-			return nil
-		}))
-		require.NoError(f, lock.Unlock(ctx))
-		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld, "Do alone unlocks its acquisition")
-
-		require.True(f, tryLock(f, another, ctx))
-		require.False(f, tryLock(f, rival, ctx), "a hold's context is not an owner of another lock")
-		return another.Unlock(ctx)
-	}))
-	require.False(f, isLocked(f, lock))
-}
-
-func ownerWithinHold(f *fixture) {
-	client := f.client()
-	lock, rival := f.newLock(client, f.name), f.newRival(client, f.name)
-	outer := rlock.WithOwner(f.Context())
-	require.NoError(f, lock.Do(outer, func(ctx context.Context) error {
-		require.True(f, tryLock(f, lock, ctx))
-		require.True(f, tryLock(f, lock, outer), "the hold belongs to the outer owner")
-		require.False(f, tryLock(f, rival, rlock.WithOwner(ctx)))
-		require.NoError(f, lock.Unlock(ctx))
-		return lock.Unlock(outer)
-	}))
-	require.False(f, isLocked(f, lock))
-}
-
-func plainContextDoesNotReenter(f *fixture) {
-	lock := f.lock()
-	require.NoError(f, lock.Lock(f.Context()))
-	require.False(f, tryLock(f, lock, f.Context()))
-	ctx, cancel := context.WithTimeout(f.Context(), 50*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(f, lock.Lock(ctx), context.DeadlineExceeded)
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func goroutinesOfOneOwner(f *fixture) {
-	lock, other := f.lock(), f.rival()
-	ctx := rlock.WithOwner(f.Context())
-	const n = 8
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			if i%2 == 0 {
-				noError(f, lock.Lock(ctx))
-			} else if ok, err := lock.TryLock(ctx); err != nil || !ok {
-				f.Errorf("TryLock of an owner that holds or gets the lock: %v, %v", ok, err)
-			}
-		})
-	}
-	wg.Wait()
-	if !red(lock) { // each member may have a lower count
-		require.Equal(f, n, holdCount(f, lock, ctx))
-	}
-	for range n {
-		wg.Go(func() { noError(f, lock.Unlock(ctx)) })
-	}
-	wg.Wait()
-	requireFree(f, other)
-}
-
-func unlockEndsLatest(f *fixture) {
-	client := f.client()
-	one, two := f.newLock(client, f.name), f.newLock(client, f.name)
-	ctx := rlock.WithOwner(f.Context())
-	require.NoError(f, one.Lock(ctx))
-	require.NoError(f, two.Lock(ctx, rlock.Lease(time.Minute)))
-	hold, err := one.Acquire(ctx)
-	require.NoError(f, err)
-	require.NoError(f, one.Unlock(ctx), "any handle of the owner unlocks it")
-	require.NoError(f, two.Unlock(ctx))
-	require.ErrorIs(f, one.Unlock(ctx), rlock.ErrNotHeld, "only the Hold unlocks its acquisition")
-	require.True(f, isLocked(f, one))
-	require.NoError(f, hold.Unlock(f.Context()))
-	require.False(f, isLocked(f, one))
-}
-
-func unlockWithoutOwner(f *fixture) {
-	client := f.client()
-	lock, sibling := f.newLock(client, f.name), f.newLock(client, f.name)
-	ctx := rlock.WithOwner(f.Context())
-	require.NoError(f, lock.Lock(ctx))
-	require.ErrorIs(f, sibling.Unlock(f.Context()), rlock.ErrNotHeld, "another handle took it")
-	require.NoError(f, lock.Unlock(f.Context()), "a deferred unlock without the owner leaks nothing")
-	require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
-	require.False(f, isLocked(f, lock))
-}
-
-func waitIsBounded(f *fixture) {
-	lock, other := f.lock(), f.rival()
-	require.NoError(f, lock.Lock(f.Context()))
-	for what, try := range map[string]func() error{
-		"TryLock": func() error {
-			ok, err := other.TryLock(f.Context(), rlock.Wait(300*time.Millisecond))
-			if err == nil && !ok {
-				return rlock.ErrNotAcquired
-			}
-			return fmt.Errorf("%v, %w", ok, err)
-		},
-		"Lock":       func() error { return other.Lock(f.Context(), rlock.Wait(300*time.Millisecond)) },
-		"TryAcquire": func() error { _, err := other.TryAcquire(f.Context(), rlock.Wait(300*time.Millisecond)); return err },
-	} {
-		start := time.Now()
-		err := try()
-		require.ErrorIs(f, err, rlock.ErrNotAcquired, what)
-		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has no deadline")
-		require.GreaterOrEqual(f, time.Since(start), 300*time.Millisecond, what)
-		require.Less(f, time.Since(start), 3*time.Second, what)
-	}
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func waitOfZero(f *fixture) {
-	lock, other := f.lock(), f.rival()
-	require.NoError(f, lock.Lock(f.Context(), rlock.Wait(0)))
-	require.ErrorIs(f, other.Lock(f.Context(), rlock.Wait(0)), rlock.ErrNotAcquired)
-	_, err := other.TryAcquire(f.Context())
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
-	require.NoError(f, lock.Unlock(f.Context()))
-	ok, err := lock.TryLock(f.Context(), rlock.Wait(time.Nanosecond))
-	require.NoError(f, err)
-	require.True(f, ok, "the first attempt runs to completion")
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func contextEndsWait(f *fixture) {
-	lock, other := f.lock(), f.rival()
-	require.NoError(f, lock.Lock(f.Context()))
-	ctx, cancel := context.WithTimeout(f.Context(), 100*time.Millisecond)
-	defer cancel()
-	err := other.Lock(ctx)
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
-	require.ErrorIs(f, err, context.DeadlineExceeded)
-	require.ErrorContains(f, err, f.name)
-
-	because := errors.New("because")
-	ctx, cancelCause := context.WithCancelCause(f.Context())
-	waiting := async(func() error { _, err := other.TryLock(ctx, rlock.Wait(time.Minute)); return err })
-	eventually(f, "the waiter waits", func() bool { return other.Waiting() == 1 })
-	cancelCause(because)
-	err = within(f, "the wait ends", waiting)
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
-	require.ErrorIs(f, err, context.Canceled)
-	require.ErrorIs(f, err, because)
-	require.NoError(f, lock.Unlock(f.Context()))
-}
-
-func endedContext(f *fixture) {
-	lock := f.lock()
-	ctx, cancel := context.WithCancel(f.Context())
-	cancel()
-	require.ErrorIs(f, lock.Lock(ctx), context.Canceled)
-	_, err := lock.TryLock(ctx)
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
-	require.False(f, isLocked(f, lock))
-}
-
-func wokenByRelease(f *fixture) {
-	lock, other := f.lock(), f.rival(rlock.WithPollInterval(time.Hour))
-	require.NoError(f, lock.Lock(f.Context(), rlock.Lease(time.Hour)))
-	waiting := async(func() error { return other.Lock(f.Context()) })
-	eventually(f, "the waiter waits", func() bool { return other.Waiting() == 1 })
-	require.NoError(f, lock.Unlock(f.Context()))
-	require.NoError(f, within(f, "the waiter gets the lock", waiting))
-	require.NoError(f, other.Unlock(f.Context()))
-}
-
-func servedInOrder(f *fixture) {
-	lock := f.lock()
-	require.NoError(f, lock.Lock(f.Context()))
-	const n = 10
-	served := make(chan int, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			if noError(f, lock.Lock(f.Context())) {
-				served <- i
-				noError(f, lock.Unlock(f.Context()))
-			}
-		})
-		eventually(f, "the waiter queues", func() bool { return lock.Waiting() == i+1 })
-	}
-	require.NoError(f, lock.Unlock(f.Context()))
-	wg.Wait()
-	for i := range n {
-		require.Equal(f, i, <-served)
-	}
-}
-
-func leavingWaiter(f *fixture) {
-	lock, other := f.lock(), f.rival(rlock.WithPollInterval(time.Hour))
-	for _, leaver := range []int{0, 1, 2} {
-		require.NoError(f, lock.Lock(f.Context(), rlock.Lease(time.Hour)))
-		var waiters [3]<-chan error
-		var cancels [3]context.CancelFunc
-		for i := range waiters {
-			ctx, cancel := context.WithCancel(f.Context())
-			defer cancel()
-			cancels[i] = cancel
-			waiters[i] = async(func() error {
-				err := other.Lock(ctx)
-				if err == nil {
-					err = other.Unlock(ctx)
-				}
-				return err
-			})
-			eventually(f, "the waiter queues", func() bool { return other.Waiting() == i+1 })
-		}
-		cancels[leaver]()
-		require.ErrorIs(f, within(f, "the cancelled waiter leaves", waiters[leaver]), context.Canceled)
-		require.NoError(f, lock.Unlock(f.Context()))
-		for i, waiter := range waiters {
-			if i != leaver {
-				require.NoError(f, within(f, "the other waiters get the lock", waiter))
-			}
-		}
-	}
+// TestConformance runs every claim for every kind of lock on the embedded server. test/claims runs them on a real server, and
+// test/trouble on other topologies.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, claims, conform.Claims())
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		rdb := redistest.Embedded(t)
+		conform.Run(t, rdb, func(string) redis.UniversalClient { return rdb }, true)
+	})
 }

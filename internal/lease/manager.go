@@ -58,7 +58,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}
 	m.conn = transport.New(send, d, m.tasks)
 	m.hub = signal.New(signal.Config{
-		Sharded: cfg.Sharded, Warn: func(message string, err error) { m.Log(message, err) },
+		Sharded: cfg.Sharded, Warn: func(message string, err error) { m.logAside(message, err) },
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.dog = watchdog.New(watchdog.Config{
@@ -98,6 +98,9 @@ func (m *Manager) Hub() *signal.Hub { return m.hub }
 // Background runs a function on a goroutine that Close waits for; in place once nobody would wait any more.
 func (m *Manager) Background(job func()) { m.tasks.Background(job) }
 
+// Aside runs a function on another goroutine, also after Close, which does not wait for it.
+func (m *Manager) Aside(job func()) { m.tasks.Run(task.Func(job)) }
+
 // Closed returns a channel that Close closes.
 func (m *Manager) Closed() <-chan struct{} { return m.tasks.Closed() }
 
@@ -122,11 +125,14 @@ func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(
 // Alarm implements [table.Told].
 func (m *Manager) Alarm(at clock.Instant) { m.dog.Alarm(at) }
 
-// Warn logs what happened to a lock, on a worker: a log handler takes as long as it likes. It implements [table.Told].
+// Warn logs what happened to a lock, on a worker, because a log handler may block. It implements [table.Told].
 func (m *Manager) Warn(w table.Warning) {
-	m.tasks.Run(task.Func(func() {
-		m.Log(w.Message, w.Err, slog.String("lock", fault.Quote(w.Lock)))
-	}))
+	m.logAside(w.Message, w.Err, slog.String("lock", fault.Quote(w.Lock)))
+}
+
+// logAside logs on a worker, for a goroutine that must not wait for a log handler.
+func (m *Manager) logAside(message string, err error, attrs ...slog.Attr) {
+	m.tasks.Run(task.Func(func() { m.Log(message, err, attrs...) }))
 }
 
 // Log logs a warning that concerns no single call. It runs code of the user's, so no mutex may be held.

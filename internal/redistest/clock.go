@@ -76,10 +76,11 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	tb.Cleanup(func() { _ = file.Close() })
 	clock := &Clock{tb, file}
 	clock.Set(0)
-	server := newServer(tb, freePort(tb))
-	server.env = []string{"LD_PRELOAD=" + library, "RLOCK_AHEAD=" + file.Name()}
-	tb.Cleanup(server.Kill)
-	server.Run()
+	server := startFirst(tb, func() *Server {
+		s := newServer(tb)
+		s.env = []string{"LD_PRELOAD=" + library, "RLOCK_AHEAD=" + file.Name()}
+		return s
+	})
 	return server, clock
 }
 

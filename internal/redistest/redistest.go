@@ -1,8 +1,9 @@
 // Package redistest provides tests with Redis: embedded in the process, as standalone servers, under Sentinel or as a cluster.
 // It also provides a TCP proxy that loses and delays the traffic of chosen commands.
 //
-// Servers run on free ports and are stopped by pid. Tests that need redis-server skip if it is missing, or fail if
-// RLOCK_REQUIRE_REDIS is 1. RLOCK_REDIS_SERVER names another program to run, such as an older redis-server or a valkey-server.
+// Servers run on free ports, which no other test process uses meanwhile, and are stopped by pid. Tests that need redis-server
+// skip if it is missing. If RLOCK_REQUIRE_REDIS is 1 they fail instead, and if RLOCK_NO_REDIS is 1 they always skip.
+// RLOCK_REDIS_SERVER names another program to run, such as an older redis-server or a valkey-server.
 package redistest
 
 import (

@@ -2,13 +2,14 @@ package redistest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,66 +53,54 @@ var debugging = sync.OnceValue(func() []string {
 // Start starts a server with additional settings, such as "--maxmemory", "1mb". The server ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	return newServer(tb, freePort(tb), args...).started()
+	return startFirst(tb, func() *Server { return newServer(tb, args...) })
 }
 
 // StartBehindProxy starts a server and a proxy in front of it. The server announces the proxy's port by the settings that
 // announce names.
 func StartBehindProxy(tb testing.TB, announce []string, args ...string) *Server {
 	tb.Helper()
-	s := newServer(tb, freePort(tb), args...)
-	s.Proxy = NewProxy(tb, s.Addr)
-	_, port, err := net.SplitHostPort(s.Proxy.Addr)
-	must(tb, err)
-	for _, setting := range announce {
-		s.args = append(s.args, setting, port)
-	}
-	return s.started()
+	return startFirst(tb, func() *Server {
+		s := newServer(tb, args...)
+		s.Proxy = NewProxy(tb, s.Addr)
+		_, port, err := net.SplitHostPort(s.Proxy.Addr)
+		must(tb, err)
+		for _, setting := range announce {
+			s.args = append(s.args, setting, port)
+		}
+		return s
+	})
 }
 
-func (s *Server) started() *Server {
-	s.tb.Helper()
-	s.tb.Cleanup(s.Kill)
-	s.Run()
-	return s
-}
-
-func newServer(tb testing.TB, port int, args ...string) *Server {
+// startFirst starts a new server, which ends with the test. If the server ends at once, because another program has taken its
+// port meanwhile, another one is made.
+func startFirst(tb testing.TB, create func() *Server) *Server {
 	tb.Helper()
+	for range 4 {
+		s := create()
+		tb.Cleanup(s.Kill)
+		if s.launch(s.settings()...) {
+			return s
+		}
+		tb.Logf("the server on port %d ended at once: %s", s.Port, s.lastWords())
+	}
+	tb.Fatalf("%s does not start", program())
+	return nil
+}
+
+func newServer(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	if os.Getenv("RLOCK_NO_REDIS") == "1" {
+		tb.Skip("RLOCK_NO_REDIS=1")
+	}
 	if _, err := exec.LookPath(program()); err != nil {
 		if requireRedis() {
 			tb.Fatalf("RLOCK_REQUIRE_REDIS=1, but: %v", err)
 		}
 		tb.Skip("needs a redis-server (Debian: apt-get install redis-server)")
 	}
-	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: tb.TempDir(), args: args}
-}
-
-// given records the ports that freePort has returned, because two tests may ask before either listens.
-var given sync.Map
-
-// freePort returns a port that is free, like its cluster bus port, which is 10,000 higher. Both are below the range that the
-// system uses for outgoing connections. The tests open many of those, and one on a server's port would keep the server from
-// starting.
-func freePort(tb testing.TB) int {
-	tb.Helper()
-	for range 1000 {
-		port := 10000 + rand.IntN(12000)
-		if _, taken := given.LoadOrStore(port, true); !taken && free(port) && free(port+10000) {
-			return port
-		}
-	}
-	tb.Fatal("no free port")
-	return 0
-}
-
-func free(port int) bool {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err != nil {
-		return false
-	}
-	_ = l.Close()
-	return true
+	port := freePort(tb)
+	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, dir: tb.TempDir(), args: slices.Clone(args)}
 }
 
 // Public returns the address that other processes use: the proxy's if there is one, otherwise the server's.
@@ -125,13 +114,52 @@ func (s *Server) Public() string {
 // Run starts the server again after Kill. It has only the data that its settings persist, by default none.
 func (s *Server) Run() {
 	s.tb.Helper()
-	s.exec(append([]string{
-		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
-		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
-	}, append(debugging(), s.args...)...)...)
+	if !s.launch(s.settings()...) {
+		s.tb.Fatalf("%s does not start again: %s", program(), s.lastWords())
+	}
 }
 
-func (s *Server) exec(args ...string) {
+func (s *Server) settings() []string {
+	return append(append([]string{
+		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no",
+		"--daemonize", "no", "--loglevel", "warning", "--repl-diskless-sync-delay", "0",
+	}, debugging()...), s.args...)
+}
+
+// lastWords returns the end of the server's log.
+func (s *Server) lastWords() string {
+	log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return string(log[max(0, len(log)-500):])
+}
+
+// launch starts the process, and waits until it replies. It reports false if the process ends instead.
+func (s *Server) launch(args ...string) bool {
+	s.tb.Helper()
+	ended := s.spawn(args...)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = rdb.Close() }()
+	failed := false
+	EventuallyWithin(s.tb, 20*time.Second, program()+" replies", func() bool {
+		select {
+		case <-ended:
+			failed = true
+		default:
+		}
+		return failed || ping(rdb)
+	})
+	info := rdb.Info(context.Background(), "server").Val()
+	if !failed && !strings.Contains(info, fmt.Sprintf("process_id:%d\r", s.process.Pid)) {
+		select { // perhaps another server has the port and replied, so that this one ends
+		case <-ended:
+			failed = true
+		case <-time.After(time.Second): // a script that runs the server has another pid
+		}
+	}
+	return !failed
+}
+
+// spawn starts the process, and returns a channel that is closed when it has ended.
+func (s *Server) spawn(args ...string) <-chan struct{} {
 	s.tb.Helper()
 	name := program()
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -158,11 +186,9 @@ func (s *Server) exec(args ...string) {
 		s.tb.Fatalf("start %s: %v", name, err)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.process, s.ended = cmd.Process, ended
-	s.mu.Unlock()
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1})
-	defer func() { _ = rdb.Close() }()
-	EventuallyWithin(s.tb, 20*time.Second, name+" replies", func() bool { return ping(rdb) })
+	return ended
 }
 
 // Kill ends the server at once, with SIGKILL, and waits until it has ended.

@@ -201,17 +201,7 @@ func startSentinel(tb testing.TB, start func(args ...string) *Server) *Sentinel 
 		inSync(tb, replica)
 	}
 	for range 3 {
-		sentinel := newServer(tb, freePort(tb))
-		config := filepath.Join(sentinel.dir, "sentinel.conf")
-		must(tb, os.WriteFile(config, fmt.Appendf(nil, `port %d
-bind 127.0.0.1
-dir %s
-sentinel monitor %s 127.0.0.1 %s 2
-sentinel down-after-milliseconds %s 1000
-sentinel failover-timeout %s 5000
-`, sentinel.Port, sentinel.dir, masterName, port, masterName, masterName), 0o600))
-		tb.Cleanup(sentinel.Kill)
-		sentinel.exec(config, "--sentinel")
+		sentinel := startSentinelProcess(tb, port)
 		s.Sentinels = append(s.Sentinels, sentinel)
 	}
 	for _, sentinel := range s.Sentinels {
@@ -225,6 +215,29 @@ sentinel failover-timeout %s 5000
 		must(tb, rdb.Close())
 	}
 	return s
+}
+
+// startSentinelProcess starts a sentinel that monitors the master on a port.
+func startSentinelProcess(tb testing.TB, master string) *Server {
+	tb.Helper()
+	for range 4 {
+		s := newServer(tb)
+		config := filepath.Join(s.dir, "sentinel.conf")
+		must(tb, os.WriteFile(config, fmt.Appendf(nil, `port %d
+bind 127.0.0.1
+dir %s
+sentinel monitor %s 127.0.0.1 %s 2
+sentinel down-after-milliseconds %s 1000
+sentinel failover-timeout %s 5000
+`, s.Port, s.dir, masterName, master, masterName, masterName), 0o600))
+		tb.Cleanup(s.Kill)
+		if s.launch(config, "--sentinel") {
+			return s
+		}
+		tb.Logf("the sentinel on port %d ended at once: %s", s.Port, s.lastWords())
+	}
+	tb.Fatal("no sentinel starts")
+	return nil
 }
 
 // Options returns the options for a client that follows the master.

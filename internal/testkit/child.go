@@ -1,0 +1,118 @@
+package testkit
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+)
+
+// childEnv, set to "<address> <kind> <name>", makes the test binary run as a child process. The child locks when it reads a
+// line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
+// writesUntilLost instead.
+const childEnv = "RLOCK_TEST_CHILD"
+
+func childMain() {
+	if err := childRun(); err != nil {
+		fmt.Println("child:", err)
+		os.Exit(1)
+	}
+}
+
+func childRun() error {
+	var addr, kind, name string
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name); err != nil {
+		return err
+	}
+	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
+	if err != nil {
+		return err
+	}
+	if kind == "writes" {
+		return writesUntilLost(locks.NewFencedLock(name))
+	}
+	lock := Kinds[kind].Make(locks, name)
+	ctx := context.Background()
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if err := lock.Lock(ctx); err != nil {
+			return err
+		}
+		fmt.Println(time.Now().UnixNano())
+		if !in.Scan() {
+			select {} // until it is killed
+		}
+		if err := lock.Unlock(ctx); err != nil {
+			return err
+		}
+		fmt.Println("unlocked")
+	}
+	return nil
+}
+
+// Child is a test binary that runs as a child process, see childEnv.
+type Child struct {
+	testing.TB
+	Cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+// StartChild starts a child process for a lock of a kind.
+func StartChild(tb testing.TB, addr, kind, name string) *Child {
+	tb.Helper()
+	c := &Child{TB: tb, Cmd: exec.Command(os.Args[0])}
+	c.Cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+kind+" "+name)
+	in, err := c.Cmd.StdinPipe()
+	require.NoError(tb, err)
+	out, err := c.Cmd.StdoutPipe()
+	require.NoError(tb, err)
+	c.in, c.out = in, bufio.NewScanner(out)
+	require.NoError(tb, c.Cmd.Start())
+	tb.Cleanup(c.Kill)
+	return c
+}
+
+// Kill ends the process at once, and waits until it has ended.
+func (c *Child) Kill() {
+	_ = c.Cmd.Process.Kill()
+	_ = c.Cmd.Wait()
+}
+
+// Next makes the child lock or unlock.
+func (c *Child) Next() {
+	c.Helper()
+	_, err := io.WriteString(c.in, "\n")
+	require.NoError(c, err)
+}
+
+// Answer returns the next line that the child prints.
+func (c *Child) Answer() string {
+	c.Helper()
+	require.True(c, c.out.Scan(), "the child has ended")
+	return c.out.Text()
+}
+
+// writesUntilLost is the program of a process with a classic bug: it checks that it has the lock, and then writes. It prints the
+// token and the time of each write. In the end it prints the reason of the loss.
+func writesUntilLost(lock *rlock.Lock) error {
+	hold, err := lock.Acquire(context.Background())
+	if err != nil {
+		return err
+	}
+	for hold.Err() == nil {
+		<-time.After(time.Millisecond) // the likely point at which it is stopped
+		fmt.Println(hold.Token(), time.Now().UnixNano())
+	}
+	<-hold.Context().Done()
+	fmt.Println("lost:", context.Cause(hold.Context()))
+	return nil
+}

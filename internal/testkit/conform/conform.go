@@ -1,0 +1,194 @@
+// Package conform is the conformance suite: the claims that hold for every kind of lock, on every kind of Redis.
+package conform
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// conformance is the table of claims. lock_test.go beside the library has the same list, for its readers.
+var conformance = []struct {
+	claim string
+	test  func(*fixture)
+}{
+	{"excludes goroutines that share a handle", excludesGoroutines},
+	{"excludes clients", excludesClients},
+	{"exactly one of a thousand TryLocks succeeds", oneOfAThousandTryLocks},
+	{"a hundred short leases are served in turn", hundredShortLeases},
+	{"locks and unlocks repeatedly", locksAndUnlocks},
+	{"a stranger cannot unlock", strangerCannotUnlock},
+	{"an owner re-enters", ownerReenters},
+	{"a hold's context re-enters only its own lock", holdContextReenters},
+	{"an owner created within a hold is a different owner", ownerWithinHold},
+	{"a plain context does not re-enter", plainContextDoesNotReenter},
+	{"goroutines of one owner share the lock", goroutinesOfOneOwner},
+	{"unlock ends its owner's latest acquisition", unlockEndsLatest},
+	{"unlock without an owner ends this handle's acquisition", unlockWithoutOwner},
+	{"a wait lasts as long as requested", waitIsBounded},
+	{"a wait of zero takes a free lock", waitOfZero},
+	{"a context ends the wait", contextEndsWait},
+	{"an ended context sends nothing", endedContext},
+	{"a waiter is woken by the release", wokenByRelease},
+	{"waiters of one process are served in order of arrival", servedInOrder},
+	{"a waiter that leaves does not block the next one", leavingWaiter},
+	{"a lease ends", leaseEnds},
+	{"a late unlock does not affect the next holder", lateUnlock},
+	{"a late unlock on a shared handle reports the loss", lateUnlockOnSharedHandle},
+	{"a re-entry never shortens a lease", reentryKeepsLease},
+	{"the watchdog keeps the lock", watchdogKeeps},
+	{"the watchdog stops when only leased acquisitions remain", watchdogStops},
+	{"an unlock works after its context has ended", unlockAfterContext},
+	{"force unlock frees any lock", forceUnlock},
+	{"a force unlock notifies the holder", forceUnlockNotifiesHolder},
+	{"queries return the state of the lock", queriesReturnState},
+	{"queries without an owner refer to the handle", queriesWithoutOwner},
+	{"Do unlocks whatever happens", doUnlocks},
+	{"Do skips work that another owner is doing", doSkips},
+	{"Do reports a loss", doReportsLoss},
+	{"a hold ends once", holdEndsOnce},
+	{"a hold's context is a child of the caller's", holdContextIsChild},
+	{"Close stops everything and releases nothing", closeStops},
+	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
+	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
+	{"thousands of turns leave no channels", thousandsOfTurns},
+	{"nothing is left behind", nothingLeft},
+}
+
+// long has the claims that keep a processor busy. The short tests skip them.
+var long = map[string]bool{
+	"excludes goroutines that share a handle":     true,
+	"exactly one of a thousand TryLocks succeeds": true,
+	"a hundred short leases are served in turn":   true,
+	"thousands of turns leave no channels":        true,
+}
+
+// Claims returns every claim, in the order in which [Run] tests them.
+func Claims() (all []string) {
+	for _, c := range conformance {
+		all = append(all, c.claim)
+	}
+	return all
+}
+
+// fixture is the environment of one conformance test.
+type fixture struct {
+	*testing.T
+	rdb   redis.UniversalClient // of the locks, as a user with only the required rights
+	admin redis.UniversalClient // the test's own
+	kind  testkit.Kind
+	name  string
+	opts  []rlock.Option // of every client
+}
+
+// client returns a new client, which acts as another process.
+func (f *fixture) client(opts ...rlock.Option) *rlock.Client {
+	return testkit.NewClient(f, f.rdb, append(slices.Clip(f.opts), opts...)...)
+}
+
+// newLock returns a handle of the kind under test.
+func (f *fixture) newLock(c *rlock.Client, name string) testkit.Locker { return f.kind.Make(c, name) }
+
+// newRival returns a handle that the kind under test excludes.
+func (f *fixture) newRival(c *rlock.Client, name string) testkit.Locker {
+	if f.kind.Rival != nil {
+		return f.kind.Rival(c, name)
+	}
+	return f.kind.Make(c, name)
+}
+
+// lock returns a handle of the test's name on a new client.
+func (f *fixture) lock(opts ...rlock.Option) testkit.Locker {
+	return f.newLock(f.client(opts...), f.name)
+}
+
+// rival returns a handle that the test's lock excludes, on another new client.
+func (f *fixture) rival(opts ...rlock.Option) testkit.Locker {
+	return f.newRival(f.client(opts...), f.name)
+}
+
+// Run runs every claim for every kind of lock. The clients have the given options. Each kind has its own redis client, as
+// a user with limited rights. The tests inspect Redis through the admin client.
+func Run(
+	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
+) {
+	t.Helper()
+	opts = append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))
+	for name, kind := range testkit.Kinds {
+		if kind.Groups && !groups {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range conformance {
+				t.Run(c.claim, func(t *testing.T) {
+					if testing.Short() {
+						t.Parallel()
+						if long[c.claim] {
+							t.Skip("takes long")
+						}
+					}
+					if why := kind.Skips[c.claim]; why != "" {
+						t.Skip(why)
+					}
+					c.test(&fixture{T: t, rdb: rdb(name), admin: admin, kind: kind, name: testkit.NewName(), opts: opts})
+				})
+			}
+		})
+	}
+}
+
+// noError fails the test if err is not nil, and reports whether it is nil. Unlike require.NoError, any goroutine may call it.
+func noError(f *fixture, err error) bool {
+	if err != nil {
+		f.Errorf("unexpected error: %v", err)
+	}
+	return err == nil
+}
+
+func holdCount(f *fixture, lock testkit.Locker, ctx context.Context) int { //nolint:revive // the fixture goes first
+	f.Helper()
+	n, err := lock.HoldCount(ctx)
+	require.NoError(f, err)
+	return n
+}
+
+func tryLock(f *fixture, lock testkit.Locker, ctx context.Context) bool { //nolint:revive // the fixture goes first
+	f.Helper()
+	ok, err := lock.TryLock(ctx)
+	require.NoError(f, err)
+	return ok
+}
+
+// requireFree requires that a handle can lock, and unlocks it again. A red lock is unlocked as soon as a majority of its
+// members is. The remaining members may stay locked for a moment longer.
+func requireFree(f *fixture, lock testkit.Locker) {
+	f.Helper()
+	if testkit.Red(lock) {
+		require.NoError(f, lock.Lock(f.Context(), rlock.Wait(testkit.ALongTime)))
+	} else {
+		require.True(f, tryLock(f, lock, f.Context()))
+	}
+	require.NoError(f, lock.Unlock(f.Context()))
+}
+
+func isLocked(f *fixture, lock testkit.Locker) bool {
+	f.Helper()
+	locked, err := lock.IsLocked(f.Context())
+	require.NoError(f, err)
+	return locked
+}
+
+func ttl(f *fixture, lock testkit.Locker) time.Duration {
+	f.Helper()
+	d, err := lock.TTL(f.Context())
+	require.NoError(f, err)
+	return d
+}

@@ -1,0 +1,98 @@
+package testkit
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/group"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// The public types have one unexported field each, with what they stand on. Tests read it here, and nowhere else, so that
+// the library has no door for them.
+
+// under returns a pointer to the first field of what a public handle points to. It panics if the type of that field is not
+// the expected one.
+func under[T any](handle any) *T {
+	v := reflect.ValueOf(handle).Elem()
+	if got, want := v.Field(0).Type(), reflect.TypeFor[T](); got != want {
+		panic("the first field of " + v.Type().String() + " is a " + got.String() + ", not a " + want.String())
+	}
+	return (*T)(unsafe.Pointer(v.Field(0).UnsafeAddr()))
+}
+
+func manager(c *rlock.Client) *lease.Manager { return *under[*lease.Manager](c) }
+
+func base(l *rlock.Lock) *lease.Lock { return under[lease.Lock](l) }
+
+// Remains counts what a client, or the client of a lock, still keeps in memory: grants, local queues, due times and channels.
+func Remains[T *rlock.Client | *rlock.Lock](of T) int {
+	var m *lease.Manager
+	switch of := any(of).(type) {
+	case *rlock.Client:
+		m = manager(of)
+	case *rlock.Lock:
+		m = base(of).Manager()
+	}
+	s := m.Table().Stats()
+	return s.Grants + s.Queues + s.Exclusive + s.Due + m.Hub().Stats().Channels
+}
+
+// Lines counts the nodes to which a client has, or had not long ago, a subscription connection.
+func Lines(c *rlock.Client) int { return manager(c).Hub().Stats().Shards }
+
+// Listens reports whether the first waiter of a lock in this process is notified of releases.
+func Listens(l *rlock.Lock) bool {
+	b := base(l)
+	_, confirmed := b.Manager().Hub().Heard(b.Channel())
+	return confirmed && b.Manager().Table().Line(b.ID().Key).Listener
+}
+
+// Rests reports whether the first waiter of a lock in this process sleeps until something happens.
+func Rests(l *rlock.Lock) bool { return base(l).Manager().Table().Line(base(l).ID().Key).Rests }
+
+// Waiting counts the waiters for a lock in this process. For a group that queues nowhere itself, it counts those of its members.
+func Waiting(l rlock.Locker) int {
+	switch l := l.(type) {
+	case grouped:
+		return l.waiting()
+	case *rlock.RedLock:
+		return (*under[*group.Group](l)).Waiting()
+	case *rlock.Lock:
+		b := base(l)
+		if n := b.Manager().Table().Line(b.ID().Key).Waiters; n > 0 || !b.Kind().Queues {
+			return n
+		}
+		return b.Manager().Hub().Listeners(b.Channel() + ":")
+	}
+	return 0
+}
+
+// Keys returns the names in Redis of the lock, of what else it needs, and of its tombstones.
+func Keys(l rlock.Locker) []string {
+	if g, ok := l.(grouped); ok {
+		return g.keys()
+	}
+	lock, _ := l.(*rlock.Lock)
+	var keys []string
+	for _, key := range base(lock).Names().Keys {
+		name, _ := key.(string)
+		keys = append(keys, name)
+	}
+	return keys
+}
+
+// Channel returns the channel on which a release of the lock is announced.
+func Channel(l *rlock.Lock) string { return base(l).Channel() }
+
+// Reads reports whether a lock is the read side of a read-write lock.
+func Reads(l *rlock.Lock) bool { return base(l).Kind() == wire.Read }
+
+// Possess returns what another grant of the lock would have in Redis: its keys, and the channel on which it waits.
+func Possess(l *rlock.Lock) (keys []string, channel string) {
+	b := base(l)
+	h := wire.NewHolder(b.Kind(), b.Names(), b.Manager().Config().Table.ClientID, 1)
+	return h.Keys(b.Names()), h.Channel(b.Names())
+}

@@ -1,0 +1,117 @@
+// Package testkit has what the tests of the library share: clients that fail the test when they log, recorders, waiting for
+// events, faults, users with few rights, processes of their own, and every kind of lock by its name.
+package testkit
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+)
+
+// Main runs the tests of a package, and fails if one leaves a goroutine behind. It is the body of every TestMain: a test
+// binary also runs as a child process, see [StartChild].
+func Main(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		childMain()
+		return
+	}
+	redis.SetLogger(quiet{})
+	// The pool of go-redis retries a dead server once a second, and only then notices that it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// quiet discards the log lines of go-redis about connections that the tests break.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// ALongTime is the timeout after which a test that waits for an event fails.
+const ALongTime = 20 * time.Second
+
+// NewClient returns a client that is closed with the test. The test fails if the client logs anything, unless an option sets
+// another logger.
+func NewClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
+	tb.Helper()
+	log := &Recorder{}
+	c, err := rlock.New(rdb, append([]rlock.Option{rlock.WithLogger(log.Logger())}, opts...)...)
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, c.Close())
+		require.Empty(tb, log.String(), "nothing should have been logged")
+	})
+	return c
+}
+
+// NewName returns a name that no other test uses.
+func NewName() string { return "test:" + uuid.NewString() }
+
+// Eventually waits until a condition holds, and fails the test after [ALongTime]. Tests use it for conditions that no event
+// announces. The description names the condition in the failure.
+func Eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	redistest.EventuallyWithin(tb, ALongTime, what, condition)
+}
+
+// Within waits for an event and returns its value. It fails the test after [ALongTime].
+func Within[T any](tb testing.TB, what string, event <-chan T) T {
+	tb.Helper()
+	select {
+	case v := <-event:
+		return v
+	case <-time.After(ALongTime):
+		tb.Fatalf("timed out after %v: %s", ALongTime, what)
+		panic("unreachable")
+	}
+}
+
+// Must returns v, and panics if err is not nil.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Async runs a function in a goroutine and returns a channel for its result.
+func Async(fn func() error) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- fn() }()
+	return result
+}
+
+// Never is a poll interval that rules out polling: in a test that passes with it, a message woke the waiter.
+const Never = time.Hour
+
+// Second returns the error of a call that returns something else too.
+func Second[T any](_ T, err error) error { return err }
+
+// Stays checks that a condition holds for 300 ms.
+func Stays(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(300 * time.Millisecond); time.Now().Before(deadline); {
+		require.True(tb, condition(), what)
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// Repository returns the path of the repository: the closest directory above a test that has a go.mod.
+func Repository() string {
+	dir := "."
+	for range 8 {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		dir = filepath.Join("..", dir)
+	}
+	return dir
+}

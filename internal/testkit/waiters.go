@@ -1,0 +1,62 @@
+package testkit
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+)
+
+// waiterQueue adds waiters for one lock one by one, so that their order is known.
+type WaiterQueue struct {
+	testing.TB
+	Lock *rlock.Lock
+	Got  chan *rlock.Hold // in the order of acquisition
+	Errs chan error       // of waiters that fail
+}
+
+// NewWaiterQueue returns a queue without waiters.
+func NewWaiterQueue(tb testing.TB, lock *rlock.Lock) *WaiterQueue {
+	tb.Helper()
+	return &WaiterQueue{tb, lock, make(chan *rlock.Hold, 1000), make(chan error, 1000)}
+}
+
+// Join adds a waiter, and returns when it waits.
+func (q *WaiterQueue) Join(ctx context.Context, opts ...rlock.AcquireOption) {
+	q.Helper()
+	n := Waiting(q.Lock)
+	go func() {
+		if hold, err := q.Lock.Acquire(ctx, opts...); err == nil {
+			q.Got <- hold
+		} else {
+			q.Errs <- err
+		}
+	}()
+	Eventually(q, "it waits", func() bool { return Waiting(q.Lock) == n+1 })
+}
+
+// AwaitSleep waits until the first waiter sleeps. That waiter has asked once after it subscribed, although this process holds
+// the lock.
+func (q *WaiterQueue) AwaitSleep(admin *redis.Client) {
+	q.Helper()
+	AwaitSleepers(q, admin, 2, q.Lock)
+	require.NoError(q, admin.ConfigResetStat(context.Background()).Err())
+}
+
+// AwaitSleepers waits until at least ran scripts have run, and the first waiter of each lock sleeps.
+func AwaitSleepers(tb testing.TB, admin *redis.Client, ran int, locks ...*rlock.Lock) {
+	tb.Helper()
+	Eventually(tb, "the first waiters sleep", func() bool {
+		return Stats(tb, admin)["evalsha"] >= ran && !slices.ContainsFunc(locks, func(l *rlock.Lock) bool { return !Rests(l) })
+	})
+}
+
+// Next waits until a waiter has the lock, and returns its hold.
+func (q *WaiterQueue) Next() *rlock.Hold {
+	q.Helper()
+	return Within(q, "the next waiter acquires the lock", q.Got)
+}

@@ -1,0 +1,357 @@
+package wire_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Fuzz targets. `make fuzz` runs each for a while. `make test` runs their seeds and the inputs in testdata/fuzz.
+
+// tagOf returns the part of a key that Redis Cluster hashes to a slot, as the Redis documentation defines it.
+func tagOf(key string) string {
+	if m := regexp.MustCompile(`^[^{]*\{([^}]+)\}`).FindStringSubmatch(key); m != nil {
+		return m[1]
+	}
+	return key
+}
+
+// redissonNames returns the names that Redisson gives to the keys and the channel of a lock. A ? stands for the number of a
+// holder.
+func redissonNames(kind, name, client string) (keys []string, channel string) {
+	prefixed := func(prefix string) string {
+		if strings.ContainsRune(name, '{') {
+			return prefix + ":" + name
+		}
+		return prefix + ":{" + name + "}"
+	}
+	keys = []string{name}
+	switch kind {
+	case "fenced":
+		keys = append(keys, prefixed("redisson_lock_token"))
+	case "fair":
+		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
+	case "read": // the key of the read hold
+		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
+	}
+	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
+	switch kind {
+	case "read", "write":
+		return keys, prefixed("redisson_rwlock")
+	case "spin":
+		return keys, ""
+	case "fair":
+		return keys, prefixed("redisson_lock__channel") + ":" + client + ":?"
+	}
+	return keys, prefixed("redisson_lock__channel")
+}
+
+func FuzzNames(f *testing.F) {
+	for _, name := range []string{"order:7", "", "{", "}", "{}", "a{b", "a}b", "a{}b", "{a}b", "x{a}y", "a{b}c{d}", "}{a}", "\x00\xff", "Ω{€}"} {
+		f.Add(name, "{"+name+"}")
+		f.Add(name, name+":1")
+	}
+	f.Add(strings.Repeat("n", 64<<10), strings.Repeat("n", 64<<10+1))
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	f.Cleanup(func() { _ = cluster.Close() })
+	plain, sharded := testkit.NewClient(f, redistest.Open(f, &redis.Options{Addr: "127.0.0.1:1"})), testkit.NewClient(f, cluster)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel() // nothing is ever sent
+	f.Fuzz(func(t *testing.T, name, another string) {
+		for _, kind := range []string{"lock", "fenced", "fair", "read", "write", "spin"} {
+			lock := testkit.Kinds[kind].Make(plain, name).(*rlock.Lock)
+			keys, channel := testkit.Possess(lock)
+			number := regexp.MustCompile(regexp.QuoteMeta(plain.ID()) + `:\d+`)
+			if kind == "read" {
+				keys[1] = number.ReplaceAllLiteralString(keys[1], plain.ID()+":?")
+			}
+			channel = number.ReplaceAllLiteralString(channel, plain.ID()+":?")
+			wantKeys, wantChannel := redissonNames(kind, name, plain.ID())
+			require.Equal(t, wantKeys, keys, kind)
+			require.Equal(t, wantChannel, channel, kind)
+			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
+			checkOneSlot(t, testkit.Kinds[kind].Make(sharded, name).(*rlock.Lock), ended)
+			// Redisson's rule cannot distinguish a name from the same name in braces.
+			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
+				others, otherChannel := testkit.Possess(testkit.Kinds[kind].Make(plain, another).(*rlock.Lock))
+				for i, other := range others {
+					require.NotEqual(t, other, keys[i], kind)
+				}
+				require.True(t, channel == "" || channel != otherChannel, kind)
+			}
+		}
+	})
+}
+
+// checkOneSlot checks that a cluster client accepts a name if and only if all of its keys and its channel are in one slot.
+func checkOneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
+	t.Helper()
+	keys, channel := testkit.Possess(lock)
+	if channel != "" {
+		keys = append(keys, channel)
+	}
+	one := !slices.ContainsFunc(keys, func(key string) bool { return tagOf(key) != tagOf(keys[0]) })
+	refused := errors.Is(lock.Lock(ended), rlock.ErrInvalidName)
+	require.Equal(t, !one || lock.Name() == "" || len(lock.Name()) > 64<<10, refused, "%q", keys)
+	if !refused {
+		for _, key := range keys {
+			require.Equal(t, wire.Slot(keys[0]), wire.Slot(key), key)
+		}
+	}
+}
+
+func FuzzReplies(f *testing.F) {
+	int64s := func(all ...int64) (in []byte) {
+		in = []byte{byte(len(all)<<4) | 10}
+		for _, n := range all {
+			in = binary.LittleEndian.AppendUint64(append(in, 1), uint64(n))
+		}
+		return in
+	}
+	for _, in := range [][]byte{
+		{},
+		{0},
+		int64s(0)[1:], int64s(-1)[1:], int64s(math.MaxInt64)[1:], int64s(math.MinInt64)[1:],
+		{0x24, 'O', 'K'},
+		{5, 7},
+		{6, 1},
+		{7},
+		{0x17},
+		{8},
+		{0x18},
+		{0x28},
+		{0x38},
+		{9, 9},
+		{10},
+		int64s(1000, 1, 1), int64s(-1, 1, 0), int64s(-2, 0, 0),
+		int64s(math.MaxInt64, 1, 1), int64s(math.MinInt64, 1, 1), int64s(1, 1), int64s(1, 1, 1, 1),
+		{0x3a, 5, 5, 5},
+		{0x3a, 0x1a, 0, 0x1a, 0, 0x1a, 0},
+	} {
+		f.Add(in, false)
+		f.Add(in, true)
+	}
+	f.Fuzz(func(t *testing.T, in []byte, replicated bool) {
+		reply, rest := testkit.ReplyOf(in, 3)
+		if reply == nil {
+			reply = redis.Nil // go-redis returns this error for a nil reply
+		}
+		var opts []rlock.Option
+		if replicated {
+			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
+		}
+		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
+			p, client := testkit.NewFakeServer(t, opts...)
+			p.Acks, _ = testkit.ReplyOf(rest, 3)
+			lock := testkit.Kinds[kind].Make(client, "name").(*rlock.Lock)
+			checkAcquire(t, p, lock, reply, replicated)
+			p.Acks = int64(1)
+			checkQueries(t, p, lock, reply)
+			checkUnlock(t, p, lock, reply)
+			p.Fake("", nil) // pending releases in the background succeed
+			require.NoError(t, client.Close())
+		}
+	})
+}
+
+// checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
+func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any, replicated bool) {
+	t.Helper()
+	n, isNumber := reply.(int64)
+	p.Fake("acquire", reply)
+	hold, err := lock.TryAcquire(t.Context())
+	switch {
+	case err == nil:
+		require.True(t, isNumber && n >= 0, "%#v", reply)
+		if replicated {
+			acks, ok := p.Acks.(int64)
+			if text, isText := p.Acks.(string); isText {
+				var wrong error
+				acks, wrong = strconv.ParseInt(text, 10, 64)
+				ok = wrong == nil
+			}
+			require.True(t, ok && acks >= 1, "%#v", p.Acks)
+		}
+		require.Equal(t, uint64(n), hold.Token())
+		require.NoError(t, hold.Unlock(t.Context()))
+	case isNumber && n < 0:
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	case isNumber:
+		require.True(t, replicated, "%#v: %v", reply, err)
+	default:
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+		requireReplyError(t, err, reply)
+	}
+}
+
+// checkQueries checks queries that get an arbitrary reply.
+func checkQueries(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any) {
+	t.Helper()
+	n, isNumber := reply.(int64)
+	p.Fake("force", reply)
+	freed, err := lock.ForceUnlock(t.Context())
+	require.Equal(t, isNumber && n == 1, freed, "%#v", reply)
+	if isNumber {
+		require.NoError(t, err)
+	} else {
+		requireReplyError(t, err, reply)
+	}
+	p.Fake("inspect", reply)
+	left, err := lock.TTL(t.Context())
+	if three, ok := reply.([]any); ok && len(three) == 3 {
+		if ms, ok := three[0].(int64); ok && err == nil {
+			require.Equal(t, ms > 0, left > 0, "%d ms are %v", ms, left)
+			require.Equal(t, ms < 0 && ms != -2, left < 0, "%d ms are %v", ms, left)
+		}
+		return
+	}
+	requireReplyError(t, err, reply)
+}
+
+// checkUnlock checks a release that gets an arbitrary reply.
+func checkUnlock(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any) {
+	t.Helper()
+	n, isNumber := reply.(int64)
+	p.Fake("release", reply)
+	require.NoError(t, lock.Lock(t.Context()))
+	err := lock.Unlock(t.Context())
+	switch {
+	case isNumber && n > 0:
+		require.NoError(t, err)
+	case isNumber:
+		require.ErrorIs(t, err, rlock.ErrLost)
+	default:
+		requireReplyError(t, err, reply)
+	}
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
+}
+
+// requireReplyError checks the error for an invalid reply. It wraps a reply that is an error, and otherwise calls the reply
+// unexpected.
+func requireReplyError(t *testing.T, err error, reply any) {
+	t.Helper()
+	if failed, ok := reply.(error); ok {
+		require.ErrorIs(t, err, failed)
+		return
+	}
+	require.ErrorContains(t, err, "unexpected reply from Redis", "%#v", reply)
+}
+
+// margin returns how much earlier than Redis a holder considers its lease over. By design that is 1 % plus 2 ms, and at most a
+// quarter of the lease.
+func margin(lease time.Duration) time.Duration {
+	return min(lease/100+2*time.Millisecond, lease/4)
+}
+
+const century = 100 * 365 * 24 * time.Hour
+
+func FuzzLeases(f *testing.F) {
+	for _, d := range []time.Duration{
+		0, 1, -1, time.Millisecond - 1, time.Millisecond, time.Millisecond + 1, 8 * time.Millisecond, 9999999, time.Second,
+		30 * time.Second, century, century + 1, math.MaxInt64, math.MinInt64,
+	} {
+		f.Add(int64(d))
+	}
+	f.Fuzz(func(t *testing.T, ns int64) {
+		lease := time.Duration(ns)
+		p, client := testkit.NewFakeServer(t)
+		p.Fake("acquire", int64(0))
+		lock := client.NewLock("name")
+		before := time.Now()
+		hold, err := lock.TryAcquire(t.Context(), rlock.Lease(lease))
+		if lease < time.Millisecond || lease > century {
+			require.ErrorIs(t, err, rlock.ErrInvalidOption)
+			require.Nil(t, p.Last, "nothing is sent")
+			return
+		}
+		if err != nil { // happens only if this machine was slow
+			require.ErrorContains(t, err, "too late")
+			require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
+			return
+		}
+		keys := testkit.Must(strconv.Atoi(p.Last[2]))
+		sent := testkit.Must(strconv.ParseInt(p.Last[3+keys+1], 10, 64))
+		require.Equal(t, (int64(lease)+999_999)/1_000_000, sent, "the lease in ms, rounded up")
+		require.False(t, hold.Deadline().After(p.At.Add(lease-margin(lease))), "the hold ends before Redis can expire the lease")
+		require.False(t, hold.Deadline().Before(before.Add(lease-margin(lease))), "the hold does not end too early")
+		require.NoError(t, client.Close())
+	})
+}
+
+// FuzzFairDeadlines compares the deadlines of waiters for a fair lock with a second statement of the rule:
+//   - The deadline of the first waiter is one wait after the end of the lease. The rest of the lease counts as at most one wait.
+//   - The deadline of any other waiter is one wait after that of the waiter ahead.
+//   - A waiter at position n has at least n+1 waits.
+//   - A deadline never moves to an earlier time.
+func FuzzFairDeadlines(f *testing.F) {
+	for _, times := range [][3]int64{
+		{30_000, 300_000, 300_000},
+		{1, 10_000, 1},
+		{400_000, 300_000, 1},
+		{30_000, 300_000, -1},
+		{30_000, 10_000, math.MaxInt64},
+		{century.Milliseconds(), century.Milliseconds(), century.Milliseconds()},
+		{1000, 10_000, 0},
+	} {
+		f.Add(times[0], times[1], times[2], uint8(0))
+		f.Add(times[0], times[1], times[2], uint8(3))
+	}
+	rdb := redistest.Embedded(f)
+	source, n := testkit.Script("fair", "acquire")
+	lock := testkit.NewClient(f, rdb).NewFairLock(testkit.NewName())
+	keys := testkit.Keys(lock)
+	require.Len(f, keys, n+1)
+	longest := century.Milliseconds()
+	f.Fuzz(func(t *testing.T, lease, wait, ahead int64, places uint8) {
+		lease, wait = min(max(lease, 10_000), longest), min(max(wait, 10_000), longest)
+		ahead = min(max(ahead, -longest), longest)
+		ctx := t.Context()
+		milliseconds := func() int64 { return testkit.Must(rdb.Time(ctx).Result()).UnixMilli() }
+		start := milliseconds()
+		pipe := rdb.Pipeline()
+		pipe.Del(ctx, keys...)
+		pipe.HSet(ctx, keys[0], testkit.Stranger, 1)
+		pipe.PExpire(ctx, keys[0], time.Duration(lease)*time.Millisecond)
+		for i := range int64(places) {
+			pipe.RPush(ctx, keys[1], fmt.Sprint("ahead", i))
+			pipe.ZAdd(ctx, keys[2], redis.Z{Score: float64(start + ahead + i), Member: fmt.Sprint("ahead", i)})
+		}
+		require.NoError(t, testkit.Second(pipe.Exec(ctx)))
+		last := 0.0
+		for range 2 {
+			reply, err := rdb.Eval(ctx, source, keys, "me", lease, 1, testkit.Channel(lock), "PUBLISH", wait).Int64()
+			require.NoError(t, err)
+			require.Negative(t, reply, "another holder has the lock")
+			end := milliseconds()
+			score, err := rdb.ZScore(ctx, keys[2], "me").Result()
+			require.NoError(t, err)
+			place := testkit.Must(rdb.LPos(ctx, keys[1], "me", redis.LPosArgs{}).Result())
+			low, high := start+min(max(lease-(end-start), 0), wait), end+min(lease, wait)
+			if place > 0 {
+				low = start + ahead + int64(places) - 1
+				high = low
+			}
+			low, high = max(low, start+place*wait)+wait, max(high, end+place*wait)+wait
+			require.GreaterOrEqual(t, score, float64(low))
+			require.LessOrEqual(t, score, max(float64(high+1), last))
+			require.GreaterOrEqual(t, score, last)
+			last = score
+		}
+	})
+}

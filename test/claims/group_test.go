@@ -1,0 +1,336 @@
+package claims
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// These tests cover the particularities of groups. The conformance suite covers the guarantees that groups share with all locks.
+
+func TestInvalidGroupsAreRefused(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	good := client.NewLock(testkit.NewName())
+	var none *rlock.Lock
+	var noMulti *rlock.MultiLock
+	var noRed *rlock.RedLock
+	for what, lock := range map[string]rlock.Locker{
+		"no lock":               rlock.NewMultiLock(),
+		"nil":                   rlock.NewMultiLock(good, nil),
+		"a nil lock":            rlock.NewMultiLock(none, good),
+		"a zero lock":           rlock.NewMultiLock(good, &rlock.Lock{}),
+		"a nil multi lock":      rlock.NewMultiLock(good, noMulti),
+		"an empty group":        rlock.NewRedLock(good, rlock.NewMultiLock()),
+		"no lock for red":       rlock.NewRedLock(),
+		"nil for red":           rlock.NewRedLock(nil),
+		"one lock twice in red": rlock.NewRedLock(good, client.NewLock(good.Name())),
+		"a nil group":           noMulti,
+		"a nil red lock":        noRed,
+		"a zero group":          &rlock.MultiLock{},
+		"a side of a nil RW":    (*rlock.RWLock)(nil).ReadLock(),
+		"a side of a zero RW":   (&rlock.RWLock{}).WriteLock(),
+		"a nil lock option":     client.NewLock(testkit.NewName(), nil),
+		"backoff for a lock":    client.NewFairLock(testkit.NewName(), rlock.Backoff(time.Second, time.Second)),
+		"a backoff of 0":        client.NewSpinLock(testkit.NewName(), rlock.Backoff(0, time.Second)),
+		"a falling backoff":     client.NewSpinLock(testkit.NewName(), rlock.Backoff(time.Second, time.Millisecond)),
+		"an endless backoff":    client.NewSpinLock(testkit.NewName(), rlock.Backoff(time.Second, 2*time.Hour)),
+		"a backoff for a side":  client.NewRWLock(testkit.NewName(), rlock.Backoff(time.Second, time.Second)).ReadLock(),
+	} {
+		ctx := t.Context()
+		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.TryLock(ctx)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.Acquire(ctx)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }), rlock.ErrInvalidOption, what)
+	}
+	bad := rlock.NewMultiLock(good, client.NewLock(""))
+	require.ErrorIs(t, bad.Lock(t.Context()), rlock.ErrInvalidName)
+	require.ErrorIs(t, rlock.NewMultiLock(good).Lock(t.Context(), rlock.Lease(-1)), rlock.ErrInvalidOption)
+	require.False(t, testkit.Must(good.IsLocked(t.Context())), "nothing was sent for the good one")
+}
+
+func TestGroupsInOppositeOrdersDoNotBlockEachOther(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	a, b, c := testkit.NewName(), testkit.NewName(), testkit.NewName()
+	var inside [3]sync.Mutex // of a, b and c; only TryLock is called
+	var wg sync.WaitGroup
+	for i, names := range [][]int{{0, 1}, {1, 0}, {1, 2}, {2, 1, 0}, {2, 0}} {
+		client := testkit.NewClient(t, server.Client(t))
+		var locks []rlock.Locker
+		for _, n := range names {
+			locks = append(locks, client.NewLock([]string{a, b, c}[n]))
+		}
+		group := rlock.NewMultiLock(locks...)
+		wg.Go(func() {
+			for range 60 {
+				err := group.Do(t.Context(), func(context.Context) error {
+					for _, n := range names {
+						if !inside[n].TryLock() {
+							t.Errorf("two hold lock %d", n)
+						}
+						defer inside[n].Unlock()
+					}
+					return nil
+				}, rlock.Wait(testkit.ALongTime))
+				if err != nil {
+					t.Errorf("group %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAMultiLockHoldsNothingWhileItWaits(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client, others := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
+		name := testkit.NewName()
+		free, taken := client.NewLock(name+"a"), client.NewLock(name+"b")
+		group := rlock.NewMultiLock(free, taken)
+		holder := others.NewLock(taken.Name())
+		require.NoError(t, holder.Lock(t.Context()))
+		require.False(t, testkit.Must(group.TryLock(t.Context())))
+		require.False(t, testkit.Must(free.IsLocked(t.Context())), "a refused attempt leaves nothing")
+		waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+		testkit.Eventually(t, "it waits for the member that is held", func() bool { return testkit.Waiting(taken) == 1 })
+		testkit.Eventually(t, "it holds no other member", func() bool { return !testkit.Must(free.IsLocked(t.Context())) })
+		require.NoError(t, holder.Unlock(t.Context()))
+		require.NoError(t, testkit.Within(t, "it acquires all members", waiting))
+		require.True(t, testkit.Must(free.IsLocked(t.Context())))
+		require.True(t, testkit.Must(taken.IsLocked(t.Context())))
+		require.NoError(t, group.Unlock(t.Context()))
+	})
+}
+
+func TestAWaitingMultiLockDoesNotPoll(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	var members []rlock.Locker
+	for range 4 {
+		members = append(members, f.Client.NewLock(testkit.NewName()))
+	}
+	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
+	group := rlock.NewMultiLock(append(members, f.Lock)...)
+	waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+	testkit.Eventually(t, "it waits for the member that is held", func() bool { return testkit.Rests(f.Lock) })
+	asked := f.Proxy.Count(testkit.Runs("acquire"))
+	testkit.Stays(t, "it asks at most once more, after it subscribed", func() bool {
+		return f.Proxy.Count(testkit.Runs("acquire")) <= asked+1
+	})
+	require.NoError(t, f.Other.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "it is woken", waiting))
+	require.NoError(t, group.Unlock(t.Context()))
+}
+
+func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
+	t.Parallel()
+	alive, dead := redistest.Start(t), redistest.Start(t)
+	one := testkit.NewClient(t, alive.Client(t))
+	two := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: dead.Addr, MaxRetries: -1}), rlock.WithCommandTimeout(300*time.Millisecond))
+	a, b := one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())
+	group := rlock.NewMultiLock(a, b)
+	require.NoError(t, group.Lock(t.Context()))
+	require.NoError(t, group.Unlock(t.Context()))
+	dead.Kill()
+	err := testkit.Second(group.TryLock(t.Context()))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis could not say")
+	require.ErrorContains(t, err, b.Name())
+	require.False(t, testkit.Must(a.IsLocked(t.Context())))
+
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	err = group.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	testkit.Eventually(t, "the acquired member is free again", func() bool { return !testkit.Must(a.IsLocked(t.Context())) })
+
+	waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
+	testkit.Eventually(t, "it waits for the dead member", func() bool { return testkit.Waiting(b) == 1 })
+	dead.Run()
+	require.NoError(t, testkit.Within(t, "it acquires once the member is back", waiting))
+	dead.Kill()
+	err = group.Unlock(t.Context())
+	require.Error(t, err, "the dead member cannot be unlocked")
+	require.ErrorContains(t, err, b.Name())
+	require.False(t, testkit.Must(a.IsLocked(t.Context())), "the other member is unlocked")
+	require.ErrorIs(t, group.Unlock(t.Context()), rlock.ErrNotHeld)
+	dead.Run()
+}
+
+func TestAGroupReturnsWhenItsContextEndsWhileItsReleaseHangs(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil)
+	other := testkit.NewClient(t, f.Direct)
+	taken := f.Lock.Name() + "z"
+	require.NoError(t, other.NewLock(taken).Lock(t.Context()))
+	group := rlock.NewMultiLock(f.Lock, f.Client.NewLock(taken))
+	held := f.Proxy.HoldRequest(1, testkit.Runs("release"))
+	ctx, cancel := context.WithCancel(t.Context())
+	locking := testkit.Async(func() error { return group.Lock(ctx) })
+	testkit.Within(t, "it releases its acquired member", held.Met())
+	cancel()
+	require.ErrorIs(t, testkit.Within(t, "Lock returns", locking), context.Canceled)
+	held.Release()
+	testkit.Eventually(t, "the release completes in the background", func() bool { return f.Count() == "0" })
+}
+
+func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	a, b := client.NewLock(testkit.NewName()), client.NewFencedLock(testkit.NewName())
+	group := rlock.NewMultiLock(a, b)
+	hold, err := group.Acquire(t.Context())
+	require.NoError(t, err)
+	before := hold.Deadline()
+	testkit.Eventually(t, "both are renewed", func() bool { return hold.Deadline().After(before) })
+	ctx := hold.Context()
+	require.NoError(t, rdb.Del(t.Context(), b.Name()).Err())
+	testkit.Within(t, "the hold is over", hold.Done())
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.ErrorIs(t, context.Cause(ctx), rlock.ErrLost)
+	require.True(t, testkit.Must(a.IsLocked(t.Context())), "the protected section may still run")
+	err = hold.Unlock(t.Context())
+	require.ErrorIs(t, err, rlock.ErrLost)
+	require.ErrorContains(t, err, b.Name())
+	require.False(t, testkit.Must(a.IsLocked(t.Context())), "Unlock tries all members")
+	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrNotHeld)
+	require.NotErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+	require.Zero(t, hold.Token())
+	testkit.Eventually(t, "nothing is left", func() bool { return testkit.Remains(client) == 0 })
+}
+
+func TestAMultiLockTakesEachLockOnce(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	name := testkit.NewName()
+	a, b := client.NewLock(name+"a"), client.NewLock(name+"b")
+	rw := client.NewRWLock(name + "rw")
+	group := rlock.NewMultiLock(b, rw.ReadLock(), rlock.NewMultiLock(a, b), client.NewLock(a.Name()), rw.WriteLock())
+	ctx := rlock.WithOwner(t.Context())
+	require.NoError(t, group.Lock(ctx))
+	for _, l := range []*rlock.Lock{a, b, rw.ReadLock(), rw.WriteLock()} {
+		n, err := l.HoldCount(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	same := rlock.NewMultiLock(rw.WriteLock(), b, a, rw.ReadLock())
+	require.NoError(t, same.Unlock(ctx), "neither the order nor the handle matters")
+	require.ErrorIs(t, group.Unlock(ctx), rlock.ErrNotHeld)
+	require.False(t, testkit.Must(a.IsLocked(t.Context())))
+	require.False(t, testkit.Must(rw.WriteLock().IsLocked(t.Context())))
+}
+
+func TestAMultiLockOfAllKinds(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	n := testkit.NewName()
+	red := rlock.NewRedLock(client.NewLock(n+"r1"), client.NewLock(n+"r2"), client.NewLock(n+"r3"))
+	group := rlock.NewMultiLock(client.NewFairLock(n+"fair"), client.NewSpinLock(n+"spin"), red,
+		client.NewRWLock(n+"rw").ReadLock(), client.NewFencedLock(n+"fenced"))
+	var inside sync.Mutex
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				err := group.Do(t.Context(), func(ctx context.Context) error {
+					if !inside.TryLock() {
+						t.Error("two are inside")
+					}
+					defer inside.Unlock()
+					return red.Do(ctx, func(context.Context) error { return nil }, rlock.Wait(0)) // re-enters
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	testkit.Eventually(t, "nothing is left", func() bool { return testkit.Remains(client) == 0 })
+}
+
+func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
+	group := rlock.NewMultiLock(a, b)
+	require.NoError(t, a.Do(t.Context(), func(ctx context.Context) error {
+		require.True(t, testkit.Must(group.TryLock(ctx)), "the owner holds a member")
+		return group.Unlock(ctx)
+	}))
+	require.NoError(t, group.Do(t.Context(), func(ctx context.Context) error {
+		require.True(t, testkit.Must(b.TryLock(ctx)))
+		require.NoError(t, b.Unlock(ctx))
+		require.True(t, testkit.Must(group.TryLock(ctx)))
+		require.NoError(t, group.Unlock(ctx))
+		another := client.NewLock(testkit.NewName())
+		require.True(t, testkit.Must(another.TryLock(ctx)))
+		require.False(t, testkit.Must(another.TryLock(ctx)), "the group's context is no owner of other locks")
+		return another.Unlock(ctx)
+	}))
+	require.False(t, testkit.Must(a.IsLocked(t.Context())))
+	require.False(t, testkit.Must(b.IsLocked(t.Context())))
+}
+
+func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
+	t.Parallel()
+	logger, log := testkit.Recording()
+	client := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
+	func() {
+		hold, err := rlock.NewMultiLock(a, b).Acquire(t.Context())
+		require.NoError(t, err)
+		_ = hold.Context()
+		require.NoError(t, hold.Err())
+	}()
+	testkit.Eventually(t, "the leak is logged", func() bool { runtime.GC(); return log.Contains("dropped") })
+	testkit.Eventually(t, "both are free after their lease", func() bool {
+		return !testkit.Must(a.IsLocked(t.Context())) && !testkit.Must(b.IsLocked(t.Context()))
+	})
+	testkit.Eventually(t, "nothing is left", func() bool { return testkit.Remains(client) == 0 })
+}
+
+func TestAGroupOfAClosedClient(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	one, two := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
+	groups := func() []rlock.Locker {
+		return []rlock.Locker{
+			rlock.NewMultiLock(one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())),
+			rlock.NewRedLock(one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())),
+		}
+	}
+	var holds []*rlock.Hold
+	for _, group := range groups() {
+		hold, err := group.Acquire(t.Context())
+		require.NoError(t, err)
+		holds = append(holds, hold)
+	}
+	require.NoError(t, two.Close())
+	for _, hold := range holds {
+		testkit.Within(t, "the hold ends", hold.Done())
+		require.ErrorIs(t, hold.Err(), rlock.ErrClosed)
+		require.NoError(t, hold.Unlock(t.Context()), "unlocks work after Close")
+	}
+	for _, group := range groups() {
+		err := group.Lock(t.Context())
+		require.ErrorIs(t, err, rlock.ErrClosed)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	}
+}

@@ -1,0 +1,231 @@
+package claims
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	testkit.EveryKind(t, func(t *testing.T, kind string) {
+		t.Helper()
+		server := redistest.Start(t)
+		rdb, admin := server.Client(t), server.Client(t)
+		client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour))
+		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
+		hold := testkit.Must(queue.Lock.Acquire(t.Context(), rlock.Lease(time.Hour)))
+		token := hold.Token()
+		for i := range 5 {
+			queue.Join(t.Context(), rlock.Lease(time.Duration(i+1)*10*time.Minute))
+		}
+		queue.AwaitSleep(admin)
+		for i := range 5 {
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
+			hold = queue.Next()
+			require.NoError(t, hold.Err())
+			lease := time.Duration(i+1) * 10 * time.Minute
+			require.InDelta(t, lease, admin.PTTL(t.Context(), queue.Lock.Name()).Val(), float64(time.Minute), "the next holder's own lease")
+			require.WithinRange(t, hold.Deadline(), time.Now(), time.Now().Add(lease))
+			fields := testkit.Holders(t, admin, queue.Lock.Name())
+			delete(fields, "mode")
+			require.Len(t, fields, 1, "only the holder")
+			if kind == "fenced" {
+				require.Greater(t, hold.Token(), token)
+				token = hold.Token()
+			}
+		}
+		calls := testkit.Stats(t, admin)
+		require.Equal(t, 5, calls["hsetnx"], "only a hand-over calls HSETNX")
+		require.Equal(t, 5, calls["evalsha"])
+		require.Zero(t, calls["publish"])
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.False(t, testkit.Must(queue.Lock.IsLocked(t.Context())), "without a waiter, the unlock frees the lock")
+	})
+}
+
+func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	client := testkit.NewClient(t, rdb)
+	plain := client.NewLock(testkit.NewName())
+	fenced := client.NewFencedLock(plain.Name())
+	hold := testkit.Must(plain.Acquire(t.Context()))
+	queue := testkit.NewWaiterQueue(t, fenced)
+	queue.Join(t.Context())
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = queue.Next()
+	require.Positive(t, hold.Token())
+	require.Equal(t, 1, testkit.Stats(t, admin)["publish"], "the release is public, because the waiter is of another kind")
+	require.NoError(t, hold.Unlock(t.Context()))
+
+	rw := client.NewRWLock(testkit.NewName())
+	owner := rlock.WithOwner(t.Context())
+	require.NoError(t, rw.WriteLock().Lock(owner))
+	require.NoError(t, rw.ReadLock().Lock(owner))
+	writers := testkit.NewWaiterQueue(t, rw.WriteLock())
+	writers.Join(t.Context())
+	require.NoError(t, rw.WriteLock().Unlock(owner))
+	require.False(t, testkit.Must(client.NewRWLock(rw.ReadLock().Name()).WriteLock().TryLock(t.Context())), "the owner still reads")
+	readers := testkit.NewWaiterQueue(t, rw.ReadLock())
+	go func() {
+		readers.Got <- testkit.Must(testkit.NewClient(t, admin).NewRWLock(rw.ReadLock().Name()).ReadLock().Acquire(t.Context()))
+	}()
+	require.NoError(t, readers.Next().Unlock(t.Context()), "readers of other processes may read too")
+	require.NoError(t, rw.ReadLock().Unlock(owner))
+	require.NoError(t, writers.Next().Unlock(t.Context()))
+}
+
+func TestAHandOverThatGoesWrong(t *testing.T) {
+	t.Parallel()
+	for what, fault := range testkit.Lossy {
+		t.Run("its reply is lost, the connection "+what, func(t *testing.T) {
+			t.Parallel()
+			testkit.EveryKind(t, func(t *testing.T, kind string) {
+				t.Helper()
+				f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithHandOver(100, time.Hour))
+				queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, f.Client, testkit.NewName()))
+				hold := testkit.Must(queue.Lock.Acquire(t.Context()))
+				queue.Join(t.Context())
+				queue.Join(t.Context())
+				queue.AwaitSleep(f.Direct)
+				met := fault(f.Proxy, 1, testkit.Runs("handOver")).Met()
+				require.NoError(t, hold.Unlock(t.Context()), "Redis ran the hand-over")
+				testkit.Within(t, "the reply is lost", met)
+				hold = queue.Next()
+				require.NoError(t, hold.Err())
+				require.NoError(t, hold.Unlock(t.Context()))
+				require.NoError(t, queue.Next().Unlock(t.Context()))
+				testkit.Eventually(t, "the lock is free", func() bool { return !testkit.Must(queue.Lock.IsLocked(t.Context())) })
+			})
+		})
+	}
+	t.Run("it arrives late", func(t *testing.T) {
+		t.Parallel()
+		testkit.EveryKind(t, func(t *testing.T, kind string) {
+			t.Helper()
+			f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithHandOver(100, time.Hour))
+			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, f.Client, testkit.NewName()))
+			hold := testkit.Must(queue.Lock.Acquire(t.Context()))
+			queue.Join(t.Context())
+			queue.AwaitSleep(f.Direct)
+			held := f.Proxy.HoldRequest(1, testkit.Runs("handOver"))
+			require.NoError(t, hold.Unlock(t.Context()), "the lock is released instead")
+			hold = queue.Next()
+			require.NoError(t, hold.Unlock(t.Context()))
+			lock := testkit.MakeLock(kind, testkit.NewClient(t, f.Direct), queue.Lock.Name())
+			require.NoError(t, lock.Lock(t.Context(), rlock.Wait(testkit.ALongTime)))
+			n := f.Proxy.Count(testkit.Runs("handOver"))
+			held.Release()
+			testkit.Eventually(t, "the hand-over arrives", func() bool { return f.Proxy.Count(testkit.Runs("handOver")) == n+1 })
+			testkit.Stays(t, "the current holder keeps the lock", func() bool { return testkit.Must(lock.IsHeld(t.Context())) })
+			require.NoError(t, lock.Unlock(t.Context()))
+			testkit.Eventually(t, "the lock is free", func() bool { return !testkit.Must(lock.IsLocked(t.Context())) })
+		})
+	})
+	t.Run("the lock was lost", func(t *testing.T) {
+		t.Parallel()
+		testkit.EveryKind(t, func(t *testing.T, kind string) {
+			t.Helper()
+			rdb := redistest.Start(t).Client(t)
+			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour)), testkit.NewName()))
+			hold := testkit.Must(queue.Lock.Acquire(t.Context()))
+			queue.Join(t.Context())
+			queue.AwaitSleep(rdb)
+			require.NoError(t, rdb.Del(t.Context(), queue.Lock.Name()).Err())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+			require.NoError(t, queue.Next().Unlock(t.Context()), "the next waiter acquires the lock itself")
+		})
+	})
+}
+
+func TestAWaiterThatLeavesDuringAHandOver(t *testing.T) {
+	t.Parallel()
+	for what, hold := range map[string]func(*redistest.Proxy, int, func(redistest.Command) bool) *redistest.Fault{
+		"before Redis runs it": (*redistest.Proxy).HoldRequest,
+		"after Redis ran it":   (*redistest.Proxy).HoldReply,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			testkit.EveryKind(t, func(t *testing.T, kind string) {
+				t.Helper()
+				f := testkit.NewFaulty(t, nil, rlock.WithHandOver(100, time.Hour))
+				queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, f.Client, testkit.NewName()))
+				first := testkit.Must(queue.Lock.Acquire(t.Context()))
+				ctx, cancel := context.WithCancel(t.Context())
+				queue.Join(ctx)
+				queue.Join(t.Context())
+				queue.AwaitSleep(f.Direct)
+				held := hold(f.Proxy, 1, testkit.Runs("handOver"))
+				unlocking := testkit.Async(func() error { return first.Unlock(t.Context()) })
+				testkit.Within(t, "the hand-over is in flight", held.Met())
+				cancel()
+				require.ErrorIs(t, testkit.Within(t, "the waiter leaves", queue.Errs), rlock.ErrNotAcquired)
+				held.Release()
+				require.NoError(t, testkit.Within(t, "the unlock returns", unlocking))
+				require.NoError(t, queue.Next().Unlock(t.Context()), "the waiter behind it acquires the lock")
+				testkit.Eventually(t, "nothing is left in the client", func() bool { return testkit.Remains(f.Client) == 0 })
+				require.False(t, testkit.Must(queue.Lock.IsLocked(t.Context())))
+			})
+		})
+	}
+}
+
+func TestATryLockOfALockHeldInThisProcessSendsNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb, admin := server.Client(t), server.Client(t)
+	// For a hold with Lease, the client relies on the last reply for a third of the watchdog timeout.
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Hour), rlock.WithLogger(testkit.Discard))
+	for kind, k := range testkit.Kinds {
+		if k.Groups || kind == "read" {
+			continue
+		}
+		lock := testkit.MakeLock(kind, client, testkit.NewName())
+		hold := testkit.Must(lock.Acquire(t.Context(), rlock.Lease(time.Hour)))
+		require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+		for range 10 {
+			require.False(t, testkit.Must(lock.TryLock(t.Context())), kind)
+			require.ErrorIs(t, testkit.Second(lock.TryAcquire(rlock.WithOwner(t.Context()))), rlock.ErrNotAcquired, kind)
+		}
+		require.Zero(t, testkit.Stats(t, admin)["evalsha"], kind)
+		require.True(t, testkit.Must(lock.ForceUnlock(t.Context())), kind)
+		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+		require.True(t, testkit.Must(lock.TryLock(t.Context())), "a force unlock by this client takes effect at once: "+kind)
+		require.NoError(t, lock.Unlock(t.Context()))
+		testkit.Eventually(t, "nothing is left in the client", func() bool { return testkit.Remains(client) == 0 })
+	}
+	rw := client.NewRWLock(testkit.NewName())
+	require.NoError(t, rw.ReadLock().Lock(t.Context()))
+	require.True(t, testkit.Must(rw.ReadLock().TryLock(t.Context())), "readers share")
+	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
+}
+
+func TestATryLockOfALockForcedElsewhereSucceedsAfterARenewal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithLogger(testkit.Discard))
+	stranger := testkit.NewClient(t, rdb)
+	for kind, k := range testkit.Kinds {
+		if k.Groups || kind == "read" {
+			continue
+		}
+		lock := testkit.MakeLock(kind, client, testkit.NewName())
+		hold := testkit.Must(lock.Acquire(t.Context()))
+		require.True(t, testkit.Must(testkit.MakeLock(kind, stranger, lock.Name()).ForceUnlock(t.Context())), kind)
+		testkit.Within(t, "the next renewal reports the loss", hold.Done())
+		require.True(t, testkit.Must(lock.TryLock(t.Context())), kind)
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}

@@ -1,0 +1,200 @@
+package claims
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+func TestNewRejectsInvalidOptions(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody listens there, which New must not notice
+	defer rdb.Close()
+	var typedNil *redis.Client
+	ring := redis.NewRing(&redis.RingOptions{})
+	defer ring.Close()
+	for what, err := range map[string]error{
+		"nil":                                testkit.Second(rlock.New(nil)),
+		"a typed nil":                        testkit.Second(rlock.New(typedNil)),
+		"a ring":                             testkit.Second(rlock.New(ring)),
+		"a nil option":                       testkit.Second(rlock.New(rdb, nil)),
+		"a watchdog timeout of 0":            testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(0))),
+		"a watchdog timeout of 99 ms":        testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(99*time.Millisecond))),
+		"an infinite watchdog timeout":       testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(math.MaxInt64))),
+		"a negative command timeout":         testkit.Second(rlock.New(rdb, rlock.WithCommandTimeout(-1))),
+		"a command timeout of 0":             testkit.Second(rlock.New(rdb, rlock.WithCommandTimeout(0))),
+		"a negative poll interval":           testkit.Second(rlock.New(rdb, rlock.WithPollInterval(-time.Second))),
+		"a fair wait of 9 s":                 testkit.Second(rlock.New(rdb, rlock.WithFairWait(9*time.Second))),
+		"acks of -1 replicas":                testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(-1, time.Second))),
+		"acks without a timeout":             testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 0))),
+		"acks for the whole command timeout": testkit.Second(rlock.New(rdb, rlock.WithReplicaAcks(1, 3*time.Second))),
+		"a negative max hold":                testkit.Second(rlock.New(rdb, rlock.WithMaxHold(-time.Second))),
+		"an empty batch":                     testkit.Second(rlock.New(rdb, rlock.WithRenewalBatchSize(0))),
+		"a negative number of hand-overs":    testkit.Second(rlock.New(rdb, rlock.WithHandOver(-1, time.Second))),
+		"too many hand-overs":                testkit.Second(rlock.New(rdb, rlock.WithHandOver(1_000_001, time.Second))),
+		"hand-overs for a negative time":     testkit.Second(rlock.New(rdb, rlock.WithHandOver(1, -time.Second))),
+		"hand-overs forever":                 testkit.Second(rlock.New(rdb, rlock.WithHandOver(1, math.MaxInt64))),
+		"a batch that is too large":          testkit.Second(rlock.New(rdb, rlock.WithRenewalBatchSize(1001))),
+		"a nil name mapper":                  testkit.Second(rlock.New(rdb, rlock.WithNameMapper(nil))),
+		"a prefix that opens a brace":        testkit.Second(rlock.New(rdb, rlock.WithKeyPrefix("{a"))),
+		"a prefix with a hash tag":           testkit.Second(rlock.New(rdb, rlock.WithKeyPrefix("{a}:"))),
+		"a nil logger":                       testkit.Second(rlock.New(rdb, rlock.WithLogger(nil))),
+		"one valid option and one invalid":   testkit.Second(rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithKeyPrefix("}"))),
+	} {
+		require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
+	}
+	one, err := rlock.New(rdb)
+	require.NoError(t, err)
+	two, err := rlock.New(rdb, rlock.WithMaxHold(0), rlock.WithRenewalBatchSize(1))
+	require.NoError(t, err)
+	require.NotEqual(t, one.ID(), two.ID())
+	id, err := uuid.Parse(one.ID())
+	require.NoError(t, err)
+	require.EqualValues(t, 4, id.Version())
+	require.NoError(t, one.Close())
+	require.NoError(t, two.Close())
+}
+
+func TestBadArgumentsSendNothing(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}))
+	lock := client.NewLock(testkit.NewName())
+	ctx := t.Context()
+	before := server.CommandCount()
+	for what, opt := range map[string]rlock.AcquireOption{
+		"a lease of 0":            rlock.Lease(0),
+		"a negative lease":        rlock.Lease(-time.Second),
+		"a lease below 1 ms":      rlock.Lease(time.Millisecond - 1),
+		"a lease that never ends": rlock.Lease(math.MaxInt64),
+		"a negative wait":         rlock.Wait(-1),
+		"a zero option":           {},
+	} {
+		require.ErrorIs(t, lock.Lock(ctx, opt), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }, opt), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.TryLock(ctx, opt)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.Acquire(ctx, opt)), rlock.ErrInvalidOption, what)
+		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx, opt)), rlock.ErrInvalidOption, what)
+	}
+	require.ErrorIs(t, lock.Do(ctx, nil), rlock.ErrInvalidOption)
+
+	for what, name := range map[string]string{"empty": "", "too long": strings.Repeat("x", 64<<10+1)} {
+		bad := client.NewLock(name)
+		require.ErrorIs(t, bad.Lock(ctx), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, bad.Unlock(ctx), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, testkit.Second(bad.TryLock(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, testkit.Second(bad.ForceUnlock(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, testkit.Second(bad.IsHeld(ctx)), rlock.ErrInvalidName, what)
+		require.ErrorIs(t, testkit.Second(bad.IsLocked(ctx)), rlock.ErrInvalidName, what)
+		require.Less(t, len(bad.Lock(ctx).Error()), 500, "the error truncates a long name")
+	}
+	require.ErrorIs(t, testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:")).
+		NewLock("").Lock(ctx), rlock.ErrInvalidName)
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, lock.Lock(ended), rlock.ErrNotAcquired)
+	require.ErrorIs(t, testkit.Second(lock.TryAcquire(ended)), context.Canceled)
+	require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrNotHeld)
+	require.Equal(t, before, server.CommandCount(), "no command is sent")
+}
+
+func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	for _, lock := range []*rlock.Lock{nil, {}, (*rlock.Client)(nil).NewLock("x"), new(rlock.Client).NewLock("x")} {
+		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.TryLock(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, lock.Unlock(ctx), rlock.ErrInvalidOption)
+		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.Acquire(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.ForceUnlock(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.IsLocked(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.IsHeld(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.HoldCount(ctx)), rlock.ErrInvalidOption)
+		require.ErrorIs(t, testkit.Second(lock.TTL(ctx)), rlock.ErrInvalidOption)
+		require.Empty(t, lock.Name())
+	}
+	for _, hold := range []*rlock.Hold{nil, {}} {
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrNotHeld)
+		require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
+		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrNotHeld)
+		require.Zero(t, hold.Deadline())
+		require.Zero(t, hold.Token())
+		testkit.Within(t, "an invalid hold has ended", hold.Done())
+	}
+	for _, client := range []*rlock.Client{nil, {}} {
+		require.NoError(t, client.Close())
+		require.Empty(t, client.ID())
+	}
+}
+
+func TestExtremeButValidArguments(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		client := testkit.NewClient(t, rdb)
+		for _, name := range []string{
+			"a b", "a:b", "ключ", "a\r\nb", "\xff\xfe\x00", "a{b", "}{", "{}", "a{}b", "{a}b{c}", strings.Repeat("x", 64<<10),
+		} {
+			lock := client.NewLock(name)
+			require.NoError(t, lock.Lock(ctx, rlock.Wait(math.MaxInt64)))
+			require.NoError(t, lock.Unlock(ctx))
+		}
+		lock := client.NewLock(testkit.NewName())
+		require.NoError(t, lock.Lock(ctx, rlock.Lease(100*365*24*time.Hour)))
+		left, err := lock.TTL(ctx)
+		require.NoError(t, err)
+		require.Greater(t, left, 99*365*24*time.Hour)
+		require.NoError(t, lock.Unlock(ctx))
+		hold, err := lock.Acquire(ctx, rlock.Lease(1500*time.Microsecond))
+		if err == nil { // on a slow machine, the reply comes after the lease
+			testkit.Within(t, "the lease ends", hold.Done())
+		}
+	})
+}
+
+func TestTheLastOptionWins(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	ctx := t.Context()
+	lock := testkit.NewClient(t, rdb, rlock.WithKeyPrefix("a:"), rlock.WithNameMapper(strings.ToUpper)).NewLock("b")
+	require.NoError(t, lock.Lock(ctx, rlock.Lease(time.Second), rlock.Lease(time.Hour)))
+	require.Equal(t, []string{"B"}, rdb.Keys(ctx, "*").Val())
+	require.Equal(t, "b", lock.Name())
+	left, err := lock.TTL(ctx)
+	require.NoError(t, err)
+	require.Greater(t, left, time.Minute)
+	require.NoError(t, lock.Unlock(ctx))
+
+	lock = testkit.NewClient(t, rdb, rlock.WithKeyPrefix("app:")).NewLock("b")
+	require.NoError(t, lock.Lock(ctx))
+	require.Equal(t, []string{"app:b"}, rdb.Keys(ctx, "*").Val())
+	require.NoError(t, lock.Unlock(ctx))
+}
+
+func TestALeaseIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil)
+	for lease, millis := range map[time.Duration]string{
+		time.Millisecond: "1", time.Millisecond + 1: "2", 1999 * time.Microsecond: "2", time.Second: "1000",
+	} {
+		_ = f.Client.NewLock(testkit.NewName()).Lock(t.Context(), rlock.Lease(lease), rlock.Wait(0)) // the reply may come after the lease
+		require.Positive(t, f.Proxy.Count(func(c redistest.Command) bool {
+			return testkit.Runs("acquire")(c) && c[6] == millis
+		}), lease)
+	}
+}

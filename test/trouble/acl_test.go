@@ -1,0 +1,247 @@
+package trouble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// trial runs a lock as a user with limited rights. It is over as soon as Redis denies that user anything.
+type trial struct {
+	*testing.T
+	nodes []*redis.Client // as a user with all rights
+	user  string
+	rdb   redis.UniversalClient
+}
+
+func (u *trial) over() bool { return len(testkit.Denied(u.nodes, u.user)) > 0 }
+
+// until waits for a condition, unless the trial is over.
+func (u *trial) until(what string, condition func() bool) error {
+	over := false
+	testkit.Eventually(u, what, func() bool {
+		over = u.over()
+		return over || condition()
+	})
+	if over {
+		return fmt.Errorf("denied before %s", what)
+	}
+	return nil
+}
+
+// result waits for the error on a channel that async returned, unless the trial is over.
+func (u *trial) result(what string, from <-chan error) error {
+	if err := u.until(what, func() bool { return len(from) == 1 }); err != nil {
+		return err
+	}
+	return <-from
+}
+
+// calls counts the calls of a command on all nodes.
+func (u *trial) calls(command string) (n int) {
+	for _, admin := range u.nodes {
+		n += testkit.Stats(u, admin)[command]
+	}
+	return n
+}
+
+func (u *trial) newClient(opts ...rlock.Option) *rlock.Client {
+	return testkit.NewClient(u, u.rdb, append([]rlock.Option{
+		rlock.WithLogger(testkit.Discard), rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithWatchdogTimeout(600 * time.Millisecond),
+		rlock.WithPollInterval(20 * time.Millisecond), rlock.WithHandOver(1, time.Hour),
+		rlock.WithCommandTimeout(time.Second),
+	}, opts...)...)
+}
+
+// all runs steps until one fails or Redis denies something.
+func (u *trial) all(steps ...func() error) error {
+	for i, step := range steps {
+		if err := step(); err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if u.over() {
+			return fmt.Errorf("step %d: something was denied", i+1)
+		}
+	}
+	return nil
+}
+
+// eachIsNeeded runs a trial with all of the rights, which must succeed. It then runs a trial without each tested right, in
+// which Redis must deny something.
+func eachIsNeeded(
+	t *testing.T, nodes []*redis.Client, open func(user string) redis.UniversalClient, all, tested []string,
+	run func(*trial) error,
+) {
+	t.Helper()
+	for _, rule := range append([]string{""}, tested...) {
+		t.Run("without "+rule, func(t *testing.T) {
+			rules := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == rule })
+			u := &trial{T: t, nodes: nodes, user: testkit.NewUser(t, nodes, rules...)}
+			u.rdb = open(u.user)
+			err := run(u)
+			if rule == "" {
+				require.NoError(t, err, "denied: %q", testkit.Denied(nodes, u.user))
+				return
+			}
+			require.NotEmpty(t, testkit.Denied(nodes, u.user), "nothing was denied without it; error: %v", err)
+		})
+	}
+}
+
+// TestTheRightsOfEachKindAreMinimal shows that each kind needs every right that SECURITY.md lists for it.
+func TestTheRightsOfEachKindAreMinimal(t *testing.T) {
+	t.Parallel()
+	for name, sides := range map[string][]string{
+		"lock": {"lock"}, "fenced": {"fenced"}, "spin": {"spin"}, "fair": {"fair"}, "read-write": {"read", "write"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			all := testkit.Rights(t, testkit.RowsOf[sides[0]]...)
+			eachIsNeeded(t, testkit.Admins(t, server), testkit.OpenAs(t, server), all, all, func(u *trial) error {
+				for _, kind := range sides {
+					if err := u.use(kind); err != nil {
+						return fmt.Errorf("%s: %w", kind, err)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { //nolint:tparallel // the subtests share a server
+	t.Parallel()
+	server := redistest.Start(t)
+	tested := testkit.Rights(t, "WithReplicaAcks")
+	all := append(testkit.Rights(t, testkit.RowsOf["lock"]...), tested...)
+	eachIsNeeded(t, testkit.Admins(t, server), testkit.OpenAs(t, server), all, tested, func(u *trial) error {
+		err := u.newClient(rlock.WithReplicaAcks(1, 50*time.Millisecond)).NewLock(testkit.NewName()).Lock(u.Context())
+		if errors.Is(err, rlock.ErrNotReplicated) && strings.Contains(err.Error(), "0 of 1 replicas") {
+			return nil // the user may call WAIT
+		}
+		return err
+	})
+}
+
+// use exercises every feature of a kind of lock.
+func (u *trial) use(kind string) error {
+	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
+	defer cancel()
+	admin, client, name := u.nodes[0], u.newClient(), testkit.NewName()
+	require.NoError(u, admin.ScriptFlush(ctx).Err())
+	lock := testkit.Kinds[kind].Make(client, name).(*rlock.Lock)
+	rival := lock
+	if testkit.Kinds[kind].Rival != nil {
+		rival = testkit.Kinds[kind].Rival(client, name).(*rlock.Lock)
+	}
+	owner := rlock.WithOwner(ctx)
+	var hold *rlock.Hold
+	return u.all(
+		func() (err error) { hold, err = lock.Acquire(owner); return err },
+		func() error { return lock.Lock(owner) },
+		func() error { return lock.Unlock(owner) },
+		func() error {
+			before := hold.Deadline()
+			return u.until("the hold is renewed", func() bool { return hold.Deadline().After(before) })
+		},
+		func() error { return u.waits(ctx, rival, hold) },
+		func() error { return testkit.Second(rival.IsLocked(ctx)) },
+		func() error { return testkit.Second(rival.HoldCount(ctx)) },
+		func() error { return testkit.Second(rival.ForceUnlock(ctx)) },
+		func() error { return u.queues(ctx, admin, kind, name) },
+		func() error { // a lock without a lease gets one
+			require.NoError(u, admin.HSet(ctx, testkit.AppPrefix+name, testkit.Stranger, 1).Err())
+			return testkit.Second(lock.TryLock(ctx))
+		},
+		func() error { return u.leavesTombstone(ctx, admin, kind, lock) },
+		func() error { return u.listens(ctx, admin, client, kind) },
+	)
+}
+
+// waits has three callers wait for a held lock. The wait of one ends first. Of the other two, one gets the lock by a
+// hand-over and one by a message.
+func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) error {
+	job := func(context.Context) error { return nil }
+	waiting := []<-chan error{
+		testkit.Async(func() error { return rival.Do(ctx, job) }),
+		testkit.Async(func() error { return rival.Do(ctx, job) }),
+	}
+	if err := u.until("two callers wait", func() bool { return testkit.Waiting(rival) == 2 }); err != nil {
+		return err
+	}
+	if ok, err := rival.TryLock(ctx, rlock.Wait(20*time.Millisecond)); ok || err != nil {
+		return fmt.Errorf("got the lock: %v, %w", ok, err)
+	}
+	if err := hold.Unlock(ctx); err != nil {
+		return err
+	}
+	for _, waiter := range waiting {
+		if err := u.result("a waiter acquires the lock", waiter); err != nil {
+			return err
+		}
+	}
+	return rival.Lock(ctx)
+}
+
+// queues has a fair lock evict a dead waiter from the head of its queue while another waits.
+func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name string) error {
+	if kind != "fair" {
+		return nil
+	}
+	lock := u.newClient().NewFairLock(name)
+	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger, testkit.Stranger+"1").Err())
+	require.NoError(u, admin.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: 1, Member: testkit.Stranger}).Err())
+	return lock.Do(ctx, func(context.Context) error { return nil })
+}
+
+// listens waits until the library pings its subscription connection. It then waits until no channel is subscribed.
+func (u *trial) listens(ctx context.Context, admin *redis.Client, client *rlock.Client, kind string) error {
+	if kind == "spin" {
+		return nil
+	}
+	lock := testkit.Kinds[kind].Make(client, testkit.NewName())
+	rival := lock
+	if testkit.Kinds[kind].Rival != nil {
+		rival = testkit.Kinds[kind].Rival(client, lock.(*rlock.Lock).Name())
+	}
+	before := u.calls("ping")
+	var waiting <-chan error
+	return u.all(
+		func() error { return lock.Lock(ctx) },
+		func() error {
+			waiting = testkit.Async(func() error { return rival.Lock(ctx, rlock.Lease(time.Second)) })
+			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
+		},
+		func() error { return lock.Unlock(ctx) },
+		func() error { return u.result("the waiter gets the lock", waiting) },
+		func() error {
+			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
+		},
+	)
+}
+
+// leavesTombstone has a release write a tombstone where there are many, so that the script also removes expired ones.
+func (u *trial) leavesTombstone(ctx context.Context, admin *redis.Client, kind string, lock *rlock.Lock) error {
+	release, n := testkit.Script(kind, "release")
+	keys := testkit.Keys(lock)
+	if kind == "read" {
+		keys = []string{keys[0], "{" + keys[0] + "}:x:rwlock_timeout:1", keys[1]}
+	}
+	keys = append(keys[:n:n], keys[len(keys)-1])
+	for i := range 127 {
+		require.NoError(u, admin.HSet(ctx, keys[n], -i, 1).Err())
+	}
+	return u.rdb.Eval(ctx, release, keys, "x", 1000, 87, testkit.Channel(lock), "PUBLISH", 300000).Err()
+}

@@ -1,0 +1,301 @@
+package trouble
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+func TestAnAcquireWhoseReplyIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for how, lose := range testkit.Lossy {
+		for _, times := range []int{1, 2} {
+			t.Run(how, func(t *testing.T) {
+				t.Parallel()
+				f := testkit.NewFaulty(t, testkit.Quick())
+				fault := lose(f.Proxy, times, testkit.Runs("acquire"))
+				require.NoError(t, f.Lock.Lock(t.Context()))
+				require.Equal(t, "1", f.Count())
+				require.Len(t, fault.Met(), times)
+				require.Equal(t, times+1, f.Proxy.Count(testkit.Runs("acquire")), "go-redis must not send a command again")
+				require.NoError(t, f.Lock.Unlock(t.Context()))
+				f.Free("one unlock releases it")
+				require.Equal(t, 1, f.Proxy.Count(testkit.Runs("release")))
+			})
+		}
+	}
+}
+
+func TestATryLockWhoseReplyIsLostFailsAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for how, lose := range testkit.Lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := testkit.NewFaulty(t, testkit.Quick())
+			lose(f.Proxy, 1, testkit.Runs("acquire"))
+			ok, err := f.Lock.TryLock(t.Context())
+			require.False(t, ok)
+			require.Error(t, err, "the outcome is in doubt")
+			require.NotErrorIs(t, err, rlock.ErrNotAcquired, "it is not contention")
+			require.ErrorIs(t, f.Lock.Unlock(t.Context()), rlock.ErrNotHeld)
+			require.NoError(t, f.Other.Lock(t.Context(), rlock.Wait(testkit.ALongTime)), "no leftover holder blocks the lock for a lease")
+			require.NoError(t, f.Other.Unlock(t.Context()))
+		})
+	}
+}
+
+func TestAReleaseWhoseReplyIsLostReportsNoLoss(t *testing.T) {
+	t.Parallel()
+	for how, lose := range testkit.Lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := testkit.NewFaulty(t, testkit.Quick())
+			for range 5 {
+				require.NoError(t, f.Lock.Lock(t.Context()))
+				lose(f.Proxy, 2, testkit.Runs("release"))
+				require.NoError(t, f.Lock.Unlock(t.Context()))
+				f.Free("released")
+			}
+		})
+	}
+}
+
+func TestAReentryWhoseReplyIsLostIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for how, lose := range testkit.Lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := testkit.NewFaulty(t, testkit.Quick())
+			ctx := rlock.WithOwner(t.Context())
+			require.NoError(t, f.Lock.Lock(ctx))
+			lose(f.Proxy, 2, testkit.Runs("count"))
+			require.NoError(t, f.Lock.Lock(ctx))
+			require.Equal(t, "2", f.Count())
+
+			lose(f.Proxy, 1, testkit.Runs("count"))
+			_, err := f.Lock.TryLock(ctx)
+			require.Error(t, err, "a single attempt")
+			n, err := f.Lock.HoldCount(ctx)
+			require.NoError(t, err)
+			require.Equal(t, 2, n)
+
+			lose(f.Proxy, 1, testkit.Runs("count"))
+			require.NoError(t, f.Lock.Unlock(ctx), "the client counts, so the partial release succeeds")
+			require.NoError(t, f.Lock.Unlock(ctx))
+			f.Free("two locks, two unlocks")
+		})
+	}
+}
+
+func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
+	t.Parallel()
+	for how, lose := range testkit.Lossy {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithWatchdogTimeout(2*time.Second))
+			hold, err := f.Lock.Acquire(t.Context())
+			require.NoError(t, err)
+			fault := lose(f.Proxy, 3, testkit.Runs("renew"))
+			for range 3 {
+				testkit.Within(t, "a renewal's reply is lost", fault.Met())
+			}
+			before := hold.Deadline()
+			testkit.Eventually(t, "a later renewal succeeds", func() bool { return hold.Deadline().After(before) })
+			require.NoError(t, hold.Err())
+			require.Equal(t, "1", f.Count())
+			require.NoError(t, hold.Unlock(t.Context()))
+			f.Free("released")
+		})
+	}
+}
+
+func TestAnAcquireThatArrivesAfterItsReleaseCreatesNoHolder(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	held := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
+	require.NoError(t, f.Lock.Lock(t.Context()), "the retry gets the lock")
+	require.NoError(t, f.Lock.Unlock(t.Context()))
+	f.Free("released")
+	n := f.Proxy.Count(testkit.Runs("acquire"))
+	held.Release()
+	testkit.Eventually(t, "the delayed acquire arrives", func() bool { return f.Proxy.Count(testkit.Runs("acquire")) == n+1 })
+	require.NoError(t, f.Direct.Ping(t.Context()).Err())
+	testkit.Stays(t, "no holder comes back", func() bool { return f.Count() == "0" })
+}
+
+func TestAnAcquireThatArrivesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
+	t.Parallel()
+	for what, timeout := range map[string]time.Duration{
+		"while go-redis waits for the reply": 5 * time.Second,
+		"after go-redis has given up":        100 * time.Millisecond,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: timeout})
+			held := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
+			ctx, cancel := context.WithCancel(t.Context())
+			locking := testkit.Async(func() error { return f.Lock.Lock(ctx) })
+			testkit.Within(t, "the acquire is in flight", held.Met())
+			cancel()
+			require.ErrorIs(t, testkit.Within(t, "the call returns", locking), context.Canceled)
+			if timeout < time.Second {
+				testkit.Eventually(t, "the release is sent", func() bool { return f.Proxy.Count(testkit.Runs("release")) > 0 })
+			}
+			held.Release()
+			testkit.Eventually(t, "the delayed acquire arrives", func() bool { return f.Proxy.Count(testkit.Runs("acquire")) == 1 })
+			testkit.Eventually(t, "nothing is left of it", func() bool {
+				return f.Proxy.Count(testkit.Runs("release")) > 0 && f.Count() == "0"
+			})
+			require.Equal(t, 1, f.Proxy.Count(testkit.Runs("acquire")))
+		})
+	}
+}
+
+func TestALateReleaseDoesNotFreeTheNextHold(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	ctx := rlock.WithOwner(t.Context())
+	held := f.Proxy.HoldRequest(1, testkit.Runs("release"))
+	require.NoError(t, f.Lock.Lock(ctx))
+	require.Error(t, f.Lock.Unlock(ctx), "the release is in doubt")
+	require.ErrorIs(t, f.Lock.Unlock(ctx), rlock.ErrNotHeld, "the hold is over nevertheless")
+	require.NoError(t, f.Lock.Lock(ctx), "the retry in the background frees the lock")
+	n := f.Proxy.Count(testkit.Runs("release"))
+	held.Release()
+	testkit.Eventually(t, "the delayed release arrives", func() bool { return f.Proxy.Count(testkit.Runs("release")) == n+1 })
+	testkit.Stays(t, "the next hold stays", func() bool { return f.Count() == "1" })
+	require.NoError(t, f.Lock.Unlock(ctx))
+}
+
+func TestACallReturnsWhenItsContextEndsWhileRedisHangs(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil)
+	f.Server.Pause()
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			_, err := f.Lock.TryLock(ctx)
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("returned after %v", took)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rlock.ErrNotAcquired) {
+				t.Errorf("unexpected error: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	f.Server.Resume()
+	require.NoError(t, f.Other.Lock(t.Context(), rlock.Wait(testkit.ALongTime)), "no leftover holder blocks the lock for a lease")
+	require.NoError(t, f.Other.Unlock(t.Context()))
+}
+
+func TestAHoldSurvivesAnOutageShorterThanItsLease(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithWatchdogTimeout(3*time.Second))
+	hold, err := f.Lock.Acquire(t.Context())
+	require.NoError(t, err)
+	f.Proxy.Freeze()
+	renewed := hold.Deadline()
+	testkit.Eventually(t, "half of the lease is over", func() bool { return time.Until(renewed) < 1500*time.Millisecond })
+	f.Proxy.Thaw()
+	testkit.Eventually(t, "it is renewed", func() bool { return hold.Deadline().After(renewed) })
+	require.NoError(t, hold.Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+func TestAHoldEndsAtItsDeadlineInALongOutage(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithWatchdogTimeout(time.Second), rlock.WithCommandTimeout(300*time.Millisecond))
+	hold, err := f.Lock.Acquire(t.Context())
+	require.NoError(t, err)
+	f.Proxy.Freeze()
+	deadline := hold.Deadline()
+	testkit.Within(t, "the hold is over", hold.Done())
+	require.False(t, time.Now().Before(deadline))
+	require.WithinDuration(t, deadline, time.Now(), time.Second)
+	require.ErrorIs(t, hold.Err(), rlock.ErrLost)
+	require.Error(t, hold.Unlock(t.Context()))
+	f.Proxy.Thaw()
+	require.NoError(t, f.Other.Lock(t.Context(), rlock.Wait(testkit.ALongTime)))
+	require.NoError(t, f.Other.Unlock(t.Context()))
+}
+
+func TestAnUnwatchedLossIsLogged(t *testing.T) {
+	t.Parallel()
+	logger, log := testkit.Recording()
+	rdb := redistest.Embedded(t)
+	lock := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(300*time.Millisecond)).NewLock(testkit.NewName())
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
+	testkit.Eventually(t, "the loss is logged", func() bool { return log.Contains("lock lost while held") })
+	require.Contains(t, log.String(), lock.Name())
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrLost)
+}
+
+func TestALockWithoutALeaseGetsOne(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		client := testkit.NewClient(t, rdb)
+		for what, fields := range map[string][]any{
+			"a lock":            {"71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 1},
+			"a read-write lock": {"mode", "read", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:-87", 1},
+		} {
+			lock := client.NewLock(testkit.NewName())
+			require.NoError(t, rdb.HSet(ctx, lock.Name(), fields...).Err())
+			ok, err := lock.TryLock(ctx)
+			require.NoError(t, err)
+			require.False(t, ok)
+			require.Greater(t, rdb.PTTL(ctx, lock.Name()).Val(), time.Second, what)
+		}
+		lock := client.NewLock(testkit.NewName())
+		require.NoError(t, rdb.HSet(ctx, lock.Name(), "name", "Ada").Err())
+		ok, err := lock.TryLock(ctx)
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.EqualValues(t, -1, rdb.PTTL(ctx, lock.Name()).Val(), "data that is not a lock gets no lease")
+		left, err := lock.TTL(ctx)
+		require.NoError(t, err)
+		require.Negative(t, left)
+	})
+}
+
+func TestWithoutAServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, DialerRetries: 1})
+	logger, _ := testkit.Recording()
+	client := testkit.NewClient(t, rdb, logger, rlock.WithCommandTimeout(500*time.Millisecond))
+	lock := client.NewLock(testkit.NewName())
+	require.NoError(t, lock.Lock(t.Context(), rlock.Lease(time.Second)))
+	server.Kill()
+	free := client.NewLock(testkit.NewName())
+	_, err := free.TryLock(t.Context())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err = free.Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired, "an unreachable Redis is not contention")
+	require.Error(t, lock.Unlock(t.Context()))
+	require.ErrorIs(t, lock.Unlock(t.Context()), rlock.ErrNotHeld)
+
+	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
+	server.Run()
+	require.NoError(t, testkit.Within(t, "a waiting Lock gets it when Redis is back", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}

@@ -1,0 +1,315 @@
+package trouble
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestShardedPubSub uses one cluster for all its subtests.
+func TestShardedPubSub(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+	t.Parallel()
+	cluster := startSharded(t)
+	for _, c := range []struct {
+		claim string
+		test  func(*testing.T, *redistest.Cluster)
+	}{
+		{"waiters of every mode are woken", shardedModes},
+		{"Auto uses sharded pub/sub if the cluster has it", shardedAuto},
+		{"the rights in SECURITY.md are necessary and sufficient", shardedRights},
+		{"all channels of a node share one connection", shardedConnections},
+		{"a refused channel affects no other", shardedRefused},
+		{"waiters follow a slot that moves", shardedMove},
+		{"a lost connection is replaced", shardedKilled},
+		{"waiters follow a failover", shardedFailover},
+		{"waiters survive the death of a master", shardedDeath},
+	} {
+		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
+	}
+}
+
+// startSharded starts a cluster. It skips the test before Redis 7, which introduced sharded pub/sub.
+func startSharded(t *testing.T) *redistest.Cluster {
+	t.Helper()
+	cluster := redistest.StartCluster(t)
+	if err := cluster.Nodes[0].Client(t).PubSubShardNumSub(t.Context()).Err(); err != nil {
+		require.ErrorContains(t, err, "Unknown subcommand")
+		t.Skip(err)
+	}
+	return cluster
+}
+
+// subscribers counts the subscribers of a lock's channel on all nodes, either sharded ones or ordinary ones.
+func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sharded bool) int64 {
+	t.Helper()
+	var n int64
+	for _, node := range cluster.Nodes {
+		rdb, channel := node.Client(t), testkit.Channel(lock)
+		if sharded {
+			n += rdb.PubSubShardNumSub(t.Context(), channel).Val()[channel]
+		} else {
+			n += rdb.PubSubNumSub(t.Context(), channel).Val()[channel]
+		}
+	}
+	return n
+}
+
+// woken lets a waiter subscribe, runs meanwhile, and checks that a release by another client wakes the waiter.
+func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(*rlock.Lock)) {
+	t.Helper()
+	logger, _ := testkit.Recording()
+	opts := []rlock.Option{logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never)}
+	holder, waiter := testkit.NewClient(t, cluster.Client(t), opts...), testkit.NewClient(t, cluster.Client(t), opts...)
+	for kind, newLock := range map[string]func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock{
+		"lock": (*rlock.Client).NewLock,
+		"write": func(c *rlock.Client, name string, _ ...rlock.LockOption) *rlock.Lock {
+			return c.NewRWLock(name).WriteLock()
+		},
+	} {
+		name := testkit.NewName()
+		held, lock := newLock(holder, name), newLock(waiter, name)
+		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
+		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
+		testkit.Eventually(t, kind+" is subscribed", func() bool { return subscribers(t, cluster, lock, mode != rlock.Off) == 1 })
+		meanwhile(lock)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, testkit.Within(t, kind+" is woken", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+func shardedModes(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.On, rlock.Off} {
+		woken(t, cluster, mode, func(*rlock.Lock) {})
+	}
+	// Only the scripts of a fair lock know the channels of its waiters.
+	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.Off} {
+		client := testkit.NewClient(t, cluster.Client(t), rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never))
+		lock := client.NewFairLock(testkit.NewName())
+		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(testkit.Never)))
+		var turns []<-chan error
+		for i := range 3 {
+			turns = append(turns, testkit.Async(func() error { return lock.Lock(t.Context(), rlock.Lease(testkit.Never)) }))
+			testkit.Eventually(t, "the waiter is in the queue", func() bool { return testkit.Waiting(lock) == i+1 })
+		}
+		for _, turn := range turns {
+			require.NoError(t, lock.Unlock(t.Context()))
+			require.NoError(t, testkit.Within(t, "the next waiter is woken", turn))
+		}
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	name := testkit.NewName()
+	master := cluster.MasterOf(t, name)
+	for _, c := range []struct {
+		refuses string
+		sharded bool
+	}{{"", true}, {"pubsub", false}} {
+		proxy := redistest.NewProxy(t, master.Addr)
+		opt := cluster.Options()
+		opt.Dialer = dialThrough(proxy, master.Addr)
+		if c.refuses != "" {
+			for _, node := range cluster.Nodes {
+				require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "old", "on", ">pw", "~*", "&*", "+@all",
+					"-"+c.refuses, "+pubsub|channels").Err())
+			}
+			opt.Username, opt.Password = "old", "pw"
+		}
+		rdb := redis.NewClusterClient(opt)
+		defer rdb.Close()
+		held, lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(name), testkit.NewClient(t, rdb).NewLock(name)
+		probe := redistest.Named("pubsub")
+		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
+		require.Zero(t, proxy.Count(probe), "an acquisition does not probe")
+		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
+		testkit.Eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, testkit.Within(t, "the waiter is woken", waiting))
+		require.NoError(t, lock.Unlock(t.Context()))
+		testkit.Eventually(t, "each client has probed", func() bool { return proxy.Count(probe) == 2 })
+		for range 20 {
+			require.NoError(t, held.Lock(t.Context()))
+			require.NoError(t, held.Unlock(t.Context()))
+		}
+		require.Equal(t, 2, proxy.Count(probe), "each client probes once")
+	}
+}
+
+// shardedRights checks that the rights in SECURITY.md suffice on a cluster, and that each of them is needed.
+func shardedRights(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	tested := slices.DeleteFunc(testkit.Rights(t, testkit.ClusterRows...), func(rule string) bool { return rule[0] == '-' })
+	eachIsNeeded(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), testkit.Rights(t, slices.Concat(testkit.RowsOf["lock"], testkit.ClusterRows)...), tested,
+		func(u *trial) error { return u.moves(cluster) })
+}
+
+// moves moves the slot of a lock with a holder and a subscribed waiter, and releases the lock after that.
+func (u *trial) moves(cluster *redistest.Cluster) error {
+	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
+	defer cancel()
+	held := u.newClient().NewLock(testkit.NewName())
+	lock := u.newClient().NewLock(held.Name())
+	asked := u.calls("role")
+	var hold *rlock.Hold
+	var waiting <-chan error
+	subscribed := func() error {
+		return u.until("the waiter is subscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 1 })
+	}
+	return u.all(
+		func() (err error) { hold, err = held.Acquire(ctx); return err },
+		func() error {
+			waiting = testkit.Async(func() error { return lock.Lock(ctx) })
+			return subscribed()
+		},
+		func() (err error) {
+			cluster.MoveSlot(u, testkit.AppPrefix+lock.Name(), func() {
+				before := hold.Deadline()
+				err = u.until("the hold is renewed on the node that has its key", func() bool { return hold.Deadline().After(before) })
+			})
+			return err
+		},
+		subscribed,
+		func() error {
+			return u.until("the client asks the node for its role", func() bool { return u.calls("role") > asked })
+		},
+		func() error { return hold.Unlock(ctx) },
+		func() error { return u.result("the waiter gets the lock", waiting) },
+		func() error { return lock.Unlock(ctx) },
+		func() error {
+			return u.until("the channel is unsubscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 0 })
+		},
+	)
+}
+
+func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	client := testkit.NewClient(t, cluster.Client(t), rlock.WithPollInterval(testkit.Never))
+	holder := testkit.NewClient(t, cluster.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	const n = 120
+	for range n {
+		lock := client.NewLock(testkit.NewName())
+		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context()))
+		wg.Go(func() { _ = lock.Lock(ctx) })
+	}
+	channels := func() (all int) {
+		for _, node := range cluster.Nodes {
+			all += len(node.Client(t).PubSubShardChannels(t.Context(), "redisson_lock__channel:*").Val())
+		}
+		return all
+	}
+	testkit.Eventually(t, "all channels are subscribed", func() bool { return channels() == n })
+	require.LessOrEqual(t, testkit.Lines(client), 3)
+	cancel()
+	wg.Wait()
+	testkit.Eventually(t, "no channel is left", func() bool { return channels() == 0 && testkit.Remains(client) == 0 })
+	testkit.Eventually(t, "no connection is left", func() bool { return testkit.Lines(client) == 0 })
+}
+
+func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for _, node := range cluster.Nodes {
+		require.NoError(t, node.Client(t).Do(t.Context(), "acl", "setuser", "few", "on", ">pw", "~*",
+			"resetchannels", "&redisson_lock__channel:{good*", "+@all").Err())
+	}
+	opt := cluster.Options()
+	opt.Username, opt.Password = "few", "pw"
+	rdb := redis.NewClusterClient(opt)
+	defer rdb.Close()
+	logger, log := testkit.Recording()
+	client, holder := testkit.NewClient(t, rdb, logger), testkit.NewClient(t, cluster.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range 20 {
+		for _, name := range []string{fmt.Sprint("good", i), fmt.Sprint("bad", i)} {
+			held := holder.NewLock(name)
+			require.NoError(t, held.Lock(t.Context()))
+			defer func() { require.NoError(t, held.Unlock(t.Context())) }()
+			wg.Go(func() { _ = client.NewLock(name).Lock(ctx) })
+		}
+	}
+	for i := range 20 {
+		lock := client.NewLock(fmt.Sprint("good", i))
+		testkit.Eventually(t, "the permitted channel is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+	}
+	testkit.Eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
+	cancel()
+	wg.Wait()
+}
+
+func shardedMove(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	for range 3 {
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+			cluster.MoveSlot(t, lock.Name())
+			testkit.Eventually(t, "the waiter is subscribed at the new master", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+		})
+		// This release may come before the new subscription.
+		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
+	}
+}
+
+func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	kill := func(*rlock.Lock) {
+		for _, node := range cluster.Nodes {
+			require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+		}
+	}
+	for range 5 {
+		woken(t, cluster, rlock.Auto, kill)
+	}
+}
+
+func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+		name := lock.Name()
+		old := cluster.MasterOf(t, name)
+		replica := cluster.ReplicaOf(t, old)
+		testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
+		testkit.Eventually(t, "the replica takes over", func() bool {
+			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
+			return cluster.MasterOf(t, name) == replica
+		})
+	})
+}
+
+func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
+	t.Helper()
+	logger, _ := testkit.Recording()
+	opts := []rlock.Option{logger, rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(30 * time.Second)}
+	held := testkit.NewClient(t, cluster.Client(t), opts...).NewLock(testkit.NewName())
+	lock := testkit.NewClient(t, cluster.Client(t), opts...).NewLock(held.Name())
+	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
+	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
+	testkit.Eventually(t, "the waiter is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+	old := cluster.MasterOf(t, held.Name())
+	testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), held.Name(), 1) })
+	replica := cluster.ReplicaOf(t, old)
+	old.Kill()
+	start := time.Now()
+	redistest.EventuallyWithin(t, time.Minute, "the waiter is subscribed at the new master", func() bool {
+		channel := testkit.Channel(lock)
+		return replica.Client(t).PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
+	})
+	t.Logf("subscribed again %v after the death of the master", time.Since(start))
+	require.NoError(t, held.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the waiter is woken", waiting))
+	require.NoError(t, lock.Unlock(t.Context()))
+}
