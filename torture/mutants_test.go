@@ -178,7 +178,7 @@ func (m mutant) hunt(t *testing.T) string {
 	out, err := exec.Command("go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s: %s", m.name, out)
 	for _, scene := range m.scenes {
-		for try := range 2 { // each with another seed
+		for try := range 4 { // each with another seed
 			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
 				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
 			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))
