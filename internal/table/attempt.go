@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 )
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
@@ -35,12 +36,11 @@ type Attempt struct {
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
 
-	line    *line         // nil means that it is in no local queue
-	wake    chan struct{} // has a token when something changed in this process; nil means that it has not slept yet
-	woken   bool          // before wake was made
-	heard   chan struct{} // gets the messages of an attempt that is in no local queue; nil means that it does not listen
-	channel string        // on which heard listens
-	askAt   clock.Instant // when to ask although an owner of this process has the lock; zero means that this is not planned
+	line  *line           // nil means that it is in no local queue
+	wake  chan struct{}   // has a token when something changed in this process; nil means that it has not slept yet
+	woken bool            // before wake was made
+	heard notice.Listener // gets the messages of an attempt that is in no local queue
+	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
 	// For the head of a local queue, to which the lock may be handed over.
 
@@ -64,8 +64,7 @@ const (
 
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
@@ -78,8 +77,7 @@ func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // Wake continues an attempt after a Sleep.
 func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch {
 	case a.phase == claiming && why >= Ended:
 		if g := a.grant; g != nil && g.stage == pending {
@@ -179,14 +177,6 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	return a.sleep(-1)
 }
 
-// stopListening ends the listening of an attempt that is in no local queue.
-func (a *Attempt) stopListening(n *Notices) {
-	if a.heard != nil {
-		n.unlisten = append(n.unlisten, unlistening{a.channel, a.heard})
-		a.heard, a.channel = nil, ""
-	}
-}
-
 // sleep returns the step that sleeps until something changes, and without a limit if the pause is negative.
 func (a *Attempt) sleep(pause time.Duration) Step {
 	if a.wake == nil {
@@ -204,21 +194,18 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	a.phase = resting
 	s := a.sleep(pause)
 	channel := a.grant.holder.Channel(a.Handle.Names())
-	heard := &a.heard
-	switch {
-	case channel == "": // a polling waiter keeps its pace
+	if channel == "" { // a polling waiter keeps its pace
 		s.Wait = nil
 		return s
-	case a.line != nil:
-		heard, a.line.channel = &a.line.heard, channel
-	default:
-		a.channel = channel
 	}
-	if *heard == nil {
-		*heard = make(chan struct{}, 1)
+	heard := &a.heard
+	if a.line != nil {
+		heard = &a.line.heard
+	}
+	if heard.On(channel) {
 		s.Listen = channel
 	}
-	s.Heard = *heard
+	s.Heard = heard.Heard
 	return s
 }
 
@@ -255,7 +242,6 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 func (t *Table) take(a *Attempt, n *Notices) Step {
 	got := a.got
 	t.leaveLine(a, n)
-	a.stopListening(n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
 }
@@ -290,7 +276,6 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 		last = a.line.last
 	}
 	t.leaveLine(a, n)
-	a.stopListening(n)
 	if !a.Last.Known() {
 		a.Last = last
 	}
@@ -306,7 +291,6 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	t.leaveLine(a, n)
-	a.stopListening(n)
 	t.retire(g, false, now, n)
 	g.rest()
 	return a.finish(err)
@@ -328,7 +312,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	a.grant = g
 	if a.Handle.Kind.Queues { // the new one listens on a channel of its own
-		a.stopListening(n)
+		n.Unlisten(&a.heard)
 	}
 	return t.rest(a, t.retryPause(a))
 }

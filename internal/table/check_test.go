@@ -41,7 +41,7 @@ func (w *world) checkHolds() {
 		if r.ended {
 			continue
 		}
-		if r.acq.why != nil || g.past(w.now) {
+		if r.acq.ending.Err() != nil || g.past(w.now) {
 			w.checkLoss(r)
 			continue
 		}
@@ -56,7 +56,7 @@ func (w *world) checkHolds() {
 				time.Duration(g.deadline), s.holders, time.Duration(s.expiry))
 		}
 		for _, other := range w.records[:i] {
-			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.why == nil &&
+			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.ending.Err() == nil &&
 				!other.acq.grant.past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
 				(r.handle.Kind.Side == wire.MainSide || other.handle.Kind.Side == wire.MainSide) {
 				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.holder.Number, r.proc.index,
@@ -68,7 +68,7 @@ func (w *world) checkHolds() {
 
 // checkLoss checks an acquisition that is over.
 func (w *world) checkLoss(r *record) {
-	why := r.acq.why
+	why := r.acq.ending.Err()
 	if why == nil { // only its clock says so
 		return
 	}

@@ -38,15 +38,15 @@ func (t *Table) arm(n *Notices) {
 		return
 	}
 	if due := t.heap.Head().due; t.armed == 0 || due < t.armed {
-		t.armed, n.alarm = due, due
+		t.armed = due
+		n.Alarm(due)
 	}
 }
 
 // Due carries out what is due, and returns the renewals and the background releases that are. It is called when an alarm
 // has come, and asks for the next one.
 func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	t.armed = 0
 	for t.heap.Len() > 0 && t.heap.Head().due <= now {
 		g := t.heap.Head()
@@ -118,8 +118,7 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 // Wanted returns the call that renews what is still to be renewed of a batch, and drops the rest of it. It is called right
 // before the batch is sent. A call without keys means that there is nothing to send.
 func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	wanted := make([]*Grant, 0, len(b.grants))
 	for _, g := range b.grants {
 		switch {
@@ -147,8 +146,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 // Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or nothing is known of
 // it: then it is tried again until its deadline. A reply counts only for what is still held.
 func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	for i, g := range b.grants {
 		switch {
 		case !g.usable(now):

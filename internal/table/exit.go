@@ -51,8 +51,7 @@ const cannotRelease = "lock could not be released; it is free when its lease end
 // Unlock begins the unlock of what an owner acquired last through any handle, or without an owner of what was acquired
 // through this one.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	var a *Acquisition
 	if o != nil {
 		a = h.latest(o)
@@ -64,8 +63,7 @@ func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notic
 
 // Release begins the unlock of one acquisition.
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	return t.begin(x, a, now, n)
 }
 
@@ -75,7 +73,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 		return Step{Do: Done, Err: fault.ErrNotHeld}
 	}
 	a.closed = true
-	a.end(fault.ErrNotHeld, n)
+	a.ending.End(fault.ErrNotHeld, n)
 	x.grant, x.acq = a.grant, a
 	a.grant.unlocking++
 	return t.turn(x, now, n)
@@ -83,8 +81,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 
 // ResumeRelease continues an exit after a Sleep, and begins those that [Table.Due] returns.
 func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch x.phase {
 	case turning:
 		return t.turn(x, now, n)
@@ -117,7 +114,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked {
-		leaked.end(fault.ErrNotHeld, n)
+		leaked.ending.End(fault.ErrNotHeld, n)
 	}
 	x.start, x.inside = now, !g.past(now)
 	next := t.nextHolder(g, now)
@@ -143,8 +140,7 @@ func (t *Table) free(x *Exit) Step {
 
 // SettleRelease takes the reply to the exit's call.
 func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch {
 	case x.phase == showing:
 		return t.settlePart(x, r, now, n)
@@ -245,7 +241,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	settled, late := r.Err == nil || r.Err.WrongType(), now > g.giveUpAt
 	if settled || late {
 		if !settled {
-			n.warnings = append(n.warnings, Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
+			n.Warn(Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
 		}
 		t.finish(g)
 		t.tasks.End()

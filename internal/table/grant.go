@@ -279,14 +279,14 @@ func (g *Grant) endAcquisitions(n *Notices, err error, why string) (untold bool)
 				reason = lossOf(a.handle.Name, why)
 			}
 			watched = watched || a.watched
-			ended = a.end(reason, n) || ended
+			ended = a.ending.End(reason, n) || ended
 		}
 	}
 	return ended && !watched && g.renewing()
 }
 
 func (g *Grant) warnOfLoss(why string, n *Notices) {
-	n.warnings = append(n.warnings, Warning{
+	n.Warn(Warning{
 		Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder",
 		Err: lossOf(g.handle.Name, why),
 	})
@@ -350,8 +350,7 @@ func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 }
 
 func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch {
 	case r.Acquired():
 		g.needsCleanup = true

@@ -62,7 +62,7 @@ var bugs = []bug{
 		{"decide.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
-		{"line.go", "if l.heard != nil {\n\t\t\tn.unlisten", "if false {\n\t\t\tn.unlisten"},
+		{"line.go", "\t\tn.Unlisten(&l.heard)\n", ""},
 	}},
 	{"12", "the alarm is not moved when something is due earlier", []edit{
 		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},

@@ -40,8 +40,7 @@ func (a *Attempt) free() bool {
 
 // Settle takes the reply to the attempt's call.
 func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
@@ -79,7 +78,6 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	switch {
 	case got != nil:
 		t.leaveLine(a, n)
-		a.stopListening(n)
 		a.phase = done
 		return Step{Do: Done, Got: got}
 	case errors.Is(err, fault.ErrLate) && a.phase != parting:

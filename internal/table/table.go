@@ -7,7 +7,6 @@
 package table
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -47,15 +47,12 @@ type Messages interface {
 	Heard(channel string) (messages uint64, subscribed bool)
 }
 
-// Told receives notices. It is called without the table's mutex.
-type Told interface {
-	// Alarm asks for a call of [Table.Due] at that moment at the latest.
-	Alarm(at clock.Instant)
-	// Unlisten ends what [Step.Listen] began.
-	Unlisten(channel string, heard chan struct{})
-	// Warn logs. It must not block.
-	Warn(w Warning)
-}
+// What is told without the table's mutex. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
+type (
+	Notices = notice.List
+	Warning = notice.Warning
+	Told    = notice.Receiver
+)
 
 // Key identifies what excludes each other: one name in Redis, as one family of locks, at one client. It is also the key
 // under which a context carries a hold.
@@ -116,10 +113,11 @@ func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 	return t
 }
 
-// lock takes the mutex.
-func (t *Table) lock() {
+// lock takes the mutex, and returns it for the unlock.
+func (t *Table) lock() *sync.Mutex {
 	t.mu.Lock()
 	t.sections++
+	return &t.mu
 }
 
 // Key returns the key of a name in Redis.
@@ -128,8 +126,7 @@ func (t *Table) Key(name string, family wire.Family) Key { return Key{t, name, f
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
 // the background are due at once. Later attempts get ErrClosed.
 func (t *Table) Close(now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	t.closed = true
 	for _, g := range slices.Clone(t.heap.All()) {
 		g.endAcquisitions(n, fault.ErrClosed, "")
@@ -151,8 +148,7 @@ const maxForced = 64
 // this moment is ended with the others, and released. An acquisition whose reply is still on its way is not relied on,
 // because Redis may have granted it before.
 func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	if len(t.forced) == maxForced {
 		t.forced = slices.Delete(t.forced, 0, 1)
 	}
@@ -173,23 +169,20 @@ func (t *Table) forcedSince(k Key, count int) bool {
 
 // Holds reports whether an owner holds the lock of a handle, as far as this process knows.
 func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	return t.grantOf(h.sideKey(), o).usable(now)
 }
 
 // SuspectSelf reports whether somebody who waits for a handle may wait for an acquisition of its own.
 func (t *Table) SuspectSelf(h *Handle) bool {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	return len(h.open) > 0
 }
 
 // Chosen returns the grant that a question about a lock means: the owner's, or without an owner that of the acquisition
 // that [Table.Unlock] would choose. It returns nil if that grant is not held.
 func (t *Table) Chosen(h *Handle, o *Owner) *Grant {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	var g *Grant
 	if o != nil {
 		g = t.grantOf(h.sideKey(), o)
@@ -204,8 +197,7 @@ func (t *Table) Chosen(h *Handle, o *Owner) *Grant {
 
 // Count returns how many acquisitions of a grant are open, or 0 if it is not held any more.
 func (t *Table) Count(g *Grant, now clock.Instant) int {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	if !g.usable(now) {
 		return 0
 	}
@@ -249,7 +241,7 @@ func (t *Table) Line(k Key) LineStats {
 	}
 	head := l.queue.Head()
 	return LineStats{
-		Waiters: l.queue.Len(), Listener: l.heard != nil,
+		Waiters: l.queue.Len(), Listener: l.heard.Heard != nil,
 		Rests: head.phase == resting && head.wake != nil && !head.handing && head.askAt == 0,
 	}
 }
@@ -272,57 +264,4 @@ func without[T comparable](s []T, gone T) []T {
 		return slices.Delete(s, i, i+1)
 	}
 	return s
-}
-
-// ending is what ends one acquisition for its users.
-type ending struct {
-	why    error
-	over   chan struct{}
-	cancel context.CancelCauseFunc
-}
-
-// Warning is what a log line says about a lock.
-type Warning struct {
-	Lock    string // the user's name of it
-	Message string
-	Err     error // nil means none
-}
-
-// Notices collects, while the table's mutex is held, what is to be told when it is free: canceling a context and logging
-// run code of the user's. The zero value is empty. It is not safe for concurrent use.
-type Notices struct {
-	endings  []ending
-	warnings []Warning
-	unlisten []unlistening
-	alarm    clock.Instant
-}
-
-type unlistening struct {
-	channel string
-	heard   chan struct{}
-}
-
-// Deliver tells everything and empties the notices: first contexts, then channels, listeners, the alarm and log lines. It
-// must be called without any mutex, before every pause, command and return.
-func (n *Notices) Deliver(to Told) {
-	for _, end := range n.endings {
-		if end.cancel != nil {
-			end.cancel(end.why)
-		}
-		if end.over != nil {
-			close(end.over) // a holder that this wakes finds the context ended
-		}
-	}
-	for _, u := range n.unlisten {
-		to.Unlisten(u.channel, u.heard)
-	}
-	if n.alarm != 0 {
-		to.Alarm(n.alarm)
-	}
-	for _, w := range n.warnings {
-		to.Warn(w)
-	}
-	if n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.warnings != nil {
-		*n = Notices{}
-	}
 }

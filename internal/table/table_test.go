@@ -106,33 +106,6 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 	}
 }
 
-func TestNoticesAreDeliveredInOrder(t *testing.T) {
-	t.Parallel()
-	_, _, l := newTable()
-	over := make(chan struct{})
-	cancel := func(why error) {
-		require.ErrorIs(t, why, fault.ErrLost)
-		select {
-		case <-over:
-			t.Error("the channel is closed before the context ends")
-		default:
-		}
-		l.told = append(l.told, "cancel")
-	}
-	n := Notices{
-		endings:  []ending{{fault.ErrLost, over, cancel}},
-		warnings: []Warning{{Lock: "name"}},
-		unlisten: []unlistening{{"channel", nil}},
-		alarm:    start,
-	}
-	n.Deliver(l)
-	require.Equal(t, []string{"cancel", "unlisten channel", "alarm", "warn name"}, l.told)
-	<-over
-	require.Equal(t, Notices{}, n)
-	n.Deliver(l)
-	require.Len(t, l.told, 4, "notices are told once")
-}
-
 func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
