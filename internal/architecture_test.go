@@ -26,7 +26,10 @@ var floors = [][]string{
 	{"internal/watchdog", "internal/signal"},
 	{"internal/transport", "internal/driver/goredis"},
 	{"internal/table", "internal/driver"},
-	{"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice"},
+	{
+		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
+		"internal/owner",
+	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
 
@@ -46,13 +49,14 @@ var permitted = map[string][]string{
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/table": {
-		"internal/clock", "internal/fault", "internal/notice", "internal/queue", "internal/task", "internal/wire",
-		"internal/yield",
+		"internal/clock", "internal/fault", "internal/notice", "internal/owner", "internal/queue", "internal/task",
+		"internal/term", "internal/wire", "internal/yield",
 	},
 	"internal/driver": {"internal/fault", "internal/wire"},
 	"internal/wire":   {"internal/fault", "internal/lua"},
 	"internal/yield":  {"internal/clock"},
 	"internal/notice": {"internal/clock"},
+	"internal/term":   {"internal/clock"},
 }
 
 // goRedis lists the packages that know go-redis.

@@ -37,7 +37,7 @@ func (a *Acquisition) Token() uint64 { return a.grant.token } // set before ther
 // Err returns nil while the lock is held, and then why it is not. It compares the clock itself, so it is never late.
 func (a *Acquisition) Err(now clock.Instant) error {
 	defer a.grant.table.lock().Unlock()
-	if a.ending.Err() == nil && a.grant.past(now) {
+	if a.ending.Err() == nil && a.grant.term.Past(now) {
 		return &fault.OpError{Op: "hold", Name: a.handle.Name, Err: fault.ErrLost}
 	}
 	return a.ending.Err()
@@ -53,7 +53,7 @@ func (a *Acquisition) Done() <-chan struct{} {
 // Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before.
 func (a *Acquisition) Deadline() clock.Instant {
 	defer a.grant.table.lock().Unlock()
-	return a.grant.deadline
+	return a.grant.term.Deadline
 }
 
 // Notify has the end reported to one function, without the table's mutex. watched means that the holder hears of a loss by
@@ -82,8 +82,8 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	soon := now.Add(t.cfg.WatchdogTimeout / 30)
-	if g.stage == held && g.failures == 0 && soon < g.renewAt {
-		g.renewAt = soon
+	if g.stage == held && g.failures == 0 && soon < g.term.RenewAt {
+		g.term.RenewAt = soon
 		t.plan(g, n)
 	}
 }

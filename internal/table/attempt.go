@@ -140,7 +140,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 // attempt queues.
 func (g *Grant) outcome() Outcome {
 	if a := g.attempt; a != nil && a.phase == queued {
-		return a.line.last
+		return a.line.Shared.last
 	}
 	if g.last == nil {
 		return Outcome{}
@@ -159,17 +159,8 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	case a.Handle.Kind.Queues || a.grant.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
-	l := t.lines[a.Handle.Key]
-	if l == nil {
-		if last := len(t.spare) - 1; last >= 0 {
-			l, t.spare = t.spare[last], t.spare[:last]
-		} else {
-			l = new(line)
-		}
-		t.lines[a.Handle.Key] = l
-	}
-	a.line = l
-	if l.queue.Join(a) {
+	var head bool
+	if a.line, head = t.lines.Join(a.Handle.Key, a); head {
 		return t.look(a, ByNews, now, n)
 	}
 	a.phase = queued
@@ -200,7 +191,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	}
 	heard := &a.heard
 	if a.line != nil {
-		heard = &a.line.heard
+		heard = &a.line.Shared.heard
 	}
 	if heard.On(channel) {
 		s.Listen = channel
@@ -225,7 +216,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.ask(a, asking, now, n)
 	case a.line == nil:
 		return t.ask(a, asking, now, n)
-	case a.line.queue.Head() != a:
+	case a.line.Head() != a:
 		return a.sleep(-1)
 	}
 	if a.phase == queued {
@@ -273,7 +264,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	var last Outcome
 	if a.line != nil {
-		last = a.line.last
+		last = a.line.Shared.last
 	}
 	t.leaveLine(a, n)
 	if !a.Last.Known() {

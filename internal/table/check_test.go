@@ -41,7 +41,7 @@ func (w *world) checkHolds() {
 		if r.ended {
 			continue
 		}
-		if r.acq.ending.Err() != nil || g.past(w.now) {
+		if r.acq.ending.Err() != nil || g.term.Past(w.now) {
 			w.checkLoss(r)
 			continue
 		}
@@ -51,13 +51,13 @@ func (w *world) checkHolds() {
 			continue
 		}
 		h := s.find(field)
-		if h == nil || g.deadline.Add(g.margin) > s.expiry || h.expiry != 0 && g.deadline.Add(g.margin) > h.expiry {
+		if h == nil || g.term.Ends() > s.expiry || h.expiry != 0 && g.term.Ends() > h.expiry {
 			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.holder.Number, r.proc.index,
-				time.Duration(g.deadline), s.holders, time.Duration(s.expiry))
+				time.Duration(g.term.Deadline), s.holders, time.Duration(s.expiry))
 		}
 		for _, other := range w.records[:i] {
 			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.ending.Err() == nil &&
-				!other.acq.grant.past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
+				!other.acq.grant.term.Past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
 				(r.handle.Kind.Side == wire.MainSide || other.handle.Kind.Side == wire.MainSide) {
 				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.holder.Number, r.proc.index,
 					other.acq.grant.holder.Number, other.proc.index, r.name.text)
@@ -92,7 +92,7 @@ func (w *world) checkLoss(r *record) {
 // checkContenders checks that only the head of a local queue asks.
 func (w *world) checkContenders() {
 	for _, v := range w.verbs {
-		if v.a.line != nil && v.a.phase == asking && v.a.line.queue.Head() != v.a {
+		if v.a.line != nil && v.a.phase == asking && v.a.line.Head() != v.a {
 			w.failf("OneContender: %s asks behind the head", v)
 		}
 	}
@@ -186,7 +186,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	if other := a.grant.sibling(); other.usable(w.now) {
 		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), text(other.holder.Field)), true
 	}
-	if a.line != nil && a.line.queue.Head() != a {
+	if a.line != nil && a.line.Head() != a {
 		return false, false
 	}
 	return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), ""), false
@@ -331,8 +331,8 @@ func (w *world) checkEnd() {
 		}
 	}
 	for _, o := range w.owners {
-		if len(o.lost) > 0 {
-			w.failf("Empty: an owner has %d lost grants", len(o.lost))
+		if o.Len() > 0 {
+			w.failf("Empty: an owner has %d lost grants", o.Len())
 		}
 	}
 	for _, r := range w.records {

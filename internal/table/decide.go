@@ -44,7 +44,7 @@ func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) 
 	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a release that is announced is as good as answered
 	if rival.stage == held {
 		a.refuse()
-		pause, soon = min(pause, rival.deadline.Sub(now)+rival.margin), grace
+		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace
 	}
 	if why == ByMessage && a.askAt == 0 {
 		a.askAt = now.Add(soon)
@@ -67,7 +67,7 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 	if g == nil || g.stage != held || a.grant.sibling().usable(now) {
 		return false
 	}
-	if !g.renewing() && now.Sub(g.confirmed) > t.cfg.WatchdogTimeout/3 {
+	if !g.renewing() && now.Sub(g.term.Confirmed) > t.cfg.WatchdogTimeout/3 {
 		return false // no renewal would show that the lock was taken away
 	}
 	a.refuse()

@@ -14,15 +14,9 @@ func (t *Table) plan(g *Grant, n *Notices) {
 		if t.closed {
 			return
 		}
-		g.due = g.deadline
-		if !g.inRound && g.renewing() && g.renewAt < g.due {
-			g.due = g.renewAt
-		}
-		if g.maxHold != 0 && g.maxHold < g.due {
-			g.due = g.maxHold
-		}
+		g.due = g.term.Due(!g.inRound && g.renewing())
 	case expired:
-		g.due = g.deadline.Add(g.margin)
+		g.due = g.term.Ends()
 	case retiring:
 	default:
 		return
@@ -56,9 +50,9 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 		case g.stage == retiring:
 			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
-		case g.past(now):
+		case g.term.Past(now):
 			t.expire(g, n)
-		case g.maxHold != 0 && g.maxHold <= now:
+		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
 			t.lose(g, lostByMaxHold, true, now, n)
 		case !g.renewing() || g.inRound:
 			t.plan(g, n)
@@ -93,7 +87,7 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 	open := make(map[sort]int) // the index of the sort's unfilled batch
 	var all []Batch
 	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
-		if g.stage != held || g.past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.renewAt > now {
+		if g.stage != held || g.term.Past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.term.RenewAt > now {
 			continue
 		}
 		g.inRound = true
@@ -122,7 +116,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	wanted := make([]*Grant, 0, len(b.grants))
 	for _, g := range b.grants {
 		switch {
-		case t.closed, !g.inRound || g.stage != held || g.past(now):
+		case t.closed, !g.inRound || g.stage != held || g.term.Past(now):
 		case !g.renewing():
 			g.inRound = false
 			t.plan(g, n)
@@ -154,7 +148,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.renewAt = now.Add(t.backoff(int(g.failures), t.retryAfter()))
+			g.term.RenewAt = now.Add(t.backoff(int(g.failures), t.retryAfter()))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)

@@ -162,7 +162,7 @@ func (w *world) send() bool {
 		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, r.b.Len())
 	}
 	for _, g := range r.b.grants {
-		if g.stage != held || g.past(w.now) || !w.renewed(g) {
+		if g.stage != held || g.term.Past(w.now) || !w.renewed(g) {
 			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
 		}
 	}

@@ -110,13 +110,13 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	case len(g.acquisitions) > 0:
 		t.plan(g, n)
 		x.phase = showing
-		remaining := max(g.deadline.Sub(now)+g.margin, time.Millisecond)
+		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked {
 		leaked.ending.End(fault.ErrNotHeld, n)
 	}
-	x.start, x.inside = now, !g.past(now)
+	x.start, x.inside = now, !g.term.Past(now)
 	next := t.nextHolder(g, now)
 	if next != nil && t.pass(g, next, now, n) {
 		return t.endRelease(x, nil)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -34,17 +35,10 @@ type Grant struct {
 	// to wait themselves. Nil means that it is not known, or that there are no others.
 	last  *Outcome
 	token uint64 // of a fenced lock
-	// confirmed is the moment before the latest question to which Redis replied that it has the holder.
-	confirmed clock.Instant
+	term  term.Term
+	loss  Loss
 
-	lease    time.Duration // of the acquisition
-	deadline clock.Instant // when the lock can no longer be guaranteed; only ever moved later
-	margin   time.Duration // from the deadline to the moment at which Redis may have freed the lock
-	maxHold  clock.Instant // when WithMaxHold ends it; zero means never
-	offered  clock.Instant // when the lock was last free for all processes
-	// latestExpiry is until when Redis may keep the holder because of any command that was sent, answered or not.
-	latestExpiry clock.Instant
-	loss         Loss
+	offered clock.Instant // when the lock was last free for all processes
 
 	stage stage
 	// busy means that an operation of the owner is under way. The operations of one grant take turns, so that the count
@@ -66,7 +60,6 @@ type Grant struct {
 	failures  int32         // renewals or background releases that failed in a row
 	index     int32         // in the heap; -1 means not there
 	due       clock.Instant // when to look at it again
-	renewAt   clock.Instant
 	giveUpAt  clock.Instant // when a background release gives up
 }
 
@@ -104,7 +97,7 @@ func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
 	t.number++
 	g := &Grant{
 		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		lease: lease, index: -1, busy: true,
+		term: term.Term{Lease: lease}, index: -1, busy: true,
 	}
 	if o == nil {
 		g.owner = &g.self
@@ -127,10 +120,9 @@ func (g *Grant) sibling() *Grant {
 }
 
 // usable reports whether the grant is held as far as is known. It reports false for nil.
-func (g *Grant) usable(now clock.Instant) bool { return g != nil && g.stage == held && !g.past(now) }
-
-// past reports whether the lock can no longer be guaranteed.
-func (g *Grant) past(now clock.Instant) bool { return now >= g.deadline }
+func (g *Grant) usable(now clock.Instant) bool {
+	return g != nil && g.stage == held && !g.term.Past(now)
+}
 
 // renewing reports whether the watchdog keeps the grant.
 func (g *Grant) renewing() bool {
@@ -144,12 +136,13 @@ func (g *Grant) renewing() bool {
 
 // grantOf returns what an owner has of a lock, or nil.
 func (t *Table) grantOf(key sideKey, o *Owner) *Grant {
-	switch {
-	case o == nil:
+	if o == nil {
 		return nil
-	case o.of != nil && o.of.table == t && o.of.handle.sideKey() == key:
-		return o.of
-	case len(t.grants) == 0:
+	}
+	if g, _ := o.Self.(*Grant); g != nil && g.table == t && g.handle.sideKey() == key {
+		return g
+	}
+	if len(t.grants) == 0 {
 		return nil
 	}
 	return t.grants[grantKey{key, o}]
@@ -159,21 +152,21 @@ func (t *Table) register(g *Grant) {
 	if g.shared() {
 		t.grants[grantKey{g.handle.sideKey(), g.owner}] = g
 	} else {
-		g.self.of = g
+		g.self.Self = g
 	}
 }
 
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
 	if !g.shared() {
-		g.self.of = nil
+		g.self.Self = nil
 	} else if key := (grantKey{g.handle.sideKey(), g.owner}); t.grants[key] == g {
 		delete(t.grants, key)
 	}
 	if t.holder(k) == g {
 		delete(t.exclusive[k.Family], k.Name)
-		if l := t.lines[k]; l != nil {
-			l.queue.Head().alert()
+		if l := t.lines.Of(k); l != nil {
+			l.Head().alert()
 		}
 	}
 }
@@ -193,17 +186,13 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 
 // sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder.
 func (g *Grant) sending(lease time.Duration, now clock.Instant) {
-	g.latestExpiry = max(g.latestExpiry, now.Add(g.table.cfg.CommandTimeout+lease))
+	g.term.Sending(lease, g.table.cfg.CommandTimeout, now)
 }
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	if deadline := sent.Add(lease - margin(lease)); deadline > g.deadline {
-		g.deadline, g.margin = deadline, margin(lease)
-	}
-	g.confirmed = sent
+	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
 	g.failures, g.alone, g.inRound = 0, false, false
-	g.renewAt = g.deadline.Add(g.margin - g.table.cfg.WatchdogTimeout*2/3)
 	g.table.plan(g, n)
 }
 
@@ -249,7 +238,7 @@ func (t *Table) lose(g *Grant, why string, mayHold bool, now clock.Instant, n *N
 // loseTold is lose for a caller that tells the owner of the loss by itself. It reports whether a user of the grant would
 // not have been told otherwise.
 func (t *Table) loseTold(g *Grant, why string, mayHold bool, now clock.Instant, n *Notices) (untold bool) {
-	g.loss = Loss{Early: !g.past(now), Since: g.confirmed, Final: why == lostByMaxHold || why == lostByForce}
+	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: why == lostByMaxHold || why == lostByForce}
 	untold = g.endAcquisitions(n, nil, why)
 	open := false
 	for _, a := range g.acquisitions {
@@ -260,7 +249,7 @@ func (t *Table) loseTold(g *Grant, why string, mayHold bool, now clock.Instant, 
 		}
 	}
 	if open {
-		g.owner.rememberLost(g)
+		g.owner.Attach(g.handle.sideKey(), g)
 	}
 	// A read hold that is gone may have left its field.
 	t.retire(g, mayHold || g.handle.Kind.HoldKey != "", now, n)
@@ -310,7 +299,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	}
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
-	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.latestExpiry)
+	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
 		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // so long a place in the queue outlasts its waiter
 	}
@@ -332,13 +321,13 @@ func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
 	}
-	return max(g.lease, 2*time.Minute)
+	return max(g.term.Lease, 2*time.Minute)
 }
 
 // settleLost forgets a lost grant once all of its acquisitions are closed.
 func (g *Grant) settleLost() {
 	if !slices.ContainsFunc(g.acquisitions, func(a *Acquisition) bool { return !a.closed }) {
-		g.owner.forgetLost(g)
+		g.owner.Detach(g.handle.sideKey(), g)
 	}
 }
 

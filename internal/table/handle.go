@@ -47,7 +47,7 @@ func (h *Handle) Names() *wire.Names {
 func (h *Handle) latest(o *Owner) *Acquisition {
 	g := h.Key.Table.grantOf(h.sideKey(), o)
 	if g == nil {
-		g = o.lostOf(h.sideKey())
+		g = lostOf(o, h.sideKey())
 	}
 	if g == nil {
 		return nil
@@ -66,7 +66,7 @@ func (h *Handle) soonest() *Acquisition {
 	var best *Acquisition
 	pick := func(from []*Acquisition, plain bool) {
 		for _, a := range from {
-			if !a.closed && a.plain == plain && (best == nil || a.grant.deadline < best.grant.deadline) {
+			if !a.closed && a.plain == plain && (best == nil || a.grant.term.Deadline < best.grant.term.Deadline) {
 				best = a
 			}
 		}

@@ -39,14 +39,14 @@ var bugs = []bug{
 		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
 	}},
 	{"4", "a number in doubt gets no tombstone", []edit{
-		{"grant.go", "return max(g.lease, 2*time.Minute)", "return 0"},
+		{"grant.go", "return max(g.term.Lease, 2*time.Minute)", "return 0"},
 	}},
 	{"5", "renewals include grants that are being released", []edit{
-		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.past(now):", "case t.closed:"},
+		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.term.Past(now):", "case t.closed:"},
 		{"due.go", "case !g.renewing():\n\t\t\tg.inRound = false", "case false:\n\t\t\tg.inRound = false"},
 	}},
 	{"6", "the end of the exclusive holder does not wake the head", []edit{
-		{"grant.go", "if l := t.lines[k]; l != nil {", "if l := t.lines[k]; false {"},
+		{"grant.go", "if l := t.lines.Of(k); l != nil {", "if l := t.lines.Of(k); false {"},
 	}},
 	{"7", "a hand-over to a waiter that left needs no release", []edit{
 		{"attempt.go", "a.grant.inDoubt = true // the hand-over", "a.grant.inDoubt = a.grant.inDoubt // the hand-over"},
@@ -62,13 +62,13 @@ var bugs = []bug{
 		{"decide.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
-		{"line.go", "\t\tn.Unlisten(&l.heard)\n", ""},
+		{"line.go", "\t\tn.Unlisten(&l.Shared.heard)\n", ""},
 	}},
 	{"12", "the alarm is not moved when something is due earlier", []edit{
 		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},
 	}},
 	{"13", "a reply after the deadline is accepted", []edit{
-		{"settle.go", "case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince", "case t.forcedSince"},
+		{"settle.go", "case term.Late(a.sent, a.Lease, now), t.forcedSince", "case term.Late(a.sent, a.Lease, a.sent), t.forcedSince"},
 	}},
 	{"14", "a writer that takes its read lock queues", []edit{
 		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -146,7 +147,7 @@ func (a *Attempt) note(o Outcome) {
 // report keeps the outcome of a head for the attempts behind it.
 func (a *Attempt) report() {
 	if a.line != nil {
-		a.line.last = a.Last
+		a.line.Shared.last = a.Last
 	}
 }
 
@@ -157,7 +158,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	case t.closed:
 		g.needsCleanup = true
 		return nil, nil
-	case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince(a.Handle.Key, a.forcings):
+	case term.Late(a.sent, a.Lease, now), t.forcedSince(a.Handle.Key, a.forcings):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -165,14 +166,14 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	g.needsCleanup = false // what Redis has is what is held
 	g.handOvers, g.offered = 0, a.sent
 	if t.cfg.MaxHold > 0 {
-		g.maxHold = a.sent.Add(t.cfg.MaxHold)
+		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}
 	t.register(g)
 	if a.Handle.Kind.Side == wire.MainSide {
 		t.exclusive[a.Handle.Key.Family][a.Handle.Key.Name] = g
 	}
 	if a.line != nil {
-		a.line.last = Outcome{Refused: true} // for the attempts behind it
+		a.line.Shared.last = Outcome{Refused: true} // for the attempts behind it
 	}
 	got := g.acquired(a)
 	g.confirm(a.sent, a.Lease, n)

@@ -162,7 +162,7 @@ func (w *world) unlocked(e *exit, err error) {
 	}
 	field := text(g.holder.Field)
 	s := e.name.server
-	inside, freed := e.x.start < g.deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
+	inside, freed := e.x.start < g.term.Deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
 	switch {
 	case !s.sound(field) || w.grants[field] != g:
 	case err == nil && !inside && !freed:

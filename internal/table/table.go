@@ -88,9 +88,8 @@ type Table struct {
 	number   int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]map[string]*Grant
-	grants    map[grantKey]*Grant // of owners that may have more than one
-	lines     map[Key]*line       // the local queues
-	spare     []*line             // ready for reuse
+	grants    map[grantKey]*Grant              // of owners that may have more than one
+	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	armed     clock.Instant                     // the alarm that was asked for; zero means none
@@ -105,7 +104,7 @@ func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 	}
 	t := &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
-		grants: make(map[grantKey]*Grant), lines: make(map[Key]*line),
+		grants: make(map[grantKey]*Grant),
 	}
 	for i := range t.exclusive {
 		t.exclusive[i] = make(map[string]*Grant)
@@ -217,7 +216,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Grants: len(t.grants), Queues: len(t.lines), Due: t.heap.Len(), Sections: t.sections}
+	s := Stats{Grants: len(t.grants), Queues: t.lines.Len(), Due: t.heap.Len(), Sections: t.sections}
 	for _, byName := range t.exclusive {
 		s.Exclusive += len(byName)
 	}
@@ -235,13 +234,13 @@ type LineStats struct {
 func (t *Table) Line(k Key) LineStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines[k]
+	l := t.lines.Of(k)
 	if l == nil {
 		return LineStats{}
 	}
-	head := l.queue.Head()
+	head := l.Head()
 	return LineStats{
-		Waiters: l.queue.Len(), Listener: l.heard.Heard != nil,
+		Waiters: l.Len(), Listener: l.Shared.heard.Heard != nil,
 		Rests: head.phase == resting && head.wake != nil && !head.handing && head.askAt == 0,
 	}
 }
@@ -250,12 +249,6 @@ func (t *Table) Line(k Key) LineStats {
 func (t *Table) backoff(retries int, most time.Duration) time.Duration {
 	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), most)
 	return d - t.cfg.Random(d/2+1)
-}
-
-// margin returns by how much a lease is trusted less here than in Redis: for the drift between two clocks and the
-// granularity of Redis's clock.
-func margin(lease time.Duration) time.Duration {
-	return min(lease/100+2*time.Millisecond, lease/4)
 }
 
 // without removes an element from a slice, and leaves nothing of it behind.
