@@ -22,18 +22,18 @@ const (
 	maxBackoff = time.Hour
 )
 
-// Backoff sets the delays between the attempts of a spin lock: first, doubled up to max, each lengthened a little by
-// chance. If first equals max, they are constant. The minimum is 1 ms, the maximum 1 hour. The default is 1 ms and 128 ms,
+// Backoff sets the delays between the attempts of a spin lock: first, doubled up to longest, each lengthened a little by
+// chance. If first equals longest, they are constant. The minimum is 1 ms, the maximum 1 hour. The default is 1 ms and 128 ms,
 // that of Redisson's BackOff. Other kinds refuse it, because their waiters are notified.
-func Backoff(first, max time.Duration) LockOption { //nolint:revive,predeclared // the parameter is a maximum
+func Backoff(first, longest time.Duration) LockOption {
 	return func(h *lockSettings) error {
 		switch {
 		case h.Kind.Channel != "":
 			return fmt.Errorf("%w: Backoff is for spin locks", ErrInvalidOption)
-		case first < minBackoff || max < first || max > maxBackoff:
-			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, first, max)
+		case first < minBackoff || longest < first || longest > maxBackoff:
+			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, first, longest)
 		}
-		h.FirstDelay, h.MaxDelay = first, max
+		h.FirstDelay, h.MaxDelay = first, longest
 		return nil
 	}
 }

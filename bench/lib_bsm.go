@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bsm/redislock" //nolint:depguard // a library to measure
+	"github.com/bsm/redislock"
 )
 
 // openBSM opens redislock. Its default is not to wait; here it polls.

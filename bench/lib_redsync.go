@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-redsync/redsync/v4"                  //nolint:depguard // a library to measure
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9" //nolint:depguard // a library to measure
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 )
 
 // openRedsync opens redsync on one server. It polls; its default is 32 times, every 50 to 250 ms.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"             //nolint:depguard // a library to measure
-	"github.com/redis/rueidis/rueidislock" //nolint:depguard // a library to measure
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
 )
 
 // openRueidis opens rueidislock. The function set changes its default options.

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gonum.org/v1/plot"         //nolint:depguard // draws the report; not part of the library
-	"gonum.org/v1/plot/plotter" //nolint:depguard // draws the report; not part of the library
-	"gonum.org/v1/plot/vg"      //nolint:depguard // draws the report; not part of the library
-	"gonum.org/v1/plot/vg/draw" //nolint:depguard // draws the report; not part of the library
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // chart is one plot, with a row per library and a mark per size.

@@ -13,7 +13,7 @@ func TestOtherSideSeesReentries(t *testing.T) {
 	onMatches(t, longLease, func(t *testing.T, m match) {
 		t.Helper()
 		if isNonReentrant(m.kind) {
-			t.Skip("see TestANonReentrantLockRefusesItsOwner")
+			t.Skip("see TestNonReentrantLockRefusesItsOwner")
 		}
 		const entries = 3
 		for n := 1; n <= entries; n++ {

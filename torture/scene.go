@@ -27,7 +27,7 @@ var Regressions = []struct {
 	Seed  uint64
 	Bug   string
 }{
-	{"acks", 1, "rlock: after a failover waiters listened at the old master for 10 s (TestASubscriptionAtTheOldMasterIsMadeAnew)"},
+	{"acks", 1, "rlock: after a failover waiters listened at the old master for 10 s (TestASubscriptionAtTheOldMasterIsReplaced)"},
 	{"safe", 101, "torture: an unlock that failed may nevertheless have freed the lock"},
 	{"safe", 202, "torture: a waiting reader queues behind the writers of its process"},
 	{"quiet", 203, "torture: an unlock may return after the next owner has the lock"},

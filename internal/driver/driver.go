@@ -25,8 +25,7 @@ type Driver interface {
 	// call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
 	Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply)
 
-	// Raw sends a command that is no script, such as ROLE or PUBSUB SHARDNUMSUB. A list in the reply is a []any, a text a
-	// string.
+	// Raw sends a command that is no script, such as ROLE or PUBSUB SHARDNUMSUB.
 	Raw(ctx context.Context, at Node, cmd ...any) (any, *fault.Error)
 
 	// Subscribe opens a subscription connection, to a node or, for nil, to the server or any node of the cluster. A
@@ -84,11 +83,7 @@ type Acks struct {
 
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.
 type Subscription interface {
-	// Subscribe and Unsubscribe send the command and do not wait for the confirmation. No channel means no command. The
-	// channels of one call go in one command, except on a sharded connection: there each has a command of its own, and
-	// Subscribe returns at the first one that cannot be sent. A refusal of the server comes by Receive.
-	//
-	// Unsubscribe also removes the channels from those that a new connection subscribes, whether or not they are confirmed.
+	// Subscribe and Unsubscribe send the command and do not wait for the confirmation. No channel means no command.
 	Subscribe(ctx context.Context, channels ...string) *fault.Error
 	Unsubscribe(ctx context.Context, channels ...string) *fault.Error
 	Ping(ctx context.Context) *fault.Error

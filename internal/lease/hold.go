@@ -85,14 +85,19 @@ func (h *Hold) Context() context.Context {
 	}
 	ctx, cancel := context.WithCancelCause(h.parent)
 	ctx = context.WithValue(ctx, holdsKey{}, true)
-	for _, l := range h.of.Locks() {
-		ctx = context.WithValue(ctx, l.h.Key, h) //nolint:fatcontext // one for each lock, and a group has few
-	}
-	h.ctx = ctx
+	h.ctx = h.carriedFor(ctx, h.of.Locks())
 	if err := h.of.Notify(cancel, true); err != nil {
 		cancel(err)
 	}
 	return h.ctx
+}
+
+// carriedFor returns a context that carries the hold for each of these locks.
+func (h *Hold) carriedFor(ctx context.Context, locks []*Lock) context.Context {
+	if len(locks) == 0 {
+		return ctx
+	}
+	return h.carriedFor(context.WithValue(ctx, locks[0].h.Key, h), locks[1:])
 }
 
 // Done returns a channel that is closed when the hold is over.

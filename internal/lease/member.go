@@ -68,20 +68,29 @@ type taken struct {
 
 var _ Held = taken{}
 
-func (t taken) Err() error          { return t.Acquisition.Err(clock.Now()) }
-func (t taken) Deadline() time.Time { return t.Acquisition.Deadline().Time() }
-func (t taken) Locks() []*Lock      { return []*Lock{t.lock} }
+// Err implements [Held].
+func (t taken) Err() error { return t.Acquisition.Err(clock.Now()) }
 
+// Deadline implements [Held].
+func (t taken) Deadline() time.Time { return t.Acquisition.Deadline().Time() }
+
+// Locks implements [Held].
+func (t taken) Locks() []*Lock { return []*Lock{t.lock} }
+
+// OwnerOf implements [Held].
 func (t taken) OwnerOf(table.Key) *table.Owner { return t.Owner() }
 
+// Unlock implements [Held].
 func (t taken) Unlock(ctx context.Context) error { return t.lock.release(ctx, t.Acquisition) }
 
+// RenewSoon implements [Held].
 func (t taken) RenewSoon() {
 	var n table.Notices
 	t.Acquisition.RenewSoon(clock.Now(), &n)
 	n.Deliver(t.lock.m)
 }
 
+// Leak implements [Held].
 func (t taken) Leak() {
 	var n table.Notices
 	t.Acquisition.Leak(&n)

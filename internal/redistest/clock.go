@@ -86,7 +86,7 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 // Set moves the server's clock ahead of the true time by whole seconds. A negative duration moves it behind.
 func (c *Clock) Set(ahead time.Duration) {
 	c.tb.Helper()
-	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) //nolint:gosec // wraps around as in C
+	seconds := binary.NativeEndian.AppendUint64(nil, uint64(ahead/time.Second)) // wraps around as in C
 	_, err := c.file.WriteAt(seconds, 0)
 	must(c.tb, err)
 }

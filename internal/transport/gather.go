@@ -12,7 +12,8 @@ import (
 // gathers reports whether a call may be gathered. Only a holder's own acquires, counts and releases are. Queries and
 // unlocks by force are rare, and a call that replicas acknowledge needs WAIT right behind it.
 func (c *Conn) gathers(q *Question) bool {
-	return q.Call.Script.Numbers == 0 && q.Call.Args.Holder != nil && !(q.Acked && c.Acks != nil)
+	acked := q.Acked && c.Acks != nil
+	return q.Call.Script.Numbers == 0 && q.Call.Args.Holder != nil && !acked
 }
 
 // askGathered sends a call in a pipeline with the calls of other goroutines. The caller can leave without a worker in

@@ -19,7 +19,7 @@ func Main(run func(context.Context) error) {
 	defer stop()
 	if err := run(ctx); err != nil {
 		stop()
-		log.Fatal(err) //nolint:gocritic // stop was called
+		log.Fatal(err)
 	}
 }
 
