@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 )
@@ -55,7 +56,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			return nil, errors.Join(err, released)
 		}
 		w.listen(a)
-		r.pause(ctx, lease.Backoff(round, time.Second), w.wake)
+		r.pause(ctx, clock.Backoff(round, time.Second, nil), w.wake)
 		if ctx.Err() != nil || r.Limited && r.left() == 0 {
 			return nil, r.ended(ctx, err)
 		}

@@ -91,10 +91,18 @@ func (l *Lock) Check(op string) error {
 
 // wrap adds to an error on which lock the operation failed, unless it says so.
 func (l *Lock) wrap(err error, op string) error {
+	if err == nil {
+		return nil
+	}
+	return l.wrapError(err, op)
+}
+
+// wrapError is wrap for an error that is not nil. It is a function of its own because what [errors.As] sets is on the heap.
+func (l *Lock) wrapError(err error, op string) error {
 	var f *fault.Error
 	var known *fault.OpError
 	switch {
-	case err == nil, errors.As(err, &known):
+	case errors.As(err, &known):
 		return err
 	case errors.As(err, &f) && f.WrongType():
 		err = fmt.Errorf("the key %s has a value that is not a lock: %w", fault.Quote(l.h.Key.Name), err)

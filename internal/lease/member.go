@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -119,10 +118,4 @@ func EndOf(ctx context.Context) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", err, cause)
-}
-
-// Backoff returns a pause that doubles from 10 ms to most, less up to half of it by chance.
-func Backoff(retries int, most time.Duration) time.Duration {
-	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), most)
-	return d - rand.N(d/2+1)
 }

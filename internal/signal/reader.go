@@ -3,7 +3,6 @@ package signal
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -39,7 +38,7 @@ func (c *connection) read(ctx context.Context, s *session) {
 			}
 		}
 		failures++
-		pause := time.NewTimer(backoff(failures, time.Second))
+		pause := time.NewTimer(clock.Backoff(failures, time.Second, nil))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -47,12 +46,6 @@ func (c *connection) read(ctx context.Context, s *session) {
 			return
 		}
 	}
-}
-
-// backoff returns the pause after so many failures: it doubles from 10 ms to a maximum, less up to half of it by chance.
-func backoff(failures int, most time.Duration) time.Duration {
-	d := min(10*time.Millisecond<<min(max(failures-1, 0), 16), most)
-	return d - rand.N(d/2+1)
 }
 
 // received takes in a message of a session. A zero message only proves that the session is alive.

@@ -245,10 +245,9 @@ func (t *Table) Line(k Key) LineStats {
 	}
 }
 
-// backoff returns a pause that doubles from 10 ms to most, less up to half of it by chance.
+// backoff returns the pause before a retry.
 func (t *Table) backoff(retries int, most time.Duration) time.Duration {
-	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), most)
-	return d - t.cfg.Random(d/2+1)
+	return clock.Backoff(retries, most, t.cfg.Random)
 }
 
 // without removes an element from a slice, and leaves nothing of it behind.

@@ -2,9 +2,9 @@ package transport
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -22,7 +22,7 @@ func (c *Conn) sendAcked(ctx context.Context, call wire.Call) wire.Reply {
 		if retries == maxRedirects || r.Err.Code != "MOVED" || !c.cluster {
 			return r
 		}
-		<-time.After(backoff(retries)) // until the topology is new
+		<-time.After(clock.Backoff(retries, time.Second, nil)) // until the topology is new
 	}
 }
 
@@ -35,10 +35,4 @@ func (c *Conn) sendAckedOnce(ctx context.Context, call wire.Call) wire.Reply {
 	var out [1]wire.Reply
 	c.driver.Pipe(ctx, node, []wire.Call{call}, c.Acks, out[:])
 	return out[0]
-}
-
-// backoff returns a pause that doubles from 10 ms to 1 s, less up to half of it by chance.
-func backoff(retries int) time.Duration {
-	d := min(10*time.Millisecond<<min(max(retries-1, 0), 16), time.Second)
-	return d - rand.N(d/2+1)
 }
