@@ -6,10 +6,8 @@ import "sync"
 // Owner stands for the thread that Redisson's locks belong to. It is known by its address. One owner may hold locks of
 // several clients. The zero value holds nothing. Its methods are safe for concurrent use.
 type Owner struct {
-	// Self is the only grant of an owner that nobody else can name. The mutex of the grant's table guards it.
-	Self any
-
 	mu     sync.Mutex // a leaf
+	only   any        // the only holding of an owner that nobody else can name
 	values map[any]any
 }
 
@@ -54,6 +52,12 @@ func (o *Owner) Detach(key, value any) {
 	if o.values[key] == value {
 		delete(o.values, key)
 	}
+}
+
+func (o *Owner) hold(only any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.only = only
 }
 
 // Len returns how many values are attached.

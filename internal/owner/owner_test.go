@@ -27,3 +27,32 @@ func TestOnlyTheValueThatIsThereIsDetached(t *testing.T) {
 	o.Detach("key", 2)
 	require.Zero(t, o.Len())
 }
+
+type holding struct{ key string }
+
+func (h *holding) HeldAs() string { return h.key }
+
+func TestAnOwnerHoldsOneUnderAKey(t *testing.T) {
+	t.Parallel()
+	var s Holdings[string, *holding]
+	var shared, single Owner
+	a, b, c := &holding{"a"}, &holding{"b"}, &holding{"a"}
+	require.Nil(t, s.Of("a", nil))
+	require.Nil(t, s.Of("a", &shared))
+	s.Add(a, &shared, true)
+	s.Add(b, &shared, true)
+	s.Add(c, &single, false)
+	require.Same(t, a, s.Of("a", &shared))
+	require.Same(t, b, s.Of("b", &shared))
+	require.Same(t, c, s.Of("a", &single))
+	require.Nil(t, s.Of("b", &single))
+	require.Equal(t, 2, s.Len())
+
+	s.Remove(c, &shared, true)
+	require.Same(t, a, s.Of("a", &shared), "another one is there")
+	s.Remove(a, &shared, true)
+	s.Remove(c, &single, false)
+	require.Nil(t, s.Of("a", &shared))
+	require.Nil(t, s.Of("a", &single))
+	require.Equal(t, 1, s.Len())
+}

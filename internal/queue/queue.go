@@ -1,5 +1,5 @@
-// Package queue has a first-in-first-out queue of waiters. It is passive: it wakes nobody, and knows nothing about a
-// waiter but its identity.
+// Package queue has the order in which things come: waiters in the order of arrival, due times by their moment, and a few
+// like these. It is passive: it wakes nobody, and knows nothing about a waiter but its identity.
 package queue
 
 import "slices"

@@ -43,3 +43,26 @@ func TestAQueueIsReusedWithoutWhatItsWaitersShared(t *testing.T) {
 	require.Empty(t, again.Shared)
 	require.Equal(t, []int{2}, again.All())
 }
+
+func TestTheLatestEventsAreRemembered(t *testing.T) {
+	t.Parallel()
+	var r queue.Recent[int]
+	require.False(t, r.Since(1, 0))
+	r.Add(1)
+	require.True(t, r.Since(1, 0))
+	require.False(t, r.Since(1, r.Count()))
+	require.False(t, r.Since(2, 0))
+	for range 100 {
+		r.Add(2)
+	}
+	require.True(t, r.Since(1, 0), "what is forgotten may have been there")
+	require.False(t, r.Since(1, r.Count()-10))
+	require.True(t, r.Since(2, r.Count()-1))
+}
+
+func TestItemsAreDividedBySort(t *testing.T) {
+	t.Parallel()
+	sortOf := func(i int) (odd, alone bool) { return i%2 == 1, i > 10 }
+	require.Equal(t, [][]int{{1, 3}, {2, 4}, {11}, {5}, {13}, {6}}, queue.Batches([]int{1, 2, 3, 11, 4, 5, 13, 6}, 2, sortOf))
+	require.Empty(t, queue.Batches(nil, 2, sortOf))
+}

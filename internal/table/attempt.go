@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/wake"
 )
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
@@ -37,8 +38,7 @@ type Attempt struct {
 	pollDelay time.Duration // the latest one
 
 	line  *line           // nil means that it is in no local queue
-	wake  chan struct{}   // has a token when something changed in this process; nil means that it has not slept yet
-	woken bool            // before wake was made
+	bell  wake.Bell       // rings when something changed in this process
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
@@ -115,25 +115,24 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
 		return a.finish(err)
 	}
-	g := t.grantOf(a.Handle.sideKey(), a.Owner)
+	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
 	a.phase, a.grant = claiming, g
 	switch {
 	case g == nil:
 		g = t.newGrant(a.Handle, a.Owner, a.Lease)
-		t.register(g)
+		t.grants.Add(g, g.owner, g.shared())
 		a.grant, g.attempt = g, a
 		return t.contend(a, now, n)
-	case !g.busy && g.unlocking == 0:
-		g.busy = true
+	case g.turns.Begin():
 		return t.reenter(a, now)
 	case g.stage != pending || !a.Single:
-		return g.awaitIdle(-1)
+		return g.awaitTurn(-1)
 	}
 	if a.Last = g.outcome(); a.Last.Known() {
 		return a.finish(nil)
 	}
 	// The first question is under way. If it is that of another owner, nobody notifies this attempt of the reply.
-	return g.awaitIdle(5 * time.Millisecond)
+	return g.awaitTurn(5 * time.Millisecond)
 }
 
 // outcome returns the outcome of the latest question for a pending grant: its own, or that of the head behind which its
@@ -170,13 +169,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // sleep returns the step that sleeps until something changes, and without a limit if the pause is negative.
 func (a *Attempt) sleep(pause time.Duration) Step {
-	if a.wake == nil {
-		a.wake = make(chan struct{}, 1)
-		if a.woken {
-			a.wake <- struct{}{}
-		}
-	}
-	return Step{Do: Sleep, Pause: pause, Wait: a.wake}
+	return Step{Do: Sleep, Pause: pause, Wait: a.bell.C()}
 }
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
@@ -283,7 +276,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 	g := a.grant
 	t.leaveLine(a, n)
 	t.retire(g, false, now, n)
-	g.rest()
+	g.turns.End()
 	return a.finish(err)
 }
 
@@ -291,14 +284,14 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	old := a.grant
 	t.retire(old, false, now, n)
-	old.rest()
+	old.turns.End()
 	var o *Owner
 	if old.shared() {
 		o = old.owner
 	}
 	g := t.newGrant(a.Handle, o, a.Lease)
 	if o != nil {
-		t.register(g)
+		t.grants.Add(g, g.owner, g.shared())
 		g.attempt = a
 	}
 	a.grant = g

@@ -26,17 +26,12 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if p == nil {
 		return 0
 	}
-	until := p.At.Add(t.cfg.StandBack)
-	if heard, _ := t.messages.Heard(a.Handle.Names().Channel); heard > p.Own {
-		if why != ByMessage {
-			return 0
-		}
-		until = now.Add(p.Pause(now))
-	}
-	if a.Ends != 0 && a.Ends < until {
+	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
+	pause := p.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
+	if a.Ends != 0 && a.Ends < now.Add(pause) {
 		return 0
 	}
-	return until.Sub(now)
+	return pause
 }
 
 // waitFor returns for how long the head rests while another owner of this process holds the lock, or releases it.

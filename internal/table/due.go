@@ -1,9 +1,9 @@
 package table
 
 import (
-	"time"
-
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -67,44 +67,38 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 // Batch is locks that one call of a script renews.
 type Batch struct {
 	script *wire.Script
-	slot   uint16
 	grants []*Grant
 }
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
 func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
 
-// Len returns how many locks the batch has.
-func (b *Batch) Len() int { return len(b.grants) }
-
 // gather makes batches of what is due, and with it of what will be due soon, so that locks taken one by one come to be
 // renewed together.
 func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
-	type sort struct {
-		script *wire.Script
-		slot   uint16
-	}
-	open := make(map[sort]int) // the index of the sort's unfilled batch
-	var all []Batch
+	var wanted []*Grant
 	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
 		if g.stage != held || g.term.Past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.term.RenewAt > now {
 			continue
 		}
 		g.inRound = true
 		t.plan(g, n)
-		s := sort{script: g.handle.Kind.Renew}
+		wanted = append(wanted, g)
+	}
+	type sort struct {
+		script *wire.Script
+		slot   uint16
+	}
+	batches := queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
+		s.script = g.handle.Kind.Renew
 		if bySlot {
 			s.slot = wire.Slot(g.handle.Key.Name)
 		}
-		i, ok := open[s]
-		if !ok || g.alone || len(all[i].grants) == t.cfg.BatchSize {
-			i = len(all)
-			if !g.alone {
-				open[s] = i
-			}
-			all = append(all, Batch{script: s.script, slot: s.slot})
-		}
-		all[i].grants = append(all[i].grants, g)
+		return s, g.alone
+	})
+	all := make([]Batch, len(batches))
+	for i, grants := range batches {
+		all[i] = Batch{grants[0].handle.Kind.Renew, grants}
 	}
 	return all
 }
@@ -148,7 +142,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.term.RenewAt = now.Add(t.backoff(int(g.failures), t.retryAfter()))
+			g.term.RenewAt = now.Add(t.backoff(int(g.failures), term.RetryPause(t.cfg.WatchdogTimeout)))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
@@ -156,12 +150,4 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			t.lose(g, lostInRedis, false, now, n)
 		}
 	}
-}
-
-// retryAfter returns the longest pause before a renewal that failed is sent again.
-func (t *Table) retryAfter() time.Duration { return RetryPause(t.cfg.WatchdogTimeout) }
-
-// RetryPause returns for how long a renewal may go unanswered before it is sent again.
-func RetryPause(watchdogTimeout time.Duration) time.Duration {
-	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
 }

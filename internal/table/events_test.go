@@ -158,8 +158,8 @@ func (w *world) send() bool {
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if len(c.Argv)-1 != r.b.Len() || r.b.Len() > modelBatch {
-		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, r.b.Len())
+	if len(c.Argv)-1 != len(r.b.grants) || len(r.b.grants) > modelBatch {
+		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(r.b.grants))
 	}
 	for _, g := range r.b.grants {
 		if g.stage != held || g.term.Past(w.now) || !w.renewed(g) {

@@ -24,10 +24,7 @@ type Exit struct {
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
 
-	// own is how many messages of its channel this client has when all of those of this release are back, and ours
-	// whether it receives them.
-	own  uint64
-	ours bool
+	mark yield.Mark // when it was sent
 
 	next      *Attempt // to which the lock is being handed over
 	nextGrant *Grant
@@ -75,7 +72,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 	a.closed = true
 	a.ending.End(fault.ErrNotHeld, n)
 	x.grant, x.acq = a.grant, a
-	a.grant.unlocking++
+	a.grant.turns.Announce()
 	return t.turn(x, now, n)
 }
 
@@ -96,11 +93,9 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 // turn waits for its turn among the owner's operations, and then does what is left to do.
 func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	g, a := x.grant, x.acq
-	if g.busy {
-		return g.awaitIdle(-1)
+	if !g.turns.BeginAnnounced() {
+		return g.awaitTurn(-1)
 	}
-	g.unlocking--
-	g.busy = true
 	g.acquisitions = without(g.acquisitions, a)
 	a.handle.forget(a)
 	switch {
@@ -134,7 +129,7 @@ func (t *Table) free(x *Exit) Step {
 	g := x.grant
 	names := g.handle.Names()
 	x.phase = freeing
-	x.own, x.ours = t.messages.Heard(names.Channel)
+	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
 	return Step{Do: Ask, Slot: x.background, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait)}
 }
 
@@ -171,7 +166,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 // endPart ends an exit that leaves the grant as it is.
 func (t *Table) endPart(x *Exit, err error) Step {
 	x.phase = released
-	x.grant.rest()
+	x.grant.turns.End()
 	return Step{Do: Done, Err: err}
 }
 
@@ -199,17 +194,12 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 // noteRelease remembers a release that other processes heard of.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
-	k := g.handle.Kind
-	others, own := freed-1, x.own
-	if x.ours {
-		others--
-		own += max(k.Messages, 1)
-	}
-	if freed > 0 && t.cfg.Cluster && k.Channel != "" {
+	others, own := x.mark.After(freed-1, g.handle.Kind.Messages)
+	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
 		others = max(others, 1) // Redis does not say how many heard it at other nodes
 	}
 	if others > 0 && t.holder(g.handle.Key) == g {
-		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.offered), Others: others, Own: own})
+		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 

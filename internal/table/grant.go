@@ -6,7 +6,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
@@ -28,9 +30,10 @@ type Grant struct {
 	first        Acquisition     // mostly the only one
 	one          [1]*Acquisition // the first array of acquisitions
 
+	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
+	// acquisitions.
+	turns   wake.Turns
 	attempt *Attempt // of a pending grant of a shared owner
-	// idle is closed when the grant is worth another look by those who wait for it.
-	idle chan struct{}
 	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may not want
 	// to wait themselves. Nil means that it is not known, or that there are no others.
 	last  *Outcome
@@ -38,29 +41,23 @@ type Grant struct {
 	term  term.Term
 	loss  Loss
 
-	offered clock.Instant // when the lock was last free for all processes
+	streak yield.Streak
 
 	stage stage
-	// busy means that an operation of the owner is under way. The operations of one grant take turns, so that the count
-	// in Redis follows the count here.
-	busy bool
 	// inDoubt means that a command which can make this number a holder has gone unanswered: it may still be executed.
 	inDoubt bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
 	// had left, or a place in a queue.
 	needsCleanup bool
-	// unlocking counts the unlocks that wait for their turn. They come before acquisitions.
-	unlocking int32
 
 	// For the watchdog.
 
-	inRound   bool          // its renewal is on its way: sent, or soon to be
-	alone     bool          // its renewal is a call of its own
-	handOvers int32         // since the lock was last free for all processes
-	failures  int32         // renewals or background releases that failed in a row
-	index     int32         // in the heap; -1 means not there
-	due       clock.Instant // when to look at it again
-	giveUpAt  clock.Instant // when a background release gives up
+	inRound  bool          // its renewal is on its way: sent, or soon to be
+	alone    bool          // its renewal is a call of its own
+	failures int32         // renewals or background releases that failed in a row
+	index    int32         // in the heap; -1 means not there
+	due      clock.Instant // when to look at it again
+	giveUpAt clock.Instant // when a background release gives up
 }
 
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
@@ -97,13 +94,17 @@ func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
 	t.number++
 	g := &Grant{
 		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: lease}, index: -1, busy: true,
+		term: term.Term{Lease: lease}, index: -1,
 	}
+	g.turns.Begin()
 	if o == nil {
 		g.owner = &g.self
 	}
 	return g
 }
+
+// HeldAs implements owner.Holding.
+func (g *Grant) HeldAs() sideKey { return g.handle.sideKey() }
 
 // DueAt implements queue.Due.
 func (g *Grant) DueAt() clock.Instant { return g.due }
@@ -116,7 +117,7 @@ func (g *Grant) shared() bool { return g.owner != &g.self }
 
 // sibling returns what the same owner has of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
-	return g.table.grantOf(sideKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
+	return g.table.grants.Of(sideKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
 // usable reports whether the grant is held as far as is known. It reports false for nil.
@@ -134,39 +135,14 @@ func (g *Grant) renewing() bool {
 	return false
 }
 
-// grantOf returns what an owner has of a lock, or nil.
-func (t *Table) grantOf(key sideKey, o *Owner) *Grant {
-	if o == nil {
-		return nil
-	}
-	if g, _ := o.Self.(*Grant); g != nil && g.table == t && g.handle.sideKey() == key {
-		return g
-	}
-	if len(t.grants) == 0 {
-		return nil
-	}
-	return t.grants[grantKey{key, o}]
-}
-
-func (t *Table) register(g *Grant) {
-	if g.shared() {
-		t.grants[grantKey{g.handle.sideKey(), g.owner}] = g
-	} else {
-		g.self.Self = g
-	}
-}
-
+// unregister removes the grant from its owner, and from its name if it excludes others there.
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
-	if !g.shared() {
-		g.self.Self = nil
-	} else if key := (grantKey{g.handle.sideKey(), g.owner}); t.grants[key] == g {
-		delete(t.grants, key)
-	}
+	t.grants.Remove(g, g.owner, g.shared())
 	if t.holder(k) == g {
 		delete(t.exclusive[k.Family], k.Name)
 		if l := t.lines.Of(k); l != nil {
-			l.Head().alert()
+			l.Head().bell.Ring()
 		}
 	}
 }
@@ -196,26 +172,9 @@ func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.table.plan(g, n)
 }
 
-// notify lets those who wait for the grant look at it again.
-func (g *Grant) notify() {
-	if g.idle != nil {
-		close(g.idle)
-		g.idle = nil
-	}
-}
-
-// rest ends an operation of the owner.
-func (g *Grant) rest() {
-	g.busy = false
-	g.notify()
-}
-
-// awaitIdle returns the step that waits until the grant is worth another look.
-func (g *Grant) awaitIdle(pause time.Duration) Step {
-	if g.idle == nil {
-		g.idle = make(chan struct{})
-	}
-	return Step{Do: Sleep, Pause: pause, Wait: g.idle}
+// awaitTurn returns the step that waits until the grant is worth another look.
+func (g *Grant) awaitTurn(pause time.Duration) Step {
+	return Step{Do: Sleep, Pause: pause, Wait: g.turns.Idle()}
 }
 
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so that an unlock
@@ -305,14 +264,14 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	}
 	g.due = now
 	t.plan(g, n)
-	g.notify()
+	g.turns.Notify()
 }
 
 // finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
-	g.notify()
+	g.turns.Notify()
 }
 
 // tombstone returns the lifetime of the tombstone that a release writes for the grant's number: nothing if every command

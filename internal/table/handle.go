@@ -45,7 +45,7 @@ func (h *Handle) Names() *wire.Names {
 // latest returns the acquisition that an unlock by an owner settles: the latest one, through whichever handle. It returns
 // nil if there is none.
 func (h *Handle) latest(o *Owner) *Acquisition {
-	g := h.Key.Table.grantOf(h.sideKey(), o)
+	g := h.Key.Table.grants.Of(h.sideKey(), o)
 	if g == nil {
 		g = lostOf(o, h.sideKey())
 	}

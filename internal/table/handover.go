@@ -17,7 +17,7 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
 	if l == nil || k.HandOver == nil || t.closed || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
-		int(g.handOvers) >= t.cfg.HandOvers || now.Sub(g.offered) >= t.cfg.HandOverTime {
+		g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) {
 		return nil
 	}
 	a := l.Head()
@@ -32,7 +32,7 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
-	next.handing, next.sent, next.forcings = true, now, t.forcings
+	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
@@ -45,7 +45,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	switch {
 	case r.Acquired():
 		if x.nextGrant.stage == held {
-			x.nextGrant.handOvers, x.nextGrant.offered = g.handOvers+1, g.offered
+			x.nextGrant.streak = g.streak.Next()
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
@@ -73,7 +73,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err != nil && r.Err.Fate == fault.Partial
 	}
-	a.alert()
+	a.bell.Ring()
 }
 
 // pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
@@ -89,13 +89,13 @@ func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 		return false
 	}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
-	a.sent, a.forcings = sent, t.forcings
+	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
-	next.handOvers, next.offered = g.handOvers+1, g.offered
+	next.streak = g.streak.Next()
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)
 		t.plan(next, n)
 	}
-	a.alert()
+	a.bell.Ring()
 	return true
 }

@@ -3,6 +3,7 @@ package table
 import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/wake"
 )
 
 // line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
@@ -30,26 +31,9 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 		n.Unlisten(&l.Shared.heard)
 	}
 	if next := t.lines.Leave(a.Handle.Key, a); next != nil {
-		next.alert()
-		if heard := l.Shared.heard.Heard; heard != nil && a.grant.stage == pending {
-			signal(heard) // what this one had heard, and did not follow
+		next.bell.Ring()
+		if a.grant.stage == pending {
+			wake.Signal(l.Shared.heard.Heard) // what this one had heard, and did not follow
 		}
-	}
-}
-
-// alert wakes an attempt because something changed in this process.
-func (a *Attempt) alert() {
-	if a.wake == nil {
-		a.woken = true
-		return
-	}
-	signal(a.wake)
-}
-
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

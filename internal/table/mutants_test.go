@@ -30,7 +30,7 @@ type edit struct{ file, old, planted string }
 // The bugs are planted with an overlay, so that the table's own source knows nothing of them.
 var bugs = []bug{
 	{"1", "a lease counts from the reply", []edit{
-		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.rest()", "g.confirm(now, a.Lease, n)\n\tg.rest()"},
+		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
 		{"attempt.go", "if a.got != nil {\n\t\treturn t.take(a, n)\n\t}\n\tif a.handing", "if a.handing"},
@@ -68,7 +68,7 @@ var bugs = []bug{
 		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},
 	}},
 	{"13", "a reply after the deadline is accepted", []edit{
-		{"settle.go", "case term.Late(a.sent, a.Lease, now), t.forcedSince", "case term.Late(a.sent, a.Lease, a.sent), t.forcedSince"},
+		{"settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
 	}},
 	{"14", "a writer that takes its read lock queues", []edit{
 		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},

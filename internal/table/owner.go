@@ -26,7 +26,7 @@ func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
 	holds := false
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		key := sideKey{h.Key, side}
-		g := t.grantOf(key, o)
+		g := t.grants.Of(key, o)
 		switch {
 		case lostOf(o, key) != nil:
 			return fault.ErrLost

@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // ask returns the step that asks Redis for the lock.
@@ -21,7 +22,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		writer = other.holder.Field
 	}
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = next, now, t.forcings
+	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	wait := t.cfg.FairWait
 	if a.Single {
 		wait = -wait // it does not queue
@@ -141,7 +142,7 @@ func (a *Attempt) note(o Outcome) {
 	if o.Refused && a.Handle.Kind.Queues && !a.Single {
 		g.needsCleanup = true
 	}
-	g.notify()
+	g.turns.Notify()
 }
 
 // report keeps the outcome of a head for the attempts behind it.
@@ -158,17 +159,17 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	case t.closed:
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(a.sent, a.Lease, now), t.forcedSince(a.Handle.Key, a.forcings):
+	case term.Late(a.sent, a.Lease, now), t.forced.Since(a.Handle.Key, a.forcings):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
 	g.needsCleanup = false // what Redis has is what is held
-	g.handOvers, g.offered = 0, a.sent
+	g.streak = yield.Streak{Since: a.sent}
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}
-	t.register(g)
+	t.grants.Add(g, g.owner, g.shared())
 	if a.Handle.Kind.Side == wire.MainSide {
 		t.exclusive[a.Handle.Key.Family][a.Handle.Key.Name] = g
 	}
@@ -177,9 +178,9 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	}
 	got := g.acquired(a)
 	g.confirm(a.sent, a.Lease, n)
-	g.rest()
+	g.turns.End()
 	if other := g.sibling(); other != nil && other.attempt != nil {
-		other.attempt.alert() // it need not queue any more
+		other.attempt.bell.Ring() // it need not queue any more
 	}
 	return got, nil
 }
@@ -198,7 +199,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 // settleCount takes the reply of a re-entry.
 func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := a.grant
-	defer g.rest()
+	defer g.turns.End()
 	switch {
 	case t.closed:
 		return a.finish(fault.ErrClosed)

@@ -7,7 +7,6 @@
 package table
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -68,11 +68,6 @@ type sideKey struct {
 	side wire.Side
 }
 
-type grantKey struct {
-	sideKey
-	owner *Owner
-}
-
 // Table is the lock table of one client. It is safe for concurrent use. The zero value is not usable: see [New].
 //
 // Lock order: a group's mutexes, then the table's, then those of an owner, the pub/sub hub and the alarm.
@@ -88,24 +83,17 @@ type Table struct {
 	number   int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]map[string]*Grant
-	grants    map[grantKey]*Grant              // of owners that may have more than one
+	grants    owner.Holdings[sideKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	armed     clock.Instant                     // the alarm that was asked for; zero means none
-	forced    []Key                             // the latest names unlocked by force
-	forcings  int                               // how many there were in all
+	forced    queue.Recent[Key]                 // the names unlocked by force
 }
 
 // New returns an empty table.
 func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
-	if cfg.Random == nil {
-		cfg.Random = func(d time.Duration) time.Duration { return rand.N(d) }
-	}
-	t := &Table{
-		cfg: cfg, tasks: tasks, messages: messages, told: told,
-		grants: make(map[grantKey]*Grant),
-	}
+	t := &Table{cfg: cfg, tasks: tasks, messages: messages, told: told}
 	for i := range t.exclusive {
 		t.exclusive[i] = make(map[string]*Grant)
 	}
@@ -140,19 +128,12 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 	}
 }
 
-// maxForced is how many unlocks by force a table remembers.
-const maxForced = 64
-
 // Forced ends what this client holds of a name, after an unlock by force. A grant that Redis made between that unlock and
 // this moment is ended with the others, and released. An acquisition whose reply is still on its way is not relied on,
 // because Redis may have granted it before.
 func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	if len(t.forced) == maxForced {
-		t.forced = slices.Delete(t.forced, 0, 1)
-	}
-	t.forced = append(t.forced, k)
-	t.forcings++
+	t.forced.Add(k)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
 			t.lose(g, lostByForce, true, now, n)
@@ -160,16 +141,10 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	}
 }
 
-// forcedSince reports whether a name may have been unlocked by force since so many unlocks had been.
-func (t *Table) forcedSince(k Key, count int) bool {
-	since := t.forcings - count
-	return since > len(t.forced) || slices.Contains(t.forced[len(t.forced)-since:], k)
-}
-
 // Holds reports whether an owner holds the lock of a handle, as far as this process knows.
 func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
 	defer t.lock().Unlock()
-	return t.grantOf(h.sideKey(), o).usable(now)
+	return t.grants.Of(h.sideKey(), o).usable(now)
 }
 
 // SuspectSelf reports whether somebody who waits for a handle may wait for an acquisition of its own.
@@ -184,7 +159,7 @@ func (t *Table) Chosen(h *Handle, o *Owner) *Grant {
 	defer t.lock().Unlock()
 	var g *Grant
 	if o != nil {
-		g = t.grantOf(h.sideKey(), o)
+		g = t.grants.Of(h.sideKey(), o)
 	} else if a := h.soonest(); a != nil {
 		g = a.grant
 	}
@@ -216,7 +191,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Grants: len(t.grants), Queues: t.lines.Len(), Due: t.heap.Len(), Sections: t.sections}
+	s := Stats{Grants: t.grants.Len(), Queues: t.lines.Len(), Due: t.heap.Len(), Sections: t.sections}
 	for _, byName := range t.exclusive {
 		s.Exclusive += len(byName)
 	}
@@ -241,7 +216,7 @@ func (t *Table) Line(k Key) LineStats {
 	head := l.Head()
 	return LineStats{
 		Waiters: l.Len(), Listener: l.Shared.heard.Heard != nil,
-		Rests: head.phase == resting && head.wake != nil && !head.handing && head.askAt == 0,
+		Rests: head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0,
 	}
 }
 

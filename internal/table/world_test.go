@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -323,13 +324,13 @@ func (p *process) listen(channel string, heard chan struct{}) {
 	}
 	s.listeners = append(s.listeners, heard)
 	if s.confirmed {
-		signal(heard)
+		wake.Signal(heard)
 	}
 }
 
 func (s *subscription) notify() {
 	for _, heard := range s.listeners {
-		signal(heard)
+		wake.Signal(heard)
 	}
 }
 
