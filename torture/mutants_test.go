@@ -58,7 +58,7 @@ var mutants = []mutant{
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
 		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
 			"\tg.term.Deadline = g.term.Deadline.Add(time.Hour)\n\tg.inRound = false\n" +
-			"\tg.due = g.term.Confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tg.term.RenewAt = g.due\n\tt.heap.Fix(g)\n"},
+			"\tg.term.RenewAt = g.term.Confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tt.heap.Set(g, g.term.RenewAt)\n"},
 		{"internal/table/grant.go", "func (g *Grant) renewing() bool {\n", "func (g *Grant) renewing() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{

@@ -42,3 +42,11 @@ func (q *Queue[W]) Len() int { return len(q.waiters) }
 // All returns the waiters in order. The slice belongs to the queue: the caller must not change it, and it is valid only
 // until the next Join or Leave.
 func (q *Queue[W]) All() []W { return q.waiters }
+
+// Without removes an element from a slice, if it is there, and leaves nothing of it behind.
+func Without[T comparable](s []T, gone T) []T {
+	if i := slices.Index(s, gone); i >= 0 {
+		return slices.Delete(s, i, i+1)
+	}
+	return s
+}

@@ -3,11 +3,11 @@ package table
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // Acquisition is one successful acquisition of a lock: what one unlock settles. Its methods are safe for concurrent use.
@@ -25,9 +25,6 @@ type Acquisition struct {
 	watched bool // the holder will be told of a loss
 }
 
-// Handle returns the handle through which the lock was acquired.
-func (a *Acquisition) Handle() *Handle { return a.handle }
-
 // Owner returns the owner that holds the lock.
 func (a *Acquisition) Owner() *Owner { return a.grant.owner }
 
@@ -38,7 +35,7 @@ func (a *Acquisition) Token() uint64 { return a.grant.token } // set before ther
 func (a *Acquisition) Err(now clock.Instant) error {
 	defer a.grant.table.lock().Unlock()
 	if a.ending.Err() == nil && a.grant.term.Past(now) {
-		return &fault.OpError{Op: "hold", Name: a.handle.Name, Err: fault.ErrLost}
+		return lossOf(a.handle, fault.ErrLost)
 	}
 	return a.ending.Err()
 }
@@ -104,7 +101,7 @@ func (a *Acquisition) Leak(n *Notices) {
 	// Nobody has the context any more, but it may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrNotHeld, n)
 	a.closed = true
-	g.acquisitions = without(g.acquisitions, a)
+	g.acquisitions = queue.Without(g.acquisitions, a)
 	g.leaked = append(g.leaked, a) // somebody may have kept its Done
 	g.settleLost()
 	if g.stage == held { // one that is being released in the background is the watchdog's already
@@ -120,7 +117,5 @@ func (a *Acquisition) unlocked() error {
 	return fault.ErrLost
 }
 
-// lossOf returns the reason of a loss.
-func lossOf(name, why string) error {
-	return &fault.OpError{Op: "hold", Name: name, Err: fmt.Errorf("%w: %s", fault.ErrLost, why)}
-}
+// lossOf returns what the users of a handle hear of a loss.
+func lossOf(h *Handle, why error) error { return &fault.OpError{Op: "hold", Name: h.Name, Err: why} }

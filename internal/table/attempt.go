@@ -199,7 +199,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	case t.closed:
 		return t.leave(a, now, n)
 	case a.got != nil:
-		return t.take(a, n)
+		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
 	case a.handing:
@@ -222,9 +222,8 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	return t.ask(a, asking, now, n)
 }
 
-// take returns what was handed over.
-func (t *Table) take(a *Attempt, n *Notices) Step {
-	got := a.got
+// succeed ends an attempt with what was acquired, or handed over.
+func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
 	t.leaveLine(a, n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
@@ -232,14 +231,11 @@ func (t *Table) take(a *Attempt, n *Notices) Step {
 
 // takeFailure goes on after a hand-over that gave nothing that can be relied on.
 func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
-	var f *fault.Error
-	if failed := a.failed; errors.As(failed, &f) {
-		a.failed = nil
+	failed := a.failed
+	a.failed = nil
+	if f := (*fault.Error)(nil); errors.As(failed, &f) {
 		return t.inTrouble(a, f, now, n)
 	}
-	a.failed = nil
-	a.Last = Outcome{Trouble: fault.ErrLate}
-	a.report()
 	return t.replace(a, now, n)
 }
 
@@ -247,7 +243,7 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 // question is always asked, however short the wait.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.got != nil {
-		return t.take(a, n)
+		return t.succeed(a, a.got, n)
 	}
 	if a.handing {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
@@ -282,6 +278,8 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
 func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
+	a.Last = Outcome{Trouble: fault.ErrLate}
+	a.report()
 	old := a.grant
 	t.retire(old, false, now, n)
 	old.turns.End()

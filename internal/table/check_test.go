@@ -2,10 +2,9 @@ package table
 
 import (
 	"errors"
-	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -22,8 +21,8 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
-		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().due) {
-			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().due))
+		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().DueAt()) {
+			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
 	}
 	w.checkContenders()
@@ -76,7 +75,7 @@ func (w *world) checkLoss(r *record) {
 	if r.done != nil && !ready(r.done, true) {
 		w.failf("OneResult: Done is open after the end")
 	}
-	if !errors.Is(why, fault.ErrLost) || !strings.Contains(why.Error(), lostInRedis) {
+	if !errors.Is(why, errHolderGone) {
 		return
 	}
 	s, field := r.name.server, text(r.acq.grant.holder.Field)
@@ -218,7 +217,7 @@ func (w *world) anyWakes(n *name) bool {
 	}
 	for _, p := range w.procs {
 		for _, g := range p.table.heap.All() {
-			if g.handle.Key.Name == n.text && g.due <= horizon {
+			if g.handle.Key.Name == n.text && g.DueAt() <= horizon {
 				return true
 			}
 		}
@@ -275,7 +274,7 @@ func (w *world) finishOne() bool {
 		if w.now < f.until {
 			w.execute(f)
 		}
-		w.bag = without(w.bag, f)
+		w.bag = queue.Without(w.bag, f)
 		return true
 	}
 	next := w.now

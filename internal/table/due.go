@@ -7,21 +7,19 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// plan sets when a grant must be looked at, from its stage.
+// plan sets when a grant that is not over here must be looked at.
 func (t *Table) plan(g *Grant, n *Notices) {
-	switch g.stage {
-	case held:
-		if t.closed {
-			return
-		}
-		g.due = g.term.Due(!g.inRound && g.renewing())
-	case expired:
-		g.due = g.term.Ends()
-	case retiring:
-	default:
-		return
+	switch {
+	case g.stage == held && !t.closed:
+		t.schedule(g, g.term.Due(!g.inRound && g.renewing()), n)
+	case g.stage == expired:
+		t.schedule(g, g.term.Ends(), n)
 	}
-	t.heap.Fix(g)
+}
+
+// schedule has a grant looked at in time.
+func (t *Table) schedule(g *Grant, due clock.Instant, n *Notices) {
+	t.heap.Set(g, due)
 	t.arm(n)
 }
 
@@ -31,7 +29,7 @@ func (t *Table) arm(n *Notices) {
 	if t.heap.Len() == 0 {
 		return
 	}
-	if due := t.heap.Head().due; t.armed == 0 || due < t.armed {
+	if due := t.heap.Head().DueAt(); t.armed == 0 || due < t.armed {
 		t.armed = due
 		n.Alarm(due)
 	}
@@ -42,18 +40,18 @@ func (t *Table) arm(n *Notices) {
 func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
 	defer t.lock().Unlock()
 	t.armed = 0
-	for t.heap.Len() > 0 && t.heap.Head().due <= now {
+	for t.heap.Len() > 0 && t.heap.Head().DueAt() <= now {
 		g := t.heap.Head()
 		switch {
 		case g.stage == expired:
-			t.lose(g, lostLease, true, now, n)
+			t.lose(g, errLeaseEnded, true, now, n)
 		case g.stage == retiring:
 			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
 		case g.term.Past(now):
 			t.expire(g, n)
 		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
-			t.lose(g, lostByMaxHold, true, now, n)
+			t.lose(g, errMaxHold, true, now, n)
 		case !g.renewing() || g.inRound:
 			t.plan(g, n)
 		default:
@@ -115,7 +113,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			g.inRound = false
 			t.plan(g, n)
 		default:
-			g.sending(t.cfg.WatchdogTimeout, now)
+			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
 			g.handle.names.Store(nil)
 			wanted = append(wanted, g)
 		}
@@ -147,7 +145,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		case r.List[i] == 1:
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
 		default:
-			t.lose(g, lostInRedis, false, now, n)
+			t.lose(g, errHolderGone, false, now, n)
 		}
 	}
 }

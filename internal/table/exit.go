@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -66,8 +67,7 @@ func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) 
 
 func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
 	if a == nil || a.closed {
-		x.phase = released
-		return Step{Do: Done, Err: fault.ErrNotHeld}
+		return x.finish(fault.ErrNotHeld)
 	}
 	a.closed = true
 	a.ending.End(fault.ErrNotHeld, n)
@@ -85,8 +85,7 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 	case pausing:
 		return t.free(x)
 	default:
-		x.phase = released
-		return Step{Do: Done, Err: errUndefined}
+		return x.finish(errUndefined)
 	}
 }
 
@@ -96,7 +95,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	if !g.turns.BeginAnnounced() {
 		return g.awaitTurn(-1)
 	}
-	g.acquisitions = without(g.acquisitions, a)
+	g.acquisitions = queue.Without(g.acquisitions, a)
 	a.handle.forget(a)
 	switch {
 	case g.stage == retiring || g.stage == retired:
@@ -146,8 +145,7 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	case x.phase == freeing:
 		return t.settleFree(x, r, now, n)
 	}
-	x.phase = released
-	return Step{Do: Done, Err: errUndefined}
+	return x.finish(errUndefined)
 }
 
 // settlePart takes the reply of a partial release. The count that matters is ours, so a failure to show it does not concern
@@ -156,7 +154,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
-		t.loseTold(g, lostInRedis, false, now, n)
+		t.loseTold(g, errHolderGone, false, now, n)
 	case r.Err == nil && r.N == 1, r.Err != nil && g.usable(now):
 		return t.endPart(x, nil)
 	}
@@ -165,13 +163,16 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 
 // endPart ends an exit that leaves the grant as it is.
 func (t *Table) endPart(x *Exit, err error) Step {
-	x.phase = released
 	x.grant.turns.End()
+	return x.finish(err)
+}
+
+func (x *Exit) finish(err error) Step {
+	x.phase = released
 	return Step{Do: Done, Err: err}
 }
 
 func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
-	g := x.grant
 	pause := t.backoff(x.retries+1, time.Second)
 	switch {
 	case r.Err == nil:
@@ -179,7 +180,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		if r.N > 0 || x.doubt && x.inside {
 			return t.endRelease(x, nil)
 		}
-		return t.endRelease(x, g.gone())
+		return t.endRelease(x, errHolderGone)
 	case r.Err.WrongType():
 		return t.endRelease(x, fmt.Errorf("%w: %w", fault.ErrLost, r.Err))
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
@@ -203,9 +204,6 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	}
 }
 
-// gone is the error of an unlock whose holder Redis does not have.
-func (g *Grant) gone() error { return fmt.Errorf("%w: %s", fault.ErrLost, lostInRedis) }
-
 // endRelease ends an exit, and its grant, whose release was answered.
 func (t *Table) endRelease(x *Exit, err error) Step {
 	g := x.grant
@@ -227,7 +225,6 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
-	x.phase = released
 	settled, late := r.Err == nil || r.Err.WrongType(), now > g.giveUpAt
 	if settled || late {
 		if !settled {
@@ -235,10 +232,9 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		}
 		t.finish(g)
 		t.tasks.End()
-		return Step{Do: Done}
+		return x.finish(nil)
 	}
 	g.failures++
-	g.due = now.Add(t.backoff(int(g.failures), time.Second))
-	t.plan(g, n)
-	return Step{Do: Done}
+	t.schedule(g, now.Add(t.backoff(int(g.failures), time.Second)), n)
+	return x.finish(nil)
 }

@@ -1,10 +1,14 @@
 package table
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -17,6 +21,8 @@ import (
 // It knows neither a Hold nor a context of a user, except through the functions that end them, so that a Hold that nobody
 // can reach any more is noticed.
 type Grant struct {
+	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
+
 	table  *Table
 	handle *Handle // through which it was acquired: kind, names and the user's name
 	owner  *Owner
@@ -55,21 +61,11 @@ type Grant struct {
 	inRound  bool          // its renewal is on its way: sent, or soon to be
 	alone    bool          // its renewal is a call of its own
 	failures int32         // renewals or background releases that failed in a row
-	index    int32         // in the heap; -1 means not there
-	due      clock.Instant // when to look at it again
 	giveUpAt clock.Instant // when a background release gives up
 }
 
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
-// back, from retired to retiring: Redis made a holder that has to be released.
-//
-//	pending --granted--> held --unlock--> releasing --answered--> retired
-//	   |                  |  \--deadline--> expired --unlock--> releasing
-//	   |                  |                    |                   |
-//	   |                  +------- lost -------+      +-- silent --+
-//	   |                           |                  |
-//	   +-------- given up ---------+--> retiring <----+ (only if Redis may have a holder, or may still make one)
-//	                               +--> retired
+// back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
 type stage uint8
 
 const (
@@ -82,11 +78,11 @@ const (
 )
 
 // The reasons for losing a lock.
-const (
-	lostLease     = "its lease ended"
-	lostInRedis   = "its holder is gone from Redis"
-	lostByForce   = "it was unlocked by force"
-	lostByMaxHold = "it was held longer than WithMaxHold allows"
+var (
+	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
+	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
+	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
+	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 )
 
 // newGrant returns a pending grant for a new owner, or for a shared one. A new owner is the grant's own.
@@ -94,7 +90,7 @@ func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
 	t.number++
 	g := &Grant{
 		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: lease}, index: -1,
+		term: term.Term{Lease: lease},
 	}
 	g.turns.Begin()
 	if o == nil {
@@ -105,12 +101,6 @@ func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
 
 // HeldAs implements owner.Holding.
 func (g *Grant) HeldAs() sideKey { return g.handle.sideKey() }
-
-// DueAt implements queue.Due.
-func (g *Grant) DueAt() clock.Instant { return g.due }
-
-// Place implements queue.Due.
-func (g *Grant) Place() *int32 { return &g.index }
 
 // shared reports whether other goroutines can have the grant's owner.
 func (g *Grant) shared() bool { return g.owner != &g.self }
@@ -160,11 +150,6 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	return nil
 }
 
-// sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder.
-func (g *Grant) sending(lease time.Duration, now clock.Instant) {
-	g.term.Sending(lease, g.table.cfg.CommandTimeout, now)
-}
-
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
@@ -180,15 +165,15 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so that an unlock
 // may still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
-	if g.endAcquisitions(n, nil, lostLease) {
-		g.warnOfLoss(lostLease, n)
+	if g.endAcquisitions(errLeaseEnded, n) {
+		g.warnOfLoss(errLeaseEnded, n)
 	}
 	g.stage = expired
 	t.plan(g, n)
 }
 
 // lose ends the grant for its users and here. mayHold means that Redis may still have the holder.
-func (t *Table) lose(g *Grant, why string, mayHold bool, now clock.Instant, n *Notices) {
+func (t *Table) lose(g *Grant, why error, mayHold bool, now clock.Instant, n *Notices) {
 	if t.loseTold(g, why, mayHold, now, n) {
 		g.warnOfLoss(why, n)
 	}
@@ -196,9 +181,9 @@ func (t *Table) lose(g *Grant, why string, mayHold bool, now clock.Instant, n *N
 
 // loseTold is lose for a caller that tells the owner of the loss by itself. It reports whether a user of the grant would
 // not have been told otherwise.
-func (t *Table) loseTold(g *Grant, why string, mayHold bool, now clock.Instant, n *Notices) (untold bool) {
-	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: why == lostByMaxHold || why == lostByForce}
-	untold = g.endAcquisitions(n, nil, why)
+func (t *Table) loseTold(g *Grant, why error, mayHold bool, now clock.Instant, n *Notices) (untold bool) {
+	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: why == errMaxHold || why == errForced}
+	untold = g.endAcquisitions(why, n)
 	open := false
 	for _, a := range g.acquisitions {
 		a.handle.forget(a)
@@ -215,16 +200,15 @@ func (t *Table) loseTold(g *Grant, why string, mayHold bool, now clock.Instant, 
 	return untold
 }
 
-// endAcquisitions ends all acquisitions for their users, with err or, if that is nil, as lost for a reason. It reports
-// whether a loss should be logged: the end of a lease is what Lease asked for, and any other loss somebody should hear of
-// before the unlock.
-func (g *Grant) endAcquisitions(n *Notices, err error, why string) (untold bool) {
+// endAcquisitions ends all acquisitions for their users. It reports whether a loss should be logged: the end of a lease is
+// what Lease asked for, and any other loss somebody should hear of before the unlock.
+func (g *Grant) endAcquisitions(why error, n *Notices) (untold bool) {
 	watched, ended := false, false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
 		for _, a := range list {
-			reason := err
-			if reason == nil {
-				reason = lossOf(a.handle.Name, why)
+			reason := why
+			if errors.Is(why, fault.ErrLost) {
+				reason = lossOf(a.handle, why)
 			}
 			watched = watched || a.watched
 			ended = a.ending.End(reason, n) || ended
@@ -233,10 +217,10 @@ func (g *Grant) endAcquisitions(n *Notices, err error, why string) (untold bool)
 	return ended && !watched && g.renewing()
 }
 
-func (g *Grant) warnOfLoss(why string, n *Notices) {
+func (g *Grant) warnOfLoss(why error, n *Notices) {
 	n.Warn(Warning{
 		Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder",
-		Err: lossOf(g.handle.Name, why),
+		Err: lossOf(g.handle, why),
 	})
 }
 
@@ -262,8 +246,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	if g.handle.Kind.Queues {
 		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // so long a place in the queue outlasts its waiter
 	}
-	g.due = now
-	t.plan(g, n)
+	t.schedule(g, now, n)
 	g.turns.Notify()
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -64,17 +65,15 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 // come first, of them lost ones before live ones, and of them the one whose lease ends first.
 func (h *Handle) soonest() *Acquisition {
 	var best *Acquisition
-	pick := func(from []*Acquisition, plain bool) {
-		for _, a := range from {
-			if !a.closed && a.plain == plain && (best == nil || a.grant.term.Deadline < best.grant.term.Deadline) {
-				best = a
+	for _, plain := range [2]bool{true, false} {
+		for _, list := range [2][]*Acquisition{h.lost, h.open} {
+			if best != nil {
+				return best
 			}
-		}
-	}
-	for _, plain := range []bool{true, false} {
-		for _, from := range [][]*Acquisition{h.lost, h.open} {
-			if best == nil {
-				pick(from, plain)
+			for _, a := range list {
+				if !a.closed && a.plain == plain && (best == nil || a.grant.term.Deadline < best.grant.term.Deadline) {
+					best = a
+				}
 			}
 		}
 	}
@@ -94,6 +93,6 @@ func (h *Handle) rememberLost(a *Acquisition) {
 
 // forget drops an acquisition from the handle.
 func (h *Handle) forget(a *Acquisition) {
-	h.open = without(h.open, a)
-	h.lost = without(h.lost, a)
+	h.open = queue.Without(h.open, a)
+	h.lost = queue.Without(h.lost, a)
 }

@@ -33,7 +33,7 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
-	g.sending(next.Lease, now)
+	g.term.Sending(next.Lease, t.cfg.CommandTimeout, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
 }
@@ -49,7 +49,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endRelease(x, g.gone())
+		return t.endRelease(x, errHolderGone)
 	}
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {

@@ -33,7 +33,7 @@ var bugs = []bug{
 		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
-		{"attempt.go", "if a.got != nil {\n\t\treturn t.take(a, n)\n\t}\n\tif a.handing", "if a.handing"},
+		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.handing", "if a.handing"},
 	}},
 	{"3", "a late grant of a retired number is ignored", []edit{
 		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},

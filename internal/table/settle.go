@@ -21,7 +21,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		}
 		writer = other.holder.Field
 	}
-	g.sending(a.Lease, now)
+	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	wait := t.cfg.FairWait
 	if a.Single {
@@ -79,12 +79,8 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	got, err := t.grant(a, g, uint64(r.N), now, n)
 	switch {
 	case got != nil:
-		t.leaveLine(a, n)
-		a.phase = done
-		return Step{Do: Done, Got: got}
+		return t.succeed(a, got, n)
 	case errors.Is(err, fault.ErrLate) && a.phase != parting:
-		a.Last = Outcome{Trouble: err}
-		a.report()
 		return t.replace(a, now, n)
 	}
 	return t.giveUp(a, err, now, n)
@@ -188,7 +184,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 // reenter returns the step that shows Redis one more acquisition of a grant.
 func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
-	g.sending(a.Lease, now)
+	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
 	a.phase, a.sent = counting, now
 	return Step{
 		Do: Ask, Free: a.free(), Slot: true,
@@ -215,12 +211,11 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.loseTold(g, lostInRedis, false, now, n) // the caller tells the owner
+		t.loseTold(g, errHolderGone, false, now, n) // the caller tells the owner
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)
-		a.phase = done
-		return Step{Do: Done, Got: got}
+		return t.succeed(a, got, n)
 	}
 	return a.finish(fault.ErrLost)
 }

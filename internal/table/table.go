@@ -116,13 +116,12 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
 	t.closed = true
 	for _, g := range slices.Clone(t.heap.All()) {
-		g.endAcquisitions(n, fault.ErrClosed, "")
+		g.endAcquisitions(fault.ErrClosed, n)
 		switch g.stage {
 		case held:
 			t.heap.Remove(g)
 		case retiring:
-			g.due = now
-			t.plan(g, n)
+			t.schedule(g, now, n)
 		default: // an expired grant has its release before it
 		}
 	}
@@ -136,7 +135,7 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	t.forced.Add(k)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
-			t.lose(g, lostByForce, true, now, n)
+			t.lose(g, errForced, true, now, n)
 		}
 	}
 }
@@ -223,12 +222,4 @@ func (t *Table) Line(k Key) LineStats {
 // backoff returns the pause before a retry.
 func (t *Table) backoff(retries int, most time.Duration) time.Duration {
 	return clock.Backoff(retries, most, t.cfg.Random)
-}
-
-// without removes an element from a slice, and leaves nothing of it behind.
-func without[T comparable](s []T, gone T) []T {
-	if i := slices.Index(s, gone); i >= 0 {
-		return slices.Delete(s, i, i+1)
-	}
-	return s
 }

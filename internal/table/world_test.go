@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -300,12 +301,12 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 		p.world.failf("Empty: %s is unlistened to, but nobody listens", channel)
 	}
 	before := len(s.listeners)
-	s.listeners = without(s.listeners, heard)
+	s.listeners = queue.Without(s.listeners, heard)
 	if len(s.listeners) == before {
 		p.world.failf("Empty: %s is unlistened to by a stranger", channel)
 	}
 	if len(s.listeners) == 0 {
-		p.subs = without(p.subs, s)
+		p.subs = queue.Without(p.subs, s)
 	}
 }
 
