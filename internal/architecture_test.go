@@ -28,7 +28,7 @@ var floors = [][]string{
 	{"internal/table", "internal/driver"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/wake",
+		"internal/owner", "internal/wake", "internal/policy",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -44,19 +44,23 @@ var permitted = map[string][]string{
 		"internal/clock", "internal/driver", "internal/fault", "internal/signal", "internal/table", "internal/task",
 		"internal/transport", "internal/watchdog", "internal/wire",
 	},
-	"internal/watchdog":       {"internal/clock", "internal/driver", "internal/fault", "internal/table", "internal/task", "internal/term", "internal/wire"},
+	"internal/watchdog": {
+		"internal/clock", "internal/driver", "internal/fault", "internal/policy", "internal/table", "internal/task",
+		"internal/wire",
+	},
 	"internal/signal":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/table": {
-		"internal/clock", "internal/fault", "internal/notice", "internal/owner", "internal/queue", "internal/task",
-		"internal/term", "internal/wake", "internal/wire", "internal/yield",
+		"internal/clock", "internal/fault", "internal/notice", "internal/owner", "internal/policy", "internal/queue",
+		"internal/task", "internal/term", "internal/wake", "internal/wire", "internal/yield",
 	},
 	"internal/driver": {"internal/fault", "internal/wire"},
 	"internal/wire":   {"internal/fault", "internal/lua"},
 	"internal/yield":  {"internal/clock"},
 	"internal/notice": {"internal/clock"},
 	"internal/term":   {"internal/clock"},
+	"internal/policy": {"internal/clock"},
 }
 
 // goRedis lists the packages that know go-redis.

@@ -110,7 +110,7 @@ var mutants = []mutant{
 		{"internal/table/decide.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
-		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn max(g.term.Lease, 2*time.Minute)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn 0 * time.Minute"},
+		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
 }
 

@@ -117,5 +117,10 @@ func (a *Acquisition) unlocked() error {
 	return fault.ErrLost
 }
 
-// lossOf returns what the users of a handle hear of a loss.
-func lossOf(h *Handle, why error) error { return &fault.OpError{Op: "hold", Name: h.Name, Err: why} }
+// lossOf returns what the users of a handle hear of an end. That of the client concerns no single lock.
+func lossOf(h *Handle, why error) error {
+	if errors.Is(why, fault.ErrClosed) {
+		return why
+	}
+	return &fault.OpError{Op: "hold", Name: h.Name, Err: why}
+}

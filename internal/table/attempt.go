@@ -91,13 +91,11 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	case a.phase == queued || a.phase == resting:
 		return t.look(a, why, now, n)
 	}
-	return t.undefined(a)
+	return a.finish(errUndefined)
 }
 
 // errUndefined is the error of a step that no attempt can take: a bug.
 var errUndefined = errors.New("rlock: internal error: undefined step")
-
-func (t *Table) undefined(a *Attempt) Step { return a.finish(errUndefined) }
 
 // finish ends the attempt without an acquisition. An err of nil means that Last says how it went.
 func (a *Attempt) finish(err error) Step {
@@ -245,6 +243,9 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.got != nil {
 		return t.succeed(a, a.got, n)
 	}
+	if a.phase == parting {
+		return t.giveUp(a, nil, now, n)
+	}
 	if a.handing {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
 		if !a.Last.Known() {
@@ -271,7 +272,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	t.leaveLine(a, n)
-	t.retire(g, false, now, n)
+	t.retire(g, now, n)
 	g.turns.End()
 	return a.finish(err)
 }
@@ -281,7 +282,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	a.Last = Outcome{Trouble: fault.ErrLate}
 	a.report()
 	old := a.grant
-	t.retire(old, false, now, n)
+	t.retire(old, now, n)
 	old.turns.End()
 	var o *Owner
 	if old.shared() {
@@ -302,5 +303,5 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 // retryPause returns the pause before the next question after one that went unanswered.
 func (t *Table) retryPause(a *Attempt) time.Duration {
 	a.retries++
-	return t.backoff(a.retries, time.Second)
+	return t.cfg.Retry(a.retries)
 }

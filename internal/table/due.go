@@ -3,7 +3,6 @@ package table
 import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -44,14 +43,14 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 		g := t.heap.Head()
 		switch {
 		case g.stage == expired:
-			t.lose(g, errLeaseEnded, true, now, n)
+			t.lose(g, errLeaseEnded, false, now, n)
 		case g.stage == retiring:
 			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
 		case g.term.Past(now):
 			t.expire(g, n)
 		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
-			t.lose(g, errMaxHold, true, now, n)
+			t.lose(g, errMaxHold, false, now, n)
 		case !g.renewing() || g.inRound:
 			t.plan(g, n)
 		default:
@@ -140,7 +139,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.term.RenewAt = now.Add(t.backoff(int(g.failures), term.RetryPause(t.cfg.WatchdogTimeout)))
+			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)

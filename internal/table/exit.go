@@ -154,7 +154,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
-		t.loseTold(g, errHolderGone, false, now, n)
+		t.lose(g, errHolderGone, true, now, n)
 	case r.Err == nil && r.N == 1, r.Err != nil && g.usable(now):
 		return t.endPart(x, nil)
 	}
@@ -173,7 +173,7 @@ func (x *Exit) finish(err error) Step {
 }
 
 func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
-	pause := t.backoff(x.retries+1, time.Second)
+	pause := t.cfg.Retry(x.retries + 1)
 	switch {
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
@@ -206,19 +206,15 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 
 // endRelease ends an exit, and its grant, whose release was answered.
 func (t *Table) endRelease(x *Exit, err error) Step {
-	g := x.grant
-	t.unregister(g)
-	g.needsCleanup = false
-	t.finish(g)
+	t.unregister(x.grant)
+	t.finish(x.grant)
 	return t.endPart(x, err)
 }
 
 // endSilent ends an exit whose release was not answered. Its grant is over nevertheless, and the background goes on trying.
 func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
-	g := x.grant
-	t.unregister(g)
-	g.needsCleanup = false
-	t.cleanUp(g, now, n)
+	t.unregister(x.grant)
+	t.cleanUp(x.grant, now, n)
 	return t.endPart(x, err)
 }
 
@@ -235,6 +231,6 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	g.failures++
-	t.schedule(g, now.Add(t.backoff(int(g.failures), time.Second)), n)
+	t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
 	return x.finish(nil)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wake"
@@ -165,25 +166,15 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so that an unlock
 // may still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
-	if g.endAcquisitions(errLeaseEnded, n) {
-		g.warnOfLoss(errLeaseEnded, n)
-	}
+	g.endAcquisitions(errLeaseEnded, false, n)
 	g.stage = expired
 	t.plan(g, n)
 }
 
-// lose ends the grant for its users and here. mayHold means that Redis may still have the holder.
-func (t *Table) lose(g *Grant, why error, mayHold bool, now clock.Instant, n *Notices) {
-	if t.loseTold(g, why, mayHold, now, n) {
-		g.warnOfLoss(why, n)
-	}
-}
-
-// loseTold is lose for a caller that tells the owner of the loss by itself. It reports whether a user of the grant would
-// not have been told otherwise.
-func (t *Table) loseTold(g *Grant, why error, mayHold bool, now clock.Instant, n *Notices) (untold bool) {
-	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: why == errMaxHold || why == errForced}
-	untold = g.endAcquisitions(why, n)
+// lose ends the grant for its users and here. told means that the caller tells the owner of the loss by itself.
+func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
+	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
+	g.endAcquisitions(why, told, n)
 	open := false
 	for _, a := range g.acquisitions {
 		a.handle.forget(a)
@@ -195,39 +186,33 @@ func (t *Table) loseTold(g *Grant, why error, mayHold bool, now clock.Instant, n
 	if open {
 		g.owner.Attach(g.handle.sideKey(), g)
 	}
-	// A read hold that is gone may have left its field.
-	t.retire(g, mayHold || g.handle.Kind.HoldKey != "", now, n)
-	return untold
+	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" { // a read hold that is gone may have left its field
+		g.needsCleanup = true
+	}
+	t.retire(g, now, n)
 }
 
-// endAcquisitions ends all acquisitions for their users. It reports whether a loss should be logged: the end of a lease is
-// what Lease asked for, and any other loss somebody should hear of before the unlock.
-func (g *Grant) endAcquisitions(why error, n *Notices) (untold bool) {
-	watched, ended := false, false
+// endAcquisitions ends all acquisitions for their users. It logs a loss of which nobody would be told before the unlock. The
+// end of a lease is no such loss if it is what Lease asked for.
+func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
+	ended := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
 		for _, a := range list {
-			reason := why
-			if errors.Is(why, fault.ErrLost) {
-				reason = lossOf(a.handle, why)
-			}
-			watched = watched || a.watched
-			ended = a.ending.End(reason, n) || ended
+			told = told || a.watched
+			ended = a.ending.End(lossOf(a.handle, why), n) || ended
 		}
 	}
-	return ended && !watched && g.renewing()
-}
-
-func (g *Grant) warnOfLoss(why error, n *Notices) {
-	n.Warn(Warning{
-		Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder",
-		Err: lossOf(g.handle, why),
-	})
+	if ended && !told && g.renewing() {
+		n.Warn(Warning{
+			Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder", Err: lossOf(g.handle, why),
+		})
+	}
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
-func (t *Table) retire(g *Grant, mayHold bool, now clock.Instant, n *Notices) {
+func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 	t.unregister(g)
-	if mayHold || g.inDoubt || g.needsCleanup {
+	if g.inDoubt || g.needsCleanup {
 		t.cleanUp(g, now, n)
 	} else {
 		t.finish(g)
@@ -263,7 +248,7 @@ func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
 	}
-	return max(g.term.Lease, 2*time.Minute)
+	return policy.Tombstone(g.term.Lease)
 }
 
 // settleLost forgets a lost grant once all of its acquisitions are closed.
@@ -275,12 +260,9 @@ func (g *Grant) settleLost() {
 
 // Late takes the reply of an acquire whose caller had left. It delivers its own notices.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
+	t := g.table
 	var n Notices
-	g.table.late(g, r, now, &n)
-	n.Deliver(g.table.told)
-}
-
-func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
+	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
 	switch {
 	case r.Acquired():
@@ -291,7 +273,7 @@ func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
 		return
 	}
 	if g.stage == retired {
-		t.cleanUp(g, now, n)
+		t.cleanUp(g, now, &n)
 	}
 }
 

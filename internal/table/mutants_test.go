@@ -33,13 +33,13 @@ var bugs = []bug{
 		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
-		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.handing", "if a.handing"},
+		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.phase", "if a.phase"},
 	}},
 	{"3", "a late grant of a retired number is ignored", []edit{
 		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
 	}},
 	{"4", "a number in doubt gets no tombstone", []edit{
-		{"grant.go", "return max(g.term.Lease, 2*time.Minute)", "return 0"},
+		{"grant.go", "return policy.Tombstone(g.term.Lease)", "return policy.Tombstone(0) * 0"},
 	}},
 	{"5", "renewals include grants that are being released", []edit{
 		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.term.Past(now):", "case t.closed:"},

@@ -49,7 +49,7 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) 
 	case asking, parting:
 		return t.settleAcquire(a, r, now, n)
 	default:
-		return t.undefined(a)
+		return a.finish(errUndefined)
 	}
 }
 
@@ -63,9 +63,9 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
-		return t.stop(a, now, n)
+		return t.leave(a, now, n)
 	case r.Err != nil && r.Err.Fate == fault.NotSent && (ended(a.Wait) || t.closed):
-		return t.stop(a, now, n)
+		return t.leave(a, now, n)
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
@@ -84,14 +84,6 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		return t.replace(a, now, n)
 	}
 	return t.giveUp(a, err, now, n)
-}
-
-// stop ends an attempt whose wait ended while it asked.
-func (t *Table) stop(a *Attempt, now clock.Instant, n *Notices) Step {
-	if a.phase == parting {
-		return t.giveUp(a, nil, now, n)
-	}
-	return t.leave(a, now, n)
 }
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
@@ -120,10 +112,7 @@ func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 		a.pollDelay = min(max(a.pollDelay*2, a.Handle.FirstDelay), a.Handle.MaxDelay)
 		return a.pollDelay
 	}
-	if k.Queues {
-		hint = min(hint, t.cfg.FairWait/2) // or it would lose its place
-	}
-	return max(min(hint, t.cfg.PollInterval), time.Millisecond)
+	return t.cfg.Rest(hint, k.Queues)
 }
 
 // note keeps an outcome, for the attempts behind this one and for other goroutines of the owner.
@@ -211,7 +200,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.loseTold(g, errHolderGone, false, now, n) // the caller tells the owner
+		t.lose(g, errHolderGone, true, now, n) // the caller tells the owner
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)

@@ -9,37 +9,20 @@ package table
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
 
-// Config is what the decisions depend on. All durations are positive unless said otherwise.
-type Config struct {
-	ClientID        string
-	WatchdogTimeout time.Duration // the lease of a hold that is renewed
-	CommandTimeout  time.Duration
-	PollInterval    time.Duration // the longest sleep of a waiter
-	MaxHold         time.Duration // zero means no limit
-	FairWait        time.Duration // for how long a silent waiter keeps its place in a queue in Redis
-	BatchSize       int           // how many locks one renewal names
-	HandOvers       int           // how many local hand-overs may follow each other; zero means none
-	HandOverTime    time.Duration // for how long they may; zero means not at all
-	Lazy            bool          // local hand-overs may skip Redis
-	StandBack       time.Duration // for how long a public release is left to other processes
-	Acks            bool          // acquisitions wait for replicas
-	Cluster         bool          // the receivers of a message at other nodes are not known
-
-	// Random returns a duration from 0 up to and without d. Nil means the default source.
-	Random func(d time.Duration) time.Duration
-}
+// Config is what the decisions depend on.
+type Config = policy.Config
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
 type Messages interface {
@@ -116,7 +99,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
 	t.closed = true
 	for _, g := range slices.Clone(t.heap.All()) {
-		g.endAcquisitions(fault.ErrClosed, n)
+		g.endAcquisitions(fault.ErrClosed, true, n)
 		switch g.stage {
 		case held:
 			t.heap.Remove(g)
@@ -135,7 +118,7 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	t.forced.Add(k)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
-			t.lose(g, errForced, true, now, n)
+			t.lose(g, errForced, false, now, n)
 		}
 	}
 }
@@ -217,9 +200,4 @@ func (t *Table) Line(k Key) LineStats {
 		Waiters: l.Len(), Listener: l.Shared.heard.Heard != nil,
 		Rests: head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0,
 	}
-}
-
-// backoff returns the pause before a retry.
-func (t *Table) backoff(retries int, most time.Duration) time.Duration {
-	return clock.Backoff(retries, most, t.cfg.Random)
 }

@@ -67,11 +67,6 @@ func (t *Term) Due(renewed bool) clock.Instant {
 	return due
 }
 
-// RetryPause returns for how long a renewal may go unanswered before it is sent again.
-func RetryPause(watchdogTimeout time.Duration) time.Duration {
-	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
-}
-
 // SentAt returns when a lease of that length would have been asked for, if it ended at the deadline.
 func (t *Term) SentAt(lease time.Duration) clock.Instant {
 	return t.Deadline.Add(Margin(lease) - lease)
