@@ -68,15 +68,19 @@ func (c *Client) Lines() int { return c.m.Hub().Stats().Shards }
 // Listens reports whether a waiter of a lock that queues in this process hears of its releases.
 func (l *Lock) Listens() bool {
 	_, confirmed := l.l.Manager().Hub().Heard(l.l.Channel())
-	return confirmed && l.l.Manager().Table().Line(l.l.ID().Key).Listener
+	_, _, listens := l.l.Manager().Table().Line(l.l.ID().Key)
+	return confirmed && listens
 }
 
 // Rests reports whether the first waiter of a lock that queues in this process sleeps.
-func (l *Lock) Rests() bool { return l.l.Manager().Table().Line(l.l.ID().Key).Rests }
+func (l *Lock) Rests() bool {
+	_, rests, _ := l.l.Manager().Table().Line(l.l.ID().Key)
+	return rests
+}
 
 // Waiting counts the waiters of a lock in this process: in the local queue, or listening on channels of their own.
 func (l *Lock) Waiting() int {
-	if n := l.l.Manager().Table().Line(l.l.ID().Key).Waiters; n > 0 || !l.l.Kind().Queues {
+	if n, _, _ := l.l.Manager().Table().Line(l.l.ID().Key); n > 0 || !l.l.Kind().Queues {
 		return n
 	}
 	return l.l.Manager().Hub().Listeners(l.l.Channel() + ":")

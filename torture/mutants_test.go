@@ -107,7 +107,7 @@ var mutants = []mutant{
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
 		{"internal/table/grant.go", "\t\tdelete(t.exclusive[k.Family], k.Name)\n", ""},
 		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
-		{"internal/table/decide.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
+		{"internal/table/line.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},

@@ -29,8 +29,12 @@ type List struct {
 	alarm    clock.Instant
 }
 
-// Alarm adds a request for the alarm. It replaces an earlier one, which must not be sooner.
-func (n *List) Alarm(at clock.Instant) { n.alarm = at }
+// Alarm adds a request for the alarm. It replaces an earlier one, which must not be sooner. Zero requests nothing.
+func (n *List) Alarm(at clock.Instant) {
+	if at != 0 {
+		n.alarm = at
+	}
+}
 
 // Warn adds a log line.
 func (n *List) Warn(w Warning) { n.warnings = append(n.warnings, w) }

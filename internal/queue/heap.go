@@ -20,13 +20,41 @@ type Due[M ~int64] interface {
 }
 
 // Heap has what is due first at its head. The zero value is an empty heap. It is not safe for concurrent use.
-type Heap[T Due[M], M ~int64] struct{ items items[T, M] }
+type Heap[T Due[M], M ~int64] struct {
+	items items[T, M]
+	alarm M // the alarm that was asked for; zero means none
+}
 
 // Len returns how many items it has.
 func (h *Heap[T, M]) Len() int { return len(h.items) }
 
 // Head returns what is due first. The heap must not be empty.
 func (h *Heap[T, M]) Head() T { return h.items[0] }
+
+// Due returns what is due first, if that is due by now, and zero if not.
+func (h *Heap[T, M]) Due(now M) T {
+	if len(h.items) > 0 && h.items[0].timed().due <= now {
+		return h.items[0]
+	}
+	var none T
+	return none
+}
+
+// Alarm returns when the first item is due, or zero if an alarm for that moment or an earlier one was returned before. (An
+// alarm that comes for nothing is cheaper than one that is always right: what comes and goes all day leaves it alone.)
+func (h *Heap[T, M]) Alarm() M {
+	if len(h.items) == 0 {
+		return 0
+	}
+	if due := h.items[0].timed().due; h.alarm == 0 || due < h.alarm {
+		h.alarm = due
+		return due
+	}
+	return 0
+}
+
+// Rang forgets the alarm, because it has come.
+func (h *Heap[T, M]) Rang() { h.alarm = 0 }
 
 // All returns everything, in no order. The slice belongs to the heap.
 func (h *Heap[T, M]) All() []T { return h.items }

@@ -66,3 +66,31 @@ func TestItemsAreDividedBySort(t *testing.T) {
 	require.Equal(t, [][]int{{1, 3}, {2, 4}, {11}, {5}, {13}, {6}}, queue.Batches([]int{1, 2, 3, 11, 4, 5, 13, 6}, 2, sortOf))
 	require.Empty(t, queue.Batches(nil, 2, sortOf))
 }
+
+// timed is an item of a heap.
+type timed struct{ queue.Timed[int64] }
+
+func TestAHeapAsksForEarlierAlarmsOnly(t *testing.T) {
+	t.Parallel()
+	var h queue.Heap[*timed, int64]
+	require.Zero(t, h.Alarm())
+	require.Nil(t, h.Due(100))
+	first, second := new(timed), new(timed)
+	h.Set(second, 20)
+	require.EqualValues(t, 20, h.Alarm())
+	require.Zero(t, h.Alarm(), "it was asked for")
+	h.Set(first, 10)
+	require.EqualValues(t, 10, h.Alarm())
+	h.Set(first, 30)
+	require.Zero(t, h.Alarm(), "an earlier one was asked for")
+	h.Rang()
+	require.EqualValues(t, 20, h.Alarm())
+	require.Nil(t, h.Due(19))
+	require.Same(t, second, h.Due(20))
+	require.Equal(t, []*timed{second}, h.Before(30))
+	h.Remove(second)
+	h.Remove(second)
+	require.Same(t, first, h.Head())
+	require.EqualValues(t, 30, first.DueAt())
+	require.Equal(t, 1, h.Len())
+}

@@ -109,14 +109,6 @@ func (a *Acquisition) Leak(n *Notices) {
 	}
 }
 
-// unlocked returns what the unlock of an acquisition returns that was lost before.
-func (a *Acquisition) unlocked() error {
-	if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
-		return why
-	}
-	return fault.ErrLost
-}
-
 // lossOf returns what the users of a handle hear of an end. That of the client concerns no single lock.
 func lossOf(h *Handle, why error) error {
 	if errors.Is(why, fault.ErrClosed) {

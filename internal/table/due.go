@@ -19,28 +19,15 @@ func (t *Table) plan(g *Grant, n *Notices) {
 // schedule has a grant looked at in time.
 func (t *Table) schedule(g *Grant, due clock.Instant, n *Notices) {
 	t.heap.Set(g, due)
-	t.arm(n)
-}
-
-// arm asks for the alarm when something is due before it. (An alarm that comes for nothing is cheaper than one that is
-// always right: a lock that is taken and released all day leaves it alone.)
-func (t *Table) arm(n *Notices) {
-	if t.heap.Len() == 0 {
-		return
-	}
-	if due := t.heap.Head().DueAt(); t.armed == 0 || due < t.armed {
-		t.armed = due
-		n.Alarm(due)
-	}
+	n.Alarm(t.heap.Alarm())
 }
 
 // Due carries out what is due, and returns the renewals and the background releases that are. It is called when an alarm
 // has come, and asks for the next one.
 func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
 	defer t.lock().Unlock()
-	t.armed = 0
-	for t.heap.Len() > 0 && t.heap.Head().DueAt() <= now {
-		g := t.heap.Head()
+	t.heap.Rang()
+	for g := t.heap.Due(now); g != nil; g = t.heap.Due(now) {
 		switch {
 		case g.stage == expired:
 			t.lose(g, errLeaseEnded, false, now, n)
@@ -57,7 +44,7 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 			renew = append(renew, t.gather(now, bySlot, n)...) // this one, and all others
 		}
 	}
-	t.arm(n)
+	n.Alarm(t.heap.Alarm())
 	return renew, release
 }
 

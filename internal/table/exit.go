@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -100,7 +101,10 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	switch {
 	case g.stage == retiring || g.stage == retired:
 		g.settleLost()
-		return t.endPart(x, a.unlocked())
+		if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
+			return t.endPart(x, why)
+		}
+		return t.endPart(x, fault.ErrLost)
 	case len(g.acquisitions) > 0:
 		t.plan(g, n)
 		x.phase = showing
@@ -221,16 +225,16 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
-	settled, late := r.Err == nil || r.Err.WrongType(), now > g.giveUpAt
-	if settled || late {
-		if !settled {
-			n.Warn(Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
-		}
-		t.finish(g)
-		t.tasks.End()
+	settled := r.Err == nil || r.Err.WrongType()
+	if !settled && now <= g.giveUpAt {
+		g.failures++
+		t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
 		return x.finish(nil)
 	}
-	g.failures++
-	t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
+	if !settled {
+		n.Warn(Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
+	}
+	t.finish(g)
+	t.tasks.End()
 	return x.finish(nil)
 }

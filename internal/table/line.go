@@ -1,6 +1,9 @@
 package table
 
 import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wake"
@@ -36,4 +39,67 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 			wake.Signal(l.Shared.heard.Heard) // what this one had heard, and did not follow
 		}
 	}
+}
+
+// While an owner of this process holds a lock, the head of the local queue does not ask Redis: it waits until the lock is
+// handed over to it, or until it hears how the hold ended.
+
+// grace is when the head asks Redis after a message that came while an owner of this process holds the lock. Mostly the
+// message is about an earlier release of our own, and the lock has been handed over by then.
+const grace = 5 * time.Millisecond
+
+// decide returns for how long the head of a local queue has nothing to do, because this process knows that asking Redis is
+// in vain. Zero or less means that it should ask.
+func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
+	if why == ByTime || a.Handle.Kind.Channel == "" { // a polling waiter asks whoever the holder is: it has no other chance
+		return 0
+	}
+	if g := t.rival(a.grant, now); g != nil {
+		return t.waitFor(a, g, why, now)
+	}
+	p := t.public.Of(a.Handle.Key)
+	if p == nil {
+		return 0
+	}
+	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
+	pause := p.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
+	if a.Ends != 0 && a.Ends < now.Add(pause) {
+		return 0
+	}
+	return pause
+}
+
+// waitFor returns for how long the head rests while another owner of this process holds the lock, or releases it.
+func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) time.Duration {
+	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a release that is announced is as good as answered
+	if rival.stage == held {
+		a.refuse()
+		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace
+	}
+	if why == ByMessage && a.askAt == 0 {
+		a.askAt = now.Add(soon)
+	}
+	if a.askAt != 0 {
+		pause = min(pause, a.askAt.Sub(now))
+	}
+	return pause
+}
+
+// refuse notes that the lock was refused without asking Redis.
+func (a *Attempt) refuse() {
+	a.asked = true // in effect: an attempt whose wait is over has been refused
+	a.note(Outcome{Refused: true})
+}
+
+// refusedHere reports whether another owner of this process holds the lock, so that a single attempt need not ask.
+func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
+	g := t.rival(a.grant, now)
+	if g == nil || g.stage != held || a.grant.sibling().usable(now) {
+		return false
+	}
+	if !g.renewing() && now.Sub(g.term.Confirmed) > t.cfg.WatchdogTimeout/3 {
+		return false // no renewal would show that the lock was taken away
+	}
+	a.refuse()
+	return true
 }

@@ -59,13 +59,13 @@ var bugs = []bug{
 		{"handle.go", "if !a.closed && a.plain == plain &&", "if a.plain == plain &&"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
-		{"decide.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
+		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
 		{"line.go", "\t\tn.Unlisten(&l.Shared.heard)\n", ""},
 	}},
 	{"12", "the alarm is not moved when something is due earlier", []edit{
-		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},
+		{"../queue/heap.go", "h.alarm == 0 || due < h.alarm", "h.alarm == 0"},
 	}},
 	{"13", "a reply after the deadline is accepted", []edit{
 		{"settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},

@@ -70,7 +70,6 @@ type Table struct {
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
-	armed     clock.Instant                     // the alarm that was asked for; zero means none
 	forced    queue.Recent[Key]                 // the names unlocked by force
 }
 
@@ -180,24 +179,16 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// LineStats is a local queue at one moment.
-type LineStats struct {
-	Waiters  int
-	Rests    bool // the head sleeps until something happens
-	Listener bool // a listener was asked for
-}
-
-// Line returns the state of the local queue of a name.
-func (t *Table) Line(k Key) LineStats {
+// Line returns how many attempts are in the local queue of a name, whether its head sleeps until something happens, and
+// whether a listener was asked for.
+func (t *Table) Line(k Key) (waiters int, rests, listens bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.lines.Of(k)
 	if l == nil {
-		return LineStats{}
+		return 0, false, false
 	}
 	head := l.Head()
-	return LineStats{
-		Waiters: l.Len(), Listener: l.Shared.heard.Heard != nil,
-		Rests: head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0,
-	}
+	rests = head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0
+	return l.Len(), rests, l.Shared.heard.Heard != nil
 }
