@@ -56,3 +56,25 @@ func TestAnOwnerHoldsOneUnderAKey(t *testing.T) {
 	require.Nil(t, s.Of("a", &single))
 	require.Equal(t, 1, s.Len())
 }
+
+func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
+	t.Parallel()
+	var u Unlocks[int]
+	even := func(i int) bool { return i%2 == 0 }
+	less := func(a, b int) bool { return a < b }
+	require.Zero(t, u.First(even, less))
+	for _, i := range []int{6, 3, 2, 4} {
+		u.Add(i)
+	}
+	require.Equal(t, 2, u.First(even, less))
+	u.Lose(6)
+	require.Equal(t, 6, u.First(even, less))
+	require.Equal(t, 3, u.Open())
+	u.Forget(6)
+	require.Empty(t, u.Lost())
+	for i := range MaxLost + 1 {
+		u.Lose(100 + i)
+	}
+	require.Len(t, u.Lost(), MaxLost)
+	require.NotContains(t, u.Lost(), 100, "the oldest one is forgotten")
+}

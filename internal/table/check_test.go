@@ -323,8 +323,8 @@ func (w *world) checkEnd() {
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {
-				if len(h.open)+len(h.lost) > 0 {
-					w.failf("Empty: c%d has %d open and %d lost acquisitions of a handle", p.index, len(h.open), len(h.lost))
+				if h.unlocks.Open()+len(h.unlocks.Lost()) > 0 {
+					w.failf("Empty: c%d has %d open and %d lost acquisitions of a handle", p.index, h.unlocks.Open(), len(h.unlocks.Lost()))
 				}
 			}
 		}

@@ -97,7 +97,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		return g.awaitTurn(-1)
 	}
 	g.acquisitions = queue.Without(g.acquisitions, a)
-	a.handle.forget(a)
+	a.handle.unlocks.Forget(a)
 	switch {
 	case g.stage == retiring || g.stage == retired:
 		g.settleLost()

@@ -177,10 +177,12 @@ func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notic
 	g.endAcquisitions(why, told, n)
 	open := false
 	for _, a := range g.acquisitions {
-		a.handle.forget(a)
-		if !a.closed {
-			open = true
-			a.handle.rememberLost(a)
+		open = open || !a.closed
+		switch {
+		case a.closed:
+			a.handle.unlocks.Forget(a)
+		case !a.byHold:
+			a.handle.unlocks.Lose(a)
 		}
 	}
 	if open {
@@ -294,7 +296,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	}
 	g.acquisitions = append(g.acquisitions, q)
 	if !q.byHold {
-		a.Handle.open = append(a.Handle.open, q)
+		a.Handle.unlocks.Add(q)
 	}
 	return q
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -26,12 +25,11 @@ type Handle struct {
 
 	// The table's mutex guards what follows.
 
-	open []*Acquisition // made through this handle without a Hold, and not known to be over
-	lost []*Acquisition // of those, the latest that were lost and not unlocked since
+	unlocks owner.Unlocks[*Acquisition] // what was made through this handle without a Hold
 }
 
 // MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
-const MaxLost = 64
+const MaxLost = owner.MaxLost
 
 func (h *Handle) sideKey() sideKey { return sideKey{h.Key, h.Kind.Side} }
 
@@ -67,37 +65,13 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 // soonest returns the acquisition that an unlock without an owner settles, or nil. Acquisitions made without an owner
 // come first, of them lost ones before live ones, and of them the one whose lease ends first.
 func (h *Handle) soonest() *Acquisition {
-	var best *Acquisition
+	sooner := func(a, b *Acquisition) bool { return a.grant.term.Deadline < b.grant.term.Deadline }
 	for _, plain := range [2]bool{true, false} {
-		for _, list := range [2][]*Acquisition{h.lost, h.open} {
-			if best != nil {
-				return best
-			}
-			for _, a := range list {
-				if !a.closed && a.plain == plain && (best == nil || a.grant.term.Deadline < best.grant.term.Deadline) {
-					best = a
-				}
-			}
+		if a := h.unlocks.First(func(a *Acquisition) bool { return !a.closed && a.plain == plain }, sooner); a != nil {
+			return a
 		}
 	}
-	return best
-}
-
-// rememberLost keeps a lost acquisition for the unlock that has yet to hear of it.
-func (h *Handle) rememberLost(a *Acquisition) {
-	if a.byHold {
-		return
-	}
-	if len(h.lost) == MaxLost {
-		h.lost = slices.Delete(h.lost, 0, 1)
-	}
-	h.lost = append(h.lost, a)
-}
-
-// forget drops an acquisition from the handle.
-func (h *Handle) forget(a *Acquisition) {
-	h.open = queue.Without(h.open, a)
-	h.lost = queue.Without(h.lost, a)
+	return nil
 }
 
 // Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So

@@ -56,7 +56,7 @@ var bugs = []bug{
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
 		{"exit.go", "if a == nil || a.closed {", "if a == nil {"},
-		{"handle.go", "if !a.closed && a.plain == plain &&", "if a.plain == plain &&"},
+		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
 		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},

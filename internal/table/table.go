@@ -131,7 +131,7 @@ func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
 // SuspectSelf reports whether somebody who waits for a handle may wait for an acquisition of its own.
 func (t *Table) SuspectSelf(h *Handle) bool {
 	defer t.lock().Unlock()
-	return len(h.open) > 0
+	return h.unlocks.Open() > 0
 }
 
 // Chosen returns the grant that a question about a lock means: the owner's, or without an owner that of the acquisition

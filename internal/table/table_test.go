@@ -145,8 +145,8 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 		table.Forced(h.Key, start, &n)
 		n.Deliver(l)
 	}
-	require.Len(t, h.lost, MaxLost)
-	require.NotContains(t, h.lost, all[0])
+	require.Len(t, h.unlocks.Lost(), MaxLost)
+	require.NotContains(t, h.unlocks.Lost(), all[0])
 	for range MaxLost {
 		var x Exit
 		s := table.Unlock(&x, h, nil, start, &n)
