@@ -40,6 +40,9 @@ var (
 	// was over.
 	ErrNoAnswer = errors.New("no answer from Redis in time")
 
+	// ErrNotSent is the error of a call that was not even tried: its wait ended before, or no node was found for it.
+	ErrNotSent = errors.New("not sent")
+
 	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
 	// after the lock had been unlocked by force.
 	ErrLate = errors.New("the reply from Redis came too late to rely on")

@@ -64,8 +64,8 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
 		return t.leave(a, now, n)
-	case r.Err != nil && r.Err.Fate == fault.NotSent && (ended(a.Wait) || t.closed):
-		return t.leave(a, now, n)
+	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.closed):
+		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
