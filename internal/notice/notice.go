@@ -47,9 +47,15 @@ func (n *List) Unlisten(l *Listener) {
 	}
 }
 
-// Deliver tells everything and empties the list: first contexts, then channels, listeners, the alarm and log lines. It
+// Deliver tells everything and empties the list: first the alarm, then contexts, channels, listeners and log lines. It
 // must be called without any mutex, before every pause, command and return.
+//
+// The end of a context may run code of the user's, for a context of a type of its own. If that code hangs or panics, the
+// alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.
 func (n *List) Deliver(to Receiver) {
+	if n.alarm != 0 {
+		to.Alarm(n.alarm)
+	}
 	for _, e := range n.endings {
 		if e.cancel != nil {
 			e.cancel(e.why)
@@ -60,9 +66,6 @@ func (n *List) Deliver(to Receiver) {
 	}
 	for _, l := range n.unlisten {
 		to.Unlisten(l.Channel, l.Heard)
-	}
-	if n.alarm != 0 {
-		to.Alarm(n.alarm)
 	}
 	for _, w := range n.warnings {
 		to.Warn(w)

@@ -46,7 +46,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 	require.False(t, e.End(errors.New("later"), &n))
 	require.Empty(t, r.told, "nothing is told before Deliver")
 	n.Deliver(&r)
-	require.Equal(t, []string{"cancel", "unlisten channel", "alarm", "warn name"}, r.told)
+	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, r.told)
 	<-over
 	require.Equal(t, List{}, n)
 	require.Equal(t, Listener{}, l)

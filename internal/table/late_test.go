@@ -82,3 +82,17 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 		}
 	}
 }
+
+// The end of a context runs code of the user's if the context is of a type of its own. What that does to one lock must not
+// concern the others, for which no other alarm is asked.
+func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	a := acquire(t, h, nil, start)
+	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
+	l.told = nil
+	var n Notices
+	table.Forced(h.Key, start, &n)
+	require.Panics(t, func() { n.Deliver(l) })
+	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")
+}
