@@ -100,7 +100,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			t.plan(g, n)
 		default:
 			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
-			g.handle.names.Store(nil)
+			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
 	}

@@ -43,9 +43,6 @@ const (
 	released
 )
 
-// cannotRelease is logged when a background release gives up.
-const cannotRelease = "lock could not be released; it is free when its lease ends"
-
 // Unlock begins the unlock of what an owner acquired last through any handle, or without an owner of what was acquired
 // through this one.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
@@ -228,7 +225,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	if !settled {
-		n.Warn(Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
+		n.Warn(g.handle.Name, "lock could not be released; it is free when its lease ends", r.Err)
 	}
 	t.finish(g)
 	t.tasks.End()

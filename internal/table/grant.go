@@ -133,11 +133,11 @@ func (g *Grant) renewing() bool {
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
 	t.grants.Remove(g, g.owner, g.shared())
-	if t.holder(k) == g {
-		delete(t.exclusive[k.Family], k.Name)
-		if l := t.lines.Of(k); l != nil {
-			l.Head().bell.Ring()
-		}
+	if !t.exclusive[k.Family].Remove(k.Name, g) {
+		return
+	}
+	if l := t.lines.Of(k); l != nil {
+		l.Head().bell.Ring()
 	}
 }
 
@@ -203,14 +203,12 @@ func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
 	ended := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
 		for _, a := range list {
-			told = told || a.watched
+			told = told || a.ending.Watched()
 			ended = a.ending.End(lossOf(a.handle, why), n) || ended
 		}
 	}
 	if ended && !told && g.renewing() {
-		n.Warn(Warning{
-			Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder", Err: lossOf(g.handle, why),
-		})
+		n.Warn(g.handle.Name, "lock lost while held; Do and Hold.Context tell the holder", lossOf(g.handle, why))
 	}
 }
 
