@@ -105,7 +105,7 @@ var mutants = []mutant{
 		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
-		{"internal/table/grant.go", "\t\tdelete(t.exclusive[k.Family], k.Name)\n", ""},
+		{"internal/owner/holdings.go", "\tdelete(n, name)\n", ""},
 		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
 		{"internal/table/line.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
 	}},

@@ -8,6 +8,8 @@ type Ending struct {
 	why    error                   // nil means that it is not over
 	over   chan struct{}           // made when it is asked for, closed when why is set
 	cancel context.CancelCauseFunc // called with why, if somebody asked for that
+
+	watched bool // the user will be told
 }
 
 // ended is what an end has to tell.
@@ -34,16 +36,19 @@ func (e *Ending) Done() <-chan struct{} {
 	case e.why != nil:
 		return closedChan
 	}
-	e.over = make(chan struct{})
+	e.over, e.watched = make(chan struct{}), true
 	return e.over
 }
 
-// Notify has the end reported to one function, with its reason. It returns the reason if it is over already: then the
-// function is not called.
-func (e *Ending) Notify(tell context.CancelCauseFunc) error {
-	e.cancel = tell
+// Notify has the end reported to one function, with its reason. watched means that the user is told by that. It returns the
+// reason if it is over already: then the function is not called.
+func (e *Ending) Notify(tell context.CancelCauseFunc, watched bool) error {
+	e.cancel, e.watched = tell, e.watched || watched
 	return e.why
 }
+
+// Watched reports whether the user is told of the end, by Done or Notify.
+func (e *Ending) Watched() bool { return e.watched }
 
 // End ends it for a reason, unless it is over already. It reports whether it was not.
 func (e *Ending) End(why error, n *List) bool {
@@ -52,7 +57,7 @@ func (e *Ending) End(why error, n *List) bool {
 	}
 	e.why = why
 	if e.over != nil || e.cancel != nil {
-		n.endings = append(n.endings, ended(*e))
+		n.endings = append(n.endings, ended{e.why, e.over, e.cancel})
 	}
 	return true
 }

@@ -36,8 +36,10 @@ func (n *List) Alarm(at clock.Instant) {
 	}
 }
 
-// Warn adds a log line.
-func (n *List) Warn(w Warning) { n.warnings = append(n.warnings, w) }
+// Warn adds a log line about the lock that the user calls by a name. A nil err means none.
+func (n *List) Warn(lock, message string, err error) {
+	n.warnings = append(n.warnings, Warning{lock, message, err})
+}
 
 // Unlisten adds the end of a listener, if it listens, and resets it.
 func (n *List) Unlisten(l *Listener) {

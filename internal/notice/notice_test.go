@@ -33,14 +33,14 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 		default:
 		}
 		r.told = append(r.told, "cancel")
-	}))
+	}, true))
 	var l Listener
 	require.True(t, l.On("channel"))
 	require.False(t, l.On("channel"), "it listens already")
 
 	var n List
 	n.Alarm(1)
-	n.Warn(Warning{Lock: "name"})
+	n.Warn("name", "message", nil)
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))
@@ -63,7 +63,7 @@ func TestAnEndThatIsPast(t *testing.T) {
 	require.Equal(t, List{}, n, "nobody asked")
 	require.ErrorIs(t, e.Err(), errOver)
 	<-e.Done()
-	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }), errOver)
+	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }, false), errOver)
 }
 
 func TestAReleasedEndCancelsOnce(t *testing.T) {
@@ -71,8 +71,10 @@ func TestAReleasedEndCancelsOnce(t *testing.T) {
 	var e Ending
 	var n List
 	canceled := 0
-	require.NoError(t, e.Notify(func(error) { canceled++ }))
+	require.NoError(t, e.Notify(func(error) { canceled++ }, false))
+	require.False(t, e.Watched())
 	over := e.Done()
+	require.True(t, e.Watched())
 	e.Release(errOver, &n)
 	n.Deliver(nil)
 	require.Equal(t, 1, canceled)

@@ -53,3 +53,23 @@ func (s *Holdings[K, H]) Remove(h H, o *Owner, shared bool) {
 		delete(s.shared, key)
 	}
 }
+
+// Names has, by name, what excludes all others there. The zero value has nothing. It is not safe for concurrent use.
+type Names[H comparable] map[string]H
+
+// Add adds what excludes others at a name, in place of what did before.
+func (n *Names[H]) Add(name string, h H) {
+	if *n == nil {
+		*n = make(Names[H])
+	}
+	(*n)[name] = h
+}
+
+// Remove removes what excluded others at a name. It reports whether that was there.
+func (n Names[H]) Remove(name string, h H) bool {
+	if n[name] != h {
+		return false
+	}
+	delete(n, name)
+	return true
+}

@@ -64,7 +64,7 @@ func TestItemsAreDividedBySort(t *testing.T) {
 	t.Parallel()
 	sortOf := func(i int) (odd, alone bool) { return i%2 == 1, i > 10 }
 	require.Equal(t, [][]int{{1, 3}, {2, 4}, {11}, {5}, {13}, {6}}, queue.Batches([]int{1, 2, 3, 11, 4, 5, 13, 6}, 2, sortOf))
-	require.Empty(t, queue.Batches(nil, 2, sortOf))
+	require.Empty(t, queue.Batches([]int(nil), 2, sortOf))
 }
 
 // timed is an item of a heap.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/term"
 )
 
 // Acquisition is one successful acquisition of a lock: what one unlock settles. Its methods are safe for concurrent use.
@@ -22,7 +23,6 @@ type Acquisition struct {
 	plain   bool // made without an owner in the context
 	renewed bool // made without a lease: the watchdog keeps the grant for it
 	closed  bool // unlocked, or being unlocked, or leaked
-	watched bool // the holder will be told of a loss
 }
 
 // Owner returns the owner that holds the lock.
@@ -43,7 +43,6 @@ func (a *Acquisition) Err(now clock.Instant) error {
 // Done returns a channel that is closed when the acquisition is over.
 func (a *Acquisition) Done() <-chan struct{} {
 	defer a.grant.table.lock().Unlock()
-	a.watched = a.watched || a.ending.Err() == nil
 	return a.ending.Done()
 }
 
@@ -57,16 +56,11 @@ func (a *Acquisition) Deadline() clock.Instant {
 // that, so that none has to be logged. It returns why the acquisition is over, if it is already.
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	defer a.grant.table.lock().Unlock()
-	a.watched = a.watched || watched
-	return a.ending.Notify(tell)
+	return a.ending.Notify(tell, watched)
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
-type Loss struct {
-	Early bool          // before its deadline: another owner may have held it meanwhile
-	Since clock.Instant // the earliest moment of the loss
-	Final bool          // ended on purpose: it is not to be reacquired
-}
+type Loss = term.Loss
 
 // Loss returns how the lock was lost, once it is.
 func (a *Acquisition) Loss() Loss {
@@ -94,9 +88,7 @@ func (a *Acquisition) Leak(n *Notices) {
 		return
 	}
 	if a.ending.Err() == nil && a.renewed { // one that was taken for a fixed time may run out
-		n.Warn(Warning{
-			Lock: a.handle.Name, Message: "hold dropped without Unlock; its lock is no longer renewed",
-		})
+		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
 	// Nobody has the context any more, but it may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrNotHeld, n)

@@ -65,13 +65,13 @@ const (
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	if t.closed {
-		return a.finish(fault.ErrClosed)
-	}
 	if a.Owner != nil {
 		return t.claim(a, now, n)
 	}
-	a.grant = t.newGrant(a.Handle, nil, a.Lease)
+	if t.closed {
+		return a.finish(fault.ErrClosed)
+	}
+	t.newGrant(a)
 	return t.contend(a, now, n)
 }
 
@@ -117,9 +117,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	a.phase, a.grant = claiming, g
 	switch {
 	case g == nil:
-		g = t.newGrant(a.Handle, a.Owner, a.Lease)
-		t.grants.Add(g, g.owner, g.shared())
-		a.grant, g.attempt = g, a
+		t.newGrant(a)
 		return t.contend(a, now, n)
 	case g.turns.Begin():
 		return t.reenter(a, now)
@@ -284,16 +282,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	old := a.grant
 	t.retire(old, now, n)
 	old.turns.End()
-	var o *Owner
-	if old.shared() {
-		o = old.owner
-	}
-	g := t.newGrant(a.Handle, o, a.Lease)
-	if o != nil {
-		t.grants.Add(g, g.owner, g.shared())
-		g.attempt = a
-	}
-	a.grant = g
+	t.newGrant(a)
 	if a.Handle.Kind.Queues { // the new one listens on a channel of its own
 		n.Unlisten(&a.heard)
 	}

@@ -49,18 +49,15 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 }
 
 // Batch is locks that one call of a script renews.
-type Batch struct {
-	script *wire.Script
-	grants []*Grant
-}
+type Batch []*Grant
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
-func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
+func (b *Batch) Name() string { return (*b)[0].handle.Key.Name }
 
 // gather makes batches of what is due, and with it of what will be due soon, so that locks taken one by one come to be
 // renewed together.
 func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
-	var wanted []*Grant
+	var wanted Batch
 	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
 		if g.stage != held || g.term.Past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.term.RenewAt > now {
 			continue
@@ -73,26 +70,21 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 		script *wire.Script
 		slot   uint16
 	}
-	batches := queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
+	return queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
 		s.script = g.handle.Kind.Renew
 		if bySlot {
 			s.slot = wire.Slot(g.handle.Key.Name)
 		}
 		return s, g.alone
 	})
-	all := make([]Batch, len(batches))
-	for i, grants := range batches {
-		all[i] = Batch{grants[0].handle.Kind.Renew, grants}
-	}
-	return all
 }
 
 // Wanted returns the call that renews what is still to be renewed of a batch, and drops the rest of it. It is called right
 // before the batch is sent. A call without keys means that there is nothing to send.
 func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	defer t.lock().Unlock()
-	wanted := make([]*Grant, 0, len(b.grants))
-	for _, g := range b.grants {
+	wanted := make(Batch, 0, len(*b))
+	for _, g := range *b {
 		switch {
 		case t.closed, !g.inRound || g.stage != held || g.term.Past(now):
 		case !g.renewing():
@@ -100,15 +92,15 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			t.plan(g, n)
 		default:
 			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
-			g.handle.names.Store(nil)
+			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
 	}
-	b.grants = wanted
+	*b = wanted
 	if len(wanted) == 0 {
 		return wire.Call{}
 	}
-	c := wire.NewRenewal(b.script, t.cfg.WatchdogTimeout, len(wanted))
+	c := wire.NewRenewal(wanted[0].handle.Kind.Renew, t.cfg.WatchdogTimeout, len(wanted))
 	for _, g := range wanted {
 		c.Renew(&g.holder, g.handle.Key.Name)
 	}
@@ -119,7 +111,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 // it: then it is tried again until its deadline. A reply counts only for what is still held.
 func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	for i, g := range b.grants {
+	for i, g := range *b {
 		switch {
 		case !g.usable(now):
 		case r.Err != nil:

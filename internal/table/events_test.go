@@ -158,10 +158,10 @@ func (w *world) send() bool {
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if len(c.Argv)-1 != len(r.b.grants) || len(r.b.grants) > modelBatch {
-		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(r.b.grants))
+	if len(c.Argv)-1 != len(*r.b) || len(*r.b) > modelBatch {
+		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(*r.b))
 	}
-	for _, g := range r.b.grants {
+	for _, g := range *r.b {
 		if g.stage != held || g.term.Past(w.now) || !w.renewed(g) {
 			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
 		}

@@ -25,8 +25,7 @@ type Exit struct {
 	inside     bool          // it began before the deadline
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-
-	mark yield.Mark // when it was sent
+	mark       yield.Mark // when it was sent
 
 	next      *Attempt // to which the lock is being handed over
 	nextGrant *Grant
@@ -44,20 +43,14 @@ const (
 	released
 )
 
-// cannotRelease is logged when a background release gives up.
-const cannotRelease = "lock could not be released; it is free when its lease ends"
-
 // Unlock begins the unlock of what an owner acquired last through any handle, or without an owner of what was acquired
 // through this one.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	var a *Acquisition
 	if o != nil {
-		a = h.latest(o)
-	} else {
-		a = h.soonest()
+		return t.begin(x, h.latest(o), now, n)
 	}
-	return t.begin(x, a, now, n)
+	return t.begin(x, h.soonest(), now, n)
 }
 
 // Release begins the unlock of one acquisition.
@@ -232,7 +225,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	if !settled {
-		n.Warn(Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
+		n.Warn(g.handle.Name, "lock could not be released; it is free when its lease ends", r.Err)
 	}
 	t.finish(g)
 	t.tasks.End()

@@ -49,8 +49,7 @@ type Grant struct {
 	loss  Loss
 
 	streak yield.Streak
-
-	stage stage
+	stage  stage
 	// inDoubt means that a command which can make this number a holder has gone unanswered: it may still be executed.
 	inDoubt bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
@@ -86,18 +85,22 @@ var (
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 )
 
-// newGrant returns a pending grant for a new owner, or for a shared one. A new owner is the grant's own.
-func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
+// newGrant gives an attempt a new pending grant. Without an owner, the grant gets one of its own.
+func (t *Table) newGrant(a *Attempt) {
 	t.number++
+	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: lease},
+		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
+		term: term.Term{Lease: a.Lease},
 	}
 	g.turns.Begin()
-	if o == nil {
+	a.grant = g
+	if a.Owner == nil {
 		g.owner = &g.self
+		return
 	}
-	return g
+	g.attempt = a
+	t.grants.Add(g, g.owner, true)
 }
 
 // HeldAs implements owner.Holding.
@@ -130,11 +133,11 @@ func (g *Grant) renewing() bool {
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
 	t.grants.Remove(g, g.owner, g.shared())
-	if t.holder(k) == g {
-		delete(t.exclusive[k.Family], k.Name)
-		if l := t.lines.Of(k); l != nil {
-			l.Head().bell.Ring()
-		}
+	if !t.exclusive[k.Family].Remove(k.Name, g) {
+		return
+	}
+	if l := t.lines.Of(k); l != nil {
+		l.Head().bell.Ring()
 	}
 }
 
@@ -200,14 +203,12 @@ func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
 	ended := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
 		for _, a := range list {
-			told = told || a.watched
+			told = told || a.ending.Watched()
 			ended = a.ending.End(lossOf(a.handle, why), n) || ended
 		}
 	}
 	if ended && !told && g.renewing() {
-		n.Warn(Warning{
-			Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder", Err: lossOf(g.handle, why),
-		})
+		n.Warn(g.handle.Name, "lock lost while held; Do and Hold.Context tell the holder", lossOf(g.handle, why))
 	}
 }
 

@@ -2,7 +2,6 @@ package table
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -21,7 +20,7 @@ type Handle struct {
 	NonReentrant         bool
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
 
-	names atomic.Pointer[wire.Names]
+	names wire.NamesCache
 
 	// The table's mutex guards what follows.
 
@@ -33,15 +32,9 @@ const MaxLost = owner.MaxLost
 
 func (h *Handle) sideKey() sideKey { return sideKey{h.Key, h.Kind.Side} }
 
-// Names returns the keys and the channel of the lock. They are several times the size of a handle, so a handle drops them
-// when its lock is held for so long that it is renewed.
+// Names returns the keys and the channel of the lock.
 func (h *Handle) Names() *wire.Names {
-	if n := h.names.Load(); n != nil {
-		return n
-	}
-	n := wire.NewNames(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
-	h.names.Store(n)
-	return n
+	return h.names.Get(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
 }
 
 // latest returns the acquisition that an unlock by an owner settles: the latest one, through whichever handle. It returns

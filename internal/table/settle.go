@@ -160,7 +160,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	}
 	t.grants.Add(g, g.owner, g.shared())
 	if a.Handle.Kind.Side == wire.MainSide {
-		t.exclusive[a.Handle.Key.Family][a.Handle.Key.Name] = g
+		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
 	}
 	if a.line != nil {
 		a.line.Shared.last = Outcome{Refused: true} // for the attempts behind it

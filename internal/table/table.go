@@ -65,7 +65,7 @@ type Table struct {
 	closed   bool
 	number   int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
-	exclusive [wire.Families]map[string]*Grant
+	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[sideKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
@@ -75,11 +75,7 @@ type Table struct {
 
 // New returns an empty table.
 func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
-	t := &Table{cfg: cfg, tasks: tasks, messages: messages, told: told}
-	for i := range t.exclusive {
-		t.exclusive[i] = make(map[string]*Grant)
-	}
-	return t
+	return &Table{cfg: cfg, tasks: tasks, messages: messages, told: told}
 }
 
 // lock takes the mutex, and returns it for the unlock.

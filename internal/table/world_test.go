@@ -312,7 +312,7 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 
 // Warn implements Told.
 func (p *process) Warn(warning Warning) {
-	if warning.Message == cannotRelease {
+	if warning.Message == "lock could not be released; it is free when its lease ends" {
 		p.gaveUp[p.world.nameOf(warning.Lock).index] = true
 	}
 }

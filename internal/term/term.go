@@ -55,6 +55,13 @@ func (t *Term) Confirm(sent clock.Instant, lease, watchdogTimeout time.Duration)
 	t.RenewAt = t.Ends().Add(-watchdogTimeout * 2 / 3)
 }
 
+// Loss is how a lock was lost.
+type Loss struct {
+	Early bool          // before its deadline: another owner may have held it meanwhile
+	Since clock.Instant // the earliest moment of the loss
+	Final bool          // ended on purpose: it is not to be reacquired
+}
+
 // Due returns when to look at the lease again. renewed means that a renewal must be sent in time.
 func (t *Term) Due(renewed bool) clock.Instant {
 	due := t.Deadline
