@@ -25,8 +25,8 @@ type workers struct {
 
 const workerLinger = time.Second
 
-// Run runs a job on a worker. The caller must have begun an operation or duty for it, unless the job is a notice that
-// Close need not wait for; the job does not end it.
+// Run runs a job on a worker. The caller must have begun an operation or duty for it, unless Close need not wait for the
+// job, such as a log line. Run does not end that operation or duty.
 func (g *Group) Run(job Job) {
 	select {
 	case g.workers.jobs <- job:
@@ -35,8 +35,7 @@ func (g *Group) Run(job Job) {
 	}
 }
 
-// Background runs a function on a worker that Close waits for. Once nobody would wait any more, it runs the function in
-// place.
+// Background runs a function on a worker that Close waits for. Once Close no longer waits, it runs the function in place.
 func (g *Group) Background(job func()) {
 	if !g.Keep() {
 		job()
