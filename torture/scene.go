@@ -87,6 +87,11 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n18Clock},
 		},
 	}
+	return staffed(scenes, seed)
+}
+
+// staffed gives each scene its seed, its workers and their locks.
+func staffed(scenes []Scene, seed uint64) []Scene {
 	for i := range scenes {
 		s := &scenes[i]
 		s.Seed = seed*100 + uint64(i)

@@ -39,6 +39,9 @@ var (
 	// ErrNoAnswer is the error of a command without a reply within the command timeout, or before the wait was over.
 	ErrNoAnswer = errors.New("no answer from Redis in time")
 
+	// ErrNotSent is the error of a call that was not even tried: its wait ended before, or no node was found for it.
+	ErrNotSent = errors.New("not sent")
+
 	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
 	// after the lock had been unlocked by force.
 	ErrLate = errors.New("the reply from Redis came too late to rely on")

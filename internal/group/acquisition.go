@@ -83,7 +83,7 @@ func (a *acquisition) watch(i int, h lease.Held) {
 	a.mu.Unlock()
 	tell := func(error) { a.memberEnded(i, h) }
 	if _, ok := h.(*acquisition); ok { // it may find out while this one's mutex is held
-		tell = func(error) { clientOf(h).Background(func() { a.memberEnded(i, h) }) }
+		tell = func(error) { clientOf(h).Aside(func() { a.memberEnded(i, h) }) }
 	}
 	if h.Notify(tell, watched) != nil {
 		a.memberEnded(i, h)

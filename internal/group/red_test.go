@@ -331,3 +331,29 @@ func TestADroppedAcquisitionDropsItsMembers(t *testing.T) {
 		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrNotHeld)
 	})
 }
+
+// The client of the inner group is closed, and nobody carries out anything in its background any more. The outer group is
+// the first to look, and finds that the inner one is lost.
+func TestAGroupFindsALostGroupOfAClosedClient(t *testing.T) {
+	t.Parallel()
+	fakes, members, _ := newMembers(t, 3)
+	inner := NewRed(members, newTestQuorum)
+	outer := NewMulti([]lease.Member{inner})
+	h, err := outer.Take(t.Context(), single)
+	require.NoError(t, err)
+	clientOf(inner).Close()
+	for _, f := range fakes {
+		grant := f.grant()
+		grant.mu.Lock()
+		grant.deadline = time.Now() // its client has not noticed yet
+		grant.mu.Unlock()
+	}
+	found := make(chan error, 1)
+	go func() { found <- h.Err() }()
+	select {
+	case err := <-found:
+		require.ErrorIs(t, err, fault.ErrLost)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the group waits for itself")
+	}
+}

@@ -86,6 +86,7 @@ func forEachPair(t *testing.T, test func(t *testing.T, p pair, m *Manager, once 
 // TestAllocations guards the hot path: an uncontended pair allocates no more than this, besides the client library's own.
 func TestAllocations(t *testing.T) {
 	forEachPair(t, func(t *testing.T, p pair, _ *Manager, once func()) {
+		t.Helper()
 		for range 300 { // makes the names, starts a worker, and leaves the numbers that Go boxes for nothing behind
 			once()
 		}
@@ -98,6 +99,7 @@ func TestAllocations(t *testing.T) {
 // TestSections checks that an uncontended pair takes the table's mutex four times.
 func TestSections(t *testing.T) {
 	forEachPair(t, func(t *testing.T, _ pair, m *Manager, once func()) {
+		t.Helper()
 		before := m.Table().Stats().Sections
 		once()
 		require.LessOrEqual(t, m.Table().Stats().Sections-before, uint64(4))

@@ -16,7 +16,7 @@ func TestUncontended(t *testing.T) {
 	run(t, func(f *fixture) {
 		l := f.newLock()
 		require.NoError(f, acquire(f.Context(), l))
-		require.NotNil(f, f.held(name))
+		require.NotNil(f, f.held())
 		require.NoError(f, l.Unlock(f.Context()))
 		f.free()
 		require.Equal(f, []string{"acquire", "release"}, f.took())
@@ -58,7 +58,7 @@ func TestPausesOfWaiters(t *testing.T) {
 			require.NoError(f, acquire(f.Context(), holder))
 			r := f.async(func() error { return acquire(f.Context(), waiter) })
 			f.until(time.Second)
-			f.drop(name)
+			f.drop()
 			r.succeeded(pollInterval)
 			require.NoError(f, waiter.Unlock(f.Context()))
 			f.until(15 * time.Second)

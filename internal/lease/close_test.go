@@ -61,7 +61,7 @@ func TestCloseEndsHolds(t *testing.T) {
 func TestCloseWaitsForCommands(t *testing.T) {
 	for what, call := range map[string]func(f *fixture, l *Lock) error{
 		"with its caller":    func(f *fixture, l *Lock) error { return acquire(f.Context(), l) },
-		"without its caller": func(f *fixture, l *Lock) error { return acquireUntil(f, l, time.Second) },
+		"without its caller": func(f *fixture, l *Lock) error { return acquireForASecond(f, l) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			run(t, func(f *fixture) {
@@ -90,7 +90,7 @@ func TestCloseTimesOut(t *testing.T) {
 		held.Init(m, wire.Plain, "held", "held")
 		require.NoError(f, acquire(f.Context(), &held))
 		f.slowly("acquire", time.Minute, 0)
-		r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+		r := f.async(func() error { return acquireForASecond(f, l) })
 		r.failed(context.Canceled, time.Second)
 		f.async(func() error { m.Close(); return nil }).succeeded(time.Second + commandTimeout)
 		require.True(f, m.tasks.Retired())
@@ -99,7 +99,7 @@ func TestCloseTimesOut(t *testing.T) {
 		require.Equal(f, []string{"release"}, f.took())
 		f.until(time.Minute)
 		require.Equal(f, []string{"acquire"}, f.took(), "nobody is left to release it")
-		require.NotNil(f, f.held(name))
+		require.NotNil(f, f.held())
 		f.until(time.Minute + watchdogTimeout)
 		f.free()
 	})

@@ -118,7 +118,7 @@ func TestUnlockDuringReentry(t *testing.T) {
 			require.False(f, unlock.over())
 			enter.succeeded(2 * time.Second)
 			unlock.succeeded(4 * time.Second)
-			require.Equal(f, 1, f.held(name).count)
+			require.Equal(f, 1, f.held().count)
 			require.NoError(f, l.Unlock(ctx))
 			f.free()
 			require.Equal(f, []string{"acquire", "count", "count", "release"}, f.took())

@@ -72,15 +72,15 @@ func (s *server) took() []string {
 	return sent
 }
 
-// held returns the lock of a name while it is held, or nil.
-func (s *server) held(name string) *lockInRedis {
+// held returns the tests' lock while it is held, or nil.
+func (s *server) held() *lockInRedis {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.get(name)
 }
 
-// drop deletes a lock without a message, as an operator does.
-func (s *server) drop(name string) {
+// drop deletes the tests' lock without a message, as an operator does.
+func (s *server) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.locks, name)

@@ -180,7 +180,7 @@ func (f *fixture) hold(ctx context.Context, l *Lock, t Terms) *Hold {
 // free requires that nobody holds the lock.
 func (f *fixture) free() {
 	f.Helper()
-	require.Nil(f, f.held(name), "the lock is free")
+	require.Nil(f, f.held(), "the lock is free")
 }
 
 // Enabled is a log handler's.

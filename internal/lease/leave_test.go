@@ -27,11 +27,11 @@ func (f *fixture) slowly(slow string, before, after time.Duration) {
 	})
 }
 
-// acquireUntil is an acquire whose context is canceled after so long.
-func acquireUntil(f *fixture, l *Lock, d time.Duration) error {
+// acquireForASecond is an acquire whose context is canceled after a second.
+func acquireForASecond(f *fixture, l *Lock) error {
 	ctx, cancel := context.WithCancel(f.Context())
 	defer cancel()
-	defer time.AfterFunc(d, cancel).Stop()
+	defer time.AfterFunc(time.Second, cancel).Stop()
 	return acquire(ctx, l)
 }
 
@@ -46,7 +46,7 @@ func TestCallerLeaves(t *testing.T) {
 			run(t, func(f *fixture) {
 				l := f.newLock()
 				f.slowly("acquire", slow[0], slow[1])
-				r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+				r := f.async(func() error { return acquireForASecond(f, l) })
 				r.failed(context.Canceled, time.Second)
 				require.ErrorIs(f, r.err, fault.ErrNotAcquired)
 				f.until(3*time.Second - 1)
@@ -85,12 +85,12 @@ func TestCallerLeavesAsTheReplyComes(t *testing.T) {
 			run(t, func(f *fixture) {
 				l := f.newLock()
 				f.slowly("acquire", 0, time.Second)
-				r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+				r := f.async(func() error { return acquireForASecond(f, l) })
 				<-r.done
 				f.until(time.Second)
 				if r.err == nil {
 					granted++
-					require.NotNil(f, f.held(name))
+					require.NotNil(f, f.held())
 					require.NoError(f, l.Unlock(f.Context()))
 				}
 				f.free()
@@ -113,7 +113,7 @@ func TestReplyNeverComes(t *testing.T) {
 			}
 			return do()
 		})
-		r := f.async(func() error { return acquireUntil(f, l, time.Second) })
+		r := f.async(func() error { return acquireForASecond(f, l) })
 		r.failed(context.Canceled, time.Second)
 		f.until(2 * time.Second)
 		require.Equal(f, []string{"release"}, f.took(), "it writes the tombstone")
@@ -137,7 +137,7 @@ func TestDriverHangs(t *testing.T) {
 		r := f.async(func() error { return acquire(f.Context(), l) })
 		r.succeeded(commandTimeout)
 		f.until(20 * time.Second)
-		require.NotNil(f, f.held(name))
+		require.NotNil(f, f.held())
 		require.NoError(f, l.Unlock(f.Context()))
 		f.free()
 	})
@@ -179,7 +179,7 @@ func TestForcedDuringAnAcquire(t *testing.T) {
 		require.False(f, r.over())
 		f.until(5 * time.Second)
 		require.NoError(f, r.err)
-		require.NotNil(f, f.held(name))
+		require.NotNil(f, f.held())
 		require.NoError(f, l.Unlock(f.Context()))
 		f.free()
 	})

@@ -98,6 +98,9 @@ func (m *Manager) Hub() *signal.Hub { return m.hub }
 // Background runs a function on a goroutine that Close waits for; in place once nobody would wait any more.
 func (m *Manager) Background(job func()) { m.tasks.Background(job) }
 
+// Aside runs a function on another goroutine, also after Close, which does not wait for it.
+func (m *Manager) Aside(job func()) { m.tasks.Run(task.Func(job)) }
+
 // Closed returns a channel that Close closes.
 func (m *Manager) Closed() <-chan struct{} { return m.tasks.Closed() }
 

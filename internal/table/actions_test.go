@@ -183,7 +183,7 @@ func (w *world) reject() bool {
 	case f.executed:
 		return false
 	case kind == 1 && !f.left:
-		w.answer(f, wire.Reply{N: -1, Err: errNotSent})
+		w.answer(f, wire.Reply{N: -1, Err: errNoConn})
 	case kind == 2:
 		w.answer(f, wire.Reply{N: -1, Err: errStays})
 	case f.renewal != nil && kind == 3:

@@ -62,9 +62,13 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
-		return t.stop(a, now, n)
-	case r.Err != nil && r.Err.Fate == fault.NotSent && (ended(a.Wait) || t.closed):
-		return t.stop(a, now, n)
+		s := t.stop(a, now, n)
+		if s.Do == Ask {
+			g.inDoubt = true // the reply may come when the grant is over, and its holder in Redis another grant's
+		}
+		return s
+	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.closed):
+		return t.stop(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():

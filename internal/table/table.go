@@ -301,9 +301,15 @@ type unlistening struct {
 	heard   chan struct{}
 }
 
-// Deliver tells everything and empties the notices: first contexts, then channels, listeners, the alarm and log lines. It
+// Deliver tells everything and empties the notices: first the alarm, then contexts, channels, listeners and log lines. It
 // must be called without any mutex, before every pause, command and return.
+//
+// The end of a context may run code of the user's, for a context of a type of its own. If that code hangs or panics, the
+// alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.
 func (n *Notices) Deliver(to Told) {
+	if n.alarm != 0 {
+		to.Alarm(n.alarm)
+	}
 	for _, end := range n.endings {
 		if end.cancel != nil {
 			end.cancel(end.why)
@@ -314,9 +320,6 @@ func (n *Notices) Deliver(to Told) {
 	}
 	for _, u := range n.unlisten {
 		to.Unlisten(u.channel, u.heard)
-	}
-	if n.alarm != 0 {
-		to.Alarm(n.alarm)
 	}
 	for _, w := range n.warnings {
 		to.Warn(w)

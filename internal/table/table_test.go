@@ -126,7 +126,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 		alarm:    start,
 	}
 	n.Deliver(l)
-	require.Equal(t, []string{"cancel", "unlisten channel", "alarm", "warn name"}, l.told)
+	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, l.told)
 	<-over
 	require.Equal(t, Notices{}, n)
 	n.Deliver(l)

@@ -20,7 +20,10 @@ func (f Func) Run() { f() }
 type workers struct {
 	jobs    chan Job
 	stopped chan struct{}
+
+	mu      sync.Mutex // held to start and to stop workers, or a new one could be missed or end a wait in a panic
 	running sync.WaitGroup
+	ended   bool
 }
 
 const workerLinger = time.Second
@@ -28,11 +31,19 @@ const workerLinger = time.Second
 // Run runs a job on a worker. The caller must have begun an operation or duty for it, unless Close need not wait for the
 // job, such as a log line. Run does not end that operation or duty.
 func (g *Group) Run(job Job) {
+	w := &g.workers
 	select {
-	case g.workers.jobs <- job:
+	case w.jobs <- job:
+		return
 	default:
-		g.workers.running.Go(func() { g.workers.work(job) })
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended { // nobody waits for a last notice
+		go w.work(job)
+		return
+	}
+	w.running.Go(func() { w.work(job) })
 }
 
 // Background runs a function on a worker that Close waits for. Once Close no longer waits, it runs the function in place.
@@ -49,8 +60,12 @@ func (g *Group) Background(job func()) {
 
 // Stop ends the workers, and waits for them until ctx ends. A worker that hangs in a command ends with that command.
 func (g *Group) Stop(ctx context.Context) {
-	close(g.workers.stopped)
-	Await(ctx, &g.workers.running)
+	w := &g.workers
+	w.mu.Lock()
+	w.ended = true
+	close(w.stopped)
+	w.mu.Unlock()
+	Await(ctx, &w.running)
 }
 
 func (w *workers) work(job Job) {

@@ -18,7 +18,7 @@ type Breakdown struct {
 	Fail  func(key string)      // makes the server of a key fail
 }
 
-// recovery holds two times since the failure: until a hold was renewed again, and until a waiter acquired a lock that was
+// Recovery holds two times since the failure: until a hold was renewed again, and until a waiter acquired a lock that was
 // unlocked at the moment of the failure.
 type Recovery struct{ Renewed, Woken time.Duration }
 

@@ -114,6 +114,7 @@ func agreed[T cmp.Ordered](g grouped, query func(*rlock.Lock) (T, error)) (value
 	return values[len(values)-g.most], nil
 }
 
+// IsLocked is [rlock.Lock.IsLocked], as enough members report it.
 func (g grouped) IsLocked(ctx context.Context) (bool, error) {
 	n, err := agreed(g, func(l *rlock.Lock) (int, error) {
 		locked, err := l.IsLocked(ctx)
@@ -125,6 +126,7 @@ func (g grouped) IsLocked(ctx context.Context) (bool, error) {
 	return n == 1, err
 }
 
+// ForceUnlock is [rlock.Lock.ForceUnlock] of all members.
 func (g grouped) ForceUnlock(ctx context.Context) (bool, error) {
 	n, err := agreed(g, func(l *rlock.Lock) (int, error) {
 		freed, err := l.ForceUnlock(ctx)
@@ -136,10 +138,12 @@ func (g grouped) ForceUnlock(ctx context.Context) (bool, error) {
 	return n == 1, err
 }
 
+// HoldCount is [rlock.Lock.HoldCount], as enough members report it.
 func (g grouped) HoldCount(ctx context.Context) (int, error) {
 	return agreed(g, func(l *rlock.Lock) (int, error) { return l.HoldCount(ctx) })
 }
 
+// TTL is [rlock.Lock.TTL], as enough members report it.
 func (g grouped) TTL(ctx context.Context) (time.Duration, error) {
 	return agreed(g, func(l *rlock.Lock) (time.Duration, error) { return l.TTL(ctx) })
 }

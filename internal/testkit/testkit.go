@@ -33,6 +33,7 @@ func Main(m *testing.M) {
 // quiet discards the log lines of go-redis about connections that the tests break.
 type quiet struct{}
 
+// Printf implements the logger of go-redis.
 func (quiet) Printf(context.Context, string, ...any) {}
 
 // ALongTime is the timeout after which a test that waits for an event fails.

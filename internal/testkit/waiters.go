@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// waiterQueue adds waiters for one lock one by one, so that their order is known.
+// WaiterQueue adds waiters for one lock one by one, so that their order is known.
 type WaiterQueue struct {
 	testing.TB
 	Lock *rlock.Lock

@@ -210,7 +210,7 @@ func TestManyCallers(t *testing.T) {
 	t.Parallel()
 	d := &stub{info: driver.Info{Bounded: true}, run: granted}
 	conn, _ := open(t, Config{Slots: 2}, d)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
 	for range 16 {

@@ -208,5 +208,5 @@ func (c *Conn) left(ctx context.Context) wire.Reply {
 }
 
 func notSent(err error) *fault.Error {
-	return &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("not sent: %w", err)}
+	return &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, err)}
 }

@@ -161,7 +161,11 @@ func TestALeavingWaiterPassesTheWakeUpOn(t *testing.T) {
 		require.True(t, testkit.Must(theirs.ForceUnlock(t.Context())))
 		<-time.After(time.Duration(round) * 500 * time.Microsecond)
 		cancel()
-		<-queue.Errs
+		select {
+		case <-queue.Errs: // it left
+		case first := <-queue.Got: // on a slow machine it asks before it leaves
+			require.NoError(t, first.Unlock(t.Context()))
+		}
 		require.NoError(t, queue.Next().Unlock(t.Context()), "the lock was freed and announced")
 		require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	}

@@ -2,6 +2,7 @@ package trouble
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -313,4 +314,16 @@ func (w *walk) forbidGrants(e *acquisition) {
 
 func (w *walk) drop(a *actor, e *acquisition) {
 	a.open = slices.DeleteFunc(a.open, func(f *acquisition) bool { return f == e })
+}
+
+func (w *walk) describe(a *actor) string {
+	name := fmt.Sprintf("%p", a)
+	return fmt.Sprintf("%s of %.4s, plain: %v,", name[max(0, len(name)-5):], a.client.ID(), a.plain)
+}
+
+func sideName(side bool) string {
+	if side == writing {
+		return "write"
+	}
+	return "read"
 }

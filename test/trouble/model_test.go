@@ -393,15 +393,3 @@ func (w *walk) queue(c *rlock.Client) (all []*waiter) {
 	}
 	return all
 }
-
-func (w *walk) describe(a *actor) string {
-	name := fmt.Sprintf("%p", a)
-	return fmt.Sprintf("%s of %.4s, plain: %v,", name[max(0, len(name)-5):], a.client.ID(), a.plain)
-}
-
-func sideName(side bool) string {
-	if side == writing {
-		return "write"
-	}
-	return "read"
-}

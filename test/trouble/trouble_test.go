@@ -3,8 +3,6 @@ package trouble
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -300,52 +297,6 @@ func TestForceUnlockEndsAGrantWhoseReplyIsInFlight(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-// slowHandler is a log handler that blocks until unblock is closed.
-type slowHandler struct {
-	slog.Handler
-	unblock chan struct{}
-}
-
-func (h slowHandler) Handle(context.Context, slog.Record) error {
-	<-h.unblock
-	return nil
-}
-
-func TestASlowLogHandlerDelaysNothing(t *testing.T) {
-	t.Parallel()
-	unblock := make(chan struct{})
-	logger := slog.New(slowHandler{slog.DiscardHandler, unblock})
-	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, rlock.WithLogger(logger), rlock.WithWatchdogTimeout(300*time.Millisecond))
-	lost := client.NewLock(testkit.NewName())
-	require.NoError(t, lost.Lock(t.Context()))
-	hold, err := client.NewLock(testkit.NewName()).Acquire(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, rdb.Del(t.Context(), lost.Name()).Err())
-	for range 6 {
-		before := hold.Deadline()
-		testkit.Eventually(t, "the other hold is renewed", func() bool { return hold.Deadline().After(before) })
-	}
-	close(unblock)
-	require.ErrorIs(t, lost.Unlock(t.Context()), rlock.ErrLost)
-	require.NoError(t, hold.Unlock(t.Context()))
-}
-
-func TestADroppedHoldDoesNotBlockItsOwner(t *testing.T) {
-	t.Parallel()
-	client := testkit.NewClient(t, redistest.Embedded(t))
-	lock := client.NewLock(testkit.NewName())
-	owner := rlock.WithOwner(t.Context())
-	require.NoError(t, testkit.Second(lock.TryAcquire(owner, rlock.Lease(2*time.Second))))
-	testkit.Eventually(t, "the owner can lock again", func() bool {
-		runtime.GC()
-		ok, err := lock.TryLock(owner)
-		require.True(t, err == nil || errors.Is(err, rlock.ErrLost))
-		return ok
-	})
-	require.NoError(t, lock.Unlock(owner))
-}
-
 func TestALateReplyToACancelledQueryIsDiscarded(t *testing.T) {
 	t.Parallel()
 	f := testkit.NewFaulty(t, nil)
@@ -357,63 +308,6 @@ func TestALateReplyToACancelledQueryIsDiscarded(t *testing.T) {
 	require.ErrorIs(t, testkit.Within(t, "the query returns", querying), context.Canceled)
 	held.Release()
 	require.NoError(t, f.Client.Close()) // waits for the reply
-}
-
-func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
-	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(10*time.Second))
-	gone := make(chan struct{})
-	held := f.Proxy.HoldReply(1, testkit.Runs("release"))
-	func() {
-		hold, err := f.Lock.Acquire(t.Context())
-		require.NoError(t, err)
-		runtime.AddCleanup(hold, func(struct{}) { close(gone) }, struct{}{})
-		require.NoError(t, testkit.Second(f.Lock.ForceUnlock(t.Context())))
-		testkit.Within(t, "the detached release is under way", held.Met())
-		runtime.KeepAlive(hold)
-	}()
-	testkit.Eventually(t, "the hold is collected", func() bool {
-		runtime.GC()
-		select {
-		case <-gone:
-			return true
-		default:
-			return false
-		}
-	})
-	testkit.Stays(t, "the hold is released once", func() bool { return f.Proxy.Count(testkit.Runs("release")) == 1 })
-	held.Release()
-	start := time.Now()
-	require.NoError(t, f.Client.Close())
-	require.Less(t, time.Since(start), 5*time.Second, "Close has nothing to wait for")
-}
-
-func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
-	t.Parallel()
-	for how, end := range map[string]func(*rlock.Client, *rlock.Lock, context.Context) error{
-		"by Close":           func(c *rlock.Client, _ *rlock.Lock, _ context.Context) error { return c.Close() },
-		"by the last unlock": func(_ *rlock.Client, l *rlock.Lock, ctx context.Context) error { return l.Unlock(ctx) },
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			logger, log := testkit.Recording()
-			client := testkit.NewClient(t, redistest.Embedded(t), logger)
-			lock := client.NewLock(testkit.NewName())
-			owner := rlock.WithOwner(t.Context())
-			require.NoError(t, lock.Lock(owner))
-			done := func() <-chan struct{} {
-				hold, err := lock.Acquire(owner)
-				require.NoError(t, err)
-				return hold.Done()
-			}()
-			testkit.Eventually(t, "the dropped hold is noticed", func() bool {
-				runtime.GC()
-				return log.Contains("dropped without Unlock")
-			})
-			require.NoError(t, end(client, lock, owner))
-			testkit.Within(t, "the Done channel closes", done)
-		})
-	}
 }
 
 func TestForceUnlockAffectsNoOtherName(t *testing.T) {

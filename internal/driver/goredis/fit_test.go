@@ -55,7 +55,8 @@ func TestShares(t *testing.T) {
 		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, false, driver.Info{Connections: 4, Slots: 3, Bounded: true}},
 		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, true, driver.Info{Connections: 10, Slots: 5, Bounded: true}},
 		{
-			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3}, true,
+			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3},
+			true,
 			driver.Info{Connections: 10, Slots: 7, Bounded: true},
 		},
 	} {

@@ -1,0 +1,98 @@
+package table
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// waitOver is a wait that ends when a test says so.
+type waitOver struct{ over bool }
+
+func (w *waitOver) Err() error {
+	if w.over {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// The caller of an acquire leaves, because its short wait is over, and asks a last time with the same number. The second
+// reply overtakes the first one. The lock that was granted is then handed over without asking Redis, so that the next
+// owner has the same number. The late reply must not release it.
+func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Second
+	var n Notices
+	left := &fault.Error{Fate: fault.Left, Transient: true, Err: context.DeadlineExceeded}
+	now := start
+	admit := func(a *Attempt) Step {
+		a.Handle, a.Lease, a.Renewed = h, modelWatchdog, true
+		return table.Admit(a, now, &n)
+	}
+
+	canceled := new(waitOver) // the first head leaves before anybody knows about the lock
+	head := &Attempt{Wait: canceled, Caller: canceled}
+	require.Equal(t, Ask, admit(head).Do)
+	short := new(waitOver)
+	a := &Attempt{Wait: short}
+	require.Equal(t, Sleep, admit(a).Do)
+	canceled.over = true
+	require.Equal(t, Done, table.Settle(head, wire.Reply{N: -1, Err: left}, now, &n).Do)
+
+	s := table.Wake(a, ByNews, now, &n)
+	require.Equal(t, Ask, s.Do)
+	first := s.Late
+	short.over = true
+	s = table.Settle(a, wire.Reply{N: -1, Err: left}, now, &n)
+	require.Equal(t, Ask, s.Do, "nobody has told it yet how it stands")
+	require.True(t, s.Free)
+	s = table.Settle(a, wire.Reply{}, now, &n)
+	require.NotNil(t, s.Got)
+
+	next := new(Attempt)
+	require.Equal(t, Sleep, admit(next).Do)
+	var x Exit
+	s = table.Release(&x, s.Got, now, &n)
+	if s.Do == Ask {
+		require.NotZero(t, s.Call.Args.Millis, "the release refuses the first acquire")
+		s = table.SettleRelease(&x, wire.Reply{N: 1}, now, &n)
+	}
+	require.Equal(t, Step{Do: Done}, s)
+	s = table.Wake(next, ByNews, now, &n)
+	if s.Do == Ask {
+		s = table.Settle(next, wire.Reply{}, now, &n)
+	}
+	require.NotNil(t, s.Got)
+
+	first.Late(wire.Reply{}, now)
+	n.Deliver(l)
+	var renew []Batch
+	var release []*Exit
+	for range 2 {
+		renew, release = table.Due(now, false, &n)
+		require.Empty(t, renew)
+		for _, x := range release {
+			require.NotEqual(t, s.Got.grant.holder.Field, x.grant.holder.Field, "this releases the lock of the next owner")
+		}
+	}
+}
+
+// The end of a context runs code of the user's if the context is of a type of its own. What that does to one lock must not
+// concern the others, for which no other alarm is asked.
+func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
+	t.Parallel()
+	table, h, l := newTable()
+	a := acquire(t, h, nil, start)
+	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
+	l.told = nil
+	var n Notices
+	table.Forced(h.Key, start, &n)
+	require.Panics(t, func() { n.Deliver(l) })
+	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")
+}
