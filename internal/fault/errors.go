@@ -39,7 +39,7 @@ var (
 	// ErrNoAnswer is the error of a command without a reply within the command timeout, or before the wait was over.
 	ErrNoAnswer = errors.New("no answer from Redis in time")
 
-	// ErrNotSent is the error of a call that was not even tried: its wait ended before, or no node was found for it.
+	// ErrNotSent is the error of a call that was not tried: its wait ended before, or no node was found for it.
 	ErrNotSent = errors.New("not sent")
 
 	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or

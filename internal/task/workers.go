@@ -21,7 +21,8 @@ type workers struct {
 	jobs    chan Job
 	stopped chan struct{}
 
-	mu      sync.Mutex // held to start and to stop workers, or a new one could be missed or end a wait in a panic
+	// mu is held to start and to stop workers. Otherwise Stop could miss a new worker, or its wait could panic.
+	mu      sync.Mutex
 	running sync.WaitGroup
 	ended   bool
 }
@@ -39,7 +40,7 @@ func (g *Group) Run(job Job) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended { // nobody waits for a last notice
+	if w.ended { // Stop does not wait for a late log line
 		go w.work(job)
 		return
 	}
