@@ -146,7 +146,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.in().Fo
 // IsLocked reports whether any owner holds the lock. It ports isLocked, and asks the master.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.in().IsLocked(ctx) }
 
-// TTL returns how long the lock's present lease still runs. It returns 0 if nobody holds the lock, and a negative duration
+// TTL returns how long the lock's present lease still runs. It returns 0 if no owner holds the lock, and a negative duration
 // for a lock without a lease, which neither rlock nor Redisson makes. Both sides of a read-write lock have one lease, which
 // lasts as long as the longest hold. It ports remainTimeToLive, and asks the master.
 func (l *Lock) TTL(ctx context.Context) (time.Duration, error) { return l.in().TTL(ctx) }
