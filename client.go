@@ -10,8 +10,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// Client makes locks on one Redis deployment and keeps them alive. A process needs one Client per deployment. All locks of
-// a client share one goroutine that renews them. While somebody waits, they also share one subscription connection; with
+// Client makes locks on one Redis deployment and keeps them alive. A process needs one Client per deployment. All locks of a
+// client share one goroutine that renews them. While an owner waits, they also share one subscription connection; with
 // sharded pub/sub, they share one per node. A Client is safe for concurrent use. It ports RedissonClient, as far as locks
 // are concerned.
 type Client struct {
@@ -22,9 +22,9 @@ type Client struct {
 // New returns a client that locks through rdb: a [redis.Client], which may be one of Sentinel's, or a [redis.ClusterClient].
 // It sends nothing.
 //
-// The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, for a cluster client without a
-// ReadTimeout, and for a [redis.Ring]. When a server fails, a Ring moves its names to another one, and two owners could
-// hold a lock.
+// The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, for a cluster client without a ReadTimeout,
+// and for a [redis.Ring]. When a server fails, a Ring moves its names to another server. Two owners could then hold one
+// lock.
 //
 // rdb stays the caller's: [Client.Close] does not close it. Renewals need a connection of its pool. Do not share a pool
 // that blocking commands of the application may exhaust.
@@ -56,8 +56,8 @@ func (c *Client) ID() string {
 // Close stops the client. Methods that wait return [ErrClosed], renewals stop, and every [Hold.Context] ends with cause
 // ErrClosed. Close waits for commands in flight, and for background releases, for at most the command timeout.
 //
-// It releases no lock, because the sections that hold them may still run. They can unlock, and what they leave locked
-// becomes free when its lease ends. The redis client stays open. Calling Close again does nothing. It returns nil.
+// It releases no lock, because the critical sections that hold them may still run. They can unlock. A lock that they do not
+// unlock becomes free when its lease ends. The redis client stays open. Calling Close again does nothing. It returns nil.
 func (c *Client) Close() error {
 	if c != nil && c.m != nil {
 		c.m.Close()

@@ -10,13 +10,14 @@
 //	}
 //	defer lock.Unlock(ctx)
 //
-// Four things are good to know.
+// Four facts matter to every user.
 //
 // # A lock is a lease
 //
-// If a holder dies, Redis frees its lock when the lease ends. While the holder lives, the watchdog of its [Client] renews the
-// lease, so a lock is held for as long as the work takes. [Lease] asks for a fixed time instead. A holder that cannot reach
-// Redis for a whole lease has lost the lock, and so has one whose machine was suspended for longer.
+// If a holder dies, Redis frees its lock when the lease ends. While the holder lives, the watchdog of its [Client] renews
+// the lease, so a lock is held for as long as the work takes. [Lease] asks for a fixed time instead. A holder that cannot
+// reach Redis for a whole lease has lost the lock. A holder whose machine was suspended for longer than the lease has lost
+// it too.
 //
 // # A lock can be lost
 //
@@ -30,25 +31,27 @@
 // itself, as with a [sync.Mutex]. The context of a hold re-enters that hold's lock. A context made by [WithOwner] re-enters
 // every lock taken with it, as a thread does in Java.
 //
-// # Refused is not failed
+// # A refusal is not an error
 //
-// TryLock returns false and no error if another owner holds the lock. If Redis could not say, it returns the error of Redis or
-// of the network, and never [ErrNotAcquired].
+// TryLock returns false and no error if another owner holds the lock. If Redis could not answer, it returns the error of
+// Redis or of the network, which does not match [ErrNotAcquired]. If its context has ended, it returns an error that matches
+// [ErrNotAcquired], even if the lock is free.
 //
 // # Kinds
 //
-// [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order of
-// asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens show a resource which
-// holder is the latest; and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock] makes one lock of
-// several, and [NewRedLock] one of a majority of servers. All have the same methods.
+// [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order
+// of asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens let a resource
+// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock]
+// combines several locks into one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
 //
 // # Inside
 //
 // A client runs these goroutines, and none per lock that is held:
 //
-//   - the watchdog, from the first acquisition to Close: renewals, deadlines and background releases;
-//   - the keeper and the reader of the one subscription connection, while somebody waits and 10 s longer; with sharded
-//     pub/sub, those of one such connection per node that has a lock somebody waits for;
+//   - the watchdog, from the first acquisition to Close: it starts renewals and background releases, and ends holds at their
+//     deadlines;
+//   - the keeper and the reader of the one subscription connection, while an owner waits and 10 s longer; with sharded
+//     pub/sub, two per node that has a lock for which an owner waits;
 //   - with [WithAutoPipeline], one per node, which gathers scripts, and one for each batch under way, until Close;
-//   - workers, which run the commands whose callers may walk away; each ends after an idle second.
+//   - workers, which run the commands whose callers can leave before the reply; each ends after an idle second.
 package rlock

@@ -11,16 +11,16 @@ import (
 // The errors that callers distinguish with [errors.Is]. The error of a method wraps one of them, or an error from Redis or
 // the network, and names the operation and the lock.
 var (
-	// ErrNotAcquired means that another owner held the lock until the wait was over. If a context ended the wait, the error
-	// also matches the context's error and cause.
+	// ErrNotAcquired means that another owner held the lock until the wait was over, or that a context ended the wait. Then
+	// the error also matches the context's error and cause.
 	ErrNotAcquired = fault.ErrNotAcquired
 
 	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
 	// owner holds it. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld
 
-	// ErrLost means that a lock which was acquired can no longer be guaranteed: its lease ended, or its holder is gone from
-	// Redis. It is also the cause of a hold's context. It matches [ErrNotHeld] too.
+	// ErrLost means that an acquired lock can no longer be guaranteed: its lease ended, or Redis no longer has its holder.
+	// It is also the cause of a hold's context. It matches [ErrNotHeld] too.
 	ErrLost = fault.ErrLost
 
 	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant].
@@ -45,11 +45,11 @@ var (
 	ErrInvalidOption = fault.ErrInvalidOption
 )
 
-// QuorumError reports an acquisition or a release of a [RedLock] for which too few members could be had. It matches, with
-// [errors.Is], everything that the errors of its members match.
+// QuorumError reports that too few members of a [RedLock] could be acquired or released. It matches, with [errors.Is],
+// everything that the errors of its members match.
 type QuorumError struct {
 	Need   int     // how many members are needed
-	Errors []error // of each member, in the order in which they were given; nil means that it is none of those that failed
+	Errors []error // of each member, in the order in which they were given; nil means that this member did not fail
 }
 
 // Error names each member that failed, and why.

@@ -14,15 +14,16 @@ import (
 // function locks. Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock, by [Lock.Acquire] or [Lock.TryAcquire], or by those of a group of locks. It notices
-// when the lock is lost; a bare [Lock.Lock] learns that from its unlock alone. A Hold is safe for concurrent use. The zero
-// value is a hold that is over.
+// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire. It notices when the lock is lost;
+// after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use. The zero value is a hold that
+// is over.
 //
-// A Hold is no longer renewed once nobody can reach it, nor its context, nor a context derived from that and not canceled.
-// Its lock then becomes free when its lease ends. That is logged, unless the lock was taken with [Lease].
+// rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
+// canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
+// with [Lease].
 type Hold struct{ h lease.Hold }
 
-// in returns what the hold stands on, or nil.
+// in returns the implementation of the hold, or nil.
 func (h *Hold) in() *lease.Hold {
 	if h == nil {
 		return nil
@@ -30,9 +31,9 @@ func (h *Hold) in() *lease.Hold {
 	return &h.h
 }
 
-// Context returns a child of the context that acquired the lock. It ends with that one, and when the hold is over, with
-// cause [Hold.Err]. Work that must not go on without the lock runs under it. It also carries the hold: locking the same
-// lock with it is a re-entry.
+// Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold
+// is over: then its cause is [Hold.Err]. Run under it all work that must not go on without the lock. It also carries the
+// hold: locking the same lock with it is a re-entry.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's
@@ -51,10 +52,10 @@ func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 // It is 0 for every other kind, and for groups.
 func (h *Hold) Token() uint64 { return h.in().Token() }
 
-// Unlock ends the hold. The last acquisition of an owner releases the lock. It does so even if ctx has ended, because ctx
-// only lends its values to the command. Unlock works after [Client.Close] too.
+// Unlock ends the hold. The last unlock of an owner releases the lock, even if ctx has ended: the commands use only the
+// values of ctx. Unlock works after [Client.Close] too.
 //
 // It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock had been lost; that changes nothing for the
-// present holder. It returns another error if Redis did not confirm the release within the command timeout: the hold is
-// over nevertheless, is renewed no more, and rlock tries to release it until the lease is over.
+// present holder. It returns another error if Redis did not confirm the release within the command timeout: the hold is over
+// nevertheless. rlock no longer renews it, and tries to release it until the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }

@@ -20,7 +20,7 @@ type Locker interface {
 	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 
-	// member returns what the methods stand on. It seals the interface.
+	// member returns the implementation of the methods. It seals the interface.
 	member() lease.Member
 }
 
@@ -63,7 +63,7 @@ func (c *Client) newLock(k *wire.Kind, name string, opts []LockOption) *Lock {
 	return l
 }
 
-// in returns what the handle stands on, or nil.
+// in returns the implementation of the handle, or nil.
 func (l *Lock) in() *lease.Lock {
 	if l == nil {
 		return nil
@@ -95,9 +95,9 @@ func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil if another
-// owner holds the lock. If Redis could not say, it returns an error instead. TryLock does not ask Redis while this client
-// knows that another owner of its own holds the lock. A lock that was taken away from that owner by force is noticed at its
-// next renewal, at the latest.
+// owner holds the lock. If Redis could not answer, it returns an error instead. It does not ask Redis while another owner of
+// this client holds the lock. If that owner lost the lock by force, this client notices it at the next renewal, at the
+// latest. If ctx has ended, the error matches [ErrNotAcquired], even if the lock is free.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	_, err := l.in().Acquire(ctx, terms("try lock", true, false, opts))
 	return acquired(err)
@@ -125,41 +125,42 @@ func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...A
 	return do(ctx, l.in(), fn, opts)
 }
 
-// Unlock settles one Lock or TryLock. The last one of an owner releases the lock. It ports unlock. An acquisition by
-// Acquire is released by its [Hold] alone, and one by Do by Do alone.
+// Unlock ends one acquisition made by Lock or TryLock. The last unlock of an owner releases the lock. It ports unlock. Only
+// its [Hold] releases an acquisition made by Acquire. Do releases its own.
 //
-// With an owner in ctx, or a hold of this lock, Unlock settles the latest acquisition made with it, through whichever
-// handle. Without either, it settles one made through this handle: acquisitions without an owner come first, and of them
-// the one whose lease ends first. So goroutines that share a handle need no owner to unlock. A late Unlock returns
-// [ErrLost], and does not free the lock of the next holder.
+// With an owner in ctx, or a hold of this lock, Unlock ends the latest acquisition made with it, through any handle. Without
+// either, it ends an acquisition made through this handle: acquisitions without an owner come first, and of them the one
+// whose lease ends first. So goroutines that share a handle need no owner to unlock. A late Unlock returns [ErrLost], and
+// does not free the lock of the next holder.
 //
 // It returns the errors of [Hold.Unlock]. Like that, it works after ctx has ended, and after [Client.Close].
 func (l *Lock) Unlock(ctx context.Context) error { return l.in().Unlock(ctx) }
 
-// ForceUnlock frees the lock whoever holds it, and reports whether it was held. It ports forceUnlock. Holds of this client
-// are lost at once, and those of other clients at their next renewal. On a read lock it ends every reader. On a write lock
-// it ends the writer, and what the same owner reads. Neither touches the holders of the other side. Called with the context
-// of a hold that it ends, it may return that context's error although it has freed the lock.
+// ForceUnlock frees the lock, even if another owner holds it, and reports whether it was held. It ports forceUnlock. Holds
+// of this client are lost at once, and those of other clients at their next renewal. On a read lock it ends the hold of
+// every reader. On a write lock it ends the writer's hold, and the read hold of the same owner. Neither touches the holders
+// of the other side. Called with the context of a hold that it ends, it may return that context's error although it has
+// freed the lock.
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.in().ForceUnlock(ctx) }
 
 // IsLocked reports whether any owner holds the lock. It ports isLocked, and asks the master.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.in().IsLocked(ctx) }
 
-// TTL returns how long the lock's present lease still runs. It returns 0 if nobody holds the lock, and a negative duration
+// TTL returns how long the lock's present lease still runs. It returns 0 if no owner holds the lock, and a negative duration
 // for a lock without a lease, which neither rlock nor Redisson makes. Both sides of a read-write lock have one lease, which
 // lasts as long as the longest hold. It ports remainTimeToLive, and asks the master.
 func (l *Lock) TTL(ctx context.Context) (time.Duration, error) { return l.in().TTL(ctx) }
 
 // IsHeld reports whether the context's owner holds the lock, in Redis too. It ports isHeldByCurrentThread. Without an owner
-// in the context, it reports on the acquisition that [Lock.Unlock] would settle.
+// in the context, it reports on the owner whose acquisition [Lock.Unlock] would end.
 func (l *Lock) IsHeld(ctx context.Context) (bool, error) {
 	n, err := l.in().HoldCount(ctx, "is held")
 	return n > 0, err
 }
 
 // HoldCount returns how many acquisitions the context's owner has yet to unlock. It returns 0 if the owner does not hold the
-// lock, here or in Redis. It ports getHoldCount. Without an owner in the context, it counts those of the acquisition that
-// [Lock.Unlock] would settle.
+// lock, here or in Redis. It ports getHoldCount. Without an owner in the context, it counts those of the owner whose
+// acquisition [Lock.Unlock] would end.
 func (l *Lock) HoldCount(ctx context.Context) (int, error) {
 	return l.in().HoldCount(ctx, "hold count")
 }
@@ -225,7 +226,7 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opt
 	return fn(hold.Context())
 }
 
-// warn logs that Do could not release what it acquired.
+// warn logs that Do could not release its lock.
 func warn(m lease.Member, err error) {
 	if logger, ok := m.(interface {
 		Warn(message string, err error)

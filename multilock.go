@@ -18,11 +18,11 @@ type MultiLock struct{ g *group.Group }
 // twice is taken once. A MultiLock among them counts as its members. It ports RedissonMultiLock. It does not fail: the first
 // method that is called reports an empty list, or a nil lock, with [ErrInvalidOption].
 //
-// Because it waits for one member at a time, it stands in one queue at a time. One of its members may be a fair lock that
-// somebody always waits for. With two such members it may never get them.
+// Because it waits for one member at a time, it stands in one queue at a time. One of its members may be a fair lock for
+// which other owners always wait. With two such members it may never get them.
 func NewMultiLock(locks ...Locker) *MultiLock { return &MultiLock{group.NewMulti(members(locks))} }
 
-// members returns what locks stand on.
+// members returns the implementations of locks.
 func members(locks []Locker) []lease.Member {
 	all := make([]lease.Member, len(locks))
 	for i, l := range locks {
@@ -33,7 +33,7 @@ func members(locks []Locker) []lease.Member {
 	return all
 }
 
-// in returns what the handle stands on, or nil.
+// in returns the implementation of the handle, or nil.
 func (m *MultiLock) in() *group.Group {
 	if m == nil {
 		return nil
@@ -44,8 +44,8 @@ func (m *MultiLock) in() *group.Group {
 func (m *MultiLock) member() lease.Member { return m.in() }
 
 // Lock is [Lock.Lock] for all members: it waits until the context's owner holds them. It also waits for a member that fails
-// for another reason than that somebody holds it, if waiting may help. After an error nothing is held: what had been taken
-// is released, and the errors of that are joined.
+// for another reason than another owner's hold, if waiting may help. After an error nothing is held: the members already
+// acquired are released, and the errors of these releases are joined.
 //
 // If ctx has neither an owner nor a hold of a member, the call makes an owner, for which all members are asked.
 func (m *MultiLock) Lock(ctx context.Context, opts ...AcquireOption) error {
@@ -58,7 +58,8 @@ func (m *MultiLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, e
 	return tryLock(ctx, m.in(), opts)
 }
 
-// Unlock settles one Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members, and joins their errors.
+// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members, and joins
+// their errors.
 func (m *MultiLock) Unlock(ctx context.Context) error { return m.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for all members.

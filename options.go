@@ -45,7 +45,7 @@ func newSettings(opts []Option) (*settings, error) {
 				HandOverTime:    5 * time.Millisecond,
 				StandBack:       2 * time.Millisecond,
 			},
-			Logger: slog.Default, // at every call, so that a default which is set later counts
+			Logger: slog.Default, // called for each warning, so that a later slog.SetDefault takes effect
 		},
 		mapName: func(name string) string { return name },
 	}
@@ -64,17 +64,18 @@ func newSettings(opts []Option) (*settings, error) {
 	return s, nil
 }
 
-// WithCommandTimeout bounds how long one command that rlock sends may go unanswered, and how long [Lock.Unlock] and
-// [Client.Close] try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a
-// redis.Client has a longer ReadTimeout, or none, rlock's commands use this one instead, and do not pass the hooks that were
-// added to that client: go-redis has no other way.
+// WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
+// try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
+// has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. They then bypass the hooks that were
+// added to that client, because go-redis cannot set a shorter timeout in another way.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }
 
-// WithFairWait sets for how long a waiter of a fair lock that died may block the queue once it is first. A living waiter
-// keeps its place however long it waits. The default is 5 min, Redisson's fairLockWaitTimeout. The minimum is 10 s: Java
-// processes judge the deadlines of all waiters by their own clocks, which must agree with Redis's clock to half of it.
+// WithFairWait sets for how long a dead waiter of a fair lock may block the queue once it is first. A living waiter keeps
+// its place for as long as it waits. The default is 5 min, Redisson's fairLockWaitTimeout. The minimum is 10 s: Java
+// processes compare the deadlines of all waiters with their own clocks. Those may differ from Redis's clock by at most half
+// of this time.
 func WithFairWait(d time.Duration) Option {
 	return durationOption("fair wait", d, minFairWait, func(s *settings) { s.Table.FairWait = d })
 }
@@ -95,12 +96,12 @@ func WithHandOver(n int, d time.Duration) Option {
 }
 
 // WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver], from one
-// acquisition without [Lease] to another. The next owner goes on with the holder that Redis has, and with its lease, as long
-// as half of that lease remains. This multiplies the hand-overs of a busy name.
+// acquisition without [Lease] to another. The next owner continues with the holder that Redis has, and with its lease, as
+// long as half of that lease remains. This multiplies the hand-overs of a busy name.
 //
-// The price: a section may begin although the lock was lost, by force or by a failover, since it was last free for all. A
-// hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are handed over through Redis
-// nevertheless.
+// A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
+// for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
+// handed over through Redis nevertheless.
 func WithLazyHandOver() Option {
 	return func(s *settings) error {
 		s.Table.Lazy = true
@@ -108,13 +109,13 @@ func WithLazyHandOver() Option {
 	}
 }
 
-// WithReplicaAcks has an acquisition wait, for at most timeout, until n replicas have acknowledged it. If fewer do, the lock
-// is released and the acquisition fails with [ErrNotReplicated]. So a failover to one of those replicas does not lose the
-// lock. It ports checkLockSyncedSlaves and slavesSyncTimeout, but counts.
+// WithReplicaAcks makes an acquisition wait, for at most timeout, until n replicas have acknowledged it. If fewer do, the
+// lock is released and the acquisition fails with [ErrNotReplicated]. So a failover to one of those replicas does not lose
+// the lock. It ports checkLockSyncedSlaves and slavesSyncTimeout, but requires a number of replicas.
 //
-// Re-entries and renewals do not wait: a replica that has the holder gets them later, and a failover may cost a part of the
-// lease. It costs the whole lease if the replica had not heard from its master for that long, which min-replicas-to-write
-// with min-replicas-max-lag prevents.
+// Re-entries and renewals do not wait: a replica that has the holder gets them later, and a failover may shorten the lease.
+// The lease is over at once if the replica had not heard from its master for a whole lease, which min-replicas-to-write with
+// min-replicas-max-lag prevents.
 //
 // The timeout is from 1 ms to half of the command timeout. An attempt that is refused may take as long, if a replica hangs.
 // The default is 0 replicas: acquisitions do not wait.
@@ -133,12 +134,11 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 }
 
 // WithAutoPipeline gathers the scripts that goroutines send at the same time to acquire, re-enter and release, and sends
-// them to each node in pipelines of go-redis. It pays where many goroutines of a process lock names of their own. It costs a
-// lone goroutine some 10 µs for each script. Renewals, and acquisitions that replicas acknowledge, keep connections of their
-// own.
+// them to each node in pipelines of go-redis. Use it if many goroutines of a process lock different names. It costs a lone
+// goroutine some 10 µs for each script. Renewals, and acquisitions that replicas acknowledge, keep connections of their own.
 //
-// A connection that falls silent holds up what other goroutines send to that node, until its ReadTimeout. That makes no call
-// take longer than the command timeout. Hooks of the redis client see batches, without the contexts of the callers. On a
+// A silent connection delays the scripts of other goroutines for that node, until its ReadTimeout. No call takes longer than
+// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers. On a
 // cluster only the hooks of its nodes see them.
 //
 // It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
@@ -150,8 +150,8 @@ func WithAutoPipeline() Option {
 	}
 }
 
-// WithNameMapper sets the function that makes the name in Redis of a lock's name, as Redisson's nameMapper does. It is called
-// once for each handle. The default leaves names as they are.
+// WithNameMapper sets the function that maps the name of a lock to its name in Redis, as Redisson's nameMapper does. It is
+// called once for each handle. The default leaves names as they are.
 func WithNameMapper(mapName func(name string) string) Option {
 	return func(s *settings) error {
 		if mapName == nil {
@@ -178,8 +178,8 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where warnings go: a lock that was lost while nobody watched it, a hold that was dropped without an unlock,
-// a release that failed for good. The default is [slog.Default].
+// WithLogger sets where warnings go: a lock that was lost while its holder used neither the hold's context nor its channel,
+// a hold that was dropped without an unlock, a release that failed for good. The default is [slog.Default].
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -240,8 +240,8 @@ const (
 // held, and renewed, until it is unlocked. On a re-entry Lease lengthens a lease that is shorter, and never shortens one.
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
 
-// Wait gives up after waiting for d, with [ErrNotAcquired], or false and nil from TryLock. The first attempt is always made
-// to its end, so 0 means a single attempt. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and
+// Wait gives up after waiting for d, with [ErrNotAcquired], or false and nil from TryLock. The first attempt is always
+// completed, so 0 means a single attempt. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and
 // the Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 

@@ -21,8 +21,9 @@ const (
 )
 
 // WithShardedPubSub sets whether waiters subscribe, and releases publish, on the node of the lock's slot alone (SSUBSCRIBE,
-// SPUBLISH) or across the whole cluster (SUBSCRIBE, PUBLISH). Neither kind of message reaches the other kind of waiter, so all
-// clients of a fleet must agree. Clients that do not agree only poll: see [WithPollInterval].
+// SPUBLISH) or across the whole cluster (SUBSCRIBE, PUBLISH). Neither kind of message reaches the other kind of waiter, so
+// all clients of a fleet must agree. Waiters of clients that do not agree are not woken, and poll instead: see
+// [WithPollInterval].
 //
 // The default is [Auto], as it is Redisson's. [Off] is for fleets in which Redisson is older than 3.22.0, or has its
 // shardedSubscriptionMode OFF. Outside a cluster the option has no effect, and pub/sub is never sharded.
@@ -36,8 +37,8 @@ func WithShardedPubSub(mode ShardedPubSub) Option {
 	}
 }
 
-// WithPollInterval bounds how long a waiter sleeps before it tries again although nothing woke it. It is the delay after a
-// release that was not announced, say because the key was deleted by hand. The default is 5 s. The minimum is 1 ms.
+// WithPollInterval bounds how long a waiter sleeps before it tries again without a message. It is the delay after a release
+// that was not announced, for example because the key was deleted by hand. The default is 5 s. The minimum is 1 ms.
 func WithPollInterval(d time.Duration) Option {
 	return durationOption("poll interval", d, time.Millisecond, func(s *settings) { s.Table.PollInterval = d })
 }

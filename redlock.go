@@ -7,14 +7,14 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// RedLock is one lock on several independent Redis masters. It is held while a majority of them says so, and so outlives the
-// failure of the others. It is made by [NewRedLock], holds nothing by itself, and is safe for concurrent use.
+// RedLock is one lock on several independent Redis masters. It is held while a majority of them confirms it, and so outlives
+// the failure of the others. It is made by [NewRedLock], holds nothing by itself, and is safe for concurrent use.
 //
 // It follows the Redlock algorithm. It asks all members side by side, each for a short time: a thirtieth of the lease, but at
 // least 50 ms. The lock is acquired once a majority has granted it while its leases still run. Otherwise it is released
 // everywhere, including where no reply came. [Hold.Deadline] is the moment until which a majority is guaranteed.
 //
-// Without [Lease] every member is renewed. Every third of a lease it asks again the members that were not acquired, or that
+// Without [Lease] every member is renewed. Every third of a lease, it asks the members again that were not acquired, or that
 // lost the lock because they were restarted. But once the majority was lost, or may have been between two renewals, the hold
 // is lost for good.
 type RedLock struct{ g *group.Group }
@@ -26,7 +26,7 @@ func NewRedLock(locks ...Locker) *RedLock {
 	return &RedLock{group.NewRed(members(locks), newQuorumError)}
 }
 
-// in returns what the handle stands on, or nil.
+// in returns the implementation of the handle, or nil.
 func (r *RedLock) in() *group.Group {
 	if r == nil {
 		return nil
@@ -52,8 +52,8 @@ func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, err
 	return tryLock(ctx, r.in(), opts)
 }
 
-// Unlock settles one Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil if a majority was
-// unlocked, and otherwise a [*QuorumError].
+// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil if a
+// majority was unlocked, and otherwise a [*QuorumError].
 func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for a majority of the members.

@@ -3,15 +3,15 @@ package rlock
 import "github.com/go-rlock/rlock/internal/wire"
 
 // RWLock is a pair of handles on one read-write lock: many owners may read, or one may write. It is made by
-// [Client.NewRWLock], and is safe for concurrent use. New readers are let in while a writer waits, but they do not pass a
+// [Client.NewRWLock], and is safe for concurrent use. New readers may acquire while a writer waits, but they do not pass a
 // writer that waits in the same process.
 type RWLock struct{ read, write *Lock }
 
 // NewRWLock returns handles on the read-write lock of that name. It ports getReadWriteLock.
 //
 // A writer may also take the read lock, and keep it after it releases the write lock. That needs an owner made by
-// [WithOwner], because an acquisition with the context of a hold ends with that hold. An owner that reads cannot take the
-// write lock: it gets [ErrUpgrade].
+// [WithOwner], because an acquisition with the context of a hold ends with that hold. An owner that holds the read lock
+// cannot take the write lock: it gets [ErrUpgrade].
 func (c *Client) NewRWLock(name string, opts ...LockOption) *RWLock {
 	return &RWLock{read: c.newLock(wire.Read, name, opts), write: c.newLock(wire.Write, name, opts)}
 }

@@ -8,8 +8,7 @@ import (
 )
 
 // NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub. Its release is not announced. Its
-// waiters try again and again, with the delays of [Backoff]; in each process, one waiter at a time does. It ports
-// getSpinLock.
+// waiters poll, with the delays of [Backoff]. In each process, one waiter at a time polls. It ports getSpinLock.
 //
 // It excludes plain and fenced locks of the name, and they exclude it. Waiters that use a handle of those kinds are not
 // notified of its release. They try again at the end of the lease that they saw, or after the poll interval.

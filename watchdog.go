@@ -6,8 +6,8 @@ import (
 )
 
 // The options of the watchdog, whose engine is internal/watchdog: one goroutine for each client, which renews the locks that
-// it holds, ends holds at their deadlines, and carries out releases in the background. What is due when is decided in
-// internal/table.
+// it holds, ends holds at their deadlines, and carries out releases in the background. internal/table decides what is due,
+// and when.
 
 const (
 	minWatchdogTimeout = 100 * time.Millisecond
@@ -15,8 +15,8 @@ const (
 )
 
 // WithWatchdogTimeout sets the lease of locks that are taken without [Lease]: how long such a lock outlives the death of its
-// process. The lock is renewed every third of that while it is held. The default is 30 s, Redisson's lockWatchdogTimeout. The
-// minimum is 100 ms.
+// process. While the lock is held, it is renewed whenever a third of that time has passed. The default is 30 s, Redisson's
+// lockWatchdogTimeout. The minimum is 100 ms.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return durationOption("watchdog timeout", d, minWatchdogTimeout, func(s *settings) { s.Table.WatchdogTimeout = d })
 }

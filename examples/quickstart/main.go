@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 		defer func() { _ = locks[i].Close() }()
 	}
 	name := "quickstart:" + uuid.NewString()
-	fmt.Println("With a lock around the same three steps:")
+	fmt.Println("With a lock around the same three steps. Each worker takes it once more, and then finds no ticket:")
 	sold, err = sell(ctx, rdb, func(ctx context.Context, worker int, serve func(context.Context) error) error {
 		start := time.Now()
 		return locks[worker].NewLock(name).Do(ctx, func(ctx context.Context) error {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Backoff returns the pause before a retry, given how many there were in a row, this one included. It doubles from 10 ms
-// to most, less up to half of it by chance, so that clients that fail together do not retry together.
+// Backoff returns the pause before a retry, given the number of retries in a row, this one included. The pause doubles from
+// 10 ms to most. A random part of up to half of it is subtracted, so that clients that fail together do not retry together.
 //
-// random returns a duration from 0 up to and without its argument. Nil means the default source.
+// random returns a duration of at least 0 and below its argument. Nil means the default source.
 func Backoff(retries int, most time.Duration, random func(time.Duration) time.Duration) time.Duration {
 	if random == nil {
 		random = rand.N[time.Duration]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Bounded is a context for sending a command that nobody can cancel. It has the values of another context and a deadline,
+// Bounded is a context for sending a command that cannot be canceled. It has the values of another context and a deadline,
 // but it never ends. The deadline bounds how long the client library connects. It costs no timer. It must not be changed
 // once it is in use.
 type Bounded struct {

@@ -1,4 +1,4 @@
-// Package driver is all that rlock needs of a Redis client library. internal/driver/goredis implements it.
+// Package driver is the interface through which rlock uses a Redis client library. internal/driver/goredis implements it.
 package driver
 
 import (
@@ -11,7 +11,8 @@ import (
 )
 
 // Driver sends commands for rlock. It is safe for concurrent use. It classifies every error where it happens, as a
-// [fault.Error], and repeats nothing by itself except a script in full when the server does not know its digest.
+// [fault.Error]. It repeats nothing by itself, with one exception: if the server does not know a script's digest, it sends
+// the whole script.
 type Driver interface {
 	Info() Info
 
@@ -25,7 +26,7 @@ type Driver interface {
 	// call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
 	Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply)
 
-	// Raw sends a command that is no script, such as ROLE or PUBSUB SHARDNUMSUB.
+	// Raw sends a command that is not a script, such as ROLE or PUBSUB SHARDNUMSUB.
 	Raw(ctx context.Context, at Node, cmd ...any) (any, *fault.Error)
 
 	// Subscribe opens a subscription connection, to a node or, for nil, to the server or any node of the cluster. A
@@ -57,7 +58,7 @@ type Future interface {
 // executed. The same call may succeed by itself, because then the driver follows a cluster's redirections.
 var ErrNotGathered = errors.New("the pipeline could not run the call")
 
-// Node is one server, comparable by ==. Nil stands for the only server, or for wherever the key is.
+// Node is one server, comparable by ==. Nil stands for the only server, or for the node that has the key.
 type Node interface {
 	Addr() string
 }
@@ -75,7 +76,7 @@ type Info struct {
 	Bounded bool
 }
 
-// Acks says how many replicas must acknowledge a call, and within which time.
+// Acks is how many replicas must acknowledge a call, and within which time.
 type Acks struct {
 	Replicas int
 	Timeout  time.Duration
@@ -98,13 +99,13 @@ type Subscription interface {
 // ErrSubscriptionClosed is matched by the error of a Receive from a closed subscription.
 var ErrSubscriptionClosed = errors.New("the subscription is closed")
 
-// Message is what a subscription receives.
+// Message is one message, confirmation or reply that a subscription receives.
 type Message struct {
 	Sort    MessageSort
 	Channel string // empty for Other
 }
 
-// MessageSort distinguishes what a subscription receives.
+// MessageSort distinguishes the messages that a subscription receives.
 type MessageSort uint8
 
 // The sorts of message.

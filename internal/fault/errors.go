@@ -32,22 +32,21 @@ var (
 
 // The errors that stay inside rlock, or reach users only as text.
 var (
-	// ErrRefused matches ErrNotAcquired. It is the error of an acquisition that ended only because another owner has
-	// the lock.
+	// ErrRefused matches ErrNotAcquired. It is the error of an acquisition that ended only because another owner holds the
+	// lock.
 	ErrRefused = fmt.Errorf("%w", ErrNotAcquired)
 
-	// ErrNoAnswer is the error of a command that was not answered within the command timeout, or before the wait
-	// was over.
+	// ErrNoAnswer is the error of a command without a reply within the command timeout, or before the wait was over.
 	ErrNoAnswer = errors.New("no answer from Redis in time")
 
-	// ErrNotSent is the error of a call that was not even tried: its wait ended before, or no node was found for it.
+	// ErrNotSent is the error of a call that was not tried: its wait ended before, or no node was found for it.
 	ErrNotSent = errors.New("not sent")
 
 	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
 	// after the lock had been unlocked by force.
 	ErrLate = errors.New("the reply from Redis came too late to rely on")
 
-	// ErrReply is the error of a reply that no script of ours gives.
+	// ErrReply is the error of a reply that no script of rlock gives.
 	ErrReply = errors.New("unexpected reply from Redis")
 )
 
@@ -79,14 +78,14 @@ func Quote(name string) string {
 	return strconv.Quote(string([]rune(name)[:64])) + "..."
 }
 
-// OpError says on which lock an operation failed. Its text begins with "rlock: ", once.
+// OpError names the operation that failed and its lock. Its text begins with "rlock: ", once.
 type OpError struct {
 	Op   string // the operation, such as lock
 	Name string // the name of the lock
 	Err  error
 }
 
-// Error returns the operation, the name, and then what is wrong.
+// Error returns the operation, the name, and then the underlying error.
 func (e *OpError) Error() string {
 	return "rlock: " + e.Op + " " + Quote(e.Name) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
 }

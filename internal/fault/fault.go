@@ -1,10 +1,10 @@
-// Package fault classifies what can go wrong with a command, once and where it happens, and has the errors that
-// callers of rlock can match.
+// Package fault has the classes of command failures, and the errors that callers of rlock can match. A failure is classified
+// once, where it happens.
 package fault
 
 import "errors"
 
-// Fate says what became of a command that failed.
+// Fate is the outcome of a command that failed.
 type Fate uint8
 
 // The fates of a command. Only InDoubt and Left mean that the command may still be executed later.
@@ -23,19 +23,19 @@ const (
 	Left
 )
 
-// Error is a command's failure, with everything that decides what to do next. It is made by the driver, which knows its
+// Error is a command's failure, with everything on which the next step depends. It is made by the driver, which knows its
 // client library, or by the transport.
 type Error struct {
 	Fate Fate
 	// Code is the first word of the server's error after any ERR, such as WRONGTYPE, NOPERM, or unknown for an unknown
-	// command. Where a script passed an error of a command on, it is the first word of that one. It is empty if no
-	// server answered.
+	// command. If a script passed on the error of a command, it is the first word of that error. It is empty if no server
+	// answered.
 	Code string
 	// Transient means that the same command may succeed later.
 	Transient bool
-	// Stale means that the topology we know may be out of date.
+	// Stale means that the known topology may be out of date.
 	Stale bool
-	// Err is the client library's error, or why the caller left.
+	// Err is the client library's error, or the reason why the caller left.
 	Err error
 }
 

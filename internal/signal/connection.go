@@ -9,15 +9,15 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// connection is a subscription connection. It opens a session when it needs one, and a new one when that fails.
+// connection is a subscription connection. It opens a session when it needs one, and a new session when that fails.
 //
-// Two goroutines serve a connection while it has channels, and a while longer. The keeper subscribes, unsubscribes and
-// makes sure that the session is alive. The reader of each session takes in the messages. A client library need not
-// notice a connection that has gone silent, so the keeper pings an idle one and replaces one that does not answer.
+// Two goroutines serve a connection while it has channels, and a while longer. The keeper subscribes, unsubscribes and makes
+// sure that the session is alive. The reader of each session takes in the messages. A client library may not notice that a
+// connection is silent. The keeper therefore pings an idle connection, and replaces a connection that does not answer.
 //
-// On the connection of a shard a client library cannot subscribe again by itself. It asks for all channels at once, which
-// a cluster refuses as CROSSSLOT, and it does not follow a slot that moves. So a session that breaks there is given up.
-// Its channels go back to the main connection, whose keeper finds where they belong now.
+// On the connection of a shard a client library cannot subscribe again by itself. It asks for all channels at once, which a
+// cluster refuses as CROSSSLOT, and it does not follow a slot that moves. So the keeper gives up a session that breaks
+// there. Its channels go back to the main connection, whose keeper finds where they belong now.
 type connection struct {
 	hub  *Hub
 	node driver.Node   // nil for the main connection
@@ -47,7 +47,7 @@ func newConnection(h *Hub, node driver.Node) *connection {
 
 func (c *connection) sharded() bool { return c.node != nil }
 
-// ensure has the keeper look for something to do. hub.mu must be held.
+// ensure starts the keeper if it does not run, and makes it look for work. hub.mu must be held.
 func (c *connection) ensure() {
 	if !c.keeping && !c.hub.stopped {
 		c.keeping = true
@@ -151,7 +151,7 @@ func (c *connection) ordered(s *session, subscribe []string, err *fault.Error) {
 	if c.sharded() {
 		c.lose(true)
 		if c.session == s {
-			c.drop() // the error is the session's, and its reader would dial forever
+			c.drop() // the session itself failed, and its reader would dial without end
 		}
 	}
 }
@@ -163,7 +163,8 @@ func send(ctx context.Context, s driver.Subscription, subscribe, unsubscribe []s
 	if !oneByOne {
 		return s.Subscribe(ctx, subscribe...)
 	}
-	_ = s.Unsubscribe(ctx, subscribe...) // or the driver asks for them together when it connects again
+	// Otherwise the driver subscribes all of them in one command when it connects again.
+	_ = s.Unsubscribe(ctx, subscribe...)
 	var first *fault.Error
 	for _, name := range subscribe {
 		if err := s.Subscribe(ctx, name); err != nil && first == nil {

@@ -1,5 +1,5 @@
-// Package signal knows which waiters of a client listen on which channel, and on which connection Redis sends them the
-// messages of that channel.
+// Package signal wakes the waiters of a client. It keeps the listeners of each channel, and the connection on which Redis
+// sends the messages of that channel.
 package signal
 
 import (
@@ -29,11 +29,12 @@ const (
 type Config struct {
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
-	// Warn logs a concern of no single call. The hub calls it without its mutex, because a handler is code of the user.
+	// Warn logs a warning that belongs to no single call. The hub calls it without its mutex, because a log handler is code
+	// of the user.
 	Warn func(message string, err error)
 }
 
-// Hub knows the listeners of a client. It is safe for concurrent use, and none of its methods waits, except Stop.
+// Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
 //
 // A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it
 // is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
@@ -75,8 +76,10 @@ type channel struct {
 }
 
 const (
-	channelLinger    = time.Second      // a channel stays subscribed after its last listener: a busy lock has another soon
-	connectionLinger = 10 * time.Second // and a connection after its last channel
+	// channelLinger is how long a channel stays subscribed after its last listener: for this long, because a busy lock soon
+	// has another listener.
+	channelLinger    = time.Second
+	connectionLinger = 10 * time.Second // a connection stays open for this long after its last channel
 	keeperTick       = 250 * time.Millisecond
 	pingAfter        = time.Second // of silence
 	deadAfter        = 3 * time.Second
@@ -149,8 +152,8 @@ func (h *Hub) Heard(name string) (messages uint64, subscribed bool) {
 	return 0, false
 }
 
-// Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may be others and their
-// answer about sharded pub/sub another. With Sentinel, the main connection may lead to the old master.
+// Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may have changed, and so
+// may their answer about sharded pub/sub. With Sentinel, the main connection may lead to the old master.
 func (h *Hub) Topology(*fault.Error) {
 	switch {
 	case h.cluster:
@@ -196,7 +199,7 @@ func (h *Hub) Stop(ctx context.Context) {
 // Stats counts the contents of a hub at one moment.
 type Stats struct {
 	Channels int // with a listener, or not long without one
-	Shards   int // nodes to which there is, or was not long ago, a subscription connection of their own
+	Shards   int // nodes with a subscription connection of their own, now or not long ago
 }
 
 // Stats counts the hub's contents.

@@ -75,7 +75,7 @@ func (c *connection) take(s *session, m driver.Message) (slotMoved bool) {
 			c.ensure()
 		}
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
-		h.sendBack(ch, false) // nobody asked for the end
+		h.sendBack(ch, false) // Redis ended the subscription by itself
 		return true
 	}
 	return false
@@ -95,13 +95,13 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	default:
 		c.unconfirm()
 		if c.oneByOne {
-			c.askAgain() // the driver asks for all channels at once when it connects again
+			c.askAgain() // the driver subscribes all channels in one command when it connects again
 		}
 	}
 }
 
-// misrouted sends channels that the node of this connection does not take back to the main connection. Redis does not say
-// which one it refused, so these are all that are not confirmed.
+// misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the
+// channel that it refused, so these are all channels that are not confirmed.
 func (c *connection) misrouted(s *session, err *fault.Error) {
 	h := c.hub
 	h.noteError(err)
@@ -127,14 +127,14 @@ func (c *connection) askAgain() {
 	c.ensure()
 }
 
-// wasRefused takes in that Redis refused a SUBSCRIBE. Redis refuses the whole command because of one channel, and does not
-// say which. So from now on each channel has a command of its own, as on the connection of a shard anyway.
+// wasRefused records that Redis refused a SUBSCRIBE. Redis refuses the whole command because of one channel, and does not
+// name that channel. So from now on each channel has a command of its own, as on the connection of a shard anyway.
 func (c *connection) wasRefused(err *fault.Error) {
 	h := c.hub
 	h.mu.Lock()
 	if now := clock.Now(); !c.sharded() && (!c.oneByOne || now.Sub(c.refused) >= time.Second) {
-		// The refused command may have had all channels, in a connection that the driver made without our noticing. Then
-		// confirmed channels are no longer subscribed.
+		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
+		// channels are no longer subscribed.
 		c.oneByOne, c.refused = true, now
 		c.unconfirm()
 		c.askAgain()

@@ -28,7 +28,7 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 		ch := h.channels[name]
 		switch {
 		case h.reroutes != reroutes: // the answer is about a cluster that has changed since; the keeper was notified
-		case ch == nil || ch.routed: // nobody listens any more; only this goroutine forgets such channels
+		case ch == nil || ch.routed: // without a listener it is forgotten, by this goroutine alone
 		case err != nil:
 			ch.after = clock.Now().Add(keeperTick)
 		default:
@@ -66,7 +66,7 @@ func (h *Hub) shard(node driver.Node) *connection {
 	return c
 }
 
-// reroute finds the connection of every channel again: the cluster's pub/sub has become sharded, or no longer is.
+// reroute finds the connection of every channel again: the cluster's pub/sub has become sharded, or is no longer sharded.
 func (h *Hub) reroute() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,8 +83,8 @@ func (h *Hub) reroute() {
 	}
 }
 
-// sendBack sends a channel back to the main connection: it is no longer, or cannot be, subscribed on its connection. After
-// a failure the keeper tries again a little later. mu must be held.
+// sendBack sends a channel back to the main connection, because its own connection cannot keep it subscribed. After a
+// failure the keeper tries again a little later. mu must be held.
 func (h *Hub) sendBack(ch *channel, failed bool) {
 	ch.confirmed, ch.sent, ch.moved = false, 0, ch.conn.sharded()
 	ch.conn, ch.routed = h.main, !h.cluster

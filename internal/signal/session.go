@@ -34,8 +34,8 @@ func (c *connection) scheduleReconnect() {
 	}
 }
 
-// verifyMaster makes sure that channels which came from another connection are at the master of the shard. A replica
-// takes them too. But one that has just been the master does not get the messages of the new master for a while.
+// verifyMaster makes sure that channels which came from another connection are at the master of the shard. A replica accepts
+// them too. But a replica that has just been the master does not get the messages of the new master for a while.
 func (c *connection) verifyMaster(ctx context.Context) {
 	h := c.hub
 	h.mu.Lock()
@@ -116,7 +116,8 @@ func (c *connection) drop() {
 	c.hub.running.Go(func() { _ = s.subscription.Close() })
 }
 
-// lose records that the channels of the connection are no longer subscribed, and have to be again. hub.mu must be held.
+// lose records that the channels of the connection are no longer subscribed, and must be subscribed again. hub.mu must be
+// held.
 func (c *connection) lose(failed bool) {
 	for _, ch := range c.hub.channels {
 		switch {

@@ -12,11 +12,11 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// sharding is whether the channels of a cluster are sharded, as far as is known.
+// sharding is what the hub knows about a cluster's channels: whether they are sharded.
 type sharding struct {
 	mode     Mode
 	answer   atomic.Int32 // unknown, or the last answer
-	stale    atomic.Bool  // whether the nodes may be others since
+	stale    atomic.Bool  // whether the nodes may have changed since that answer
 	asking   atomic.Bool  // whether a question is under way
 	outdated atomic.Int64 // when stale was last set after an error, as a clock.Instant
 }
@@ -31,7 +31,8 @@ const (
 const outdatePause = 200 * time.Millisecond
 
 // Publish returns how a script has to announce a release of a lock, given the lock's name in Redis. That is
-// [wire.PublishBoth] while it is not known which command reaches the waiters. Publish waits for nothing and does no I/O.
+// [wire.PublishBoth] while the hub does not know which command reaches the waiters. Publish waits for nothing and does no
+// I/O.
 func (h *Hub) Publish(key string) wire.Publish {
 	switch h.sharded(key) {
 	case isSharded:
@@ -43,9 +44,9 @@ func (h *Hub) Publish(key string) wire.Publish {
 	}
 }
 
-// sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it has the node of a key
-// asked, the first time and whenever the cluster has changed. Until an answer comes, the last one stands. It does not wait
-// for the answer, because the node may hang.
+// sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it starts a question to the node
+// of a key, the first time and whenever the cluster has changed. Until an answer comes, the last answer stands. It does not
+// wait for the answer, because the node may hang.
 func (h *Hub) sharded(key string) int32 {
 	s := &h.sharding
 	switch {
@@ -93,12 +94,13 @@ func (h *Hub) askSharded(key string) {
 	}
 }
 
-// unauthenticated reports whether a server refuses our password. Such a server says nothing about sharded pub/sub.
+// unauthenticated reports whether a server refuses our password. The answer of such a server has no information about
+// sharded pub/sub.
 func unauthenticated(err *fault.Error) bool {
 	return err.Code == "NOAUTH" || err.Code == "WRONGPASS" || strings.Contains(err.Error(), "unauthenticated")
 }
 
-// outdate has the next caller ask again, unless an error caused a question just before.
+// outdate makes the next caller ask again, unless an error caused a question just before.
 func (s *sharding) outdate(now clock.Instant) {
 	last := s.outdated.Load()
 	if now.Sub(clock.Instant(last)) >= outdatePause && s.outdated.CompareAndSwap(last, int64(now)) {

@@ -30,11 +30,14 @@ type Messages interface {
 	Heard(channel string) (messages uint64, subscribed bool)
 }
 
-// What is told without the table's mutex. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
+// The table's reports, which are made without its mutex.
 type (
+	// Notices collects the reports that a caller must deliver.
 	Notices = notice.List
+	// Warning is a log line about a lock.
 	Warning = notice.Warning
-	Told    = notice.Receiver
+	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
+	Told = notice.Receiver
 )
 
 // Key identifies what excludes each other: one name in Redis, as one family of locks, at one client. It is also the key
@@ -45,8 +48,8 @@ type Key struct {
 	Family wire.Family
 }
 
-// sideKey identifies what one owner holds at most once.
-type sideKey struct {
+// HeldKey identifies what one owner holds at most once.
+type HeldKey struct {
 	Key
 	side wire.Side
 }
@@ -66,7 +69,7 @@ type Table struct {
 	number   int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
-	grants    owner.Holdings[sideKey, *Grant]
+	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time

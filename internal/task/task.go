@@ -1,4 +1,5 @@
-// Package task counts what Close has to wait for, in one atomic word, and runs it on goroutines that are reused.
+// Package task counts the operations and duties for which Close has to wait, in one atomic word, and runs them on goroutines
+// that are reused.
 package task
 
 import (
@@ -37,13 +38,13 @@ func (g *Group) Begin() bool {
 	return g.enter(func(state int64) bool { return state&(closedFlag|retiredFlag) == 0 })
 }
 
-// Keep begins a background duty, which [Group.End] ends. After Close it still begins one as long as Close is waiting.
-// It reports false once nobody would carry the duty out.
+// Keep begins a background duty, which [Group.End] ends. After Close it still begins one as long as Close is waiting. It
+// reports false once no goroutine would carry the duty out.
 func (g *Group) Keep() bool {
 	return g.enter(func(state int64) bool { return !retired(state) })
 }
 
-// retired reports whether nobody carries out background duties any more.
+// retired reports whether background duties are no longer carried out.
 func retired(state int64) bool {
 	return state&retiredFlag != 0 || state&closedFlag != 0 && state&countMask == 0
 }
@@ -60,7 +61,7 @@ func (g *Group) enter(may func(state int64) bool) bool {
 	}
 }
 
-// End ends what [Group.Begin] or [Group.Keep] began.
+// End ends an operation or duty that [Group.Begin] or [Group.Keep] began.
 func (g *Group) End() {
 	if state := g.state.Add(-1); state&closedFlag != 0 && state&countMask == 0 {
 		g.settle()
@@ -69,7 +70,7 @@ func (g *Group) End() {
 
 func (g *Group) settle() { g.once.Do(func() { close(g.quiet) }) }
 
-// Retired reports whether nobody carries out background duties any more: everything is over, or Close gave up waiting.
+// Retired reports whether background duties are no longer carried out: everything is over, or Close gave up waiting.
 func (g *Group) Retired() bool { return retired(g.state.Load()) }
 
 // Closed returns a channel that Close closes.
@@ -90,8 +91,8 @@ func (g *Group) Close() {
 	}
 }
 
-// Wait waits until nothing is under way in a closed group, or until ctx ends. After that nobody carries out background
-// duties: a Wait that timed out must retire the group, or Keep would promise work that nobody does.
+// Wait waits until nothing is under way in a closed group, or until ctx ends. After that no goroutine carries out background
+// duties: a Wait that timed out must retire the group. Otherwise Keep would accept work that no goroutine does.
 func (g *Group) Wait(ctx context.Context) {
 	select {
 	case <-g.quiet:

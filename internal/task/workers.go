@@ -21,15 +21,16 @@ type workers struct {
 	jobs    chan Job
 	stopped chan struct{}
 
-	mu      sync.Mutex // held to start and to stop workers, or a new one could be missed or end a wait in a panic
+	// mu is held to start and to stop workers. Otherwise Stop could miss a new worker, or its wait could panic.
+	mu      sync.Mutex
 	running sync.WaitGroup
 	ended   bool
 }
 
 const workerLinger = time.Second
 
-// Run runs a job on a worker. The caller must have begun an operation or duty for it, unless the job is a notice that
-// Close need not wait for; the job does not end it.
+// Run runs a job on a worker. The caller must have begun an operation or duty for it, unless Close need not wait for the
+// job, such as a log line. Run does not end that operation or duty.
 func (g *Group) Run(job Job) {
 	w := &g.workers
 	select {
@@ -39,15 +40,14 @@ func (g *Group) Run(job Job) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended { // nobody waits for a last notice
+	if w.ended { // Stop does not wait for a late log line
 		go w.work(job)
 		return
 	}
 	w.running.Go(func() { w.work(job) })
 }
 
-// Background runs a function on a worker that Close waits for. Once nobody would wait any more, it runs the function in
-// place.
+// Background runs a function on a worker that Close waits for. Once Close no longer waits, it runs the function in place.
 func (g *Group) Background(job func()) {
 	if !g.Keep() {
 		job()

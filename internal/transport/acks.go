@@ -8,7 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// maxRedirects is how often a call that replicas acknowledge is sent again to where its slot is said to be.
+// maxRedirects is how often a call that replicas acknowledge is sent again, after an error that its slot is at another node.
 const maxRedirects = 4
 
 // sendAcked sends a call, and waits for replicas to acknowledge it.

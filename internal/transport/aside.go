@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// errand is a call on a worker, from which its caller can walk away.
+// errand is a call on a worker. Its caller can leave before the reply.
 type errand struct {
 	question Question
 	late     Late

@@ -6,7 +6,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// slot is the connection slots of one node. One connection per node is not among them: it is left for renewals.
+// slot is the connection slots of one node. It leaves at least one connection per node for renewals.
 type slot chan struct{}
 
 // free gives a slot back. It does nothing for nil.
@@ -16,8 +16,8 @@ func (s slot) free() {
 	}
 }
 
-// take takes a slot at the node that has a key. It returns nil for a duty that goes without one. Its error has the fate
-// [fault.NotSent].
+// take takes a slot at the node that has a key. It returns nil for a duty that is sent without a slot. Its error has the
+// fate [fault.NotSent].
 func (c *Conn) take(wait context.Context, key string, need Slot) (slot, *fault.Error) {
 	if need == DutySlot {
 		var cancel context.CancelFunc

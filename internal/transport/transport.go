@@ -1,5 +1,5 @@
-// Package transport sends the calls of rlock: it gives them connection slots, lets their callers walk away, has replicas
-// acknowledge them and gathers them into pipelines.
+// Package transport sends the calls of rlock. It gives them connection slots, lets their callers leave before the reply,
+// waits for the acknowledgements of replicas, and gathers calls into pipelines.
 package transport
 
 import (
@@ -85,7 +85,8 @@ const (
 	DutySlot
 )
 
-// Question is a call, and how it is to be sent. It is passed by value, or it would be on the heap for every caller.
+// Question is a call, and how it is to be sent. It is passed by value, because a pointer would cost an allocation for each
+// call.
 type Question struct {
 	Call  wire.Call
 	Slot  Slot
@@ -94,10 +95,10 @@ type Question struct {
 
 // Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
 //
-// Ask leaves when ctx ends or after the command timeout. Then the fate is [fault.Left], the command goes on, and late
-// gets its reply; a nil late means that nobody wants it. Nothing is sent if ctx has ended before: then the fate is
-// [fault.NotSent], and late gets nothing. A ctx that cannot end leaves nobody to walk away, so with a bounded driver the
-// call runs in place. So does every call once the tasks are retired, because then no worker is left to an unlock.
+// Ask leaves when ctx ends or after the command timeout. Then the fate is [fault.Left], the command goes on, and late gets
+// its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before: then the fate is
+// [fault.NotSent], and late gets nothing. A caller whose ctx cannot end never leaves, so with a bounded driver its call runs
+// in place. Once the tasks are retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
 	if slot == nil {
 		slot = ctx
@@ -116,8 +117,8 @@ func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply 
 	return c.askAside(ctx, slot, q, late)
 }
 
-// publish returns how a script announces. A lock without a channel has waiters that poll, so nothing needs to be found
-// out for it.
+// publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
+// anything for it.
 func (c *Conn) publish(call *wire.Call) wire.Publish {
 	if channel, _ := call.Args.Channel.(string); channel == "" || c.publisher == nil {
 		return wire.PublishPlain
@@ -160,12 +161,12 @@ func (c *Conn) Node(ctx context.Context, key string) (driver.Node, *fault.Error)
 	return c.driver.Node(ctx, key)
 }
 
-// BySlot reports whether a script may touch the keys of one slot only: rlock talks to a cluster, or to a cluster behind
-// an address that looks like a single server.
+// BySlot reports whether a script may touch the keys of one slot only. This is so on a cluster, also if a proxy makes it
+// look like a single server.
 func (c *Conn) BySlot() bool { return c.bySlot.Load() }
 
-// Silent notes that a command has gone unanswered for long, which a stale topology could explain. It is called long
-// before the driver gives up a node that hangs.
+// Silent notes that a command has had no reply for long, which a stale topology could explain. It is called long before the
+// driver gives up a node that hangs.
 func (c *Conn) Silent() { c.note(noAnswer()) }
 
 // Stop ends the gathering pipelines, and waits for that until ctx ends.

@@ -10,9 +10,9 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// round is renewals on their way to one node: some batches in one pipeline, and once these are answered the next ones. So
-// a confirmation counts from the moment its own pipeline was sent, however many locks are held. A server that is slow to
-// renew all locks is never asked for the same one twice, and a sick node delays no renewal elsewhere.
+// round is the renewals for one node: it sends some batches in one pipeline, and after their replies the next ones. So a
+// confirmation counts from the moment its own pipeline was sent, however many locks are held. A server that is slow to renew
+// all locks is never asked for the same one twice, and a sick node delays no renewal elsewhere.
 type round struct {
 	node driver.Node // nil where there is one server, or the node is not known
 
@@ -23,8 +23,8 @@ type round struct {
 	size     int           // how many locks go into a pipeline
 }
 
-// minPipeline is the minimum number of locks that a pipeline renews, if there are as many. That is little work for a
-// server, and enough that the round trip does not count.
+// minPipeline is the minimum number of locks that a pipeline renews, if there are as many. That is little work for a server,
+// and enough that the round trip costs little per lock.
 const minPipeline = 1000
 
 // pipeline is the part of a round that goes out at once.
@@ -34,8 +34,8 @@ type pipeline struct {
 	sent    clock.Instant // the moment from which the renewals count
 }
 
-// stalled takes away the batches of each round that has gone unanswered for too long. They are sent on another connection,
-// while the reply may still come. It reports whether there was such a round.
+// stalled takes away the batches of each round that has had no reply for too long. They are sent again on another
+// connection, while the reply may still come. It reports whether there was such a round.
 func (w *Watchdog) stalled(now clock.Instant) (all []batch, silent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Watchdog) send(batches []batch) {
 	case !w.conn.BySlot():
 		w.join(nil, batches)
 	default:
-		w.start(func() { w.route(batches) }) // finding a node may mean to ask one
+		w.start(func() { w.route(batches) }) // to find a node, it may have to ask a node
 	}
 }
 
@@ -133,7 +133,7 @@ func (w *Watchdog) next(r *round) pipeline {
 		if b == nil {
 			break
 		}
-		// Only here, right before it is sent, is it decided which locks are still to be renewed.
+		// Decide which locks are still to be renewed only here, right before the call is sent.
 		wanted, call := b.wanted(sent)
 		if len(call.Keys) == 0 {
 			continue
@@ -153,7 +153,7 @@ func (w *Watchdog) beginPipeline(r *round) (now clock.Instant, size int) {
 	defer w.mu.Unlock()
 	now = clock.Now()
 	if r.inFlight != nil && now.Sub(r.sent) < w.retryPause()/3 {
-		r.size *= 2 // over a long way, more at a time
+		r.size *= 2 // the round trip is long, so send more at a time
 	}
 	r.inFlight, r.sent = nil, now
 	return now, r.size

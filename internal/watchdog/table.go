@@ -17,7 +17,7 @@ func New(
 	return newWatchdog(cfg, &locks{t, told, release}, conn, tasks)
 }
 
-// locks is a lock table, and how its decisions are carried out.
+// locks is a lock table with the functions that carry out its decisions.
 type locks struct {
 	table   *table.Table
 	told    table.Told

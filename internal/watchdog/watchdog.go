@@ -1,5 +1,5 @@
-// Package watchdog drives everything of a lock table that has a time of its own: renewals, deadlines, and releases for
-// which no caller waits.
+// Package watchdog carries out everything in a lock table that is due at a time: renewals, deadlines, and releases for which
+// no caller waits.
 package watchdog
 
 import (
@@ -31,7 +31,7 @@ type Sender interface {
 	Node(ctx context.Context, key string) (driver.Node, *fault.Error)
 	// BySlot reports whether a script may touch the keys of one slot only. It is always true on a cluster.
 	BySlot() bool
-	// Silent takes notice of a command that has gone unanswered for long.
+	// Silent notes that a command has had no reply for long.
 	Silent()
 }
 
@@ -84,15 +84,15 @@ func newWatchdog(cfg Config, t lockTable, conn Sender, tasks *task.Group) *Watch
 	}
 }
 
-// Alarm has the watchdog look at the table at a moment, or earlier. It does nothing once the watchdog is stopped.
+// Alarm makes the watchdog look at the table at a moment, or earlier. It does nothing once the watchdog is stopped.
 func (w *Watchdog) Alarm(at clock.Instant) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.arm(at)
 }
 
-// arm sets the timer if it would fire too late. A timer that fires for nothing is cheaper than one that is always right: a
-// lock that is acquired and released all day leaves it alone. mu must be held.
+// arm sets the timer if it would fire too late. A timer that fires for nothing is cheaper than a timer that is always exact:
+// a lock that is acquired and released all day does not move it. mu must be held.
 func (w *Watchdog) arm(at clock.Instant) {
 	if w.stopped || w.armed != 0 && at >= w.armed {
 		return
@@ -143,5 +143,5 @@ func (w *Watchdog) look() {
 	due.deliver()
 }
 
-// retryPause returns how long a renewal may go unanswered before it is sent again.
+// retryPause returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
 func (w *Watchdog) retryPause() time.Duration { return policy.RenewalPatience(w.cfg.WatchdogTimeout) }

@@ -13,7 +13,7 @@ type Publish string
 const (
 	PublishPlain   Publish = "PUBLISH"
 	PublishSharded Publish = "SPUBLISH"
-	PublishBoth    Publish = "BOTH" // while it is not known which one reaches the waiters
+	PublishBoth    Publish = "BOTH" // while the hub does not know which one reaches the waiters
 )
 
 // Args are the arguments of a script, ARGV[1] to ARGV[7]. A script gets as many of them as [Script.Argv] says. A nil
@@ -81,7 +81,7 @@ func orEmpty(v any) any {
 	return v
 }
 
-// Reply is what came of a call. It is passed by value.
+// Reply is the outcome of a call. It is passed by value.
 type Reply struct {
 	N    int64         // the number; valid if Err is nil or its fate is [fault.Unreplicated]
 	List []int64       // instead, for a script that replies several

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Holder is a holder of a lock in Redis, or one that may come to be: a field, and the number in it. It makes the calls that
-// concern it, given the names of its lock, which a handle keeps only while they are needed.
+// Holder is a holder of a lock in Redis, present or future: a field, and the number in it. It makes the calls that concern
+// it, given the names of its lock, which a handle keeps only while they are needed.
 type Holder struct {
 	Number int64
 	Field  any // <client id>:<number> with the kind's suffix, a string, as it is sent
@@ -56,9 +56,9 @@ func (h *Holder) Channel(n *Names) string {
 	return n.Channel + ":" + field
 }
 
-// Acquire returns the call that makes it the holder. wait is for how long the waiter of a queue may go without an attempt;
-// negative means that it does not queue. writer is the field by which the same owner holds the other side of a read-write
-// lock; nil means that it does not.
+// Acquire returns the call that makes it the holder. wait is the time that a waiter of a queue may let pass without an
+// attempt; negative means that it does not queue. writer is the field by which the same owner holds the other side of a
+// read-write lock; nil means that it does not.
 func (h *Holder) Acquire(n *Names, lease, wait time.Duration, writer any) Call {
 	s := h.kind.Acquire
 	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
@@ -74,7 +74,7 @@ func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
 	}}
 }
 
-// HandOver returns the call that gives it the lock of the last holder.
+// HandOver returns the call that makes it the holder instead of the last holder.
 func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 	s := h.kind.HandOver
 	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
@@ -105,7 +105,7 @@ func (k *Kind) InspectCall(n *Names) Call {
 	return Call{Script: k.Inspect, Keys: k.Inspect.Of(n.Keys)}
 }
 
-// ForceCall returns the call that frees a lock whoever holds it.
+// ForceCall returns the call that frees a lock, even if another owner holds it.
 func (k *Kind) ForceCall(n *Names, wait time.Duration) Call {
 	return Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: k.queueWait(wait)}}
 }

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// Kind is everything in which one sort of lock differs from another. A sort of lock is one literal of it.
+// Kind describes one kind of lock: all values in which it differs from the others. Each kind is one literal of it.
 type Kind struct {
 	Family Family
 	Side   Side
@@ -16,7 +16,8 @@ type Kind struct {
 	HoldKey string
 	// FieldSuffix follows <client id>:<number> in a holder field.
 	FieldSuffix string
-	// Channel is the prefix of the channel on which a release is announced. Empty means that none is: waiters poll.
+	// Channel is the prefix of the channel on which a release is announced. Empty means that releases are not announced, and
+	// waiters poll.
 	Channel string
 
 	// FirstDelay and MaxDelay are the poll delays of waiters, unless the handle has others.
@@ -33,7 +34,7 @@ type Kind struct {
 	NoUpgrade bool
 }
 
-// Family says which kinds exclude each other on one name. Locks of different families must not share a name.
+// Family is a set of kinds that exclude each other on one name. Locks of different families must not share a name.
 type Family uint8
 
 // The families.
@@ -45,7 +46,7 @@ const (
 	Families = iota // how many there are
 )
 
-// Side distinguishes what one owner may hold of one name at the same time.
+// Side distinguishes the grants that one owner may have of one name at the same time.
 type Side uint8
 
 // The sides of a name.

@@ -1,5 +1,5 @@
-// Package wire is everything of rlock that Redisson can see: the kinds of lock, the names of their keys and channels, the
-// scripts, and how they are called and reply. It does no I/O.
+// Package wire has everything of rlock that Redisson can see: the kinds of lock, the names of their keys and channels, the
+// scripts, and their calls and replies. It does no I/O.
 package wire
 
 import (

@@ -1,4 +1,4 @@
-// Package yield decides for how long a process leaves a lock to others that it has released to everybody.
+// Package yield decides how long a process waits before it takes a lock again after a public release.
 package yield
 
 import (
@@ -12,12 +12,12 @@ import (
 type Release[K comparable] struct {
 	Key    K
 	At     clock.Instant
-	Turn   time.Duration // for how long this process had had the lock
+	Turn   time.Duration // for how long this process had held the lock
 	Others int64         // how many listened, as far as is known
 	Own    uint64        // messages of its channel that this client has when all of its own are back
 }
 
-// Releases remembers the latest public release of a few names. A forgotten one costs other processes a turn, and no more.
+// Releases remembers the latest public release of a few names. A forgotten release costs other processes one turn at most.
 // The zero value remembers none. It is not safe for concurrent use.
 type Releases[K comparable] struct {
 	latest [8]Release[K]

@@ -24,7 +24,7 @@ var transientPrefixes = []string{
 // stalePrefixes lists the prefixes of Redis errors that a stale topology could explain.
 var stalePrefixes = []string{"MOVED ", "ASK ", "READONLY", "CLUSTERDOWN", "MASTERDOWN"}
 
-// classify returns an error of go-redis with everything that decides what to do next. It returns nil for nil.
+// classify returns an error of go-redis with everything on which the next step depends. It returns nil for nil.
 func (d *Driver) classify(err error) *fault.Error {
 	if err == nil {
 		return nil
@@ -38,7 +38,7 @@ func (d *Driver) classify(err error) *fault.Error {
 			f.Fate = fault.Partial
 		}
 		f.Transient = d.temporary(err)
-	case errors.Is(err, fault.ErrReply): // the command ran, but the reply says nothing
+	case errors.Is(err, fault.ErrReply): // the command ran, but its outcome is not known
 	default:
 		f.Transient = !errors.Is(err, redis.ErrClosed) && !untrusted(err)
 		if unsent(err) {
@@ -61,7 +61,7 @@ func (d *Driver) beforeSending(err error) *fault.Error {
 // temporary reports whether the same command may succeed later, although a server rejected it now.
 func (d *Driver) temporary(err error) bool {
 	if d.cluster != nil && (redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")) {
-		return true // the client gave up following, and its topology is being refreshed
+		return true // the client stopped following redirections, and its topology is being refreshed
 	}
 	return begins(err, transientPrefixes) || brokeOff(err)
 }
@@ -81,7 +81,7 @@ func begins(err error, prefixes []string) bool {
 
 // code returns the [fault.Error.Code] of a server's error.
 func code(text string) string {
-	if strings.Contains(text, "WRONGTYPE") { // miniredis puts a text of its own before it
+	if strings.Contains(text, "WRONGTYPE") { // miniredis puts other text before it
 		return "WRONGTYPE"
 	}
 	text = strings.TrimPrefix(text, "ERR ")
@@ -92,7 +92,7 @@ func code(text string) string {
 	}
 	first, _, _ := strings.Cut(text, " ")
 	if redis.IsAuthError(errors.New(text)) && first != "WRONGPASS" {
-		return "NOAUTH" // a proxy says it in words of its own
+		return "NOAUTH" // a proxy words this error differently
 	}
 	return first
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// noRetry is a command that go-redis sends a single time. By default go-redis sends a script again when a reply is lost:
-// up to four times, or sixteen on a cluster. rlock repeats what must be repeated, and has to know of it.
+// noRetry is a command that go-redis sends a single time. By default go-redis sends a script again when a reply is lost: up
+// to four times, or sixteen on a cluster. rlock itself repeats the commands that must be repeated, and has to know of every
+// repetition.
 type noRetry struct{ *redis.Cmd }
 
 // NoRetry returns true. go-redis asks before it sends a command again.
@@ -53,7 +54,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	return r
 }
 
-// reply returns what came of a command whose reply must have n numbers. Zero means a single number, not in a list.
+// reply returns the outcome of a command whose reply must have n numbers. Zero means a single number, not in a list.
 func (d *Driver) reply(cmd noRetry, err error, n int) wire.Reply {
 	switch {
 	case err != nil:

@@ -23,7 +23,7 @@ const (
 )
 
 // pipelines has an auto-pipeliner for each node. They are made on clones of the nodes' clients: each client has a single
-// auto-pipeliner that it gives to everybody, and the user may use it too.
+// auto-pipeliner that it gives to all callers, and the user may be one of them.
 type pipelines struct {
 	batches int // how many batches may be under way to a node at a time; zero means that nothing is gathered
 
@@ -112,7 +112,7 @@ func (p *pipelines) remove(gone func(*redis.AutoPipeliner) bool) {
 	for client, v := range p.byNode.Range {
 		if pipeliner, ok := v.(*redis.AutoPipeliner); ok && gone(pipeliner) {
 			p.byNode.Delete(client)
-			p.closing.Go(func() { _ = pipeliner.Close() }) // an error means that it waits no longer
+			p.closing.Go(func() { _ = pipeliner.Close() }) // an error means that it stopped waiting
 		}
 	}
 }
@@ -159,8 +159,8 @@ func (d *Driver) notGathered(err error) bool {
 	return errors.Is(err, redis.ErrClosed) || d.cluster != nil && begins(err, []string{"MOVED ", "ASK ", "READONLY"})
 }
 
-// sender is the hook that has batches sent by the node's own client, with the hooks of that client, because a clone does
-// not have them. It also gives batches a deadline: they have none, and connecting may take longer than anybody waits.
+// sender is the hook that sends batches through the node's own client, with the hooks of that client, because a clone does
+// not have them. It also gives batches a deadline: they have none, and connecting may take longer than any caller waits.
 type sender struct {
 	client  *redis.Client
 	timeout time.Duration

@@ -1,5 +1,5 @@
-// Package goredis implements [driver.Driver] on go-redis v9. Nothing else in rlock imports go-redis, beside the root's
-// New and the test servers.
+// Package goredis implements [driver.Driver] on go-redis v9. In rlock, only this package, the root's New and helpers of tests
+// import go-redis.
 package goredis
 
 import (

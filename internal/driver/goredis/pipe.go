@@ -81,7 +81,7 @@ func (p *pipe) acknowledged(r wire.Reply, wait noRetry) wire.Reply {
 	case err != nil:
 		why := p.driver.classify(err)
 		if !why.Replied() {
-			return failed(why) // nobody knows whether replicas have it, so the call is sent again
+			return failed(why) // it is not known whether replicas have it, so the call is sent again
 		}
 		r.Err = p.driver.unreplicated(err, "Redis refuses WAIT")
 	case acks < int64(p.acks.Replicas):
