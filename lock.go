@@ -200,7 +200,7 @@ func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error)
 // do is the Do of every Locker.
 func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opts []AcquireOption) (err error) {
 	if fn == nil {
-		return fmt.Errorf("%w: the function given to Do is nil", ErrInvalidOption)
+		return &fault.OpError{Op: "do", What: "with a nil function", Err: ErrInvalidOption}
 	}
 	held, err := m.Take(ctx, terms("do", false, true, opts))
 	if err != nil {

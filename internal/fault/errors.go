@@ -82,12 +82,17 @@ func Quote(name string) string {
 type OpError struct {
 	Op   string // the operation, such as lock
 	Name string // the name of the lock
+	What string // instead of Name: a description, such as that of a group
 	Err  error
 }
 
-// Error returns the operation, the name, and then the underlying error.
+// Error returns the operation, the lock, and then what is wrong.
 func (e *OpError) Error() string {
-	return "rlock: " + e.Op + " " + Quote(e.Name) + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
+	what := e.What
+	if what == "" {
+		what = Quote(e.Name)
+	}
+	return "rlock: " + e.Op + " " + what + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
 }
 
 // Unwrap returns the underlying error.

@@ -82,3 +82,12 @@ func TestQuote(t *testing.T) {
 		require.Equal(t, want, fault.Quote(name))
 	}
 }
+
+func TestAnOpErrorNamesTheOperationTheLockAndWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	inner := &fault.OpError{Op: "try acquire", Name: "a", Err: fault.ErrRefused}
+	require.EqualError(t, inner, `rlock: try acquire "a": not acquired`)
+	outer := &fault.OpError{Op: "lock", What: `multi lock of "a", "b"`, Err: inner}
+	require.EqualError(t, outer, `rlock: lock multi lock of "a", "b": try acquire "a": not acquired`)
+	require.ErrorIs(t, outer, fault.ErrNotAcquired)
+}

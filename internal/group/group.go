@@ -6,6 +6,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func newGroup(what string, members []lease.Member) *Group {
 	if len(members) == 0 {
 		g.err = fmt.Errorf("%w: a %s has no locks", fault.ErrInvalidOption, what)
 	}
-	g.description = fmt.Sprintf("%s of %s", what, strings.Join(names, ", "))
+	g.description = fmt.Sprintf("%s of %s", what, cmp.Or(strings.Join(names, ", "), "no locks"))
 	return g
 }
 
@@ -84,10 +85,10 @@ func clientOf(m locker) *lease.Manager { return m.Locks()[0].Manager() }
 // Check returns what is wrong with the group or with one of its locks, before anything is sent. Nil means nothing.
 func (g *Group) Check(op string) error {
 	if g == nil {
-		return fmt.Errorf("%w: %s of a nil or zero group of locks", fault.ErrInvalidOption, op)
+		return &fault.OpError{Op: op, What: "of a nil or zero group of locks", Err: fault.ErrInvalidOption}
 	}
 	if g.err != nil {
-		return fmt.Errorf("%w (%s)", g.err, op)
+		return g.wrap(g.err, op)
 	}
 	for _, l := range g.locks {
 		if err := l.Check(op); err != nil {
@@ -99,7 +100,7 @@ func (g *Group) Check(op string) error {
 
 // wrap adds the operation and the group to an error.
 func (g *Group) wrap(err error, op string) error {
-	return fmt.Errorf("%w (%s %s)", err, op, g.description)
+	return &fault.OpError{Op: op, What: g.description, Err: err}
 }
 
 // Locks returns the base locks of the group, in the order in which it takes them. The caller must not change the slice.
@@ -150,7 +151,7 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 		return nil, g.wrap(t.Err, t.Op)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: %w", g.wrap(fault.ErrNotAcquired, t.Op), lease.EndOf(ctx))
+		return nil, g.wrap(fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx)), t.Op)
 	}
 	r := &request{Terms: t, group: g, start: time.Now()}
 	if o := g.ownerIn(ctx); o != nil {

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -135,7 +134,7 @@ func (h *Hold) Token() uint64 {
 // Unlock ends the hold.
 func (h *Hold) Unlock(ctx context.Context) error {
 	if !h.valid() {
-		return fmt.Errorf("%w: unlock of a zero Hold", fault.ErrNotHeld)
+		return &fault.OpError{Op: "unlock", What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
 	}
 	h.leak.Stop()
 	return h.of.Unlock(ctx)

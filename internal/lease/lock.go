@@ -81,12 +81,9 @@ func (l *Lock) Warn(message string, err error) {
 // Check returns what is wrong with the handle itself.
 func (l *Lock) Check(op string) error {
 	if l == nil || l.m == nil {
-		return fmt.Errorf("%w: %s of a nil or zero Lock", fault.ErrInvalidOption, op)
+		return &fault.OpError{Op: op, What: "of a nil or zero Lock", Err: fault.ErrInvalidOption}
 	}
-	if l.err != nil {
-		return fmt.Errorf("%w (%s)", l.err, op)
-	}
-	return nil
+	return l.wrap(l.err, op)
 }
 
 // wrap adds to an error on which lock the operation failed, unless it says so.
