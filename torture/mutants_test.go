@@ -32,9 +32,9 @@ var mutants = []mutant{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n\tg.rest()", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n\tg.rest()"},
+		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n\tg.turns.End()"},
 		{"internal/table/due.go", "g.confirm(sent, t.cfg.WatchdogTimeout, n)", "g.confirm(now, t.cfg.WatchdogTimeout, n)"},
-		{"internal/table/settle.go", "case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forced", "case t.forced"},
+		{"internal/table/settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
@@ -57,8 +57,8 @@ var mutants = []mutant{
 	}},
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
 		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
-			"\tg.deadline = g.deadline.Add(time.Hour)\n\tg.inRound = false\n" +
-			"\tg.due = g.confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tg.renewAt = g.due\n\tt.heap.Fix(g)\n"},
+			"\tg.term.Deadline = g.term.Deadline.Add(time.Hour)\n\tg.inRound = false\n" +
+			"\tg.term.RenewAt = g.term.Confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tt.heap.Set(g, g.term.RenewAt)\n"},
 		{"internal/table/grant.go", "func (g *Grant) renewing() bool {\n", "func (g *Grant) renewing() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
@@ -105,12 +105,12 @@ var mutants = []mutant{
 		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
-		{"internal/table/grant.go", "\t\tdelete(t.exclusive[k.Family], k.Name)\n", ""},
+		{"internal/owner/holdings.go", "\tdelete(n, name)\n", ""},
 		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
-		{"internal/table/decide.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
+		{"internal/table/line.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
-		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn max(g.lease, 2*time.Minute)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn 0 * time.Minute"},
+		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
 }
 

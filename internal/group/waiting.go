@@ -18,23 +18,17 @@ import (
 // In a local queue, the requests of one process for the same red lock contend one at a time, in order of arrival.
 // Otherwise each could get some members, and none a majority.
 type localQueues struct {
-	mu     sync.Mutex
-	byName map[string]*localQueue
-}
-
-type localQueue struct {
-	requests queue.Queue[*turn]
-	// last is the error of the latest round of a head. A request that leaves before its first round returns it.
-	last error
+	mu sync.Mutex
+	// What the requests of a queue share is the error of the latest round of a head. A request that leaves before its first
+	// round returns it.
+	queue.Set[string, *turn, error]
 }
 
 type localQueuesKey struct{}
 
 // localQueuesOf returns what is attached to a client.
 func localQueuesOf(client *lease.Manager) *localQueues {
-	v, _ := client.Value(localQueuesKey{}, func() any {
-		return &localQueues{byName: make(map[string]*localQueue)}
-	}).(*localQueues)
+	v, _ := client.Value(localQueuesKey{}, func() any { return new(localQueues) }).(*localQueues)
 	return v
 }
 
@@ -51,12 +45,7 @@ func (r *request) join() *turn {
 	t := &turn{queues: localQueuesOf(l.Manager()), name: l.ID().Name}
 	t.queues.mu.Lock()
 	defer t.queues.mu.Unlock()
-	q := t.queues.byName[t.name]
-	if q == nil {
-		q = new(localQueue)
-		t.queues.byName[t.name] = q
-	}
-	if !q.requests.Join(t) {
+	if _, head := t.queues.Join(t.name, t); !head {
 		t.head = make(chan struct{})
 	}
 	return t
@@ -69,15 +58,11 @@ func (t *turn) leave() (last error) {
 	}
 	t.queues.mu.Lock()
 	defer t.queues.mu.Unlock()
-	q := t.queues.byName[t.name]
-	wasHead := q.requests.Leave(t)
-	switch {
-	case q.requests.Len() == 0:
-		delete(t.queues.byName, t.name)
-	case wasHead:
-		close(q.requests.Head().head)
+	last = t.queues.Of(t.name).Shared
+	if next := t.queues.Leave(t.name, t); next != nil {
+		close(next.head)
 	}
-	return q.last
+	return last
 }
 
 // report records how a round went, for the requests behind.
@@ -90,7 +75,7 @@ func (t *turn) report(err error) {
 	}
 	t.queues.mu.Lock()
 	defer t.queues.mu.Unlock()
-	t.queues.byName[t.name].last = err
+	t.queues.Of(t.name).Shared = err
 }
 
 // awaitTurn waits until no other request of this process for the same red lock comes first. A single attempt does not
@@ -137,8 +122,8 @@ func (g *Group) Waiting() int {
 	queues := localQueuesOf(l.Manager())
 	queues.mu.Lock()
 	defer queues.mu.Unlock()
-	if q := queues.byName[l.ID().Name]; q != nil {
-		return q.requests.Len()
+	if q := queues.Of(l.ID().Name); q != nil {
+		return q.Len()
 	}
 	return 0
 }
@@ -148,7 +133,7 @@ func LocalQueues(client *lease.Manager) int {
 	queues := localQueuesOf(client)
 	queues.mu.Lock()
 	defer queues.mu.Unlock()
-	return len(queues.byName)
+	return queues.Len()
 }
 
 // wakeups wakes a request for a red lock when a member that refused it is released. It belongs to one goroutine.

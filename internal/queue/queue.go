@@ -1,5 +1,5 @@
-// Package queue has a first-in-first-out queue of waiters. It is passive: it wakes nobody, and knows nothing about a
-// waiter but its identity.
+// Package queue has the order in which things come: waiters in the order of arrival, due times by their moment, and a few
+// like these. It is passive: it wakes nobody, and knows nothing about a waiter but its identity.
 package queue
 
 import "slices"
@@ -42,3 +42,11 @@ func (q *Queue[W]) Len() int { return len(q.waiters) }
 // All returns the waiters in order. The slice belongs to the queue: the caller must not change it, and it is valid only
 // until the next Join or Leave.
 func (q *Queue[W]) All() []W { return q.waiters }
+
+// Without removes an element from a slice, if it is there, and leaves nothing of it behind.
+func Without[T comparable](s []T, gone T) []T {
+	if i := slices.Index(s, gone); i >= 0 {
+		return slices.Delete(s, i, i+1)
+	}
+	return s
+}

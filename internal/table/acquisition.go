@@ -3,10 +3,12 @@ package table
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/term"
 )
 
 // Acquisition is one successful acquisition of a lock: what one unlock settles. Its methods are safe for concurrent use.
@@ -16,25 +18,12 @@ type Acquisition struct {
 
 	// The table's mutex guards what follows.
 
-	why    error                   // why it is over; nil means it is not
-	over   chan struct{}           // made when it is asked for, closed when why is set
-	cancel context.CancelCauseFunc // called with why, if somebody asked for that
-
+	ending  notice.Ending
 	byHold  bool // only its Hold unlocks it
 	plain   bool // made without an owner in the context
 	renewed bool // made without a lease: the watchdog keeps the grant for it
 	closed  bool // unlocked, or being unlocked, or leaked
-	watched bool // the holder will be told of a loss
 }
-
-var closedChan = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// Handle returns the handle through which the lock was acquired.
-func (a *Acquisition) Handle() *Handle { return a.handle }
 
 // Owner returns the owner that holds the lock.
 func (a *Acquisition) Owner() *Owner { return a.grant.owner }
@@ -44,70 +33,48 @@ func (a *Acquisition) Token() uint64 { return a.grant.token } // set before ther
 
 // Err returns nil while the lock is held, and then why it is not. It compares the clock itself, so it is never late.
 func (a *Acquisition) Err(now clock.Instant) error {
-	t := a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
-	if a.why == nil && a.grant.past(now) {
-		return &fault.OpError{Op: "hold", Name: a.handle.Name, Err: fault.ErrLost}
+	defer a.grant.table.lock().Unlock()
+	if a.ending.Err() == nil && a.grant.term.Past(now) {
+		return lossOf(a.handle, fault.ErrLost)
 	}
-	return a.why
+	return a.ending.Err()
 }
 
 // Done returns a channel that is closed when the acquisition is over.
 func (a *Acquisition) Done() <-chan struct{} {
-	t := a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
-	if a.over == nil {
-		if a.why != nil {
-			return closedChan
-		}
-		a.over, a.watched = make(chan struct{}), true
-	}
-	return a.over
+	defer a.grant.table.lock().Unlock()
+	return a.ending.Done()
 }
 
 // Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before.
 func (a *Acquisition) Deadline() clock.Instant {
-	t := a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
-	return a.grant.deadline
+	defer a.grant.table.lock().Unlock()
+	return a.grant.term.Deadline
 }
 
 // Notify has the end reported to one function, without the table's mutex. watched means that the holder hears of a loss by
 // that, so that none has to be logged. It returns why the acquisition is over, if it is already.
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
-	t := a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
-	a.cancel, a.watched = tell, a.watched || watched
-	return a.why
+	defer a.grant.table.lock().Unlock()
+	return a.ending.Notify(tell, watched)
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
-type Loss struct {
-	Early bool          // before its deadline: another owner may have held it meanwhile
-	Since clock.Instant // the earliest moment of the loss
-	Final bool          // ended on purpose: it is not to be reacquired
-}
+type Loss = term.Loss
 
 // Loss returns how the lock was lost, once it is.
 func (a *Acquisition) Loss() Loss {
-	t := a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
+	defer a.grant.table.lock().Unlock()
 	return a.grant.loss
 }
 
 // RenewSoon has the lock renewed sooner than it would be, though not at once: most holds are over by then.
 func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	soon := now.Add(t.cfg.WatchdogTimeout / 30)
-	if g.stage == held && g.failures == 0 && soon < g.renewAt {
-		g.renewAt = soon
+	if g.stage == held && g.failures == 0 && soon < g.term.RenewAt {
+		g.term.RenewAt = soon
 		t.plan(g, n)
 	}
 }
@@ -116,22 +83,17 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 // acquisitions of its owner keep it.
 func (a *Acquisition) Leak(n *Notices) {
 	g, t := a.grant, a.grant.table
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	if a.closed {
 		return
 	}
-	if a.why == nil && a.renewed { // one that was taken for a fixed time may run out
-		n.warnings = append(n.warnings, Warning{
-			Lock: a.handle.Name, Message: "hold dropped without Unlock; its lock is no longer renewed",
-		})
+	if a.ending.Err() == nil && a.renewed { // one that was taken for a fixed time may run out
+		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
-	if a.cancel != nil {
-		// Nobody has the context any more, but it may keep an outer hold alive that was dropped with this one.
-		n.endings = append(n.endings, ending{why: fault.ErrNotHeld, cancel: a.cancel})
-	}
-	a.closed, a.cancel = true, nil
-	g.acquisitions = without(g.acquisitions, a)
+	// Nobody has the context any more, but it may keep an outer hold alive that was dropped with this one.
+	a.ending.Release(fault.ErrNotHeld, n)
+	a.closed = true
+	g.acquisitions = queue.Without(g.acquisitions, a)
 	g.leaked = append(g.leaked, a) // somebody may have kept its Done
 	g.settleLost()
 	if g.stage == held { // one that is being released in the background is the watchdog's already
@@ -139,27 +101,10 @@ func (a *Acquisition) Leak(n *Notices) {
 	}
 }
 
-// end ends an acquisition for its users, for a reason, unless it has ended before. It reports whether it had not.
-func (a *Acquisition) end(why error, n *Notices) bool {
-	if a.why != nil {
-		return false
+// lossOf returns what the users of a handle hear of an end. That of the client concerns no single lock.
+func lossOf(h *Handle, why error) error {
+	if errors.Is(why, fault.ErrClosed) {
+		return why
 	}
-	a.why = why
-	if a.over != nil || a.cancel != nil {
-		n.endings = append(n.endings, ending{why, a.over, a.cancel})
-	}
-	return true
-}
-
-// unlocked returns what the unlock of an acquisition returns that was lost before.
-func (a *Acquisition) unlocked() error {
-	if errors.Is(a.why, fault.ErrLost) {
-		return a.why
-	}
-	return fault.ErrLost
-}
-
-// lossOf returns the reason of a loss.
-func lossOf(name, why string) error {
-	return &fault.OpError{Op: "hold", Name: name, Err: fmt.Errorf("%w: %s", fault.ErrLost, why)}
+	return &fault.OpError{Op: "hold", Name: h.Name, Err: why}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -145,7 +146,7 @@ func (w *world) executeOne() bool {
 	}
 	w.execute(f)
 	if f.dead {
-		w.bag = without(w.bag, f)
+		w.bag = queue.Without(w.bag, f)
 	}
 	return true
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/wake"
 )
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
@@ -35,12 +37,10 @@ type Attempt struct {
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
 
-	line    *line         // nil means that it is in no local queue
-	wake    chan struct{} // has a token when something changed in this process; nil means that it has not slept yet
-	woken   bool          // before wake was made
-	heard   chan struct{} // gets the messages of an attempt that is in no local queue; nil means that it does not listen
-	channel string        // on which heard listens
-	askAt   clock.Instant // when to ask although an owner of this process has the lock; zero means that this is not planned
+	line  *line           // nil means that it is in no local queue
+	bell  wake.Bell       // rings when something changed in this process
+	heard notice.Listener // gets the messages of an attempt that is in no local queue
+	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
 	// For the head of a local queue, to which the lock may be handed over.
 
@@ -64,22 +64,20 @@ const (
 
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return a.finish(fault.ErrClosed)
-	}
+	defer t.lock().Unlock()
 	if a.Owner != nil {
 		return t.claim(a, now, n)
 	}
-	a.grant = t.newGrant(a.Handle, nil, a.Lease)
+	if t.closed {
+		return a.finish(fault.ErrClosed)
+	}
+	t.newGrant(a)
 	return t.contend(a, now, n)
 }
 
 // Wake continues an attempt after a Sleep.
 func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch {
 	case a.phase == claiming && why >= Ended:
 		if g := a.grant; g != nil && g.stage == pending {
@@ -93,13 +91,11 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	case a.phase == queued || a.phase == resting:
 		return t.look(a, why, now, n)
 	}
-	return t.undefined(a)
+	return a.finish(errUndefined)
 }
 
 // errUndefined is the error of a step that no attempt can take: a bug.
 var errUndefined = errors.New("rlock: internal error: undefined step")
-
-func (t *Table) undefined(a *Attempt) Step { return a.finish(errUndefined) }
 
 // finish ends the attempt without an acquisition. An err of nil means that Last says how it went.
 func (a *Attempt) finish(err error) Step {
@@ -117,32 +113,29 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
 		return a.finish(err)
 	}
-	g := t.grantOf(a.Handle.sideKey(), a.Owner)
+	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
 	a.phase, a.grant = claiming, g
 	switch {
 	case g == nil:
-		g = t.newGrant(a.Handle, a.Owner, a.Lease)
-		t.register(g)
-		a.grant, g.attempt = g, a
+		t.newGrant(a)
 		return t.contend(a, now, n)
-	case !g.busy && g.unlocking == 0:
-		g.busy = true
+	case g.turns.Begin():
 		return t.reenter(a, now)
 	case g.stage != pending || !a.Single:
-		return g.awaitIdle(-1)
+		return g.awaitTurn(-1)
 	}
 	if a.Last = g.outcome(); a.Last.Known() {
 		return a.finish(nil)
 	}
 	// The first question is under way. If it is that of another owner, nobody notifies this attempt of the reply.
-	return g.awaitIdle(5 * time.Millisecond)
+	return g.awaitTurn(5 * time.Millisecond)
 }
 
 // outcome returns the outcome of the latest question for a pending grant: its own, or that of the head behind which its
 // attempt queues.
 func (g *Grant) outcome() Outcome {
 	if a := g.attempt; a != nil && a.phase == queued {
-		return a.line.last
+		return a.line.Shared.last
 	}
 	if g.last == nil {
 		return Outcome{}
@@ -161,17 +154,8 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	case a.Handle.Kind.Queues || a.grant.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
-	l := t.lines[a.Handle.Key]
-	if l == nil {
-		if last := len(t.spare) - 1; last >= 0 {
-			l, t.spare = t.spare[last], t.spare[:last]
-		} else {
-			l = new(line)
-		}
-		t.lines[a.Handle.Key] = l
-	}
-	a.line = l
-	if l.queue.Join(a) {
+	var head bool
+	if a.line, head = t.lines.Join(a.Handle.Key, a); head {
 		return t.look(a, ByNews, now, n)
 	}
 	a.phase = queued
@@ -179,23 +163,9 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	return a.sleep(-1)
 }
 
-// stopListening ends the listening of an attempt that is in no local queue.
-func (a *Attempt) stopListening(n *Notices) {
-	if a.heard != nil {
-		n.unlisten = append(n.unlisten, unlistening{a.channel, a.heard})
-		a.heard, a.channel = nil, ""
-	}
-}
-
 // sleep returns the step that sleeps until something changes, and without a limit if the pause is negative.
 func (a *Attempt) sleep(pause time.Duration) Step {
-	if a.wake == nil {
-		a.wake = make(chan struct{}, 1)
-		if a.woken {
-			a.wake <- struct{}{}
-		}
-	}
-	return Step{Do: Sleep, Pause: pause, Wait: a.wake}
+	return Step{Do: Sleep, Pause: pause, Wait: a.bell.C()}
 }
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
@@ -204,21 +174,18 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	a.phase = resting
 	s := a.sleep(pause)
 	channel := a.grant.holder.Channel(a.Handle.Names())
-	heard := &a.heard
-	switch {
-	case channel == "": // a polling waiter keeps its pace
+	if channel == "" { // a polling waiter keeps its pace
 		s.Wait = nil
 		return s
-	case a.line != nil:
-		heard, a.line.channel = &a.line.heard, channel
-	default:
-		a.channel = channel
 	}
-	if *heard == nil {
-		*heard = make(chan struct{}, 1)
+	heard := &a.heard
+	if a.line != nil {
+		heard = &a.line.Shared.heard
+	}
+	if heard.On(channel) {
 		s.Listen = channel
 	}
-	s.Heard = *heard
+	s.Heard = heard.Heard
 	return s
 }
 
@@ -228,7 +195,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	case t.closed:
 		return t.leave(a, now, n)
 	case a.got != nil:
-		return t.take(a, n)
+		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
 	case a.handing:
@@ -238,7 +205,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.ask(a, asking, now, n)
 	case a.line == nil:
 		return t.ask(a, asking, now, n)
-	case a.line.queue.Head() != a:
+	case a.line.Head() != a:
 		return a.sleep(-1)
 	}
 	if a.phase == queued {
@@ -251,25 +218,20 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	return t.ask(a, asking, now, n)
 }
 
-// take returns what was handed over.
-func (t *Table) take(a *Attempt, n *Notices) Step {
-	got := a.got
+// succeed ends an attempt with what was acquired, or handed over.
+func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
 	t.leaveLine(a, n)
-	a.stopListening(n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
 }
 
 // takeFailure goes on after a hand-over that gave nothing that can be relied on.
 func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
-	var f *fault.Error
-	if failed := a.failed; errors.As(failed, &f) {
-		a.failed = nil
+	failed := a.failed
+	a.failed = nil
+	if f := (*fault.Error)(nil); errors.As(failed, &f) {
 		return t.inTrouble(a, f, now, n)
 	}
-	a.failed = nil
-	a.Last = Outcome{Trouble: fault.ErrLate}
-	a.report()
 	return t.replace(a, now, n)
 }
 
@@ -277,7 +239,10 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 // question is always asked, however short the wait.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.got != nil {
-		return t.take(a, n)
+		return t.succeed(a, a.got, n)
+	}
+	if a.phase == parting {
+		return t.giveUp(a, nil, now, n)
 	}
 	if a.handing {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
@@ -287,10 +252,9 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	var last Outcome
 	if a.line != nil {
-		last = a.line.last
+		last = a.line.Shared.last
 	}
 	t.leaveLine(a, n)
-	a.stopListening(n)
 	if !a.Last.Known() {
 		a.Last = last
 	}
@@ -306,29 +270,21 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	t.leaveLine(a, n)
-	a.stopListening(n)
-	t.retire(g, false, now, n)
-	g.rest()
+	t.retire(g, now, n)
+	g.turns.End()
 	return a.finish(err)
 }
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
 func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
+	a.Last = Outcome{Trouble: fault.ErrLate}
+	a.report()
 	old := a.grant
-	t.retire(old, false, now, n)
-	old.rest()
-	var o *Owner
-	if old.shared() {
-		o = old.owner
-	}
-	g := t.newGrant(a.Handle, o, a.Lease)
-	if o != nil {
-		t.register(g)
-		g.attempt = a
-	}
-	a.grant = g
+	t.retire(old, now, n)
+	old.turns.End()
+	t.newGrant(a)
 	if a.Handle.Kind.Queues { // the new one listens on a channel of its own
-		a.stopListening(n)
+		n.Unlisten(&a.heard)
 	}
 	return t.rest(a, t.retryPause(a))
 }
@@ -336,5 +292,5 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 // retryPause returns the pause before the next question after one that went unanswered.
 func (t *Table) retryPause(a *Attempt) time.Duration {
 	a.retries++
-	return t.backoff(a.retries, time.Second)
+	return t.cfg.Retry(a.retries)
 }

@@ -2,10 +2,9 @@ package table
 
 import (
 	"errors"
-	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -22,8 +21,8 @@ func (w *world) check() {
 		}
 	}
 	for _, p := range w.procs {
-		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().due) {
-			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().due))
+		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().DueAt()) {
+			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
 	}
 	w.checkContenders()
@@ -41,7 +40,7 @@ func (w *world) checkHolds() {
 		if r.ended {
 			continue
 		}
-		if r.acq.why != nil || g.past(w.now) {
+		if r.acq.ending.Err() != nil || g.term.Past(w.now) {
 			w.checkLoss(r)
 			continue
 		}
@@ -51,13 +50,13 @@ func (w *world) checkHolds() {
 			continue
 		}
 		h := s.find(field)
-		if h == nil || g.deadline.Add(g.margin) > s.expiry || h.expiry != 0 && g.deadline.Add(g.margin) > h.expiry {
+		if h == nil || g.term.Ends() > s.expiry || h.expiry != 0 && g.term.Ends() > h.expiry {
 			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.holder.Number, r.proc.index,
-				time.Duration(g.deadline), s.holders, time.Duration(s.expiry))
+				time.Duration(g.term.Deadline), s.holders, time.Duration(s.expiry))
 		}
 		for _, other := range w.records[:i] {
-			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.why == nil &&
-				!other.acq.grant.past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
+			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.ending.Err() == nil &&
+				!other.acq.grant.term.Past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
 				(r.handle.Kind.Side == wire.MainSide || other.handle.Kind.Side == wire.MainSide) {
 				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.holder.Number, r.proc.index,
 					other.acq.grant.holder.Number, other.proc.index, r.name.text)
@@ -68,7 +67,7 @@ func (w *world) checkHolds() {
 
 // checkLoss checks an acquisition that is over.
 func (w *world) checkLoss(r *record) {
-	why := r.acq.why
+	why := r.acq.ending.Err()
 	if why == nil { // only its clock says so
 		return
 	}
@@ -76,7 +75,7 @@ func (w *world) checkLoss(r *record) {
 	if r.done != nil && !ready(r.done, true) {
 		w.failf("OneResult: Done is open after the end")
 	}
-	if !errors.Is(why, fault.ErrLost) || !strings.Contains(why.Error(), lostInRedis) {
+	if !errors.Is(why, errHolderGone) {
 		return
 	}
 	s, field := r.name.server, text(r.acq.grant.holder.Field)
@@ -92,7 +91,7 @@ func (w *world) checkLoss(r *record) {
 // checkContenders checks that only the head of a local queue asks.
 func (w *world) checkContenders() {
 	for _, v := range w.verbs {
-		if v.a.line != nil && v.a.phase == asking && v.a.line.queue.Head() != v.a {
+		if v.a.line != nil && v.a.phase == asking && v.a.line.Head() != v.a {
 			w.failf("OneContender: %s asks behind the head", v)
 		}
 	}
@@ -186,7 +185,7 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	if other := a.grant.sibling(); other.usable(w.now) {
 		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), text(other.holder.Field)), true
 	}
-	if a.line != nil && a.line.queue.Head() != a {
+	if a.line != nil && a.line.Head() != a {
 		return false, false
 	}
 	return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), ""), false
@@ -218,7 +217,7 @@ func (w *world) anyWakes(n *name) bool {
 	}
 	for _, p := range w.procs {
 		for _, g := range p.table.heap.All() {
-			if g.handle.Key.Name == n.text && g.due <= horizon {
+			if g.handle.Key.Name == n.text && g.DueAt() <= horizon {
 				return true
 			}
 		}
@@ -275,7 +274,7 @@ func (w *world) finishOne() bool {
 		if w.now < f.until {
 			w.execute(f)
 		}
-		w.bag = without(w.bag, f)
+		w.bag = queue.Without(w.bag, f)
 		return true
 	}
 	next := w.now
@@ -324,15 +323,15 @@ func (w *world) checkEnd() {
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {
-				if len(h.open)+len(h.lost) > 0 {
-					w.failf("Empty: c%d has %d open and %d lost acquisitions of a handle", p.index, len(h.open), len(h.lost))
+				if h.unlocks.Open()+len(h.unlocks.Lost()) > 0 {
+					w.failf("Empty: c%d has %d open and %d lost acquisitions of a handle", p.index, h.unlocks.Open(), len(h.unlocks.Lost()))
 				}
 			}
 		}
 	}
 	for _, o := range w.owners {
-		if len(o.lost) > 0 {
-			w.failf("Empty: an owner has %d lost grants", len(o.lost))
+		if o.Len() > 0 {
+			w.failf("Empty: an owner has %d lost grants", o.Len())
 		}
 	}
 	for _, r := range w.records {

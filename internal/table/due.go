@@ -1,143 +1,106 @@
 package table
 
 import (
-	"time"
-
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// plan sets when a grant must be looked at, from its stage.
+// plan sets when a grant that is not over here must be looked at.
 func (t *Table) plan(g *Grant, n *Notices) {
-	switch g.stage {
-	case held:
-		if t.closed {
-			return
-		}
-		g.due = g.deadline
-		if !g.inRound && g.renewing() && g.renewAt < g.due {
-			g.due = g.renewAt
-		}
-		if g.maxHold != 0 && g.maxHold < g.due {
-			g.due = g.maxHold
-		}
-	case expired:
-		g.due = g.deadline.Add(g.margin)
-	case retiring:
-	default:
-		return
+	switch {
+	case g.stage == held && !t.closed:
+		t.schedule(g, g.term.Due(!g.inRound && g.renewing()), n)
+	case g.stage == expired:
+		t.schedule(g, g.term.Ends(), n)
 	}
-	t.heap.Fix(g)
-	t.arm(n)
 }
 
-// arm asks for the alarm when something is due before it. (An alarm that comes for nothing is cheaper than one that is
-// always right: a lock that is taken and released all day leaves it alone.)
-func (t *Table) arm(n *Notices) {
-	if t.heap.Len() == 0 {
-		return
-	}
-	if due := t.heap.Head().due; t.armed == 0 || due < t.armed {
-		t.armed, n.alarm = due, due
-	}
+// schedule has a grant looked at in time.
+func (t *Table) schedule(g *Grant, due clock.Instant, n *Notices) {
+	t.heap.Set(g, due)
+	n.Alarm(t.heap.Alarm())
 }
 
 // Due carries out what is due, and returns the renewals and the background releases that are. It is called when an alarm
 // has come, and asks for the next one.
 func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
-	t.lock()
-	defer t.mu.Unlock()
-	t.armed = 0
-	for t.heap.Len() > 0 && t.heap.Head().due <= now {
-		g := t.heap.Head()
+	defer t.lock().Unlock()
+	t.heap.Rang()
+	for g := t.heap.Due(now); g != nil; g = t.heap.Due(now) {
 		switch {
 		case g.stage == expired:
-			t.lose(g, lostLease, true, now, n)
+			t.lose(g, errLeaseEnded, false, now, n)
 		case g.stage == retiring:
 			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
-		case g.past(now):
+		case g.term.Past(now):
 			t.expire(g, n)
-		case g.maxHold != 0 && g.maxHold <= now:
-			t.lose(g, lostByMaxHold, true, now, n)
+		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
+			t.lose(g, errMaxHold, false, now, n)
 		case !g.renewing() || g.inRound:
 			t.plan(g, n)
 		default:
 			renew = append(renew, t.gather(now, bySlot, n)...) // this one, and all others
 		}
 	}
-	t.arm(n)
+	n.Alarm(t.heap.Alarm())
 	return renew, release
 }
 
 // Batch is locks that one call of a script renews.
-type Batch struct {
-	script *wire.Script
-	slot   uint16
-	grants []*Grant
-}
+type Batch []*Grant
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
-func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
-
-// Len returns how many locks the batch has.
-func (b *Batch) Len() int { return len(b.grants) }
+func (b *Batch) Name() string { return (*b)[0].handle.Key.Name }
 
 // gather makes batches of what is due, and with it of what will be due soon, so that locks taken one by one come to be
 // renewed together.
 func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
-	type sort struct {
-		script *wire.Script
-		slot   uint16
-	}
-	open := make(map[sort]int) // the index of the sort's unfilled batch
-	var all []Batch
+	var wanted Batch
 	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
-		if g.stage != held || g.past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.renewAt > now {
+		if g.stage != held || g.term.Past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.term.RenewAt > now {
 			continue
 		}
 		g.inRound = true
 		t.plan(g, n)
-		s := sort{script: g.handle.Kind.Renew}
+		wanted = append(wanted, g)
+	}
+	type sort struct {
+		script *wire.Script
+		slot   uint16
+	}
+	return queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
+		s.script = g.handle.Kind.Renew
 		if bySlot {
 			s.slot = wire.Slot(g.handle.Key.Name)
 		}
-		i, ok := open[s]
-		if !ok || g.alone || len(all[i].grants) == t.cfg.BatchSize {
-			i = len(all)
-			if !g.alone {
-				open[s] = i
-			}
-			all = append(all, Batch{script: s.script, slot: s.slot})
-		}
-		all[i].grants = append(all[i].grants, g)
-	}
-	return all
+		return s, g.alone
+	})
 }
 
 // Wanted returns the call that renews what is still to be renewed of a batch, and drops the rest of it. It is called right
 // before the batch is sent. A call without keys means that there is nothing to send.
 func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
-	t.lock()
-	defer t.mu.Unlock()
-	wanted := make([]*Grant, 0, len(b.grants))
-	for _, g := range b.grants {
+	defer t.lock().Unlock()
+	wanted := make(Batch, 0, len(*b))
+	for _, g := range *b {
 		switch {
-		case t.closed, !g.inRound || g.stage != held || g.past(now):
+		case t.closed, !g.inRound || g.stage != held || g.term.Past(now):
 		case !g.renewing():
 			g.inRound = false
 			t.plan(g, n)
 		default:
-			g.sending(t.cfg.WatchdogTimeout, now)
-			g.handle.names.Store(nil)
+			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
+			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
 	}
-	b.grants = wanted
+	*b = wanted
 	if len(wanted) == 0 {
 		return wire.Call{}
 	}
-	c := wire.NewRenewal(b.script, t.cfg.WatchdogTimeout, len(wanted))
+	c := wire.NewRenewal(wanted[0].handle.Kind.Renew, t.cfg.WatchdogTimeout, len(wanted))
 	for _, g := range wanted {
 		c.Renew(&g.holder, g.handle.Key.Name)
 	}
@@ -147,29 +110,20 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 // Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or nothing is known of
 // it: then it is tried again until its deadline. A reply counts only for what is still held.
 func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
-	for i, g := range b.grants {
+	defer t.lock().Unlock()
+	for i, g := range *b {
 		switch {
 		case !g.usable(now):
 		case r.Err != nil:
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.renewAt = now.Add(t.backoff(int(g.failures), t.retryAfter()))
+			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
 		default:
-			t.lose(g, lostInRedis, false, now, n)
+			t.lose(g, errHolderGone, false, now, n)
 		}
 	}
-}
-
-// retryAfter returns the longest pause before a renewal that failed is sent again.
-func (t *Table) retryAfter() time.Duration { return RetryPause(t.cfg.WatchdogTimeout) }
-
-// RetryPause returns for how long a renewal may go unanswered before it is sent again.
-func RetryPause(watchdogTimeout time.Duration) time.Duration {
-	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
 }

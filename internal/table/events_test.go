@@ -158,11 +158,11 @@ func (w *world) send() bool {
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if len(c.Argv)-1 != r.b.Len() || r.b.Len() > modelBatch {
-		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, r.b.Len())
+	if len(c.Argv)-1 != len(*r.b) || len(*r.b) > modelBatch {
+		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(*r.b))
 	}
-	for _, g := range r.b.grants {
-		if g.stage != held || g.past(w.now) || !w.renewed(g) {
+	for _, g := range *r.b {
+		if g.stage != held || g.term.Past(w.now) || !w.renewed(g) {
 			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
 		}
 	}
@@ -174,7 +174,7 @@ func (w *world) send() bool {
 // renewed reports whether an acquisition that is open keeps a grant.
 func (w *world) renewed(g *Grant) bool {
 	for _, a := range g.acquisitions {
-		if a.renewed && a.why == nil {
+		if a.renewed && a.ending.Err() == nil {
 			return true
 		}
 	}
@@ -249,7 +249,7 @@ func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {
 	}
 	chosen.unlocked = true
 	e := &exit{proc: p, name: r.name, x: x, rec: chosen}
-	if why := chosen.acq.why; !errors.Is(why, fault.ErrLost) {
+	if why := chosen.acq.ending.Err(); !errors.Is(why, fault.ErrLost) {
 		chosen.ended = true
 	} else {
 		e.before = why

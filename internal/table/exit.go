@@ -1,11 +1,13 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -23,11 +25,7 @@ type Exit struct {
 	inside     bool          // it began before the deadline
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-
-	// own is how many messages of its channel this client has when all of those of this release are back, and ours
-	// whether it receives them.
-	own  uint64
-	ours bool
+	mark       yield.Mark // when it was sent
 
 	next      *Attempt // to which the lock is being handed over
 	nextGrant *Grant
@@ -45,81 +43,71 @@ const (
 	released
 )
 
-// cannotRelease is logged when a background release gives up.
-const cannotRelease = "lock could not be released; it is free when its lease ends"
-
 // Unlock begins the unlock of what an owner acquired last through any handle, or without an owner of what was acquired
 // through this one.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
-	var a *Acquisition
+	defer t.lock().Unlock()
 	if o != nil {
-		a = h.latest(o)
-	} else {
-		a = h.soonest()
+		return t.begin(x, h.latest(o), now, n)
 	}
-	return t.begin(x, a, now, n)
+	return t.begin(x, h.soonest(), now, n)
 }
 
 // Release begins the unlock of one acquisition.
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	return t.begin(x, a, now, n)
 }
 
 func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
 	if a == nil || a.closed {
-		x.phase = released
-		return Step{Do: Done, Err: fault.ErrNotHeld}
+		return x.finish(fault.ErrNotHeld)
 	}
 	a.closed = true
-	a.end(fault.ErrNotHeld, n)
+	a.ending.End(fault.ErrNotHeld, n)
 	x.grant, x.acq = a.grant, a
-	a.grant.unlocking++
+	a.grant.turns.Announce()
 	return t.turn(x, now, n)
 }
 
 // ResumeRelease continues an exit after a Sleep, and begins those that [Table.Due] returns.
 func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch x.phase {
 	case turning:
 		return t.turn(x, now, n)
 	case pausing:
 		return t.free(x)
 	default:
-		x.phase = released
-		return Step{Do: Done, Err: errUndefined}
+		return x.finish(errUndefined)
 	}
 }
 
 // turn waits for its turn among the owner's operations, and then does what is left to do.
 func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	g, a := x.grant, x.acq
-	if g.busy {
-		return g.awaitIdle(-1)
+	if !g.turns.BeginAnnounced() {
+		return g.awaitTurn(-1)
 	}
-	g.unlocking--
-	g.busy = true
-	g.acquisitions = without(g.acquisitions, a)
-	a.handle.forget(a)
+	g.acquisitions = queue.Without(g.acquisitions, a)
+	a.handle.unlocks.Forget(a)
 	switch {
 	case g.stage == retiring || g.stage == retired:
 		g.settleLost()
-		return t.endPart(x, a.unlocked())
+		if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
+			return t.endPart(x, why)
+		}
+		return t.endPart(x, fault.ErrLost)
 	case len(g.acquisitions) > 0:
 		t.plan(g, n)
 		x.phase = showing
-		remaining := max(g.deadline.Sub(now)+g.margin, time.Millisecond)
+		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked {
-		leaked.end(fault.ErrNotHeld, n)
+		leaked.ending.End(fault.ErrNotHeld, n)
 	}
-	x.start, x.inside = now, !g.past(now)
+	x.start, x.inside = now, !g.term.Past(now)
 	next := t.nextHolder(g, now)
 	if next != nil && t.pass(g, next, now, n) {
 		return t.endRelease(x, nil)
@@ -137,14 +125,13 @@ func (t *Table) free(x *Exit) Step {
 	g := x.grant
 	names := g.handle.Names()
 	x.phase = freeing
-	x.own, x.ours = t.messages.Heard(names.Channel)
+	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
 	return Step{Do: Ask, Slot: x.background, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait)}
 }
 
 // SettleRelease takes the reply to the exit's call.
 func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch {
 	case x.phase == showing:
 		return t.settlePart(x, r, now, n)
@@ -155,8 +142,7 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	case x.phase == freeing:
 		return t.settleFree(x, r, now, n)
 	}
-	x.phase = released
-	return Step{Do: Done, Err: errUndefined}
+	return x.finish(errUndefined)
 }
 
 // settlePart takes the reply of a partial release. The count that matters is ours, so a failure to show it does not concern
@@ -165,7 +151,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
-		t.loseTold(g, lostInRedis, false, now, n)
+		t.lose(g, errHolderGone, true, now, n)
 	case r.Err == nil && r.N == 1, r.Err != nil && g.usable(now):
 		return t.endPart(x, nil)
 	}
@@ -174,21 +160,24 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 
 // endPart ends an exit that leaves the grant as it is.
 func (t *Table) endPart(x *Exit, err error) Step {
+	x.grant.turns.End()
+	return x.finish(err)
+}
+
+func (x *Exit) finish(err error) Step {
 	x.phase = released
-	x.grant.rest()
 	return Step{Do: Done, Err: err}
 }
 
 func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
-	g := x.grant
-	pause := t.backoff(x.retries+1, time.Second)
+	pause := t.cfg.Retry(x.retries + 1)
 	switch {
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
 		if r.N > 0 || x.doubt && x.inside {
 			return t.endRelease(x, nil)
 		}
-		return t.endRelease(x, g.gone())
+		return t.endRelease(x, errHolderGone)
 	case r.Err.WrongType():
 		return t.endRelease(x, fmt.Errorf("%w: %w", fault.ErrLost, r.Err))
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
@@ -203,56 +192,42 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 // noteRelease remembers a release that other processes heard of.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
-	k := g.handle.Kind
-	others, own := freed-1, x.own
-	if x.ours {
-		others--
-		own += max(k.Messages, 1)
-	}
-	if freed > 0 && t.cfg.Cluster && k.Channel != "" {
+	others, own := x.mark.After(freed-1, g.handle.Kind.Messages)
+	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
 		others = max(others, 1) // Redis does not say how many heard it at other nodes
 	}
 	if others > 0 && t.holder(g.handle.Key) == g {
-		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.offered), Others: others, Own: own})
+		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 
-// gone is the error of an unlock whose holder Redis does not have.
-func (g *Grant) gone() error { return fmt.Errorf("%w: %s", fault.ErrLost, lostInRedis) }
-
 // endRelease ends an exit, and its grant, whose release was answered.
 func (t *Table) endRelease(x *Exit, err error) Step {
-	g := x.grant
-	t.unregister(g)
-	g.needsCleanup = false
-	t.finish(g)
+	t.unregister(x.grant)
+	t.finish(x.grant)
 	return t.endPart(x, err)
 }
 
 // endSilent ends an exit whose release was not answered. Its grant is over nevertheless, and the background goes on trying.
 func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
-	g := x.grant
-	t.unregister(g)
-	g.needsCleanup = false
-	t.cleanUp(g, now, n)
+	t.unregister(x.grant)
+	t.cleanUp(x.grant, now, n)
 	return t.endPart(x, err)
 }
 
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
-	x.phase = released
-	settled, late := r.Err == nil || r.Err.WrongType(), now > g.giveUpAt
-	if settled || late {
-		if !settled {
-			n.warnings = append(n.warnings, Warning{Lock: g.handle.Name, Message: cannotRelease, Err: r.Err})
-		}
-		t.finish(g)
-		t.tasks.End()
-		return Step{Do: Done}
+	settled := r.Err == nil || r.Err.WrongType()
+	if !settled && now <= g.giveUpAt {
+		g.failures++
+		t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
+		return x.finish(nil)
 	}
-	g.failures++
-	g.due = now.Add(t.backoff(int(g.failures), time.Second))
-	t.plan(g, n)
-	return Step{Do: Done}
+	if !settled {
+		n.Warn(g.handle.Name, "lock could not be released; it is free when its lease ends", r.Err)
+	}
+	t.finish(g)
+	t.tasks.End()
+	return x.finish(nil)
 }

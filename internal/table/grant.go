@@ -1,11 +1,19 @@
 package table
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/policy"
+	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
@@ -14,6 +22,8 @@ import (
 // It knows neither a Hold nor a context of a user, except through the functions that end them, so that a Hold that nobody
 // can reach any more is noticed.
 type Grant struct {
+	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
+
 	table  *Table
 	handle *Handle // through which it was acquired: kind, names and the user's name
 	owner  *Owner
@@ -27,59 +37,35 @@ type Grant struct {
 	first        Acquisition     // mostly the only one
 	one          [1]*Acquisition // the first array of acquisitions
 
+	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
+	// acquisitions.
+	turns   wake.Turns
 	attempt *Attempt // of a pending grant of a shared owner
-	// idle is closed when the grant is worth another look by those who wait for it.
-	idle chan struct{}
 	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may not want
 	// to wait themselves. Nil means that it is not known, or that there are no others.
 	last  *Outcome
 	token uint64 // of a fenced lock
-	// confirmed is the moment before the latest question to which Redis replied that it has the holder.
-	confirmed clock.Instant
+	term  term.Term
+	loss  Loss
 
-	lease    time.Duration // of the acquisition
-	deadline clock.Instant // when the lock can no longer be guaranteed; only ever moved later
-	margin   time.Duration // from the deadline to the moment at which Redis may have freed the lock
-	maxHold  clock.Instant // when WithMaxHold ends it; zero means never
-	offered  clock.Instant // when the lock was last free for all processes
-	// latestExpiry is until when Redis may keep the holder because of any command that was sent, answered or not.
-	latestExpiry clock.Instant
-	loss         Loss
-
-	stage stage
-	// busy means that an operation of the owner is under way. The operations of one grant take turns, so that the count
-	// in Redis follows the count here.
-	busy bool
+	streak yield.Streak
+	stage  stage
 	// inDoubt means that a command which can make this number a holder has gone unanswered: it may still be executed.
 	inDoubt bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
 	// had left, or a place in a queue.
 	needsCleanup bool
-	// unlocking counts the unlocks that wait for their turn. They come before acquisitions.
-	unlocking int32
 
 	// For the watchdog.
 
-	inRound   bool          // its renewal is on its way: sent, or soon to be
-	alone     bool          // its renewal is a call of its own
-	handOvers int32         // since the lock was last free for all processes
-	failures  int32         // renewals or background releases that failed in a row
-	index     int32         // in the heap; -1 means not there
-	due       clock.Instant // when to look at it again
-	renewAt   clock.Instant
-	giveUpAt  clock.Instant // when a background release gives up
+	inRound  bool          // its renewal is on its way: sent, or soon to be
+	alone    bool          // its renewal is a call of its own
+	failures int32         // renewals or background releases that failed in a row
+	giveUpAt clock.Instant // when a background release gives up
 }
 
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
-// back, from retired to retiring: Redis made a holder that has to be released.
-//
-//	pending --granted--> held --unlock--> releasing --answered--> retired
-//	   |                  |  \--deadline--> expired --unlock--> releasing
-//	   |                  |                    |                   |
-//	   |                  +------- lost -------+      +-- silent --+
-//	   |                           |                  |
-//	   +-------- given up ---------+--> retiring <----+ (only if Redis may have a holder, or may still make one)
-//	                               +--> retired
+// back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
 type stage uint8
 
 const (
@@ -92,45 +78,46 @@ const (
 )
 
 // The reasons for losing a lock.
-const (
-	lostLease     = "its lease ended"
-	lostInRedis   = "its holder is gone from Redis"
-	lostByForce   = "it was unlocked by force"
-	lostByMaxHold = "it was held longer than WithMaxHold allows"
+var (
+	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
+	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
+	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
+	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 )
 
-// newGrant returns a pending grant for a new owner, or for a shared one. A new owner is the grant's own.
-func (t *Table) newGrant(h *Handle, o *Owner, lease time.Duration) *Grant {
+// newGrant gives an attempt a new pending grant. Without an owner, the grant gets one of its own.
+func (t *Table) newGrant(a *Attempt) {
 	t.number++
+	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: o, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		lease: lease, index: -1, busy: true,
+		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
+		term: term.Term{Lease: a.Lease},
 	}
-	if o == nil {
+	g.turns.Begin()
+	a.grant = g
+	if a.Owner == nil {
 		g.owner = &g.self
+		return
 	}
-	return g
+	g.attempt = a
+	t.grants.Add(g, g.owner, true)
 }
 
-// DueAt implements queue.Due.
-func (g *Grant) DueAt() clock.Instant { return g.due }
-
-// Place implements queue.Due.
-func (g *Grant) Place() *int32 { return &g.index }
+// HeldAs implements owner.Holding.
+func (g *Grant) HeldAs() sideKey { return g.handle.sideKey() }
 
 // shared reports whether other goroutines can have the grant's owner.
 func (g *Grant) shared() bool { return g.owner != &g.self }
 
 // sibling returns what the same owner has of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
-	return g.table.grantOf(sideKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
+	return g.table.grants.Of(sideKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
 // usable reports whether the grant is held as far as is known. It reports false for nil.
-func (g *Grant) usable(now clock.Instant) bool { return g != nil && g.stage == held && !g.past(now) }
-
-// past reports whether the lock can no longer be guaranteed.
-func (g *Grant) past(now clock.Instant) bool { return now >= g.deadline }
+func (g *Grant) usable(now clock.Instant) bool {
+	return g != nil && g.stage == held && !g.term.Past(now)
+}
 
 // renewing reports whether the watchdog keeps the grant.
 func (g *Grant) renewing() bool {
@@ -142,39 +129,15 @@ func (g *Grant) renewing() bool {
 	return false
 }
 
-// grantOf returns what an owner has of a lock, or nil.
-func (t *Table) grantOf(key sideKey, o *Owner) *Grant {
-	switch {
-	case o == nil:
-		return nil
-	case o.of != nil && o.of.table == t && o.of.handle.sideKey() == key:
-		return o.of
-	case len(t.grants) == 0:
-		return nil
-	}
-	return t.grants[grantKey{key, o}]
-}
-
-func (t *Table) register(g *Grant) {
-	if g.shared() {
-		t.grants[grantKey{g.handle.sideKey(), g.owner}] = g
-	} else {
-		g.self.of = g
-	}
-}
-
+// unregister removes the grant from its owner, and from its name if it excludes others there.
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
-	if !g.shared() {
-		g.self.of = nil
-	} else if key := (grantKey{g.handle.sideKey(), g.owner}); t.grants[key] == g {
-		delete(t.grants, key)
+	t.grants.Remove(g, g.owner, g.shared())
+	if !t.exclusive[k.Family].Remove(k.Name, g) {
+		return
 	}
-	if t.holder(k) == g {
-		delete(t.exclusive[k.Family], k.Name)
-		if l := t.lines[k]; l != nil {
-			l.queue.Head().alert()
-		}
+	if l := t.lines.Of(k); l != nil {
+		l.Head().bell.Ring()
 	}
 }
 
@@ -191,111 +154,68 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	return nil
 }
 
-// sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder.
-func (g *Grant) sending(lease time.Duration, now clock.Instant) {
-	g.latestExpiry = max(g.latestExpiry, now.Add(g.table.cfg.CommandTimeout+lease))
-}
-
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	if deadline := sent.Add(lease - margin(lease)); deadline > g.deadline {
-		g.deadline, g.margin = deadline, margin(lease)
-	}
-	g.confirmed = sent
+	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
 	g.failures, g.alone, g.inRound = 0, false, false
-	g.renewAt = g.deadline.Add(g.margin - g.table.cfg.WatchdogTimeout*2/3)
 	g.table.plan(g, n)
 }
 
-// notify lets those who wait for the grant look at it again.
-func (g *Grant) notify() {
-	if g.idle != nil {
-		close(g.idle)
-		g.idle = nil
-	}
-}
-
-// rest ends an operation of the owner.
-func (g *Grant) rest() {
-	g.busy = false
-	g.notify()
-}
-
-// awaitIdle returns the step that waits until the grant is worth another look.
-func (g *Grant) awaitIdle(pause time.Duration) Step {
-	if g.idle == nil {
-		g.idle = make(chan struct{})
-	}
-	return Step{Do: Sleep, Pause: pause, Wait: g.idle}
+// awaitTurn returns the step that waits until the grant is worth another look.
+func (g *Grant) awaitTurn(pause time.Duration) Step {
+	return Step{Do: Sleep, Pause: pause, Wait: g.turns.Idle()}
 }
 
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so that an unlock
 // may still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
-	if g.endAcquisitions(n, nil, lostLease) {
-		g.warnOfLoss(lostLease, n)
-	}
+	g.endAcquisitions(errLeaseEnded, false, n)
 	g.stage = expired
 	t.plan(g, n)
 }
 
-// lose ends the grant for its users and here. mayHold means that Redis may still have the holder.
-func (t *Table) lose(g *Grant, why string, mayHold bool, now clock.Instant, n *Notices) {
-	if t.loseTold(g, why, mayHold, now, n) {
-		g.warnOfLoss(why, n)
-	}
-}
-
-// loseTold is lose for a caller that tells the owner of the loss by itself. It reports whether a user of the grant would
-// not have been told otherwise.
-func (t *Table) loseTold(g *Grant, why string, mayHold bool, now clock.Instant, n *Notices) (untold bool) {
-	g.loss = Loss{Early: !g.past(now), Since: g.confirmed, Final: why == lostByMaxHold || why == lostByForce}
-	untold = g.endAcquisitions(n, nil, why)
+// lose ends the grant for its users and here. told means that the caller tells the owner of the loss by itself.
+func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
+	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
+	g.endAcquisitions(why, told, n)
 	open := false
 	for _, a := range g.acquisitions {
-		a.handle.forget(a)
-		if !a.closed {
-			open = true
-			a.handle.rememberLost(a)
+		open = open || !a.closed
+		switch {
+		case a.closed:
+			a.handle.unlocks.Forget(a)
+		case !a.byHold:
+			a.handle.unlocks.Lose(a)
 		}
 	}
 	if open {
-		g.owner.rememberLost(g)
+		g.owner.Attach(g.handle.sideKey(), g)
 	}
-	// A read hold that is gone may have left its field.
-	t.retire(g, mayHold || g.handle.Kind.HoldKey != "", now, n)
-	return untold
+	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" { // a read hold that is gone may have left its field
+		g.needsCleanup = true
+	}
+	t.retire(g, now, n)
 }
 
-// endAcquisitions ends all acquisitions for their users, with err or, if that is nil, as lost for a reason. It reports
-// whether a loss should be logged: the end of a lease is what Lease asked for, and any other loss somebody should hear of
-// before the unlock.
-func (g *Grant) endAcquisitions(n *Notices, err error, why string) (untold bool) {
-	watched, ended := false, false
+// endAcquisitions ends all acquisitions for their users. It logs a loss of which nobody would be told before the unlock. The
+// end of a lease is no such loss if it is what Lease asked for.
+func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
+	ended := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
 		for _, a := range list {
-			reason := err
-			if reason == nil {
-				reason = lossOf(a.handle.Name, why)
-			}
-			watched = watched || a.watched
-			ended = a.end(reason, n) || ended
+			told = told || a.ending.Watched()
+			ended = a.ending.End(lossOf(a.handle, why), n) || ended
 		}
 	}
-	return ended && !watched && g.renewing()
-}
-
-func (g *Grant) warnOfLoss(why string, n *Notices) {
-	n.warnings = append(n.warnings, Warning{
-		Lock: g.handle.Name, Message: "lock lost while held; Do and Hold.Context tell the holder",
-		Err: lossOf(g.handle.Name, why),
-	})
+	if ended && !told && g.renewing() {
+		n.Warn(g.handle.Name, "lock lost while held; Do and Hold.Context tell the holder", lossOf(g.handle, why))
+	}
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
-func (t *Table) retire(g *Grant, mayHold bool, now clock.Instant, n *Notices) {
+func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 	t.unregister(g)
-	if mayHold || g.inDoubt || g.needsCleanup {
+	if g.inDoubt || g.needsCleanup {
 		t.cleanUp(g, now, n)
 	} else {
 		t.finish(g)
@@ -310,20 +230,19 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	}
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
-	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.latestExpiry)
+	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
 		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // so long a place in the queue outlasts its waiter
 	}
-	g.due = now
-	t.plan(g, n)
-	g.notify()
+	t.schedule(g, now, n)
+	g.turns.Notify()
 }
 
 // finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
-	g.notify()
+	g.turns.Notify()
 }
 
 // tombstone returns the lifetime of the tombstone that a release writes for the grant's number: nothing if every command
@@ -332,26 +251,22 @@ func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
 	}
-	return max(g.lease, 2*time.Minute)
+	return policy.Tombstone(g.term.Lease)
 }
 
 // settleLost forgets a lost grant once all of its acquisitions are closed.
 func (g *Grant) settleLost() {
 	if !slices.ContainsFunc(g.acquisitions, func(a *Acquisition) bool { return !a.closed }) {
-		g.owner.forgetLost(g)
+		g.owner.Detach(g.handle.sideKey(), g)
 	}
 }
 
 // Late takes the reply of an acquire whose caller had left. It delivers its own notices.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
+	t := g.table
 	var n Notices
-	g.table.late(g, r, now, &n)
-	n.Deliver(g.table.told)
-}
-
-func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
-	t.lock()
-	defer t.mu.Unlock()
+	defer func() { n.Deliver(t.told) }() // after the unlock
+	defer t.lock().Unlock()
 	switch {
 	case r.Acquired():
 		g.needsCleanup = true
@@ -361,7 +276,7 @@ func (t *Table) late(g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
 		return
 	}
 	if g.stage == retired {
-		t.cleanUp(g, now, n)
+		t.cleanUp(g, now, &n)
 	}
 }
 
@@ -382,7 +297,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	}
 	g.acquisitions = append(g.acquisitions, q)
 	if !q.byHold {
-		a.Handle.open = append(a.Handle.open, q)
+		a.Handle.unlocks.Add(q)
 	}
 	return q
 }

@@ -2,9 +2,11 @@ package table
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -18,36 +20,29 @@ type Handle struct {
 	NonReentrant         bool
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
 
-	names atomic.Pointer[wire.Names]
+	names wire.NamesCache
 
 	// The table's mutex guards what follows.
 
-	open []*Acquisition // made through this handle without a Hold, and not known to be over
-	lost []*Acquisition // of those, the latest that were lost and not unlocked since
+	unlocks owner.Unlocks[*Acquisition] // what was made through this handle without a Hold
 }
 
 // MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
-const MaxLost = 64
+const MaxLost = owner.MaxLost
 
 func (h *Handle) sideKey() sideKey { return sideKey{h.Key, h.Kind.Side} }
 
-// Names returns the keys and the channel of the lock. They are several times the size of a handle, so a handle drops them
-// when its lock is held for so long that it is renewed.
+// Names returns the keys and the channel of the lock.
 func (h *Handle) Names() *wire.Names {
-	if n := h.names.Load(); n != nil {
-		return n
-	}
-	n := wire.NewNames(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
-	h.names.Store(n)
-	return n
+	return h.names.Get(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
 }
 
 // latest returns the acquisition that an unlock by an owner settles: the latest one, through whichever handle. It returns
 // nil if there is none.
 func (h *Handle) latest(o *Owner) *Acquisition {
-	g := h.Key.Table.grantOf(h.sideKey(), o)
+	g := h.Key.Table.grants.Of(h.sideKey(), o)
 	if g == nil {
-		g = o.lostOf(h.sideKey())
+		g = lostOf(o, h.sideKey())
 	}
 	if g == nil {
 		return nil
@@ -63,37 +58,47 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 // soonest returns the acquisition that an unlock without an owner settles, or nil. Acquisitions made without an owner
 // come first, of them lost ones before live ones, and of them the one whose lease ends first.
 func (h *Handle) soonest() *Acquisition {
-	var best *Acquisition
-	pick := func(from []*Acquisition, plain bool) {
-		for _, a := range from {
-			if !a.closed && a.plain == plain && (best == nil || a.grant.deadline < best.grant.deadline) {
-				best = a
-			}
+	sooner := func(a, b *Acquisition) bool { return a.grant.term.Deadline < b.grant.term.Deadline }
+	for _, plain := range [2]bool{true, false} {
+		if a := h.unlocks.First(func(a *Acquisition) bool { return !a.closed && a.plain == plain }, sooner); a != nil {
+			return a
 		}
 	}
-	for _, plain := range []bool{true, false} {
-		for _, from := range [][]*Acquisition{h.lost, h.open} {
-			if best == nil {
-				pick(from, plain)
-			}
+	return nil
+}
+
+// Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So
+// a lost grant lives as long as somebody has the owner's context, and needs no place in the table.
+type Owner = owner.Owner
+
+// NewOwner returns an owner that holds nothing.
+func NewOwner() *Owner { return new(Owner) }
+
+// lostOf returns the grant that an owner lost and has not unlocked since, or nil.
+func lostOf(o *Owner, key sideKey) *Grant {
+	g, _ := o.Attached(key).(*Grant)
+	return g
+}
+
+// mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, or
+// because the handle does not re-enter. It returns nil if it may.
+func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
+	holds := false
+	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
+		key := sideKey{h.Key, side}
+		g := t.grants.Of(key, o)
+		switch {
+		case lostOf(o, key) != nil:
+			return fault.ErrLost
+		case g == nil:
+		case g.stage == expired, g.stage == held && g.term.Past(now):
+			return fault.ErrLost
+		case g.stage == held:
+			holds = true
 		}
 	}
-	return best
-}
-
-// rememberLost keeps a lost acquisition for the unlock that has yet to hear of it.
-func (h *Handle) rememberLost(a *Acquisition) {
-	if a.byHold {
-		return
+	if holds && h.NonReentrant {
+		return fault.ErrReentered
 	}
-	if len(h.lost) == MaxLost {
-		h.lost = slices.Delete(h.lost, 0, 1)
-	}
-	h.lost = append(h.lost, a)
-}
-
-// forget drops an acquisition from the handle.
-func (h *Handle) forget(a *Acquisition) {
-	h.open = without(h.open, a)
-	h.lost = without(h.lost, a)
+	return nil
 }

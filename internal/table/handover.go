@@ -15,12 +15,12 @@ import (
 // nextHolder returns the head to which a grant that is released now is handed over, or nil: then the lock is for everybody.
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
-	l := t.lines[g.handle.Key]
+	l := t.lines.Of(g.handle.Key)
 	if l == nil || k.HandOver == nil || t.closed || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
-		int(g.handOvers) >= t.cfg.HandOvers || now.Sub(g.offered) >= t.cfg.HandOverTime {
+		g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) {
 		return nil
 	}
-	a := l.queue.Head()
+	a := l.Head()
 	rests := (a.phase == queued || a.phase == resting) && !a.handing && a.got == nil && a.failed == nil
 	if !rests || a.Handle.Kind != k || ended(a.Wait) {
 		return nil
@@ -32,8 +32,8 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
-	next.handing, next.sent, next.forcings = true, now, t.forcings
-	g.sending(next.Lease, now)
+	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
+	g.term.Sending(next.Lease, t.cfg.CommandTimeout, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
 }
@@ -45,11 +45,11 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	switch {
 	case r.Acquired():
 		if x.nextGrant.stage == held {
-			x.nextGrant.handOvers, x.nextGrant.offered = g.handOvers+1, g.offered
+			x.nextGrant.streak = g.streak.Next()
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endRelease(x, g.gone())
+		return t.endRelease(x, errHolderGone)
 	}
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
@@ -73,29 +73,29 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err != nil && r.Err.Fate == fault.Partial
 	}
-	a.alert()
+	a.bell.Ring()
 }
 
 // pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
 // holder that Redis has.
 func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 	next, lease := a.grant, t.cfg.WatchdogTimeout
-	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || g.lease != lease || !a.Renewed || next.inDoubt || next.needsCleanup {
+	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || g.term.Lease != lease || !a.Renewed || next.inDoubt || next.needsCleanup {
 		return false
 	}
 	// As if the lease that remains had been asked for when it would end at that moment: it ends no later than that.
-	sent := min(g.deadline.Add(margin(lease)-lease), now)
+	sent := min(g.term.SentAt(lease), now)
 	if now.Sub(sent) > lease/2 {
 		return false
 	}
-	next.holder, next.latestExpiry = g.holder, g.latestExpiry // its own number was never granted
-	a.sent, a.forcings = sent, t.forcings
+	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
+	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
-	next.handOvers, next.offered = g.handOvers+1, g.offered
+	next.streak = g.streak.Next()
 	if t.cfg.MaxHold > 0 {
-		next.maxHold = now.Add(t.cfg.MaxHold)
+		next.term.MaxHold = now.Add(t.cfg.MaxHold)
 		t.plan(next, n)
 	}
-	a.alert()
+	a.bell.Ring()
 	return true
 }

@@ -1,62 +1,105 @@
 package table
 
-import "github.com/go-rlock/rlock/internal/queue"
+import (
+	"time"
 
-// line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. A line
-// exists while somebody is in it. The holder is not: the head leaves when it is granted the lock, and the next one takes
-// over, with whatever wake-up comes.
-type line struct {
-	queue queue.Queue[*Attempt]
-	last  Outcome       // of the latest head: what a waiter reports that never got to ask
-	heard chan struct{} // gets the messages for the heads, since one of them had to sleep; nil means that none had
-	// channel is where heard listens. Kinds that poll share queues with kinds that listen, so the last attempt to leave
-	// may not know it.
-	channel string
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/wake"
+)
+
+// line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
+// not in it: the head leaves when it is granted the lock, and the next one takes over, with whatever wake-up comes.
+type line = queue.Line[*Attempt, shared]
+
+// shared is what the attempts of a local queue know together.
+type shared struct {
+	last Outcome // of the latest head: what a waiter reports that never got to ask
+	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
+	// listen, so the last attempt to leave may not know the channel.
+	heard notice.Listener
 }
 
-// maxSpare is how many lines a table keeps for the names that are locked next, and how many waiters such a line had at
-// most.
-const maxSpare = 16
-
-// leaveLine takes the attempt out of the local queue, and makes way for the next one.
+// leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops
+// listening.
 func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	l := a.line
 	if l == nil {
+		n.Unlisten(&a.heard)
 		return
 	}
 	a.line = nil
-	wasHead := l.queue.Leave(a)
-	switch {
-	case l.queue.Len() == 0:
-		delete(t.lines, a.Handle.Key)
-		if l.heard != nil {
-			n.unlisten = append(n.unlisten, unlistening{l.channel, l.heard})
-		}
-		if len(t.spare) < maxSpare && cap(l.queue.All()) <= maxSpare {
-			*l = line{queue: l.queue}
-			t.spare = append(t.spare, l)
-		}
-	case wasHead:
-		l.queue.Head().alert()
-		if l.heard != nil && a.grant.stage == pending {
-			signal(l.heard) // what this one had heard, and did not follow
+	if l.Len() == 1 {
+		n.Unlisten(&l.Shared.heard)
+	}
+	if next := t.lines.Leave(a.Handle.Key, a); next != nil {
+		next.bell.Ring()
+		if a.grant.stage == pending {
+			wake.Signal(l.Shared.heard.Heard) // what this one had heard, and did not follow
 		}
 	}
 }
 
-// alert wakes an attempt because something changed in this process.
-func (a *Attempt) alert() {
-	if a.wake == nil {
-		a.woken = true
-		return
+// While an owner of this process holds a lock, the head of the local queue does not ask Redis: it waits until the lock is
+// handed over to it, or until it hears how the hold ended.
+
+// grace is when the head asks Redis after a message that came while an owner of this process holds the lock. Mostly the
+// message is about an earlier release of our own, and the lock has been handed over by then.
+const grace = 5 * time.Millisecond
+
+// decide returns for how long the head of a local queue has nothing to do, because this process knows that asking Redis is
+// in vain. Zero or less means that it should ask.
+func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
+	if why == ByTime || a.Handle.Kind.Channel == "" { // a polling waiter asks whoever the holder is: it has no other chance
+		return 0
 	}
-	signal(a.wake)
+	if g := t.rival(a.grant, now); g != nil {
+		return t.waitFor(a, g, why, now)
+	}
+	p := t.public.Of(a.Handle.Key)
+	if p == nil {
+		return 0
+	}
+	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
+	pause := p.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
+	if a.Ends != 0 && a.Ends < now.Add(pause) {
+		return 0
+	}
+	return pause
 }
 
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
+// waitFor returns for how long the head rests while another owner of this process holds the lock, or releases it.
+func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) time.Duration {
+	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a release that is announced is as good as answered
+	if rival.stage == held {
+		a.refuse()
+		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace
 	}
+	if why == ByMessage && a.askAt == 0 {
+		a.askAt = now.Add(soon)
+	}
+	if a.askAt != 0 {
+		pause = min(pause, a.askAt.Sub(now))
+	}
+	return pause
+}
+
+// refuse notes that the lock was refused without asking Redis.
+func (a *Attempt) refuse() {
+	a.asked = true // in effect: an attempt whose wait is over has been refused
+	a.note(Outcome{Refused: true})
+}
+
+// refusedHere reports whether another owner of this process holds the lock, so that a single attempt need not ask.
+func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
+	g := t.rival(a.grant, now)
+	if g == nil || g.stage != held || a.grant.sibling().usable(now) {
+		return false
+	}
+	if !g.renewing() && now.Sub(g.term.Confirmed) > t.cfg.WatchdogTimeout/3 {
+		return false // no renewal would show that the lock was taken away
+	}
+	a.refuse()
+	return true
 }

@@ -30,23 +30,23 @@ type edit struct{ file, old, planted string }
 // The bugs are planted with an overlay, so that the table's own source knows nothing of them.
 var bugs = []bug{
 	{"1", "a lease counts from the reply", []edit{
-		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.rest()", "g.confirm(now, a.Lease, n)\n\tg.rest()"},
+		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
-		{"attempt.go", "if a.got != nil {\n\t\treturn t.take(a, n)\n\t}\n\tif a.handing", "if a.handing"},
+		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.phase", "if a.phase"},
 	}},
 	{"3", "a late grant of a retired number is ignored", []edit{
 		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
 	}},
 	{"4", "a number in doubt gets no tombstone", []edit{
-		{"grant.go", "return max(g.lease, 2*time.Minute)", "return 0"},
+		{"grant.go", "return policy.Tombstone(g.term.Lease)", "return policy.Tombstone(0) * 0"},
 	}},
 	{"5", "renewals include grants that are being released", []edit{
-		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.past(now):", "case t.closed:"},
+		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.term.Past(now):", "case t.closed:"},
 		{"due.go", "case !g.renewing():\n\t\t\tg.inRound = false", "case false:\n\t\t\tg.inRound = false"},
 	}},
 	{"6", "the end of the exclusive holder does not wake the head", []edit{
-		{"grant.go", "if l := t.lines[k]; l != nil {", "if l := t.lines[k]; false {"},
+		{"grant.go", "if l := t.lines.Of(k); l != nil {", "if l := t.lines.Of(k); false {"},
 	}},
 	{"7", "a hand-over to a waiter that left needs no release", []edit{
 		{"attempt.go", "a.grant.inDoubt = true // the hand-over", "a.grant.inDoubt = a.grant.inDoubt // the hand-over"},
@@ -56,19 +56,19 @@ var bugs = []bug{
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
 		{"exit.go", "if a == nil || a.closed {", "if a == nil {"},
-		{"handle.go", "if !a.closed && a.plain == plain &&", "if a.plain == plain &&"},
+		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
-		{"decide.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
+		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
-		{"line.go", "if l.heard != nil {\n\t\t\tn.unlisten", "if false {\n\t\t\tn.unlisten"},
+		{"line.go", "\t\tn.Unlisten(&l.Shared.heard)\n", ""},
 	}},
 	{"12", "the alarm is not moved when something is due earlier", []edit{
-		{"due.go", "t.armed == 0 || due < t.armed", "t.armed == 0"},
+		{"../queue/heap.go", "h.alarm == 0 || due < h.alarm", "h.alarm == 0"},
 	}},
 	{"13", "a reply after the deadline is accepted", []edit{
-		{"settle.go", "case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince", "case t.forcedSince"},
+		{"settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
 	}},
 	{"14", "a writer that takes its read lock queues", []edit{
 		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},

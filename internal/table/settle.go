@@ -6,7 +6,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // ask returns the step that asks Redis for the lock.
@@ -19,8 +21,8 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		}
 		writer = other.holder.Field
 	}
-	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = next, now, t.forcings
+	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	wait := t.cfg.FairWait
 	if a.Single {
 		wait = -wait // it does not queue
@@ -40,15 +42,14 @@ func (a *Attempt) free() bool {
 
 // Settle takes the reply to the attempt's call.
 func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
-	t.lock()
-	defer t.mu.Unlock()
+	defer t.lock().Unlock()
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
 	case asking, parting:
 		return t.settleAcquire(a, r, now, n)
 	default:
-		return t.undefined(a)
+		return a.finish(errUndefined)
 	}
 }
 
@@ -62,13 +63,13 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
-		s := t.stop(a, now, n)
+		s := t.leave(a, now, n)
 		if s.Do == Ask {
 			g.inDoubt = true // the reply may come when the grant is over, and its holder in Redis another grant's
 		}
 		return s
 	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.closed):
-		return t.stop(a, now, n) // nothing was tried; a connection that fails is an outcome
+		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
@@ -82,24 +83,11 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	got, err := t.grant(a, g, uint64(r.N), now, n)
 	switch {
 	case got != nil:
-		t.leaveLine(a, n)
-		a.stopListening(n)
-		a.phase = done
-		return Step{Do: Done, Got: got}
+		return t.succeed(a, got, n)
 	case errors.Is(err, fault.ErrLate) && a.phase != parting:
-		a.Last = Outcome{Trouble: err}
-		a.report()
 		return t.replace(a, now, n)
 	}
 	return t.giveUp(a, err, now, n)
-}
-
-// stop ends an attempt whose wait ended while it asked.
-func (t *Table) stop(a *Attempt, now clock.Instant, n *Notices) Step {
-	if a.phase == parting {
-		return t.giveUp(a, nil, now, n)
-	}
-	return t.leave(a, now, n)
 }
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
@@ -128,10 +116,7 @@ func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 		a.pollDelay = min(max(a.pollDelay*2, a.Handle.FirstDelay), a.Handle.MaxDelay)
 		return a.pollDelay
 	}
-	if k.Queues {
-		hint = min(hint, t.cfg.FairWait/2) // or it would lose its place
-	}
-	return max(min(hint, t.cfg.PollInterval), time.Millisecond)
+	return t.cfg.Rest(hint, k.Queues)
 }
 
 // note keeps an outcome, for the attempts behind this one and for other goroutines of the owner.
@@ -146,13 +131,13 @@ func (a *Attempt) note(o Outcome) {
 	if o.Refused && a.Handle.Kind.Queues && !a.Single {
 		g.needsCleanup = true
 	}
-	g.notify()
+	g.turns.Notify()
 }
 
 // report keeps the outcome of a head for the attempts behind it.
 func (a *Attempt) report() {
 	if a.line != nil {
-		a.line.last = a.Last
+		a.line.Shared.last = a.Last
 	}
 }
 
@@ -163,28 +148,28 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	case t.closed:
 		g.needsCleanup = true
 		return nil, nil
-	case now.Sub(a.sent) >= a.Lease-margin(a.Lease), t.forcedSince(a.Handle.Key, a.forcings):
+	case term.Late(a.sent, a.Lease, now), t.forced.Since(a.Handle.Key, a.forcings):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
 	g.needsCleanup = false // what Redis has is what is held
-	g.handOvers, g.offered = 0, a.sent
+	g.streak = yield.Streak{Since: a.sent}
 	if t.cfg.MaxHold > 0 {
-		g.maxHold = a.sent.Add(t.cfg.MaxHold)
+		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}
-	t.register(g)
+	t.grants.Add(g, g.owner, g.shared())
 	if a.Handle.Kind.Side == wire.MainSide {
-		t.exclusive[a.Handle.Key.Family][a.Handle.Key.Name] = g
+		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
 	}
 	if a.line != nil {
-		a.line.last = Outcome{Refused: true} // for the attempts behind it
+		a.line.Shared.last = Outcome{Refused: true} // for the attempts behind it
 	}
 	got := g.acquired(a)
 	g.confirm(a.sent, a.Lease, n)
-	g.rest()
+	g.turns.End()
 	if other := g.sibling(); other != nil && other.attempt != nil {
-		other.attempt.alert() // it need not queue any more
+		other.attempt.bell.Ring() // it need not queue any more
 	}
 	return got, nil
 }
@@ -192,7 +177,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 // reenter returns the step that shows Redis one more acquisition of a grant.
 func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
-	g.sending(a.Lease, now)
+	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
 	a.phase, a.sent = counting, now
 	return Step{
 		Do: Ask, Free: a.free(), Slot: true,
@@ -203,7 +188,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 // settleCount takes the reply of a re-entry.
 func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := a.grant
-	defer g.rest()
+	defer g.turns.End()
 	switch {
 	case t.closed:
 		return a.finish(fault.ErrClosed)
@@ -219,12 +204,11 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.loseTold(g, lostInRedis, false, now, n) // the caller tells the owner
+		t.lose(g, errHolderGone, true, now, n) // the caller tells the owner
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)
-		a.phase = done
-		return Step{Do: Done, Got: got}
+		return t.succeed(a, got, n)
 	}
 	return a.finish(fault.ErrLost)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -53,7 +54,7 @@ func (w *world) next(v *verb, s Step) {
 			p.listen(s.Listen, s.Heard)
 		}
 	case Done:
-		w.verbs = without(w.verbs, v)
+		w.verbs = queue.Without(w.verbs, v)
 		p.tasks.End()
 		w.finished(v, s)
 	}
@@ -139,7 +140,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			e.over = w.now.Add(s.Pause)
 		}
 	case Done:
-		w.exits = without(w.exits, e)
+		w.exits = queue.Without(w.exits, e)
 		if errors.Is(s.Err, errUndefined) {
 			w.failf("Undefined: %s", e)
 		}
@@ -162,7 +163,7 @@ func (w *world) unlocked(e *exit, err error) {
 	}
 	field := text(g.holder.Field)
 	s := e.name.server
-	inside, freed := e.x.start < g.deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
+	inside, freed := e.x.start < g.term.Deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
 	switch {
 	case !s.sound(field) || w.grants[field] != g:
 	case err == nil && !inside && !freed:
@@ -236,7 +237,7 @@ func (w *world) nameOf(text string) *name {
 func (w *world) answer(f *flight, r wire.Reply) {
 	p, n := f.proc, &f.proc.notices
 	if f.executed || r.Err != nil && r.Err.Fate != fault.Left && !r.Err.InDoubt() {
-		w.bag = without(w.bag, f)
+		w.bag = queue.Without(w.bag, f)
 	}
 	w.logf("reply to %s: %d %v", f, r.N, r.Err)
 	switch {

@@ -106,33 +106,6 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 	}
 }
 
-func TestNoticesAreDeliveredInOrder(t *testing.T) {
-	t.Parallel()
-	_, _, l := newTable()
-	over := make(chan struct{})
-	cancel := func(why error) {
-		require.ErrorIs(t, why, fault.ErrLost)
-		select {
-		case <-over:
-			t.Error("the channel is closed before the context ends")
-		default:
-		}
-		l.told = append(l.told, "cancel")
-	}
-	n := Notices{
-		endings:  []ending{{fault.ErrLost, over, cancel}},
-		warnings: []Warning{{Lock: "name"}},
-		unlisten: []unlistening{{"channel", nil}},
-		alarm:    start,
-	}
-	n.Deliver(l)
-	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, l.told)
-	<-over
-	require.Equal(t, Notices{}, n)
-	n.Deliver(l)
-	require.Len(t, l.told, 4, "notices are told once")
-}
-
 func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
@@ -172,8 +145,8 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 		table.Forced(h.Key, start, &n)
 		n.Deliver(l)
 	}
-	require.Len(t, h.lost, MaxLost)
-	require.NotContains(t, h.lost, all[0])
+	require.Len(t, h.unlocks.Lost(), MaxLost)
+	require.NotContains(t, h.unlocks.Lost(), all[0])
 	for range MaxLost {
 		var x Exit
 		s := table.Unlock(&x, h, nil, start, &n)
@@ -222,12 +195,17 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	a := &Attempt{Handle: h, Lease: time.Second, Wait: ctx, Caller: ctx}
 	s := table.Admit(a, start, &n)
 	require.Equal(t, Sleep, s.Do, "this process knows the holder")
-	require.Equal(t, LineStats{Waiters: 1, Rests: true, Listener: true}, table.Line(h.Key))
+	waiters, rests, listens := table.Line(h.Key)
+	require.Equal(t, 1, waiters)
+	require.True(t, rests)
+	require.True(t, listens)
 	cancel()
 	s = table.Wake(a, Ended, start, &n)
 	require.Equal(t, Step{Do: Done}, s)
 	require.Equal(t, Outcome{Refused: true}, a.Last)
 	n.Deliver(l)
 	require.Contains(t, l.told, "unlisten "+h.Names().Channel)
-	require.Equal(t, LineStats{}, table.Line(h.Key))
+	waiters, _, listens = table.Line(h.Key)
+	require.Zero(t, waiters)
+	require.False(t, listens)
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -299,18 +301,18 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 		p.world.failf("Empty: %s is unlistened to, but nobody listens", channel)
 	}
 	before := len(s.listeners)
-	s.listeners = without(s.listeners, heard)
+	s.listeners = queue.Without(s.listeners, heard)
 	if len(s.listeners) == before {
 		p.world.failf("Empty: %s is unlistened to by a stranger", channel)
 	}
 	if len(s.listeners) == 0 {
-		p.subs = without(p.subs, s)
+		p.subs = queue.Without(p.subs, s)
 	}
 }
 
 // Warn implements Told.
 func (p *process) Warn(warning Warning) {
-	if warning.Message == cannotRelease {
+	if warning.Message == "lock could not be released; it is free when its lease ends" {
 		p.gaveUp[p.world.nameOf(warning.Lock).index] = true
 	}
 }
@@ -323,13 +325,13 @@ func (p *process) listen(channel string, heard chan struct{}) {
 	}
 	s.listeners = append(s.listeners, heard)
 	if s.confirmed {
-		signal(heard)
+		wake.Signal(heard)
 	}
 }
 
 func (s *subscription) notify() {
 	for _, heard := range s.listeners {
-		signal(heard)
+		wake.Signal(heard)
 	}
 }
 

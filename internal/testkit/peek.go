@@ -47,11 +47,15 @@ func Lines(c *rlock.Client) int { return manager(c).Hub().Stats().Shards }
 func Listens(l *rlock.Lock) bool {
 	b := base(l)
 	_, confirmed := b.Manager().Hub().Heard(b.Channel())
-	return confirmed && b.Manager().Table().Line(b.ID().Key).Listener
+	_, _, listens := b.Manager().Table().Line(b.ID().Key)
+	return confirmed && listens
 }
 
 // Rests reports whether the first waiter of a lock in this process sleeps until something happens.
-func Rests(l *rlock.Lock) bool { return base(l).Manager().Table().Line(base(l).ID().Key).Rests }
+func Rests(l *rlock.Lock) bool {
+	_, rests, _ := base(l).Manager().Table().Line(base(l).ID().Key)
+	return rests
+}
 
 // Waiting counts the waiters for a lock in this process. For a group that queues nowhere itself, it counts those of its members.
 func Waiting(l rlock.Locker) int {
@@ -62,7 +66,7 @@ func Waiting(l rlock.Locker) int {
 		return (*under[*group.Group](l)).Waiting()
 	case *rlock.Lock:
 		b := base(l)
-		if n := b.Manager().Table().Line(b.ID().Key).Waiters; n > 0 || !b.Kind().Queues {
+		if n, _, _ := b.Manager().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
 			return n
 		}
 		return b.Manager().Hub().Listeners(b.Channel() + ":")

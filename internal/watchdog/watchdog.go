@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -144,4 +144,4 @@ func (w *Watchdog) look() {
 }
 
 // retryPause returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
-func (w *Watchdog) retryPause() time.Duration { return table.RetryPause(w.cfg.WatchdogTimeout) }
+func (w *Watchdog) retryPause() time.Duration { return policy.RenewalPatience(w.cfg.WatchdogTimeout) }

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 )
@@ -88,3 +89,20 @@ func Slot(key string) uint16 {
 	}
 	return crc % 16384
 }
+
+// NamesCache keeps the names of a lock. They are several times the size of a handle, so a handle drops them when its lock
+// is held for so long that it is renewed. The zero value is empty. It is safe for concurrent use.
+type NamesCache struct{ names atomic.Pointer[Names] }
+
+// Get returns the names of a lock, and makes them if they are not there. The arguments are those of [NewNames].
+func (c *NamesCache) Get(k *Kind, name, clientID string) *Names {
+	n := c.names.Load()
+	if n == nil {
+		n = NewNames(k, name, clientID)
+		c.names.Store(n)
+	}
+	return n
+}
+
+// Drop empties the cache.
+func (c *NamesCache) Drop() { c.names.Store(nil) }

@@ -44,6 +44,47 @@ func (r *Releases[K]) Of(key K) *Release[K] {
 	return nil
 }
 
+// Wait returns for how long this process leaves the lock to others. heard is how many messages of the lock's channel this
+// client has, and byMessage means that one has just come. standBack is for how long others may take to acquire the lock.
+func (r *Release[K]) Wait(heard uint64, byMessage bool, standBack time.Duration, now clock.Instant) time.Duration {
+	switch {
+	case heard <= r.Own:
+		return r.At.Add(standBack).Sub(now)
+	case byMessage:
+		return r.Pause(now)
+	}
+	return 0
+}
+
+// Mark is what this client had heard of a lock when it sent the release.
+type Mark struct {
+	Messages   uint64 // of the lock's channel
+	Subscribed bool   // whether this client receives them
+}
+
+// After returns how many others heard of the release, which sent so many messages to each of so many receivers, and how
+// many messages this client has when all of its own are back.
+func (m Mark) After(receivers int64, messages uint64) (others int64, own uint64) {
+	if !m.Subscribed {
+		return receivers, m.Messages
+	}
+	return receivers - 1, m.Messages + max(messages, 1)
+}
+
+// Streak is the local hand-overs of a lock since it was last free for all processes.
+type Streak struct {
+	Since clock.Instant // when the lock was last free for all
+	Count int32
+}
+
+// Next returns the streak with one more hand-over.
+func (s Streak) Next() Streak { return Streak{s.Since, s.Count + 1} }
+
+// Over reports whether the streak has as many hand-overs as it may, or has lasted as long.
+func (s Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {
+	return int(s.Count) >= handOvers || now.Sub(s.Since) >= most
+}
+
 // Pause returns how long to let others pass after another process has released the lock. Redis notifies subscribers in a
 // fixed order, so the same process would always win. A process that held the lock recently therefore waits a little longer,
 // by at most a tenth of the time for which it held it.

@@ -1,4 +1,4 @@
-package yield_test
+package yield
 
 import (
 	"testing"
@@ -7,32 +7,37 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
-// pause returns how long a process lets others pass that had a lock for a turn, and released it so long ago while others
-// listened.
-func pause(turn, since time.Duration, others int64) time.Duration {
-	now := clock.Now()
-	return (&yield.Release[string]{At: now.Add(-since), Turn: turn, Others: others}).Pause(now)
+const now = clock.Instant(time.Hour)
+
+func TestAClientKnowsItsOwnMessages(t *testing.T) {
+	t.Parallel()
+	others, own := Mark{Messages: 7}.After(3, 1)
+	require.EqualValues(t, 3, others)
+	require.EqualValues(t, 7, own)
+	others, own = Mark{Messages: 7, Subscribed: true}.After(3, 2)
+	require.EqualValues(t, 2, others, "one of them is this client")
+	require.EqualValues(t, 9, own)
+	_, own = Mark{Messages: 7, Subscribed: true}.After(3, 0)
+	require.EqualValues(t, 8, own, "zero means one")
 }
 
-func TestTheLatestHolderYieldsLongest(t *testing.T) {
+func TestOthersGetAMoment(t *testing.T) {
 	t.Parallel()
-	const turn = 4 * time.Millisecond
-	last := pause(turn, turn, 3)
-	before := pause(turn, 2*turn, 3)
-	require.Greater(t, last, before)
-	require.Greater(t, before, pause(turn, 3*turn, 3))
-	require.LessOrEqual(t, last, turn/10)
-	require.LessOrEqual(t, pause(time.Hour, time.Minute, 3), time.Millisecond, "the yield is bounded, however long a turn is")
-	for what, d := range map[string]time.Duration{
-		"a release some turns ago": pause(turn, 4*turn, 3),
-		"only one other listener":  pause(turn, turn, 1),
-		"a very short turn":        pause(100*time.Microsecond, 100*time.Microsecond, 3),
-		"a turn of zero":           pause(0, 0, 3),
-		"a release very long ago":  pause(turn, time.Hour, 3),
-	} {
-		require.Zero(t, d, what)
-	}
+	r := Release[string]{At: now, Turn: time.Millisecond, Others: 3, Own: 7}
+	const standBack = time.Millisecond
+	require.Equal(t, standBack, r.Wait(7, true, standBack, now), "only its own release was announced")
+	require.Equal(t, r.Pause(now), r.Wait(8, true, standBack, now))
+	require.Zero(t, r.Wait(8, false, standBack, now), "the message came before")
+}
+
+func TestAStreakEnds(t *testing.T) {
+	t.Parallel()
+	s := Streak{Since: now}
+	require.False(t, s.Over(1, time.Second, now))
+	require.True(t, s.Over(1, time.Second, now.Add(time.Second)))
+	require.True(t, s.Next().Over(1, time.Second, now))
+	require.Equal(t, now, s.Next().Since)
+	require.True(t, s.Over(0, time.Second, now), "none is allowed")
 }

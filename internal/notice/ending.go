@@ -1,0 +1,71 @@
+package notice
+
+import "context"
+
+// Ending is how users hear that what they hold is over. The zero value is not over, and nobody has asked. The mutex of
+// what is held guards it.
+type Ending struct {
+	why    error                   // nil means that it is not over
+	over   chan struct{}           // made when it is asked for, closed when why is set
+	cancel context.CancelCauseFunc // called with why, if somebody asked for that
+
+	watched bool // the user will be told
+}
+
+// ended is what an end has to tell.
+type ended struct {
+	why    error
+	over   chan struct{}
+	cancel context.CancelCauseFunc
+}
+
+var closedChan = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// Err returns why it is over. Nil means that it is not.
+func (e *Ending) Err() error { return e.why }
+
+// Done returns a channel that is closed when it is over.
+func (e *Ending) Done() <-chan struct{} {
+	switch {
+	case e.over != nil:
+		return e.over
+	case e.why != nil:
+		return closedChan
+	}
+	e.over, e.watched = make(chan struct{}), true
+	return e.over
+}
+
+// Notify has the end reported to one function, with its reason. watched means that the user is told by that. It returns the
+// reason if it is over already: then the function is not called.
+func (e *Ending) Notify(tell context.CancelCauseFunc, watched bool) error {
+	e.cancel, e.watched = tell, e.watched || watched
+	return e.why
+}
+
+// Watched reports whether the user is told of the end, by Done or Notify.
+func (e *Ending) Watched() bool { return e.watched }
+
+// End ends it for a reason, unless it is over already. It reports whether it was not.
+func (e *Ending) End(why error, n *List) bool {
+	if e.why != nil {
+		return false
+	}
+	e.why = why
+	if e.over != nil || e.cancel != nil {
+		n.endings = append(n.endings, ended{e.why, e.over, e.cancel})
+	}
+	return true
+}
+
+// Release cancels what Notify was called for, although it may not be over. Nothing is canceled after that.
+func (e *Ending) Release(why error, n *List) {
+	if e.cancel != nil {
+		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})
+		e.cancel = nil
+	}
+}

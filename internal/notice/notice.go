@@ -1,0 +1,94 @@
+// Package notice collects what others have to be told once a mutex is free. Canceling a context and logging run code of
+// the user's, so neither may happen while the mutex is held.
+package notice
+
+import "github.com/go-rlock/rlock/internal/clock"
+
+// Receiver receives notices. It is called without the mutex.
+type Receiver interface {
+	// Alarm asks for a look at what is due, at that moment at the latest.
+	Alarm(at clock.Instant)
+	// Unlisten ends the listening of a [Listener].
+	Unlisten(channel string, heard chan struct{})
+	// Warn logs. It must not block.
+	Warn(w Warning)
+}
+
+// Warning is what a log line says about a lock.
+type Warning struct {
+	Lock    string // the user's name of it
+	Message string
+	Err     error // nil means none
+}
+
+// List is the notices of one critical section. The zero value is empty. It is not safe for concurrent use.
+type List struct {
+	endings  []ended
+	warnings []Warning
+	unlisten []Listener
+	alarm    clock.Instant
+}
+
+// Alarm adds a request for the alarm. It replaces an earlier one, which must not be sooner. Zero requests nothing.
+func (n *List) Alarm(at clock.Instant) {
+	if at != 0 {
+		n.alarm = at
+	}
+}
+
+// Warn adds a log line about the lock that the user calls by a name. A nil err means none.
+func (n *List) Warn(lock, message string, err error) {
+	n.warnings = append(n.warnings, Warning{lock, message, err})
+}
+
+// Unlisten adds the end of a listener, if it listens, and resets it.
+func (n *List) Unlisten(l *Listener) {
+	if l.Heard != nil {
+		n.unlisten = append(n.unlisten, *l)
+		*l = Listener{}
+	}
+}
+
+// Deliver tells everything and empties the list: first the alarm, then contexts, channels, listeners and log lines. It
+// must be called without any mutex, before every pause, command and return.
+//
+// The end of a context may run code of the user's, for a context of a type of its own. If that code hangs or panics, the
+// alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.
+func (n *List) Deliver(to Receiver) {
+	if n.alarm != 0 {
+		to.Alarm(n.alarm)
+	}
+	for _, e := range n.endings {
+		if e.cancel != nil {
+			e.cancel(e.why)
+		}
+		if e.over != nil {
+			close(e.over) // a holder that this wakes finds the context ended
+		}
+	}
+	for _, l := range n.unlisten {
+		to.Unlisten(l.Channel, l.Heard)
+	}
+	for _, w := range n.warnings {
+		to.Warn(w)
+	}
+	if n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.warnings != nil {
+		*n = List{}
+	}
+}
+
+// Listener receives the messages of one pub/sub channel. The zero value does not listen.
+type Listener struct {
+	Channel string
+	Heard   chan struct{} // has a token after a message; nil means that it does not listen
+}
+
+// On makes the listener listen on a channel. It reports whether it did not listen before: then the caller must subscribe.
+func (l *Listener) On(channel string) (begins bool) {
+	l.Channel = channel
+	begins = l.Heard == nil
+	if begins {
+		l.Heard = make(chan struct{}, 1)
+	}
+	return begins
+}

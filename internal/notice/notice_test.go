@@ -1,0 +1,86 @@
+package notice
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+)
+
+// receiver notes what it is told, in order.
+type receiver struct{ told []string }
+
+func (r *receiver) Alarm(clock.Instant) { r.told = append(r.told, "alarm") }
+func (r *receiver) Unlisten(channel string, _ chan struct{}) {
+	r.told = append(r.told, "unlisten "+channel)
+}
+func (r *receiver) Warn(w Warning) { r.told = append(r.told, "warn "+w.Lock) }
+
+var errOver = errors.New("over")
+
+func TestNoticesAreDeliveredInOrder(t *testing.T) {
+	t.Parallel()
+	var r receiver
+	var e Ending
+	over := e.Done()
+	require.NoError(t, e.Notify(func(why error) {
+		require.ErrorIs(t, why, errOver)
+		select {
+		case <-over:
+			t.Error("the channel is closed before the context ends")
+		default:
+		}
+		r.told = append(r.told, "cancel")
+	}, true))
+	var l Listener
+	require.True(t, l.On("channel"))
+	require.False(t, l.On("channel"), "it listens already")
+
+	var n List
+	n.Alarm(1)
+	n.Warn("name", "message", nil)
+	n.Unlisten(&l)
+	require.True(t, e.End(errOver, &n))
+	require.False(t, e.End(errors.New("later"), &n))
+	require.Empty(t, r.told, "nothing is told before Deliver")
+	n.Deliver(&r)
+	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, r.told)
+	<-over
+	require.Equal(t, List{}, n)
+	require.Equal(t, Listener{}, l)
+	n.Deliver(&r)
+	require.Len(t, r.told, 4, "notices are told once")
+}
+
+func TestAnEndThatIsPast(t *testing.T) {
+	t.Parallel()
+	var e Ending
+	var n List
+	require.NoError(t, e.Err())
+	e.End(errOver, &n)
+	require.Equal(t, List{}, n, "nobody asked")
+	require.ErrorIs(t, e.Err(), errOver)
+	<-e.Done()
+	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }, false), errOver)
+}
+
+func TestAReleasedEndCancelsOnce(t *testing.T) {
+	t.Parallel()
+	var e Ending
+	var n List
+	canceled := 0
+	require.NoError(t, e.Notify(func(error) { canceled++ }, false))
+	require.False(t, e.Watched())
+	over := e.Done()
+	require.True(t, e.Watched())
+	e.Release(errOver, &n)
+	n.Deliver(nil)
+	require.Equal(t, 1, canceled)
+	require.NoError(t, e.Err(), "it goes on")
+	e.End(errOver, &n)
+	n.Deliver(nil)
+	require.Equal(t, 1, canceled)
+	<-over
+}

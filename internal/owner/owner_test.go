@@ -1,0 +1,80 @@
+package owner
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAValueIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	var o Owner
+	require.Nil(t, o.Attached("key"))
+	require.Equal(t, 1, o.Value("key", func() any { return 1 }))
+	require.Equal(t, 1, o.Value("key", func() any { return 2 }))
+	require.Equal(t, 1, o.Attached("key"))
+	require.Equal(t, 1, o.Len())
+}
+
+func TestOnlyTheValueThatIsThereIsDetached(t *testing.T) {
+	t.Parallel()
+	var o Owner
+	o.Detach("key", 1)
+	o.Attach("key", 1)
+	o.Attach("key", 2)
+	o.Detach("key", 1)
+	require.Equal(t, 2, o.Attached("key"))
+	o.Detach("key", 2)
+	require.Zero(t, o.Len())
+}
+
+type holding struct{ key string }
+
+func (h *holding) HeldAs() string { return h.key }
+
+func TestAnOwnerHoldsOneUnderAKey(t *testing.T) {
+	t.Parallel()
+	var s Holdings[string, *holding]
+	var shared, single Owner
+	a, b, c := &holding{"a"}, &holding{"b"}, &holding{"a"}
+	require.Nil(t, s.Of("a", nil))
+	require.Nil(t, s.Of("a", &shared))
+	s.Add(a, &shared, true)
+	s.Add(b, &shared, true)
+	s.Add(c, &single, false)
+	require.Same(t, a, s.Of("a", &shared))
+	require.Same(t, b, s.Of("b", &shared))
+	require.Same(t, c, s.Of("a", &single))
+	require.Nil(t, s.Of("b", &single))
+	require.Equal(t, 2, s.Len())
+
+	s.Remove(c, &shared, true)
+	require.Same(t, a, s.Of("a", &shared), "another one is there")
+	s.Remove(a, &shared, true)
+	s.Remove(c, &single, false)
+	require.Nil(t, s.Of("a", &shared))
+	require.Nil(t, s.Of("a", &single))
+	require.Equal(t, 1, s.Len())
+}
+
+func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
+	t.Parallel()
+	var u Unlocks[int]
+	even := func(i int) bool { return i%2 == 0 }
+	less := func(a, b int) bool { return a < b }
+	require.Zero(t, u.First(even, less))
+	for _, i := range []int{6, 3, 2, 4} {
+		u.Add(i)
+	}
+	require.Equal(t, 2, u.First(even, less))
+	u.Lose(6)
+	require.Equal(t, 6, u.First(even, less))
+	require.Equal(t, 3, u.Open())
+	u.Forget(6)
+	require.Empty(t, u.Lost())
+	for i := range MaxLost + 1 {
+		u.Lose(100 + i)
+	}
+	require.Len(t, u.Lost(), MaxLost)
+	require.NotContains(t, u.Lost(), 100, "the oldest one is forgotten")
+}

@@ -1,0 +1,56 @@
+package owner
+
+import "slices"
+
+// MaxLost is how many lost acquisitions are remembered for the unlocks that have yet to hear of them.
+const MaxLost = 64
+
+// Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest of those that
+// were lost. The zero value has none. It is not safe for concurrent use.
+type Unlocks[A comparable] struct {
+	open, lost []A
+}
+
+// Add adds an acquisition.
+func (u *Unlocks[A]) Add(a A) { u.open = append(u.open, a) }
+
+// Lose keeps an acquisition as lost.
+func (u *Unlocks[A]) Lose(a A) {
+	u.Forget(a)
+	if len(u.lost) == MaxLost {
+		u.lost = slices.Delete(u.lost, 0, 1)
+	}
+	u.lost = append(u.lost, a)
+}
+
+// Forget drops an acquisition.
+func (u *Unlocks[A]) Forget(a A) {
+	for _, list := range [2]*[]A{&u.open, &u.lost} {
+		if i := slices.Index(*list, a); i >= 0 {
+			*list = slices.Delete(*list, i, i+1)
+		}
+	}
+}
+
+// Open returns how many acquisitions are not known to be over.
+func (u *Unlocks[A]) Open() int { return len(u.open) }
+
+// Lost returns the lost ones, the oldest first. The caller must not change the slice.
+func (u *Unlocks[A]) Lost() []A { return u.lost }
+
+// First returns the acquisition that comes before all others, of those that count; or zero. A lost one comes before an open
+// one.
+func (u *Unlocks[A]) First(counts func(A) bool, before func(a, b A) bool) A {
+	var first, none A
+	for _, list := range [2][]A{u.lost, u.open} {
+		for _, a := range list {
+			if counts(a) && (first == none || before(a, first)) {
+				first = a
+			}
+		}
+		if first != none {
+			break
+		}
+	}
+	return first
+}

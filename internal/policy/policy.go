@@ -1,0 +1,55 @@
+// Package policy has the options on which decisions about locks depend, and the pauses that follow from them.
+package policy
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+)
+
+// Config is the options. The zero value is not usable. All durations are positive unless said otherwise.
+type Config struct {
+	ClientID        string
+	WatchdogTimeout time.Duration // the lease of a hold that is renewed
+	CommandTimeout  time.Duration
+	PollInterval    time.Duration // the longest sleep of a waiter
+	MaxHold         time.Duration // zero means no limit
+	FairWait        time.Duration // for how long a silent waiter keeps its place in a queue in Redis
+	BatchSize       int           // how many locks one renewal names
+	HandOvers       int           // how many local hand-overs may follow each other; zero means none
+	HandOverTime    time.Duration // for how long they may; zero means not at all
+	Lazy            bool          // local hand-overs may skip Redis
+	StandBack       time.Duration // for how long a public release is left to other processes
+	Acks            bool          // acquisitions wait for replicas
+	Cluster         bool          // the receivers of a message at other nodes are not known
+
+	// Random returns a duration from 0 up to and without d. Nil means the default source.
+	Random func(d time.Duration) time.Duration
+}
+
+// Retry returns the pause before the next try, after so many in a row that failed.
+func (c *Config) Retry(failures int) time.Duration {
+	return clock.Backoff(failures, time.Second, c.Random)
+}
+
+// RetryRenewal returns the pause before a renewal is sent again, after so many in a row that failed.
+func (c *Config) RetryRenewal(failures int) time.Duration {
+	return clock.Backoff(failures, RenewalPatience(c.WatchdogTimeout), c.Random)
+}
+
+// RenewalPatience returns for how long a renewal may go unanswered before it is sent again.
+func RenewalPatience(watchdogTimeout time.Duration) time.Duration {
+	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
+}
+
+// Rest returns for how long a waiter that was refused sleeps at most. Redis gave it a hint until when another attempt is in
+// vain. queues means that it waits in a queue in Redis.
+func (c *Config) Rest(hint time.Duration, queues bool) time.Duration {
+	if queues {
+		hint = min(hint, c.FairWait/2) // or it would lose its place
+	}
+	return max(min(hint, c.PollInterval), time.Millisecond)
+}
+
+// Tombstone returns the lifetime of the tombstone of a number that may still become a holder.
+func Tombstone(lease time.Duration) time.Duration { return max(lease, 2*time.Minute) }

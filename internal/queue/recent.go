@@ -1,0 +1,30 @@
+package queue
+
+import "slices"
+
+// maxRecent is how many events a [Recent] remembers.
+const maxRecent = 64
+
+// Recent remembers the latest events of many. The zero value has had none. It is not safe for concurrent use.
+type Recent[K comparable] struct {
+	latest []K
+	count  int
+}
+
+// Count returns how many events there were in all.
+func (r *Recent[K]) Count() int { return r.count }
+
+// Add adds an event.
+func (r *Recent[K]) Add(k K) {
+	if len(r.latest) == maxRecent {
+		r.latest = slices.Delete(r.latest, 0, 1)
+	}
+	r.latest = append(r.latest, k)
+	r.count++
+}
+
+// Since reports whether there may have been such an event since there were so many in all.
+func (r *Recent[K]) Since(k K, count int) bool {
+	since := r.count - count
+	return since > len(r.latest) || slices.Contains(r.latest[len(r.latest)-since:], k)
+}

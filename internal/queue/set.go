@@ -1,0 +1,64 @@
+package queue
+
+// Set has the queues of several names. A queue is in it while somebody waits in that queue. The zero value has none. It is
+// not safe for concurrent use: the caller's mutex guards it, and its queues.
+type Set[K, W comparable, S any] struct {
+	byKey map[K]*Line[W, S]
+	spare []*Line[W, S] // ready for reuse
+}
+
+// Line is a queue of a [Set], with what its waiters share. Shared is zero when the first waiter joins.
+type Line[W comparable, S any] struct {
+	Queue[W]
+	Shared S
+}
+
+// maxSpare is how many queues a set keeps for the names that come next, and how many waiters such a queue had at most.
+const maxSpare = 16
+
+// Len returns how many queues have waiters.
+func (s *Set[K, W, S]) Len() int { return len(s.byKey) }
+
+// Of returns the queue of a name, or nil if nobody waits.
+func (s *Set[K, W, S]) Of(key K) *Line[W, S] { return s.byKey[key] }
+
+// Join appends a waiter to the queue of a name, and reports whether it is the head at once.
+func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
+	l = s.byKey[key]
+	if l == nil {
+		l = s.unused()
+		s.byKey[key] = l
+	}
+	return l, l.Queue.Join(w)
+}
+
+func (s *Set[K, W, S]) unused() *Line[W, S] {
+	if s.byKey == nil {
+		s.byKey = make(map[K]*Line[W, S])
+	}
+	last := len(s.spare) - 1
+	if last < 0 {
+		return new(Line[W, S])
+	}
+	l := s.spare[last]
+	s.spare = s.spare[:last]
+	return l
+}
+
+// Leave removes a waiter from the queue of a name. It returns the waiter that becomes the head by that, or zero. A queue
+// that is empty leaves the set.
+func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
+	l := s.byKey[key]
+	wasHead := l.Queue.Leave(w)
+	switch {
+	case l.Len() == 0:
+		delete(s.byKey, key)
+		if len(s.spare) < maxSpare && cap(l.All()) <= maxSpare {
+			*l = Line[W, S]{Queue: l.Queue}
+			s.spare = append(s.spare, l)
+		}
+	case wasHead:
+		next = l.Head()
+	}
+	return next
+}

@@ -1,0 +1,32 @@
+package table
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// The context of a hold at one client may ask for a lock of another client, as a member of a group. Then the tables of both
+// clients look at the owner of the hold.
+func TestTwoTablesLookAtTheOwnerOfAHold(t *testing.T) {
+	t.Parallel()
+	one, h, l := newTable()
+	other, strange, _ := newTable()
+	a := acquire(t, h, nil, start)
+	var both sync.WaitGroup
+	both.Go(func() {
+		require.False(t, other.Holds(a.Owner(), strange, start))
+	})
+	both.Go(func() {
+		var n Notices
+		var x Exit
+		one.Release(&x, a, start, &n)
+		one.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
+		n.Deliver(l)
+	})
+	both.Wait()
+	require.False(t, one.Holds(a.Owner(), h, start))
+}

@@ -1,0 +1,72 @@
+package term
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+)
+
+const (
+	start = clock.Instant(time.Hour)
+	lease = 30 * time.Second
+)
+
+func TestALeaseIsTrustedLessThanItLasts(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 302*time.Millisecond, Margin(lease))
+	require.Equal(t, 250*time.Microsecond, Margin(time.Millisecond), "at most a quarter")
+}
+
+func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {
+	t.Parallel()
+	var term Term
+	require.True(t, term.Past(start), "nothing is confirmed")
+	term.Confirm(start, lease, lease)
+	deadline := start.Add(lease - Margin(lease))
+	require.Equal(t, deadline, term.Deadline)
+	require.Equal(t, start.Add(lease), term.Ends())
+	require.False(t, term.Past(deadline-1))
+	require.True(t, term.Past(deadline))
+	require.Equal(t, start, term.SentAt(lease))
+}
+
+func TestAShorterLeaseMovesNoDeadline(t *testing.T) {
+	t.Parallel()
+	var term Term
+	term.Confirm(start, lease, lease)
+	deadline := term.Deadline
+	term.Confirm(start.Add(time.Second), time.Second, lease)
+	require.Equal(t, deadline, term.Deadline)
+	require.Equal(t, start.Add(lease), term.Ends(), "the margin stays that of the longer lease")
+	require.Equal(t, start.Add(time.Second), term.Confirmed)
+}
+
+func TestAReplyIsLateFromTheDeadlineOn(t *testing.T) {
+	t.Parallel()
+	deadline := start.Add(lease - Margin(lease))
+	require.False(t, Late(start, lease, deadline-1))
+	require.True(t, Late(start, lease, deadline))
+}
+
+func TestRedisMayKeepTheHolderForAsLongAsAnyCommandSaid(t *testing.T) {
+	t.Parallel()
+	var term Term
+	term.Sending(lease, time.Second, start)
+	require.Equal(t, start.Add(lease+time.Second), term.LatestExpiry)
+	term.Sending(time.Second, time.Second, start)
+	require.Equal(t, start.Add(lease+time.Second), term.LatestExpiry)
+}
+
+func TestALeaseIsDueAtWhatComesFirst(t *testing.T) {
+	t.Parallel()
+	var term Term
+	term.Confirm(start, lease, lease)
+	require.Equal(t, term.Deadline, term.Due(false))
+	require.Equal(t, start.Add(lease/3), term.Due(true))
+	term.MaxHold = start.Add(time.Second)
+	require.Equal(t, term.MaxHold, term.Due(false))
+	require.Equal(t, term.MaxHold, term.Due(true))
+}
