@@ -216,16 +216,16 @@ func (h *held) lose(loss table.Loss) {
 	}
 }
 
-// testQuorum is the error of a red lock in these tests.
-type testQuorum struct {
+// quorumError is the error of a red lock in these tests.
+type quorumError struct {
 	need int
 	errs []error
 }
 
-func newTestQuorum(need int, errs []error) error { return &testQuorum{need, errs} }
+func newTestQuorum(need int, errs []error) error { return &quorumError{need, errs} }
 
-func (e *testQuorum) Error() string   { return fmt.Sprint(e.need, e.errs) }
-func (e *testQuorum) Unwrap() []error { return slices.DeleteFunc(slices.Clone(e.errs), isNil) }
+func (e *quorumError) Error() string   { return fmt.Sprint(e.need, e.errs) }
+func (e *quorumError) Unwrap() []error { return slices.DeleteFunc(slices.Clone(e.errs), isNil) }
 
 func isNil(err error) bool { return err == nil }
 

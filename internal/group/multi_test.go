@@ -59,6 +59,7 @@ func TestAMultiLockHasEachLockOnceAndInOrder(t *testing.T) {
 func TestAMultiLockWaitsForOneMemberAndHoldsNoOtherMeanwhile(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		g := NewMulti(members)
 		fakes[1].set(fault.ErrRefused)
@@ -82,6 +83,7 @@ func TestAMultiLockWaitsForOneMemberAndHoldsNoOtherMeanwhile(t *testing.T) {
 func TestAMultiLockIsUnlockedOnceAndItsFirstMemberLast(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		g := NewMulti(members)
 		h, err := g.Take(t.Context(), forever)
@@ -104,6 +106,7 @@ func TestAMultiLockIsUnlockedOnceAndItsFirstMemberLast(t *testing.T) {
 func TestAMultiLockIsLostWithAnyMember(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 2)
 		h, err := NewMulti(members).Take(t.Context(), forever)
 		require.NoError(t, err)
@@ -123,6 +126,7 @@ func TestAMultiLockIsLostWithAnyMember(t *testing.T) {
 func TestUnlockChoosesByOwnerAndByHandle(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		_, members, _ := newMembers(t, 2)
 		g, other := NewMulti(members), NewMulti(members)
 		plain := lease.Terms{Op: "lock"}
@@ -143,6 +147,7 @@ func TestUnlockChoosesByOwnerAndByHandle(t *testing.T) {
 func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, _ := newMembers(t, 2)
 		g := NewMulti(members)
 		for range table.MaxLost + 2 { // the handle does not keep them all

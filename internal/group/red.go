@@ -40,7 +40,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer turn.leave()
+	defer func() { _ = turn.leave() }()
 	var last error // of the round before
 	for round := 1; ; round++ {
 		a := r.newAcquisition()

@@ -31,6 +31,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 		"two are broken": {errs: [3]error{errBroken, errBroken}},
 	} {
 		bubble(t, func(t *testing.T) {
+			t.Helper()
 			fakes, members, _ := newMembers(t, 3)
 			for i, err := range c.errs {
 				fakes[i].set(err)
@@ -48,7 +49,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 			require.Nil(t, h)
 			require.Equal(t, c.refused, errors.Is(err, fault.ErrNotAcquired), "%s: %v", what, err)
 			require.Equal(t, c.refused, errors.Is(err, fault.ErrRefused), "%s: %v", what, err)
-			var quorum *testQuorum
+			var quorum *quorumError
 			require.ErrorAs(t, err, &quorum, what)
 			require.Equal(t, 2, quorum.need)
 			for i, err := range c.errs {
@@ -71,6 +72,7 @@ func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
 func TestAMemberThatGrantsTooLateIsReleased(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		red := NewRed(members, newTestQuorum)
 		fakes[0].delay = time.Hour
@@ -102,6 +104,7 @@ func TestAMemberThatGrantsTooLateIsReleased(t *testing.T) {
 func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		fakes[1].delay = 10 * time.Millisecond
 		fakes[2].set(errBroken)
@@ -130,6 +133,7 @@ func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
 func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
 		require.NoError(t, err)
@@ -142,7 +146,7 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 		log.take()
 		<-time.After(time.Minute)
 		require.Empty(t, log.take(), "no member is asked again")
-		var quorum *testQuorum
+		var quorum *quorumError
 		err = h.Unlock(t.Context())
 		require.ErrorIs(t, err, fault.ErrLost)
 		require.ErrorAs(t, err, &quorum)
@@ -205,6 +209,7 @@ func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
 func TestAnUnlockWaitsForNoMemberThatKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
 		require.NoError(t, err)
@@ -222,6 +227,7 @@ func TestAnUnlockWaitsForNoMemberThatKeepsNobodyOut(t *testing.T) {
 func TestTheUnlockOfARedLockNeedsAMajority(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		red := NewRed(members, newTestQuorum)
 		h, err := red.Take(t.Context(), forever)
@@ -234,7 +240,7 @@ func TestTheUnlockOfARedLockNeedsAMajority(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		fakes[1].unlock = errBroken
-		var quorum *testQuorum
+		var quorum *quorumError
 		require.ErrorAs(t, h.Unlock(t.Context()), &quorum)
 		require.NoError(t, quorum.errs[2])
 		require.ErrorContains(t, quorum.errs[1], "member 2")
@@ -244,6 +250,7 @@ func TestTheUnlockOfARedLockNeedsAMajority(t *testing.T) {
 func TestRequestsForOneRedLockContendOneAtATime(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		red, other := NewRed(members, newTestQuorum), NewRed(members, newTestQuorum)
 		for _, f := range fakes[1:] {
@@ -298,6 +305,7 @@ func take(ctx context.Context, g *Group, t lease.Terms) <-chan error {
 func TestAGroupInAGroupEndsWithIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, log := newMembers(t, 4)
 		red := NewRed(members[1:], newTestQuorum)
 		g := NewMulti([]lease.Member{members[0], red})
@@ -321,6 +329,7 @@ func TestAGroupInAGroupEndsWithIt(t *testing.T) {
 func TestADroppedAcquisitionDropsItsMembers(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		h, err := NewMulti(members).Take(t.Context(), forever)
 		require.NoError(t, err)

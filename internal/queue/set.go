@@ -29,7 +29,7 @@ func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
 		l = s.unused()
 		s.byKey[key] = l
 	}
-	return l, l.Queue.Join(w)
+	return l, l.Join(w)
 }
 
 func (s *Set[K, W, S]) unused() *Line[W, S] {
@@ -49,7 +49,7 @@ func (s *Set[K, W, S]) unused() *Line[W, S] {
 // that is empty leaves the set.
 func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
 	l := s.byKey[key]
-	wasHead := l.Queue.Leave(w)
+	wasHead := l.Leave(w)
 	switch {
 	case l.Len() == 0:
 		delete(s.byKey, key)

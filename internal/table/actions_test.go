@@ -331,6 +331,7 @@ func (w *world) wake() bool {
 		ready(v.step.Wait, true)
 	case ByMessage:
 		ready(v.step.Heard, true)
+	default: // takes no token
 	}
 	w.logf("%s wakes: %d", v, why)
 	s := v.proc.table.Wake(v.a, why, w.now, &v.proc.notices)
@@ -381,6 +382,7 @@ func (s Step) String() string {
 		return fmt.Sprintf("ask %v", s.Call.Args)
 	case Sleep:
 		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
+	default:
 	}
 	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }

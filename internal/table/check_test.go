@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/queue"
@@ -148,7 +149,7 @@ func (w *world) checkWakes() {
 			if v.name != n || v.step.Do != Sleep || w.believes(v) || n.server.hushed != 0 && n.server.hushed != v.proc.index+1 {
 				continue
 			}
-			if wants, beside := w.wants(v); wants && !(beside && w.wakes(v)) && !(!beside && w.anyWakes(n)) {
+			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v)) && (beside || !w.anyWakes(n)) {
 				w.failf("NoMissedWake: %s is free for %s, which sleeps", n.text, v)
 			}
 		}
@@ -228,10 +229,8 @@ func (w *world) anyWakes(n *name) bool {
 func (w *world) unconfirmed(v *verb) bool {
 	for _, s := range v.proc.subs {
 		if !s.confirmed {
-			for _, heard := range s.listeners {
-				if heard == v.step.Heard {
-					return true
-				}
+			if slices.Contains(s.listeners, v.step.Heard) {
+				return true
 			}
 		}
 	}
@@ -270,7 +269,8 @@ func (w *world) finishOne() bool {
 	if w.silence() || w.noticeEnd() || w.resume() || w.send() || w.deliverMail() || w.wake() || w.due() || w.unlockAll() {
 		return true
 	}
-	for _, f := range w.bag { // nobody waits for these any more
+	if len(w.bag) > 0 { // nobody waits for these any more
+		f := w.bag[0]
 		if w.now < f.until {
 			w.execute(f)
 		}

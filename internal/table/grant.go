@@ -104,14 +104,14 @@ func (t *Table) newGrant(a *Attempt) {
 }
 
 // HeldAs implements owner.Holding.
-func (g *Grant) HeldAs() sideKey { return g.handle.sideKey() }
+func (g *Grant) HeldAs() HeldKey { return g.handle.sideKey() }
 
 // shared reports whether other goroutines can have the grant's owner.
 func (g *Grant) shared() bool { return g.owner != &g.self }
 
 // sibling returns the same owner's grant of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
-	return g.table.grants.Of(sideKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
+	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
 // usable reports whether the grant is held as far as is known. It reports false for nil.

@@ -30,7 +30,7 @@ type Handle struct {
 // MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
 const MaxLost = owner.MaxLost
 
-func (h *Handle) sideKey() sideKey { return sideKey{h.Key, h.Kind.Side} }
+func (h *Handle) sideKey() HeldKey { return HeldKey{h.Key, h.Kind.Side} }
 
 // Names returns the keys and the channel of the lock.
 func (h *Handle) Names() *wire.Names {
@@ -75,7 +75,7 @@ type Owner = owner.Owner
 func NewOwner() *Owner { return new(Owner) }
 
 // lostOf returns the grant that an owner lost and has not unlocked since, or nil.
-func lostOf(o *Owner, key sideKey) *Grant {
+func lostOf(o *Owner, key HeldKey) *Grant {
 	g, _ := o.Attached(key).(*Grant)
 	return g
 }
@@ -85,7 +85,7 @@ func lostOf(o *Owner, key sideKey) *Grant {
 func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
 	holds := false
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
-		key := sideKey{h.Key, side}
+		key := HeldKey{h.Key, side}
 		g := t.grants.Of(key, o)
 		switch {
 		case lostOf(o, key) != nil:

@@ -88,7 +88,7 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	a := acquire(t, h, nil, start)
+	a := acquire(t, h)
 	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
 	l.told = nil
 	var n Notices

@@ -15,7 +15,7 @@ func TestTwoTablesLookAtTheOwnerOfAHold(t *testing.T) {
 	t.Parallel()
 	one, h, l := newTable()
 	other, strange, _ := newTable()
-	a := acquire(t, h, nil, start)
+	a := acquire(t, h)
 	var both sync.WaitGroup
 	both.Go(func() {
 		require.False(t, other.Holds(a.Owner(), strange, start))

@@ -75,7 +75,7 @@ func (w *world) finished(v *verb, s Step) {
 		w.got(v, s.Got)
 	case a.got != nil:
 		w.failf("OneResult: a lock that was handed over belongs to nobody")
-	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && !(v.unsent && v.asks > 0):
+	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && (!v.unsent || v.asks == 0):
 		w.failf("OneResult: %s ends, and nobody knows why", v)
 	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
 		since := v.began

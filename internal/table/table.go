@@ -30,12 +30,14 @@ type Messages interface {
 	Heard(channel string) (messages uint64, subscribed bool)
 }
 
-// The notices, which are delivered without the table's mutex. An alarm asks for a call of [Table.Due], and Unlisten ends
-// what [Step.Listen] began.
+// The table's reports, which are made without its mutex.
 type (
+	// Notices collects the reports that a caller must deliver.
 	Notices = notice.List
+	// Warning is a log line about a lock.
 	Warning = notice.Warning
-	Told    = notice.Receiver
+	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
+	Told = notice.Receiver
 )
 
 // Key identifies the locks that exclude each other: those of one name in Redis, one family and one client. It is also the
@@ -46,8 +48,8 @@ type Key struct {
 	Family wire.Family
 }
 
-// sideKey identifies the locks of which an owner has at most one grant.
-type sideKey struct {
+// HeldKey identifies the locks of which an owner has at most one grant.
+type HeldKey struct {
 	Key
 	side wire.Side
 }
@@ -67,7 +69,7 @@ type Table struct {
 	number   int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
-	grants    owner.Holdings[sideKey, *Grant]
+	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time

@@ -46,14 +46,14 @@ func newTable() (*Table, *Handle, *listener) {
 }
 
 // acquire takes a lock that is free.
-func acquire(tb testing.TB, h *Handle, o *Owner, now clock.Instant) *Acquisition {
+func acquire(tb testing.TB, h *Handle) *Acquisition {
 	tb.Helper()
 	var n Notices
 	t := h.Key.Table
-	a := &Attempt{Handle: h, Owner: o, Lease: modelWatchdog, Renewed: true}
-	s := t.Admit(a, now, &n)
+	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+	s := t.Admit(a, start, &n)
 	require.Equal(tb, Ask, s.Do)
-	s = t.Settle(a, wire.Reply{}, now, &n)
+	s = t.Settle(a, wire.Reply{}, start, &n)
 	require.NotNil(tb, s.Got)
 	n.Deliver(t.told)
 	return s.Got
@@ -63,7 +63,7 @@ func TestAPairTakesTheMutexFourTimesAtMost(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
 	before := table.Stats().Sections
-	acquire(t, h, nil, start)
+	acquire(t, h)
 	var n Notices
 	var x Exit
 	s := table.Unlock(&x, h, nil, start, &n)
@@ -109,7 +109,7 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	a := acquire(t, h, nil, start)
+	a := acquire(t, h)
 	done := a.Done()
 	var causes []error
 	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }, true))
@@ -128,7 +128,7 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 func TestAnUnwatchedLossIsLogged(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	acquire(t, h, nil, start)
+	acquire(t, h)
 	var n Notices
 	table.Forced(h.Key, start, &n)
 	n.Deliver(l)
@@ -141,7 +141,7 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 	var n Notices
 	var all []*Acquisition
 	for range MaxLost + 1 {
-		all = append(all, acquire(t, h, nil, start))
+		all = append(all, acquire(t, h))
 		table.Forced(h.Key, start, &n)
 		n.Deliver(l)
 	}
@@ -163,7 +163,7 @@ func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
 	for range 3 {
-		a := acquire(t, h, nil, start)
+		a := acquire(t, h)
 		var n Notices
 		var x Exit
 		table.Release(&x, a, start, &n)
@@ -189,7 +189,7 @@ func TestAnErrorThatStaysEndsTheWait(t *testing.T) {
 func TestACanceledContextEndsAWait(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	acquire(t, h, nil, start)
+	acquire(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
 	var n Notices
 	a := &Attempt{Handle: h, Lease: time.Second, Wait: ctx, Caller: ctx}
