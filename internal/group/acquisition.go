@@ -33,9 +33,9 @@ type acquisition struct {
 	closed   bool      // unlocked, or being unlocked, or given up
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
-	// watched means that the caller hears of a loss. Otherwise the members that are lost log it.
+	// watched means that the caller is informed of a loss. Otherwise a member that is lost logs it.
 	watched bool
-	timer   *time.Timer // asks again for the members that are not held; nil means that nobody does
+	timer   *time.Timer // asks again for the members that are not held; nil means that they are not asked again
 }
 
 var _ lease.Held = (*acquisition)(nil)
@@ -52,7 +52,7 @@ func (r *request) newAcquisition() *acquisition {
 // member.
 func (a *acquisition) add(i int, h lease.Held) bool {
 	a.mu.Lock()
-	// First look whether enough were held until now: an acquisition that was lost for a moment is lost for good.
+	// Check first that enough members were held until now. An acquisition that was lost once stays lost.
 	tell := a.look()
 	added := !a.closed && a.why == nil
 	var others []lease.Held
@@ -68,7 +68,7 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 	if added {
 		a.watch(i, h)
 	}
-	for k, other := range others { // so that a member that is lost from now on is known to be lost after this one joined
+	for k, other := range others { // a loss from now on must be known to come after this member joined
 		if k != i && other != nil {
 			other.RenewSoon()
 		}
@@ -76,13 +76,13 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 	return added
 }
 
-// watch has the end of a member reported.
+// watch makes a member report its end to the acquisition.
 func (a *acquisition) watch(i int, h lease.Held) {
 	a.mu.Lock()
 	watched := a.watched
 	a.mu.Unlock()
 	tell := func(error) { a.memberEnded(i, h) }
-	if _, ok := h.(*acquisition); ok { // it may find out while this one's mutex is held
+	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(error) { clientOf(h).Aside(func() { a.memberEnded(i, h) }) }
 	}
 	if h.Notify(tell, watched) != nil {
@@ -90,7 +90,7 @@ func (a *acquisition) watch(i int, h lease.Held) {
 	}
 }
 
-// watchAll records that the caller hears of a loss.
+// watchAll records that the caller is informed of a loss.
 func (a *acquisition) watchAll() {
 	a.mu.Lock()
 	again, members := a.watched, slices.Clone(a.members)
@@ -125,9 +125,9 @@ func (a *acquisition) live() int {
 // holds reports whether a member is held now. a.mu must be held.
 func (a *acquisition) holds(i int) bool { return a.members[i] != nil && a.members[i].Err() == nil }
 
-// hadQuorum reports whether the members that count, which are held now, were enough all the time. A member that is gone
-// may have been gone since it was last confirmed. From then on only the members that were held by then kept others out.
-// a.mu must be held.
+// hadQuorum reports whether the counted members, all of which are held now, have been enough since the beginning. A lost
+// member may have been lost since its last confirmation. From then on, only the members that were held by then excluded
+// others. a.mu must be held.
 func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 	enough := func(since clock.Instant) bool {
 		n := 0
@@ -218,7 +218,7 @@ func (a *acquisition) held() []lease.Held {
 	return slices.Clone(a.members)
 }
 
-// The methods of an acquisition that a Hold, or an outer group, stands on. See [lease.Held].
+// The methods that a Hold or an outer group uses. See [lease.Held].
 
 // Err returns nil while enough members are held, and then why the acquisition is over.
 func (a *acquisition) Err() error {
@@ -279,7 +279,8 @@ func (a *acquisition) Unlock(ctx context.Context) error {
 	return a.release(ctx)
 }
 
-// Notify has the end of the acquisition reported to tell. It returns why the acquisition is over, if it is already.
+// Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
+// already.
 func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	if watched {
 		a.watchAll()
@@ -290,8 +291,8 @@ func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	return a.why
 }
 
-// Loss returns how the acquisition was lost, for an outer group. It counts as lost since its beginning, because it does
-// not keep which of its members were held when.
+// Loss returns how the acquisition was lost, for an outer group. It counts as lost since its beginning, because it does not
+// record when each member was held.
 func (a *acquisition) Loss() table.Loss { return table.Loss{Early: time.Now().Before(a.Deadline())} }
 
 // RenewSoon has the members renewed sooner than they would be.

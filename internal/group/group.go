@@ -1,8 +1,8 @@
-// Package group takes several locks as one: a multi lock takes all of them, a red lock takes a majority. A group sends
-// nothing by itself. Its members do.
+// Package group takes several locks as one: a multi lock takes all of them, a red lock takes a majority. A group itself
+// sends nothing. Its members send the commands.
 //
-// The order of mutexes is: an outer group's acquisition, an inner group's, the lock table. No other mutex is taken while
-// one of this package's other mutexes is held.
+// The order of mutexes is: lease.Hold, an outer group's acquisition, an inner group's, the lock table. The other mutexes of
+// this package are leaves: a goroutine that holds one takes no other mutex.
 package group
 
 import (
@@ -21,12 +21,12 @@ import (
 // Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
 // [NewRed], and is safe for concurrent use. A nil Group has no locks, and its verbs return [fault.ErrInvalidOption].
 type Group struct {
-	description string // what errors and log lines call it
+	description string // its name in errors and log lines
 	members     []lease.Member
 	locks       []*lease.Lock // the base locks of the members
 	need        int           // how many members must be held
-	err         error         // what is wrong with the members
-	// quorum makes the error of a red lock that could not have enough members. It is nil for a multi lock.
+	err         error         // the error of the members, or nil
+	// quorum makes the error of a red lock that could not acquire or release enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
 	open list // taken by Lock and TryLock through this handle, and not unlocked
@@ -82,7 +82,7 @@ type locker interface{ Locks() []*lease.Lock }
 // clientOf returns the client of a member. A group among the members goes by its first base lock.
 func clientOf(m locker) *lease.Manager { return m.Locks()[0].Manager() }
 
-// Check returns what is wrong with the group or with one of its locks, before anything is sent. Nil means nothing.
+// Check returns the error of the group or of one of its locks, before anything is sent. Nil means that all are valid.
 func (g *Group) Check(op string) error {
 	if g == nil {
 		return &fault.OpError{Op: op, What: "of a nil or zero group of locks", Err: fault.ErrInvalidOption}
@@ -124,8 +124,8 @@ func (g *Group) Warn(message string, err error) {
 	clientOf(g).Log(message+": "+g.description, err)
 }
 
-// ownerIn returns the owner that ctx stands for when it asks for the members: that of the first member that has one.
-// Nil means that no member has one.
+// ownerIn returns the owner that ctx stands for: that of the first member for which ctx has an owner. Nil means that ctx has
+// none for any member.
 func (g *Group) ownerIn(ctx context.Context) *table.Owner {
 	for _, l := range g.locks {
 		if o := l.OwnerIn(ctx); o != nil {
@@ -135,14 +135,14 @@ func (g *Group) ownerIn(ctx context.Context) *table.Owner {
 	return nil
 }
 
-// same reports whether two handles mean the same locks, taken in the same way.
+// same reports whether two handles are for the same locks, taken in the same way.
 func (g *Group) same(other *Group) bool {
 	return g.need == other.need && len(g.members) == len(other.members) &&
 		slices.EqualFunc(g.locks, other.locks, func(a, b *lease.Lock) bool { return a.ID() == b.ID() })
 }
 
-// Take acquires the group, in the way of a verb. After an error nothing is held: the members that were taken have been
-// released, and those that may still be granted are released in the background.
+// Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
+// a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	if err := g.Check(t.Op); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	return a, nil
 }
 
-// request is one acquisition of a group under way. Its Owner asks for the members for which the context has no owner.
+// request is one acquisition of a group under way. Its Owner acquires the members for which the context has no owner.
 type request struct {
 	lease.Terms
 	group *Group

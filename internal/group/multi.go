@@ -12,8 +12,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among
-// the members counts as its members. No lock, or a nil one, is reported by the first verb.
+// NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
+// members counts as its members. The first verb reports an empty list or a nil lock.
 func NewMulti(members []lease.Member) *Group {
 	const what = "multi lock"
 	var flat []lease.Member
@@ -71,14 +71,14 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 			return nil, errors.Join(err, released)
 		}
 		first = failed
-		if round > 1 { // otherwise two requests could keep taking from each other what they need
+		if round > 1 { // otherwise two requests could repeatedly take members that the other one needs
 			r.pause(ctx, rand.N(time.Millisecond<<min(round, 6)), nil)
 		}
 	}
 }
 
-// takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of
-// the member that it did not get.
+// takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of the
+// member that it did not acquire.
 func (r *request) takeFrom(ctx context.Context, a *acquisition, first int) (failed int, err error) {
 	take := func(i int, try bool) error {
 		h, err := r.ask(ctx, r.group.members[i], try)

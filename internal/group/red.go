@@ -14,9 +14,9 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed
-// for too many members: errs has an entry for each member, in order, and nil means that the member did not fail. No
-// lock, a nil one, or the same one twice is reported by the first verb.
+// NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
+// too many members: errs has an entry for each member, in order, and nil means that the member did not fail. The first verb
+// reports an empty list, a nil lock, or the same lock twice.
 func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *Group {
 	g := newGroup("red lock", slices.Clone(members))
 	g.need = len(members)/2 + 1
@@ -46,7 +46,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		a := r.newAcquisition()
 		err := r.poll(ctx, a, round, last)
 		if err == nil {
-			turn.report(fault.ErrRefused) // for the requests behind, which are refused by this one
+			turn.report(fault.ErrRefused) // for the requests behind this one: its hold refuses them
 			a.scheduleReacquire()
 			return a, nil
 		}
@@ -65,7 +65,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// poll asks all members. It returns when a majority has granted the lock, or no longer can. If the wait or ctx ends
+// poll asks all members. It returns when a majority has granted the lock, or is no longer possible. If the wait or ctx ends
 // before that, the error is that of the round before.
 func (r *request) poll(ctx context.Context, a *acquisition, round int, last error) error {
 	for i := range r.group.members {
@@ -91,7 +91,7 @@ func (r *request) poll(ctx context.Context, a *acquisition, round int, last erro
 	}
 }
 
-// ended returns the error of a request whose wait is over or whose context has ended, given what the members said last.
+// ended returns the error of a request whose wait is over or whose context has ended, given the error of the latest round.
 func (r *request) ended(ctx context.Context, last error) error {
 	switch {
 	case ctx.Err() == nil && last == nil:
@@ -130,10 +130,10 @@ func (a *acquisition) standing() (done bool, err error) {
 		return true, fmt.Errorf("rlock: %w", fault.ErrLate) // the leases that were granted have run out
 	}
 	errs := g.named(a.errs)
-	if refused > len(g.members)-g.need { // whatever the others may still say
+	if refused > len(g.members)-g.need { // regardless of the others' replies
 		return true, fmt.Errorf("%w: %w", fault.ErrRefused, g.quorum(g.need, errs))
 	}
-	// Redis could not say, and that is never "refused".
+	// Errors decide here, not refusals, so the result must not match ErrNotAcquired.
 	for i, err := range errs {
 		if errors.Is(err, fault.ErrNotAcquired) {
 			errs[i] = fmt.Errorf("member %d (%s): %w", i+1, nameOf(g.members[i]), errTaken)
@@ -161,8 +161,8 @@ func (r *request) retryable(a *acquisition) bool {
 // minTimeout is the shortest time that a member gets to reply.
 const minTimeout = 50 * time.Millisecond
 
-// ask asks a member for the lock, without waiting for the reply. ctx only lends its values: it ends neither the call
-// nor the release of a grant that comes too late.
+// ask asks a member for the lock, without waiting for the reply. Only the values of ctx are used: its end ends neither the
+// call nor the release of a grant that comes too late.
 func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
@@ -178,7 +178,7 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 		defer cancel()
 		h, err := m.Take(taking, lease.Terms{Op: "acquire", Lease: d, Limited: true, ByHold: true, Owner: a.owner})
 		if err == nil && !a.add(i, h) {
-			err = h.Unlock(ctx) // the acquisition is over, so nobody wants it
+			err = h.Unlock(ctx) // the acquisition is over, so the member is not needed
 		}
 		if errors.Is(err, fault.ErrNotAcquired) && !errors.Is(err, fault.ErrRefused) {
 			err = fault.ErrNoAnswer
@@ -193,8 +193,8 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 	})
 }
 
-// scheduleReacquire has the members that are not held asked again, every third of a lease, for as long as the
-// acquisition is held. An acquisition with a lease is not extended in this way.
+// scheduleReacquire asks the members that are not held again, every third of a lease, for as long as the acquisition is
+// held. An acquisition with a lease is not extended in this way.
 func (a *acquisition) scheduleReacquire() {
 	if !a.renewed {
 		return
@@ -212,8 +212,8 @@ func (a *acquisition) scheduleReacquire() {
 	}
 }
 
-// reacquire asks again for the members that are not held. A member that lost the lock gets a new holder: what it
-// replied before no longer counts.
+// reacquire asks again for the members that are not held. A member that lost the lock gets a new holder: its earlier replies
+// no longer count.
 func (a *acquisition) reacquire(pause time.Duration) {
 	var missing []int
 	a.mu.Lock()
@@ -240,7 +240,7 @@ func (a *acquisition) reacquire(pause time.Duration) {
 			continue
 		}
 		clientOf(gone).Background(func() {
-			_ = gone.Unlock(ctx) // the owner has to hear of the loss before it asks again
+			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
 				a.ask(ctx, i, 0)
 			}

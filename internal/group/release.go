@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// release unlocks all members of a closed acquisition. A red lock is released when so few members are left that they
-// keep nobody out. It must have been held by a majority until then.
+// release unlocks all members of a closed acquisition. A red lock is released when the remaining members no longer exclude
+// others. It must have been held by a majority until then.
 func (a *acquisition) release(ctx context.Context) error {
 	g := a.group
 	g.forget(a)
@@ -55,7 +55,7 @@ func (u *unlocking) unlock(ctx context.Context, i int) {
 	clientOf(h).Background(func() { u.results <- unlocked{i, h.Unlock(ctx)} })
 }
 
-// collect takes in results until all are in, or they are enough, or over has a value. A nil enough means all.
+// collect takes in results until it has all or enough of them, or over has a value. A nil enough means all.
 func (u *unlocking) collect(enough func() bool, over <-chan time.Time) {
 	for u.running > 0 && (enough == nil || !enough()) {
 		select {
@@ -83,7 +83,7 @@ func (a *acquisition) unlockAll(ctx context.Context) (errs []error, done bool) {
 			u.unlock(ctx, i)
 		}
 	}
-	if all { // the first one comes last: it is the one that others wait for
+	if all { // the first member comes last, because others wait for it
 		u.collect(nil, nil)
 		u.unlock(ctx, 0)
 		u.collect(nil, nil)
@@ -98,8 +98,8 @@ func (a *acquisition) unlockAll(ctx context.Context) (errs []error, done bool) {
 	return u.errs, released()
 }
 
-// released reports, given the results of the members' unlocks, whether so few members may still be held that they keep
-// nobody out, and whether enough were held until they were unlocked.
+// released reports, given the results of the members' unlocks, whether the remaining members no longer exclude others, and
+// whether enough were held until they were unlocked.
 func (a *acquisition) released(answered []bool, errs []error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *acquisition) released(answered []bool, errs []error) bool {
 	if left > len(a.members)-a.group.need {
 		return false
 	}
-	// A member whose unlock succeeded was held until then, and so kept others out.
+	// A member whose unlock succeeded was held until then, and so excluded others.
 	return !gone && !errors.Is(a.why, fault.ErrLost) ||
 		a.hadQuorum(func(i int) bool { return a.members[i] != nil && answered[i] && errs[i] == nil })
 }
@@ -129,7 +129,7 @@ func (g *Group) failure(errs []error) error {
 	return g.quorum(g.need, g.named(errs))
 }
 
-// named adds to the errors of the members to which member they belong.
+// named adds the number and the name of its member to each error.
 func (g *Group) named(errs []error) []error {
 	named := make([]error, len(errs))
 	for i, err := range errs {
@@ -140,14 +140,14 @@ func (g *Group) named(errs []error) []error {
 	return named
 }
 
-// giveUp unlocks the members of an acquisition that is not wanted, although ctx may have ended. It waits for that until
-// ctx or the wait ends. A member that has not replied yet is released when it replies.
+// giveUp unlocks the members of an acquisition that failed, even if ctx has ended. It waits for that until ctx or the wait
+// ends. A member that has not replied yet is released when it replies.
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	a.close()
 	result := make(chan error, 1)
 	clientOf(a.group).Background(func() {
 		errs, _ := a.unlockAll(context.WithoutCancel(ctx))
-		// A lease that ran out meanwhile is no failure.
+		// A lease that ran out meanwhile is not a failure.
 		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })
 		result <- errors.Join(errs...)
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // Unlock ends one acquisition that Lock or TryLock made. With an owner in ctx it is the owner's latest one, through any
-// handle on the same locks. Without, it is one made through this handle.
+// handle on the same locks. Without an owner, it is an acquisition made through this handle.
 func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
@@ -31,8 +31,8 @@ func (g *Group) Unlock(ctx context.Context) error {
 	}
 }
 
-// remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the
-// oldest one that is lost, which perhaps nobody unlocks. The owner can still unlock that one.
+// remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the oldest
+// lost acquisition, which perhaps is never unlocked. The owner can still unlock that one.
 func (g *Group) remember(a *acquisition) {
 	if open := g.open.all(); len(open) >= table.MaxLost {
 		if i := slices.IndexFunc(open, func(a *acquisition) bool { return a.Err() != nil }); i >= 0 {
@@ -49,8 +49,8 @@ func (g *Group) forget(a *acquisition) {
 	ownedBy(a.owner).remove(a)
 }
 
-// soonest returns the acquisition that an unlock without an owner ends, or nil. It is one made without an owner before
-// any other, of these a lost one before one that is held, and of these the one whose lease ends first.
+// soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
+// first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
 func (g *Group) soonest() *acquisition {
 	open := g.open.all()
 	if len(open) == 0 {
@@ -87,8 +87,8 @@ func latest(open []*acquisition, g *Group) *acquisition {
 
 type ownedKey struct{}
 
-// ownedBy returns what an owner locked through groups and has not unlocked yet. It is attached to the owner, and so
-// lives as long as the owner does.
+// ownedBy returns the acquisitions of groups that an owner has made and not unlocked yet. It is attached to the owner, and
+// so lives as long as the owner does.
 func ownedBy(o *table.Owner) *list {
 	v, _ := o.Value(ownedKey{}, func() any { return new(list) }).(*list)
 	return v

@@ -65,7 +65,7 @@ func (t *turn) leave() (last error) {
 	return last
 }
 
-// report records how a round went, for the requests behind.
+// report records the outcome of a round for the requests behind this one.
 func (t *turn) report(err error) {
 	if t == nil {
 		return
@@ -98,7 +98,7 @@ func (r *request) awaitTurn(ctx context.Context) (*turn, error) {
 	case <-t.head:
 		return t, nil
 	case <-clientOf(r.group).Closed():
-		return t, nil // the members will say so
+		return t, nil // the members of that client return ErrClosed
 	case <-over:
 	case <-ctx.Done():
 	}
@@ -152,8 +152,8 @@ func newWakeups() *wakeups {
 	return &wakeups{wake: make(chan struct{}, 1), on: make(map[source]bool)}
 }
 
-// listen listens on the channels of the members that refused, and no longer on those of the others: the release of
-// what they granted would wake the very request that releases it.
+// listen listens on the channels of the members that refused, and no longer on those of the others: otherwise a request
+// would be woken by its own release of their grants.
 func (w *wakeups) listen(a *acquisition) {
 	refused := a.refusedOn()
 	for s := range w.on {
@@ -170,8 +170,8 @@ func (w *wakeups) listen(a *acquisition) {
 	}
 }
 
-// refusedOn returns the channels of the members that refused. A kind whose waiters poll has none, and one whose waiters
-// queue in Redis notifies only these.
+// refusedOn returns the channels of the members that refused. A kind whose waiters poll has no channel, and a kind whose
+// waiters queue in Redis notifies only those waiters.
 func (a *acquisition) refusedOn() map[source]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -26,8 +26,8 @@ func OwnerOf(ctx context.Context) *table.Owner {
 	return o
 }
 
-// OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this very lock
-// counts, unless an owner was created within it.
+// OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this lock
+// counts, unless an owner was created within the hold.
 func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
 	created := OwnerOf(ctx)
 	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
@@ -39,11 +39,11 @@ func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
 	return created
 }
 
-// Hold is one acquisition of a lock or a group, as its caller has it. The zero value is a hold that is over. It is safe for
-// concurrent use.
+// Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe
+// for concurrent use.
 type Hold struct {
 	of      Held
-	created *table.Owner    // the owner in the context that acquired, to tell whether another was created within the hold
+	created *table.Owner    // the owner in the context that acquired; another one in a context was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
 
@@ -51,13 +51,13 @@ type Hold struct {
 	ctx context.Context //nolint:containedctx // what Context returned
 }
 
-// Init makes the zero Hold stand on an acquisition that was made with ctx.
+// Init makes the zero Hold the hold of an acquisition that was made with ctx.
 func (h *Hold) Init(ctx context.Context, of Held) {
 	h.of, h.created, h.parent = of, OwnerOf(ctx), ctx
 }
 
-// WatchLeak notices when the hold is dropped without an unlock. Nothing that a grant, the watchdog or a timer can reach may
-// reach the hold, or it would never be noticed.
+// WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
+// can reach may reach the hold. Otherwise the runtime would never notice it.
 func (h *Hold) WatchLeak() {
 	h.leak = runtime.AddCleanup(h, Held.Leak, h.of)
 }
@@ -70,7 +70,7 @@ var closedChan = func() chan struct{} {
 
 func (h *Hold) valid() bool { return h != nil && h.of != nil }
 
-// Context returns a child of the context that acquired, which ends when the hold is over, and carries the hold.
+// Context returns a child of the context that acquired. It ends when the hold is over, and carries the hold.
 func (h *Hold) Context() context.Context {
 	if !h.valid() {
 		ctx, cancel := context.WithCancelCause(context.Background())

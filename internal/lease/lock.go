@@ -20,10 +20,10 @@ import (
 type Lock struct {
 	m   *Manager
 	h   table.Handle
-	err error // what is wrong with the name or the options
+	err error // the error of the name or of the options, or nil
 }
 
-// ID identifies what one owner holds at most once. It is comparable.
+// ID identifies the locks of which an owner has at most one grant. It is comparable.
 type ID struct {
 	table.Key
 	Side wire.Side
@@ -37,7 +37,7 @@ func (l *Lock) Init(m *Manager, k *wire.Kind, name, inRedis string) {
 	l.err = wire.CheckName(inRedis, m.driver.Info().Cluster)
 }
 
-// Configure applies an option of the handle, unless something was wrong before.
+// Configure applies an option of the handle, unless an error was found before.
 func (l *Lock) Configure(option func(h *table.Handle) error) {
 	if l.err == nil {
 		l.err = option(&l.h)
@@ -86,7 +86,7 @@ func (l *Lock) Check(op string) error {
 	return l.wrap(l.err, op)
 }
 
-// wrap adds to an error on which lock the operation failed, unless it says so.
+// wrap adds the operation and the lock to an error that does not name them yet.
 func (l *Lock) wrap(err error, op string) error {
 	if err == nil {
 		return nil
@@ -94,7 +94,8 @@ func (l *Lock) wrap(err error, op string) error {
 	return l.wrapError(err, op)
 }
 
-// wrapError is wrap for an error that is not nil. It is a function of its own because what [errors.As] sets is on the heap.
+// wrapError is wrap for an error that is not nil. It is a function of its own because the variables that [errors.As] sets
+// are on the heap.
 func (l *Lock) wrapError(err error, op string) error {
 	var f *fault.Error
 	var known *fault.OpError
@@ -224,8 +225,8 @@ func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
 	return why
 }
 
-// warnLater logs, when a caller without an owner has waited for a lease, what to do if it waits for itself. It returns the
-// function that calls that off.
+// warnLater logs a hint about self-deadlock when a caller without an owner has waited for as long as a lease. It returns the
+// function that cancels this.
 func (l *Lock) warnLater() (cancel func() bool) {
 	return time.AfterFunc(l.m.cfg.Table.WatchdogTimeout, func() {
 		if l.m.table.SuspectSelf(&l.h) {
@@ -235,8 +236,8 @@ func (l *Lock) warnLater() (cancel func() bool) {
 	}).Stop
 }
 
-// ended returns the error of an attempt that stops: because of its context, the client, or its wait, and then for what the
-// latest question to Redis met.
+// ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over. If its
+// wait ended it, the outcome of the latest question decides.
 func (l *Lock) ended(ctx context.Context, op string, last table.Outcome) error {
 	switch {
 	case ctx.Err() != nil && last.Trouble != nil:
@@ -253,7 +254,7 @@ func (l *Lock) ended(ctx context.Context, op string, last table.Outcome) error {
 	return l.wrap(fault.ErrNoAnswer, op)
 }
 
-// Unlock settles one acquisition by Lock or TryLock: see the root package.
+// Unlock ends one acquisition made by Lock or TryLock: see the root package.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.Check("unlock"); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
 }
 
-// release settles one acquisition.
+// release ends one acquisition.
 func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
 	var x table.Exit
 	var n table.Notices
@@ -272,8 +273,8 @@ func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
 	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
 }
 
-// release carries out the steps of an exit. It never gives up because the caller's context ends, which only lends its values
-// to the commands.
+// release carries out the steps of an exit. It does not give up when the caller's context ends. The commands use only the
+// values of that context.
 func (m *Manager) release(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)

@@ -1,5 +1,5 @@
-// Package lease carries out what the lock table decides: it has the loops of the verbs, their sleeps, and what a hold
-// stands on. A Manager is everything of one client.
+// Package lease carries out the decisions of the lock table: it has the loops of the verbs, their sleeps, and the
+// implementation of a hold. A Manager has all parts of one client.
 package lease
 
 import (
@@ -33,7 +33,7 @@ type Config struct {
 	Logger func() *slog.Logger
 }
 
-// Manager is everything of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
+// Manager has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
 type Manager struct {
 	cfg    Config
 	driver driver.Driver
@@ -95,7 +95,7 @@ func (m *Manager) Table() *table.Table { return m.table }
 // Hub returns the pub/sub hub, for tests and for questions about it.
 func (m *Manager) Hub() *signal.Hub { return m.hub }
 
-// Background runs a function on a goroutine that Close waits for; in place once nobody would wait any more.
+// Background runs a function on a goroutine for which Close waits. Once Close no longer waits, it runs the function in place.
 func (m *Manager) Background(job func()) { m.tasks.Background(job) }
 
 // Aside runs a function on another goroutine, also after Close, which does not wait for it.
@@ -116,7 +116,7 @@ func (m *Manager) Value(key any, create func() any) any {
 	return v
 }
 
-// Listen has wake get a token for every message of a channel, and for every confirmation of its subscription.
+// Listen makes wake get a token for every message of a channel, and for every confirmation of its subscription.
 func (m *Manager) Listen(channel string, wake chan struct{}) { m.hub.Listen(channel, wake) }
 
 // Unlisten ends what Listen began. It implements [table.Told].
@@ -135,7 +135,7 @@ func (m *Manager) logAside(message string, err error, attrs ...slog.Attr) {
 	m.tasks.Run(task.Func(func() { m.Log(message, err, attrs...) }))
 }
 
-// Log logs a warning that concerns no single call. It runs code of the user's, so no mutex may be held.
+// Log logs a warning that belongs to no single call. It runs code of the user, so no mutex may be held.
 func (m *Manager) Log(message string, err error, attrs ...slog.Attr) {
 	if err != nil {
 		attrs = append(attrs, slog.Any("error", err))

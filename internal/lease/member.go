@@ -11,15 +11,15 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// Member is what can be acquired: a lock, or a group of them. Its methods are safe for concurrent use.
+// Member is a lock, or a group of them, that can be acquired as one. Its methods are safe for concurrent use.
 type Member interface {
-	// Take acquires it. The error says on which lock the operation failed.
+	// Take acquires it. The error names the operation and the lock.
 	Take(ctx context.Context, t Terms) (Held, error)
 	// Locks returns the base locks, in order.
 	Locks() []*Lock
 }
 
-// Terms are how a verb acquires.
+// Terms are the conditions under which a verb acquires.
 type Terms struct {
 	Op      string        // the operation, for errors
 	Lease   time.Duration // zero means that the watchdog keeps the lock
@@ -28,15 +28,15 @@ type Terms struct {
 	ByHold  bool // only the Hold unlocks it
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner
-	// Err is what is wrong with the options.
+	// Err is the error of the options, or nil.
 	Err error
 }
 
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
 
-// Held is one acquisition that a caller has: of one lock, or of a group. It must not know the Hold that stands on it, or
-// a dropped Hold would never be noticed.
+// Held is one acquisition that a caller has: of one lock, or of a group. It must not refer to its Hold. Otherwise the
+// runtime would never notice a dropped Hold.
 type Held interface {
 	Err() error
 	Done() <-chan struct{}
@@ -44,14 +44,14 @@ type Held interface {
 	Token() uint64
 	Unlock(ctx context.Context) error
 
-	// Notify has the end reported to one function. watched means that the holder hears of a loss by that. It returns why
-	// the acquisition is over, if it is already.
+	// Notify sets the function to which the end is reported. watched means that this report informs the holder of a loss. It
+	// returns why the acquisition is over, if it is already.
 	Notify(tell context.CancelCauseFunc, watched bool) error
 	// Loss returns how an acquisition that is over was lost.
 	Loss() table.Loss
-	// RenewSoon has it renewed sooner than it would be.
+	// RenewSoon plans the next renewal sooner.
 	RenewSoon()
-	// Leak ends what nobody can unlock any more.
+	// Leak ends an acquisition that the program can no longer unlock.
 	Leak()
 	// Locks returns the base locks that are held.
 	Locks() []*Lock
@@ -96,7 +96,7 @@ func (t taken) Leak() {
 	n.Deliver(t.lock.m)
 }
 
-// MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
+// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
 const MaxLost = table.MaxLost
 
 // Retryable reports whether waiting may help after an error that a member's Take returned.
@@ -111,7 +111,7 @@ func Retryable(err error) bool {
 	return true
 }
 
-// EndOf returns why ctx ended: its cause, and its error where the cause does not imply it.
+// EndOf returns why ctx ended: its cause, and its error if the cause does not match it.
 func EndOf(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

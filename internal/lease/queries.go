@@ -12,7 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// ForceUnlock frees the lock whoever holds it, and reports whether it was held: see the root package.
+// ForceUnlock frees the lock, even if another owner holds it, and reports whether it was held: see the root package.
 func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	const op = "force unlock"
 	if err := l.Check(op); err != nil {
@@ -29,7 +29,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 // forced takes the reply of an unlock by force, also after its caller has left.
 type forced struct{ l *Lock }
 
-// Late ends what this client holds of the lock, if it was freed.
+// Late ends every grant that this client has of the lock, if it was freed.
 func (f forced) Late(r wire.Reply, now clock.Instant) {
 	if r.Err != nil || r.N != 1 {
 		return
@@ -39,7 +39,7 @@ func (f forced) Late(r wire.Reply, now clock.Instant) {
 	n.Deliver(f.l.m)
 }
 
-// IsLocked reports whether anybody holds the lock.
+// IsLocked reports whether any owner holds the lock.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) {
 	seen, err := l.inspect(ctx, "is locked", nil)
 	return seen.locked, err
@@ -64,7 +64,7 @@ func (l *Lock) HoldCount(ctx context.Context, op string) (int, error) {
 	return l.m.table.Count(g, clock.Now()), nil
 }
 
-// inspection is what Redis replies about a lock.
+// inspection is the reply of Redis about a lock.
 type inspection struct {
 	ttl          time.Duration // 0 means that the key does not exist, negative that it has no lease
 	locked, held bool
@@ -83,7 +83,7 @@ func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspecti
 	if err != nil {
 		return inspection{}, err
 	}
-	const most = int64(math.MaxInt64 / time.Millisecond) // Redis's clocks go on for longer than ours
+	const most = int64(math.MaxInt64 / time.Millisecond) // a TTL of Redis may exceed the range of a Duration
 	ttl := r.List[0]
 	seen := inspection{time.Duration(max(-1, min(ttl, most))) * time.Millisecond, r.List[1] == 1, r.List[2] == 1}
 	if ttl == wire.NoKey {
@@ -92,7 +92,7 @@ func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspecti
 	return seen, nil
 }
 
-// query runs a call that takes and releases nothing for anybody.
+// query runs a call that is not part of an acquisition or an unlock.
 func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transport.Late) (wire.Reply, error) {
 	if ctx.Err() != nil {
 		return wire.Reply{}, l.wrap(EndOf(ctx), op)

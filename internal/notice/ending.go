@@ -2,17 +2,17 @@ package notice
 
 import "context"
 
-// Ending is how users hear that what they hold is over. The zero value is not over, and nobody has asked. The mutex of
-// what is held guards it.
+// Ending reports to users that a hold is over. In the zero value it is not over, and no user has asked. The mutex of the
+// hold guards it.
 type Ending struct {
 	why    error                   // nil means that it is not over
 	over   chan struct{}           // made when it is asked for, closed when why is set
-	cancel context.CancelCauseFunc // called with why, if somebody asked for that
+	cancel context.CancelCauseFunc // called with why; nil if no function was set
 
-	watched bool // the user will be told
+	watched bool // the user is informed
 }
 
-// ended is what an end has to tell.
+// ended is the report of an end.
 type ended struct {
 	why    error
 	over   chan struct{}
@@ -40,14 +40,14 @@ func (e *Ending) Done() <-chan struct{} {
 	return e.over
 }
 
-// Notify has the end reported to one function, with its reason. watched means that the user is told by that. It returns the
-// reason if it is over already: then the function is not called.
+// Notify sets the function to which the end is reported, with its reason. watched means that this report informs the user.
+// It returns the reason if it is over already: then the function is not called.
 func (e *Ending) Notify(tell context.CancelCauseFunc, watched bool) error {
 	e.cancel, e.watched = tell, e.watched || watched
 	return e.why
 }
 
-// Watched reports whether the user is told of the end, by Done or Notify.
+// Watched reports whether Done or Notify informs the user of the end.
 func (e *Ending) Watched() bool { return e.watched }
 
 // End ends it for a reason, unless it is over already. It reports whether it was not.
@@ -62,7 +62,7 @@ func (e *Ending) End(why error, n *List) bool {
 	return true
 }
 
-// Release cancels what Notify was called for, although it may not be over. Nothing is canceled after that.
+// Release calls the function of Notify, even if the hold is not over. That function is not called again.
 func (e *Ending) Release(why error, n *List) {
 	if e.cancel != nil {
 		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})

@@ -1,5 +1,5 @@
-// Package notice collects what others have to be told once a mutex is free. Canceling a context and logging run code of
-// the user's, so neither may happen while the mutex is held.
+// Package notice collects reports while a mutex is held. They are delivered when it is free, because canceling a context and
+// logging run code of the user.
 package notice
 
 import "github.com/go-rlock/rlock/internal/clock"
@@ -14,7 +14,7 @@ type Receiver interface {
 	Warn(w Warning)
 }
 
-// Warning is what a log line says about a lock.
+// Warning is a log line about a lock.
 type Warning struct {
 	Lock    string // the user's name of it
 	Message string
@@ -49,10 +49,10 @@ func (n *List) Unlisten(l *Listener) {
 	}
 }
 
-// Deliver tells everything and empties the list: first the alarm, then contexts, channels, listeners and log lines. It
-// must be called without any mutex, before every pause, command and return.
+// Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners and log lines. It must
+// be called without any mutex, before every pause, command and return.
 //
-// The end of a context may run code of the user's, for a context of a type of its own. If that code hangs or panics, the
+// The end of a context may run code of the user, for a context of the user's own type. If that code hangs or panics, the
 // alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.
 func (n *List) Deliver(to Receiver) {
 	if n.alarm != 0 {

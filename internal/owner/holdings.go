@@ -6,7 +6,7 @@ type Holding[K comparable] interface {
 	HeldAs() K
 }
 
-// Holdings has what owners hold. The zero value has nothing. It is not safe for concurrent use.
+// Holdings has the holdings of owners. The zero value has none. It is not safe for concurrent use.
 type Holdings[K comparable, H Holding[K]] struct {
 	shared map[holdingKey[K]]H // of owners that may hold several
 }
@@ -19,7 +19,7 @@ type holdingKey[K comparable] struct {
 // Len returns how many holdings of shared owners there are.
 func (s *Holdings[K, H]) Len() int { return len(s.shared) }
 
-// Of returns what an owner holds under a key, or zero. A nil owner holds nothing.
+// Of returns the holding of an owner under a key, or zero. A nil owner holds nothing.
 func (s *Holdings[K, H]) Of(key K, o *Owner) (h H) {
 	if o == nil {
 		return h
@@ -33,7 +33,7 @@ func (s *Holdings[K, H]) Of(key K, o *Owner) (h H) {
 	return s.shared[holdingKey[K]{key, o}]
 }
 
-// Add adds what an owner holds. shared means that the owner may hold more than this.
+// Add adds a holding of an owner. shared means that the owner may have more holdings.
 func (s *Holdings[K, H]) Add(h H, o *Owner, shared bool) {
 	if !shared {
 		o.hold(h)
@@ -45,7 +45,7 @@ func (s *Holdings[K, H]) Add(h H, o *Owner, shared bool) {
 	s.shared[holdingKey[K]{h.HeldAs(), o}] = h
 }
 
-// Remove removes what Add added, if it is still there.
+// Remove removes a holding that Add added, if it is still there.
 func (s *Holdings[K, H]) Remove(h H, o *Owner, shared bool) {
 	if !shared {
 		o.hold(nil)
@@ -54,10 +54,10 @@ func (s *Holdings[K, H]) Remove(h H, o *Owner, shared bool) {
 	}
 }
 
-// Names has, by name, what excludes all others there. The zero value has nothing. It is not safe for concurrent use.
+// Names has the exclusive holder of each name. The zero value has none. It is not safe for concurrent use.
 type Names[H comparable] map[string]H
 
-// Add adds what excludes others at a name, in place of what did before.
+// Add makes a holder the exclusive holder of a name, in place of an earlier one.
 func (n *Names[H]) Add(name string, h H) {
 	if *n == nil {
 		*n = make(Names[H])
@@ -65,7 +65,7 @@ func (n *Names[H]) Add(name string, h H) {
 	(*n)[name] = h
 }
 
-// Remove removes what excluded others at a name. It reports whether that was there.
+// Remove removes the exclusive holder of a name. It reports whether it was there.
 func (n Names[H]) Remove(name string, h H) bool {
 	if n[name] != h {
 		return false

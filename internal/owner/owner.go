@@ -1,13 +1,13 @@
-// Package owner has the owners of locks. An owner knows nothing of locks: other packages attach to it what they know.
+// Package owner has the owners of locks. An owner has no data about locks: other packages attach theirs.
 package owner
 
 import "sync"
 
-// Owner stands for the thread that Redisson's locks belong to. It is known by its address. One owner may hold locks of
-// several clients. The zero value holds nothing. Its methods are safe for concurrent use.
+// Owner has the role of the thread to which a lock of Redisson belongs. Its address is its identity. One owner may hold
+// locks of several clients. The zero value holds nothing. Its methods are safe for concurrent use.
 type Owner struct {
 	mu     sync.Mutex // a leaf
-	only   any        // the only holding of an owner that nobody else can name
+	only   any        // the holding of an owner that can have no other
 	values map[any]any
 }
 
@@ -37,7 +37,7 @@ func (o *Owner) Attach(key, value any) {
 	o.attach(key, value)
 }
 
-// attach is Attach for a caller that has the mutex.
+// attach is Attach. o.mu must be held.
 func (o *Owner) attach(key, value any) {
 	if o.values == nil {
 		o.values = make(map[any]any)

@@ -2,7 +2,7 @@ package owner
 
 import "slices"
 
-// MaxLost is how many lost acquisitions are remembered for the unlocks that have yet to hear of them.
+// MaxLost is how many lost acquisitions are remembered until an unlock returns the loss.
 const MaxLost = 64
 
 // Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest of those that
@@ -38,8 +38,7 @@ func (u *Unlocks[A]) Open() int { return len(u.open) }
 // Lost returns the lost ones, the oldest first. The caller must not change the slice.
 func (u *Unlocks[A]) Lost() []A { return u.lost }
 
-// First returns the acquisition that comes before all others, of those that count; or zero. A lost one comes before an open
-// one.
+// First returns the first of the acquisitions that count, or zero. A lost acquisition comes before an open one.
 func (u *Unlocks[A]) First(counts func(A) bool, before func(a, b A) bool) A {
 	var first, none A
 	for _, list := range [2][]A{u.lost, u.open} {

@@ -19,31 +19,31 @@ type Config struct {
 	HandOvers       int           // how many local hand-overs may follow each other; zero means none
 	HandOverTime    time.Duration // for how long they may; zero means not at all
 	Lazy            bool          // local hand-overs may skip Redis
-	StandBack       time.Duration // for how long a public release is left to other processes
+	StandBack       time.Duration // for how long this process leaves the lock to others after a public release
 	Acks            bool          // acquisitions wait for replicas
 	Cluster         bool          // the receivers of a message at other nodes are not known
 
-	// Random returns a duration from 0 up to and without d. Nil means the default source.
+	// Random returns a duration of at least 0 and below d. Nil means the default source.
 	Random func(d time.Duration) time.Duration
 }
 
-// Retry returns the pause before the next try, after so many in a row that failed.
+// Retry returns the pause before the next try, after a number of failures in a row.
 func (c *Config) Retry(failures int) time.Duration {
 	return clock.Backoff(failures, time.Second, c.Random)
 }
 
-// RetryRenewal returns the pause before a renewal is sent again, after so many in a row that failed.
+// RetryRenewal returns the pause before a renewal is sent again, after a number of failures in a row.
 func (c *Config) RetryRenewal(failures int) time.Duration {
-	return clock.Backoff(failures, RenewalPatience(c.WatchdogTimeout), c.Random)
+	return clock.Backoff(failures, RenewalTimeout(c.WatchdogTimeout), c.Random)
 }
 
-// RenewalPatience returns for how long a renewal may go unanswered before it is sent again.
-func RenewalPatience(watchdogTimeout time.Duration) time.Duration {
+// RenewalTimeout returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
+func RenewalTimeout(watchdogTimeout time.Duration) time.Duration {
 	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
 }
 
-// Rest returns for how long a waiter that was refused sleeps at most. Redis gave it a hint until when another attempt is in
-// vain. queues means that it waits in a queue in Redis.
+// Rest returns the longest pause of a waiter that was refused. hint is the time, in the reply of Redis, until another
+// attempt may help. queues means that it waits in a queue in Redis.
 func (c *Config) Rest(hint time.Duration, queues bool) time.Duration {
 	if queues {
 		hint = min(hint, c.FairWait/2) // or it would lose its place

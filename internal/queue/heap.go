@@ -8,18 +8,18 @@ type Timed[M ~int64] struct {
 	place int32 // one more than the index; 0 means that it is in no heap
 }
 
-// DueAt returns the moment at which it is due, or was when it was last in a heap.
+// DueAt returns the moment at which the item is due, or was due when it was last in a heap.
 func (t *Timed[M]) DueAt() M { return t.due }
 
 func (t *Timed[M]) timed() *Timed[M] { return t }
 
-// Due is what a [Heap] orders: a pointer to a type that embeds [Timed].
+// Due is an item of a [Heap]: a pointer to a type that embeds [Timed].
 type Due[M ~int64] interface {
 	comparable
 	timed() *Timed[M]
 }
 
-// Heap has what is due first at its head. The zero value is an empty heap. It is not safe for concurrent use.
+// Heap has the item that is due first at its head. The zero value is an empty heap. It is not safe for concurrent use.
 type Heap[T Due[M], M ~int64] struct {
 	items items[T, M]
 	alarm M // the alarm that was asked for; zero means none
@@ -28,10 +28,10 @@ type Heap[T Due[M], M ~int64] struct {
 // Len returns how many items it has.
 func (h *Heap[T, M]) Len() int { return len(h.items) }
 
-// Head returns what is due first. The heap must not be empty.
+// Head returns the item that is due first. The heap must not be empty.
 func (h *Heap[T, M]) Head() T { return h.items[0] }
 
-// Due returns what is due first, if that is due by now, and zero if not.
+// Due returns the item that is due first, if it is due by now, and zero if not.
 func (h *Heap[T, M]) Due(now M) T {
 	if len(h.items) > 0 && h.items[0].timed().due <= now {
 		return h.items[0]
@@ -40,8 +40,9 @@ func (h *Heap[T, M]) Due(now M) T {
 	return none
 }
 
-// Alarm returns when the first item is due, or zero if an alarm for that moment or an earlier one was returned before. (An
-// alarm that comes for nothing is cheaper than one that is always right: what comes and goes all day leaves it alone.)
+// Alarm returns when the first item is due, or zero if an alarm for that moment or an earlier one was returned before. An
+// alarm that comes for nothing is cheaper than an alarm that is always exact: an item that comes and goes all day does not
+// move it.
 func (h *Heap[T, M]) Alarm() M {
 	if len(h.items) == 0 {
 		return 0
@@ -56,10 +57,10 @@ func (h *Heap[T, M]) Alarm() M {
 // Rang forgets the alarm, because it has come.
 func (h *Heap[T, M]) Rang() { h.alarm = 0 }
 
-// All returns everything, in no order. The slice belongs to the heap.
+// All returns all items, in no order. The slice belongs to the heap.
 func (h *Heap[T, M]) All() []T { return h.items }
 
-// Set makes an item due at a moment, whether it was in the heap or not.
+// Set makes an item due at a moment. It may be in the heap already.
 func (h *Heap[T, M]) Set(item T, due M) {
 	t := item.timed()
 	t.due = due
@@ -70,14 +71,14 @@ func (h *Heap[T, M]) Set(item T, due M) {
 	}
 }
 
-// Remove takes an item out, if it is in.
+// Remove takes an item out. It does nothing if the item is not in the heap.
 func (h *Heap[T, M]) Remove(item T) {
 	if at := item.timed().place; at > 0 {
 		heap.Remove(&h.items, int(at-1))
 	}
 }
 
-// Before returns what is due before a moment, the first items roughly first.
+// Before returns the items that are due before a moment, roughly in order.
 func (h *Heap[T, M]) Before(moment M) []T {
 	var found []T
 	look := func(i int) {
@@ -86,7 +87,7 @@ func (h *Heap[T, M]) Before(moment M) []T {
 		}
 	}
 	look(0)
-	for i := 0; i < len(found); i++ { // the children of what is due later are, too
+	for i := 0; i < len(found); i++ { // the children of a later item are later, too
 		at := int(found[i].timed().place - 1)
 		look(2*at + 1)
 		look(2*at + 2)

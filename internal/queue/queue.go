@@ -1,5 +1,5 @@
-// Package queue has the order in which things come: waiters in the order of arrival, due times by their moment, and a few
-// like these. It is passive: it wakes nobody, and knows nothing about a waiter but its identity.
+// Package queue has containers that keep an order: waiters by arrival, items by due time, and a few like these. It is
+// passive: it does not wake waiters, and uses only their identity.
 package queue
 
 import "slices"
@@ -43,7 +43,7 @@ func (q *Queue[W]) Len() int { return len(q.waiters) }
 // until the next Join or Leave.
 func (q *Queue[W]) All() []W { return q.waiters }
 
-// Without removes an element from a slice, if it is there, and leaves nothing of it behind.
+// Without removes an element from a slice, if it is there, and keeps no reference to it.
 func Without[T comparable](s []T, gone T) []T {
 	if i := slices.Index(s, gone); i >= 0 {
 		return slices.Delete(s, i, i+1)

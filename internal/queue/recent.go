@@ -5,7 +5,7 @@ import "slices"
 // maxRecent is how many events a [Recent] remembers.
 const maxRecent = 64
 
-// Recent remembers the latest events of many. The zero value has had none. It is not safe for concurrent use.
+// Recent counts events, and remembers the latest of them. The zero value has had none. It is not safe for concurrent use.
 type Recent[K comparable] struct {
 	latest []K
 	count  int
@@ -23,7 +23,7 @@ func (r *Recent[K]) Add(k K) {
 	r.count++
 }
 
-// Since reports whether there may have been such an event since there were so many in all.
+// Since reports whether such an event may have been added since Count returned count.
 func (r *Recent[K]) Since(k K, count int) bool {
 	since := r.count - count
 	return since > len(r.latest) || slices.Contains(r.latest[len(r.latest)-since:], k)

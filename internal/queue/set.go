@@ -1,7 +1,7 @@
 package queue
 
-// Set has the queues of several names. A queue is in it while somebody waits in that queue. The zero value has none. It is
-// not safe for concurrent use: the caller's mutex guards it, and its queues.
+// Set has the queues of several names. A queue is in it while a waiter is in that queue. The zero value has none. It is not
+// safe for concurrent use: the caller's mutex guards it, and its queues.
 type Set[K, W comparable, S any] struct {
 	byKey map[K]*Line[W, S]
 	spare []*Line[W, S] // ready for reuse
@@ -19,7 +19,7 @@ const maxSpare = 16
 // Len returns how many queues have waiters.
 func (s *Set[K, W, S]) Len() int { return len(s.byKey) }
 
-// Of returns the queue of a name, or nil if nobody waits.
+// Of returns the queue of a name, or nil if it has no waiter.
 func (s *Set[K, W, S]) Of(key K) *Line[W, S] { return s.byKey[key] }
 
 // Join appends a waiter to the queue of a name, and reports whether it is the head at once.
@@ -45,7 +45,7 @@ func (s *Set[K, W, S]) unused() *Line[W, S] {
 	return l
 }
 
-// Leave removes a waiter from the queue of a name. It returns the waiter that becomes the head by that, or zero. A queue
+// Leave removes a waiter from the queue of a name. It returns the waiter that thereby becomes the head, or zero. A queue
 // that is empty leaves the set.
 func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
 	l := s.byKey[key]

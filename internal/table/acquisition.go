@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/term"
 )
 
-// Acquisition is one successful acquisition of a lock: what one unlock settles. Its methods are safe for concurrent use.
+// Acquisition is one successful acquisition of a lock. One unlock ends it. Its methods are safe for concurrent use.
 type Acquisition struct {
 	grant  *Grant
 	handle *Handle // through which it was made
@@ -52,8 +52,8 @@ func (a *Acquisition) Deadline() clock.Instant {
 	return a.grant.term.Deadline
 }
 
-// Notify has the end reported to one function, without the table's mutex. watched means that the holder hears of a loss by
-// that, so that none has to be logged. It returns why the acquisition is over, if it is already.
+// Notify sets the function to which the end is reported, without the table's mutex. watched means that this report informs
+// the holder of a loss, so that the loss need not be logged. It returns why the acquisition is over, if it is already.
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	defer a.grant.table.lock().Unlock()
 	return a.ending.Notify(tell, watched)
@@ -68,7 +68,7 @@ func (a *Acquisition) Loss() Loss {
 	return a.grant.loss
 }
 
-// RenewSoon has the lock renewed sooner than it would be, though not at once: most holds are over by then.
+// RenewSoon makes the next renewal come sooner than planned, but not at once: most holds are over before that.
 func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
@@ -79,7 +79,7 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 	}
 }
 
-// Leak ends an acquisition that nobody can unlock any more. Its lock becomes free when its lease ends, unless other
+// Leak ends an acquisition that the program can no longer unlock. Its lock becomes free when its lease ends, unless other
 // acquisitions of its owner keep it.
 func (a *Acquisition) Leak(n *Notices) {
 	g, t := a.grant, a.grant.table
@@ -87,21 +87,21 @@ func (a *Acquisition) Leak(n *Notices) {
 	if a.closed {
 		return
 	}
-	if a.ending.Err() == nil && a.renewed { // one that was taken for a fixed time may run out
+	if a.ending.Err() == nil && a.renewed { // an acquisition for a fixed time may run out
 		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
-	// Nobody has the context any more, but it may keep an outer hold alive that was dropped with this one.
+	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrNotHeld, n)
 	a.closed = true
 	g.acquisitions = queue.Without(g.acquisitions, a)
-	g.leaked = append(g.leaked, a) // somebody may have kept its Done
+	g.leaked = append(g.leaked, a) // the program may have kept its Done
 	g.settleLost()
-	if g.stage == held { // one that is being released in the background is the watchdog's already
+	if g.stage == held { // a grant that is being released in the background has its due time already
 		t.plan(g, n)
 	}
 }
 
-// lossOf returns what the users of a handle hear of an end. That of the client concerns no single lock.
+// lossOf returns the error that reports an end to the users of a handle. The end of the client belongs to no single lock.
 func lossOf(h *Handle, why error) error {
 	if errors.Is(why, fault.ErrClosed) {
 		return why

@@ -24,7 +24,7 @@ type Attempt struct {
 	Wait   Ender         // an error means that the wait is over, or its caller gone
 	Caller Ender         // an error means that the caller is gone
 
-	// Last is the outcome of the latest question to Redis, or what this process knew instead. It is valid after Done.
+	// Last is the outcome of the latest question to Redis, or of a local decision instead. It is valid after Done.
 	Last Outcome
 
 	// The table's mutex guards what follows.
@@ -32,7 +32,7 @@ type Attempt struct {
 	phase     phase
 	grant     *Grant
 	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
-	retries   int  // questions in a row that went unanswered
+	retries   int  // failures in a row
 	sent      clock.Instant
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
@@ -45,8 +45,8 @@ type Attempt struct {
 	// For the head of a local queue, to which the lock may be handed over.
 
 	handing bool         // the hand-over is under way
-	got     *Acquisition // what was handed to it
-	failed  error        // or why nothing was
+	got     *Acquisition // the acquisition that was handed to it
+	failed  error        // or why none was
 }
 
 // phase is the position of an attempt.
@@ -97,15 +97,15 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 // errUndefined is the error of a step that no attempt can take: a bug.
 var errUndefined = errors.New("rlock: internal error: undefined step")
 
-// finish ends the attempt without an acquisition. An err of nil means that Last says how it went.
+// finish ends the attempt without an acquisition. An err of nil means that Last is the outcome.
 func (a *Attempt) finish(err error) Step {
 	a.phase = done
 	return Step{Do: Done, Err: err}
 }
 
 // claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the
-// owner is busy with it, that comes first. A single attempt does not wait for the waits of others, and takes what they
-// know.
+// owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses the outcome of their
+// latest question.
 func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
@@ -127,7 +127,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.Last = g.outcome(); a.Last.Known() {
 		return a.finish(nil)
 	}
-	// The first question is under way. If it is that of another owner, nobody notifies this attempt of the reply.
+	// The first question is under way. If the question is another owner's, its reply does not wake this attempt.
 	return g.awaitTurn(5 * time.Millisecond)
 }
 
@@ -144,7 +144,7 @@ func (g *Grant) outcome() Outcome {
 }
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not
-// queue behind those who wait for that.
+// queue: the attempts in the queue wait for that side.
 func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	switch {
 	case a.Single && t.refusedHere(a, now):
@@ -189,7 +189,8 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	return s
 }
 
-// look decides what an attempt does that is awake: it takes what was handed over to it, goes on resting, or asks.
+// look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or
+// asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
 	case t.closed:
@@ -225,7 +226,7 @@ func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
 	return Step{Do: Done, Got: got}
 }
 
-// takeFailure goes on after a hand-over that gave nothing that can be relied on.
+// takeFailure goes on after a hand-over that failed, or that gave a lock on which the attempt cannot rely.
 func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 	failed := a.failed
 	a.failed = nil
@@ -235,8 +236,8 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 	return t.replace(a, now, n)
 }
 
-// leave ends an attempt that stops waiting. It may have been handed the lock meanwhile, or be about to be; and its first
-// question is always asked, however short the wait.
+// leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
+// Its first question is always asked, even if the wait is short.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.got != nil {
 		return t.succeed(a, a.got, n)
@@ -265,8 +266,8 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	return t.giveUp(a, nil, now, n)
 }
 
-// giveUp ends an attempt and its grant. If a command of it may have taken the lock, or may still take it, a background
-// release follows.
+// giveUp ends an attempt and its grant. If a command of the attempt may have taken the lock, or may still take it, a
+// background release follows.
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	t.leaveLine(a, n)
@@ -289,7 +290,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	return t.rest(a, t.retryPause(a))
 }
 
-// retryPause returns the pause before the next question after one that went unanswered.
+// retryPause returns the pause before the next question after a failure.
 func (t *Table) retryPause(a *Attempt) time.Duration {
 	a.retries++
 	return t.cfg.Retry(a.retries)

@@ -22,8 +22,8 @@ func (t *Table) schedule(g *Grant, due clock.Instant, n *Notices) {
 	n.Alarm(t.heap.Alarm())
 }
 
-// Due carries out what is due, and returns the renewals and the background releases that are. It is called when an alarm
-// has come, and asks for the next one.
+// Due ends the holds that are due, and returns the renewals and background releases that are due. It is called when an alarm
+// has come, and asks for the next alarm.
 func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
 	defer t.lock().Unlock()
 	t.heap.Rang()
@@ -48,14 +48,13 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 	return renew, release
 }
 
-// Batch is locks that one call of a script renews.
+// Batch is the grants that one call of a script renews.
 type Batch []*Grant
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
 func (b *Batch) Name() string { return (*b)[0].handle.Key.Name }
 
-// gather makes batches of what is due, and with it of what will be due soon, so that locks taken one by one come to be
-// renewed together.
+// gather makes batches of the renewals that are due now or soon. Locks that were taken one by one are then renewed together.
 func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 	var wanted Batch
 	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
@@ -79,8 +78,8 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 	})
 }
 
-// Wanted returns the call that renews what is still to be renewed of a batch, and drops the rest of it. It is called right
-// before the batch is sent. A call without keys means that there is nothing to send.
+// Wanted returns the call that renews the grants of a batch that still need it, and drops the others from the batch. It is
+// called right before the batch is sent. A call without keys means that there is nothing to send.
 func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	defer t.lock().Unlock()
 	wanted := make(Batch, 0, len(*b))
@@ -107,8 +106,8 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	return c
 }
 
-// Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or nothing is known of
-// it: then it is tried again until its deadline. A reply counts only for what is still held.
+// Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or its state is unknown:
+// then the watchdog tries again until the deadline. A reply counts only for a grant that is still held.
 func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
 	for i, g := range *b {

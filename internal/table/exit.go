@@ -12,8 +12,8 @@ import (
 	"github.com/go-rlock/rlock/internal/yield"
 )
 
-// Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]; those that
-// [Table.Due] returns are ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
+// Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
+// [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
 type Exit struct {
 	// The table's mutex guards what follows.
 
@@ -43,8 +43,8 @@ const (
 	released
 )
 
-// Unlock begins the unlock of what an owner acquired last through any handle, or without an owner of what was acquired
-// through this one.
+// Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
+// acquisition made through this handle.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
 	if o != nil {
@@ -70,7 +70,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 	return t.turn(x, now, n)
 }
 
-// ResumeRelease continues an exit after a Sleep, and begins those that [Table.Due] returns.
+// ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
 func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
 	switch x.phase {
@@ -83,7 +83,7 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 }
 
-// turn waits for its turn among the owner's operations, and then does what is left to do.
+// turn waits for its turn among the owner's operations, and then takes the next step of the unlock.
 func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	g, a := x.grant, x.acq
 	if !g.turns.BeginAnnounced() {
@@ -145,8 +145,8 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	return x.finish(errUndefined)
 }
 
-// settlePart takes the reply of a partial release. The count that matters is ours, so a failure to show it does not concern
-// the unlock, unless the lease has ended and Redis alone knows.
+// settlePart takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
+// does not concern the unlock. It does after the lease has ended, because only Redis then has the answer.
 func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
 	switch {
@@ -189,26 +189,27 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	return Step{Do: Sleep, Pause: pause}
 }
 
-// noteRelease remembers a release that other processes heard of.
+// noteRelease remembers a release of which other processes got a message.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
 	others, own := x.mark.After(freed-1, g.handle.Kind.Messages)
 	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
-		others = max(others, 1) // Redis does not say how many heard it at other nodes
+		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && t.holder(g.handle.Key) == g {
 		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 
-// endRelease ends an exit, and its grant, whose release was answered.
+// endRelease ends an exit and its grant, after a reply to the release.
 func (t *Table) endRelease(x *Exit, err error) Step {
 	t.unregister(x.grant)
 	t.finish(x.grant)
 	return t.endPart(x, err)
 }
 
-// endSilent ends an exit whose release was not answered. Its grant is over nevertheless, and the background goes on trying.
+// endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
+// the background.
 func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
 	t.unregister(x.grant)
 	t.cleanUp(x.grant, now, n)

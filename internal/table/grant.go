@@ -19,21 +19,21 @@ import (
 // Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
 // counts its open acquisitions, and is released when the last one is unlocked.
 //
-// It knows neither a Hold nor a context of a user, except through the functions that end them, so that a Hold that nobody
-// can reach any more is noticed.
+// It knows neither a Hold nor a context of a user, except through the functions that end them, so that the runtime notices a
+// Hold that the program can no longer reach.
 type Grant struct {
 	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
 
 	table  *Table
 	handle *Handle // through which it was acquired: kind, names and the user's name
 	owner  *Owner
-	self   Owner // its owner when nobody else is
+	self   Owner // its owner if the caller has none
 	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
 
 	acquisitions []*Acquisition  // open, in the order in which they were made
-	leaked       []*Acquisition  // open, but nobody can unlock them
+	leaked       []*Acquisition  // open, but no caller can unlock them any more
 	first        Acquisition     // mostly the only one
 	one          [1]*Acquisition // the first array of acquisitions
 
@@ -41,8 +41,8 @@ type Grant struct {
 	// acquisitions.
 	turns   wake.Turns
 	attempt *Attempt // of a pending grant of a shared owner
-	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may not want
-	// to wait themselves. Nil means that it is not known, or that there are no others.
+	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may make single
+	// attempts. Nil means that it is not known, or that there are no others.
 	last  *Outcome
 	token uint64 // of a fenced lock
 	term  term.Term
@@ -50,7 +50,7 @@ type Grant struct {
 
 	streak yield.Streak
 	stage  stage
-	// inDoubt means that a command which can make this number a holder has gone unanswered: it may still be executed.
+	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
 	// had left, or a place in a queue.
@@ -70,7 +70,7 @@ type stage uint8
 
 const (
 	pending   stage = iota // its acquire may be under way
-	held                   // confirmed, and inside its deadline as far as anyone has looked
+	held                   // confirmed; its deadline had not passed when the table last looked
 	expired                // past its deadline: over for its users, although Redis may still have it
 	releasing              // its last unlock is under way
 	retiring               // over here; a background release is under way
@@ -109,7 +109,7 @@ func (g *Grant) HeldAs() HeldKey { return g.handle.sideKey() }
 // shared reports whether other goroutines can have the grant's owner.
 func (g *Grant) shared() bool { return g.owner != &g.self }
 
-// sibling returns what the same owner has of the other side of the name, or nil.
+// sibling returns the same owner's grant of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
 	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
@@ -144,8 +144,8 @@ func (t *Table) unregister(g *Grant) {
 // holder returns the exclusive holder of a name in this process, or nil.
 func (t *Table) holder(k Key) *Grant { return t.exclusive[k.Family][k.Name] }
 
-// rival returns the grant that holds the name of a grant in this process to the exclusion of that grant, or is letting it
-// go; or nil.
+// rival returns another owner's grant that holds the name exclusively in this process, or is being released. It returns nil
+// if there is none.
 func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	h := t.holder(g.handle.Key)
 	if h != nil && h.owner != g.owner && (h.usable(now) || h.stage == releasing) {
@@ -161,20 +161,20 @@ func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.table.plan(g, n)
 }
 
-// awaitTurn returns the step that waits until the grant is worth another look.
+// awaitTurn returns the step that waits until the grant should be looked at again.
 func (g *Grant) awaitTurn(pause time.Duration) Step {
 	return Step{Do: Sleep, Pause: pause, Wait: g.turns.Idle()}
 }
 
-// expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so that an unlock
-// may still find it.
+// expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so an unlock may
+// still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
 	g.endAcquisitions(errLeaseEnded, false, n)
 	g.stage = expired
 	t.plan(g, n)
 }
 
-// lose ends the grant for its users and here. told means that the caller tells the owner of the loss by itself.
+// lose ends the grant for its users and here. told means that the caller itself reports the loss to the owner.
 func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
 	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.endAcquisitions(why, told, n)
@@ -191,14 +191,15 @@ func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notic
 	if open {
 		g.owner.Attach(g.handle.sideKey(), g)
 	}
-	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" { // a read hold that is gone may have left its field
+	// A read hold that Redis no longer has may have left its field.
+	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" {
 		g.needsCleanup = true
 	}
 	t.retire(g, now, n)
 }
 
-// endAcquisitions ends all acquisitions for their users. It logs a loss of which nobody would be told before the unlock. The
-// end of a lease is no such loss if it is what Lease asked for.
+// endAcquisitions ends all acquisitions for their users. It logs a loss that would otherwise stay unknown until the unlock.
+// The end of a fixed lease need not be logged, because Lease asked for it.
 func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
 	ended := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
@@ -222,7 +223,8 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 	}
 }
 
-// cleanUp hands the release of a grant to the background, where it is tried until it is answered or can no longer matter.
+// cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer
+// matter.
 func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	if !t.tasks.Keep() {
 		t.finish(g)
@@ -232,7 +234,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	g.failures = 0
 	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
-		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // so long a place in the queue outlasts its waiter
+		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
 	}
 	t.schedule(g, now, n)
 	g.turns.Notify()
@@ -245,8 +247,8 @@ func (t *Table) finish(g *Grant) {
 	g.turns.Notify()
 }
 
-// tombstone returns the lifetime of the tombstone that a release writes for the grant's number: nothing if every command
-// that could create its holder was answered.
+// tombstone returns the lifetime of the tombstone that a release writes for the grant's number. It is zero, which means
+// none, if every command that could create its holder had a reply.
 func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
@@ -261,7 +263,7 @@ func (g *Grant) settleLost() {
 	}
 }
 
-// Late takes the reply of an acquire whose caller had left. It delivers its own notices.
+// Late takes the reply of an acquire whose caller had left. It delivers its notices itself.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
 	var n Notices

@@ -27,7 +27,7 @@ type Handle struct {
 	unlocks owner.Unlocks[*Acquisition] // what was made through this handle without a Hold
 }
 
-// MaxLost is how many lost acquisitions a handle remembers for the unlocks that have yet to hear of them.
+// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
 const MaxLost = owner.MaxLost
 
 func (h *Handle) sideKey() HeldKey { return HeldKey{h.Key, h.Kind.Side} }
@@ -37,8 +37,8 @@ func (h *Handle) Names() *wire.Names {
 	return h.names.Get(h.Kind, h.Key.Name, h.Key.Table.cfg.ClientID)
 }
 
-// latest returns the acquisition that an unlock by an owner settles: the latest one, through whichever handle. It returns
-// nil if there is none.
+// latest returns the acquisition that an unlock by an owner ends: the latest one, made through any handle. It returns nil if
+// there is none.
 func (h *Handle) latest(o *Owner) *Acquisition {
 	g := h.Key.Table.grants.Of(h.sideKey(), o)
 	if g == nil {
@@ -55,8 +55,8 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 	return nil
 }
 
-// soonest returns the acquisition that an unlock without an owner settles, or nil. Acquisitions made without an owner
-// come first, of them lost ones before live ones, and of them the one whose lease ends first.
+// soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
+// first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
 func (h *Handle) soonest() *Acquisition {
 	sooner := func(a, b *Acquisition) bool { return a.grant.term.Deadline < b.grant.term.Deadline }
 	for _, plain := range [2]bool{true, false} {
@@ -67,8 +67,8 @@ func (h *Handle) soonest() *Acquisition {
 	return nil
 }
 
-// Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So
-// a lost grant lives as long as somebody has the owner's context, and needs no place in the table.
+// Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So a
+// lost grant lives as long as the owner's context, and needs no place in the table.
 type Owner = owner.Owner
 
 // NewOwner returns an owner that holds nothing.

@@ -6,13 +6,14 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// A hand-over gives the lock from an owner that releases it to the head of the local queue: one command, of which no other
-// process hears.
+// A hand-over gives the lock from an owner that releases it to the head of the local queue: one command, which is not
+// announced to other processes.
 //
-// It must not starve others. After so many hand-overs, or so long after the lock was last free for all, it is freed and
-// announced. If others were told, the head leaves the lock to them for a moment.
+// It must not starve others. After a number of hand-overs, or some time after the lock was last free for all, it is freed
+// and announced. If other processes listened to that announcement, the head leaves the lock to them for a moment.
 
-// nextHolder returns the head to which a grant that is released now is handed over, or nil: then the lock is for everybody.
+// nextHolder returns the head to which the lock of a grant is handed over when the grant is released. Nil means that the
+// lock is freed for all processes.
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
@@ -58,7 +59,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	return t.free(x)
 }
 
-// handedOver notes for the next holder what came of a hand-over.
+// handedOver records the outcome of a hand-over for the next holder.
 func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
 	a.handing = false
 	switch {
@@ -83,7 +84,7 @@ func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || g.term.Lease != lease || !a.Renewed || next.inDoubt || next.needsCleanup {
 		return false
 	}
-	// As if the lease that remains had been asked for when it would end at that moment: it ends no later than that.
+	// Choose the moment so that a full lease from then ends no later than the present lease.
 	sent := min(g.term.SentAt(lease), now)
 	if now.Sub(sent) > lease/2 {
 		return false

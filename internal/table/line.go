@@ -10,12 +10,12 @@ import (
 )
 
 // line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
-// not in it: the head leaves when it is granted the lock, and the next one takes over, with whatever wake-up comes.
+// not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
 type line = queue.Line[*Attempt, shared]
 
-// shared is what the attempts of a local queue know together.
+// shared is the data that the attempts of a local queue share.
 type shared struct {
-	last Outcome // of the latest head: what a waiter reports that never got to ask
+	last Outcome // of the latest head: a waiter that never asked Redis returns it
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
 	heard notice.Listener
@@ -36,22 +36,22 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	if next := t.lines.Leave(a.Handle.Key, a); next != nil {
 		next.bell.Ring()
 		if a.grant.stage == pending {
-			wake.Signal(l.Shared.heard.Heard) // what this one had heard, and did not follow
+			wake.PutToken(l.Shared.heard.Heard) // a message that this attempt got, but on which it did not act
 		}
 	}
 }
 
 // While an owner of this process holds a lock, the head of the local queue does not ask Redis: it waits until the lock is
-// handed over to it, or until it hears how the hold ended.
+// handed over to it, or until the hold has ended.
 
 // grace is when the head asks Redis after a message that came while an owner of this process holds the lock. Mostly the
-// message is about an earlier release of our own, and the lock has been handed over by then.
+// message is about an earlier release of this process, and the lock has been handed over by then.
 const grace = 5 * time.Millisecond
 
-// decide returns for how long the head of a local queue has nothing to do, because this process knows that asking Redis is
-// in vain. Zero or less means that it should ask.
+// decide returns for how long the head of a local queue has nothing to do, because asking Redis would be in vain. Zero or
+// less means that it should ask.
 func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.Handle.Kind.Channel == "" { // a polling waiter asks whoever the holder is: it has no other chance
+	if why == ByTime || a.Handle.Kind.Channel == "" { // a polling waiter always asks: no message wakes it
 		return 0
 	}
 	if g := t.rival(a.grant, now); g != nil {
@@ -71,7 +71,7 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 
 // waitFor returns for how long the head rests while another owner of this process holds the lock, or releases it.
 func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) time.Duration {
-	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a release that is announced is as good as answered
+	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a message mostly means that the release has succeeded
 	if rival.stage == held {
 		a.refuse()
 		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace

@@ -92,7 +92,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
 
-// inTrouble goes on after a question that went unanswered, or was answered with an error.
+// inTrouble goes on after a question without a reply, or with an error as the reply.
 func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *Notices) Step {
 	if err.InDoubt() {
 		a.grant.inDoubt = true
@@ -109,7 +109,7 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	return t.rest(a, t.retryPause(a))
 }
 
-// pauseAfter returns for how long to sleep at most after a refusal that came with a hint.
+// pauseAfter returns the longest pause after a refusal that came with a hint.
 func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 	k := a.Handle.Kind
 	if k.Channel == "" {
@@ -153,7 +153,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
-	g.needsCleanup = false // what Redis has is what is held
+	g.needsCleanup = false // the holder in Redis is that of this grant
 	g.streak = yield.Streak{Since: a.sent}
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
@@ -204,7 +204,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.lose(g, errHolderGone, true, now, n) // the caller tells the owner
+		t.lose(g, errHolderGone, true, now, n) // the error of the caller reports the loss
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)

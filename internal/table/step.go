@@ -6,7 +6,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Ender is a context, as far as the table asks it. Nil means that it never ends.
+// Ender is the part of a context that the table uses. Nil means that it never ends.
 type Ender interface{ Err() error }
 
 // Outcome is how an attempt went: refused, or in trouble. The zero value means that it is not known.
@@ -15,20 +15,20 @@ type Outcome struct {
 	Trouble error
 }
 
-// Known reports whether the outcome says anything.
+// Known reports whether the outcome is known.
 func (o Outcome) Known() bool { return o.Refused || o.Trouble != nil }
 
-// Do is what a verb has to do next.
+// Do is the action that a verb takes next.
 type Do uint8
 
-// What a verb can have to do.
+// The actions.
 const (
 	Ask   Do = iota // send the call, and report the reply
 	Sleep           // wait for one of the channels or the pause, and report the cause
 	Done            // return
 )
 
-// Step is what a verb has to do next. It is passed by value.
+// Step is the next action of a verb, with all that it needs. It is passed by value.
 type Step struct {
 	Do Do
 
@@ -38,7 +38,7 @@ type Step struct {
 	Free  bool   // the end of the wait does not end the call
 	Slot  bool   // it needs a connection slot
 	Acked bool   // replicas must acknowledge it, if the client asks for that
-	Late  *Grant // gets the reply if the caller leaves; nil means nobody
+	Late  *Grant // gets the reply if the caller leaves; nil means that the reply is dropped
 
 	// For Sleep.
 
@@ -50,7 +50,7 @@ type Step struct {
 	// For Done.
 
 	Got *Acquisition
-	Err error // nil without Got: the wait is over, and Attempt.Last says how it went
+	Err error // nil without Got: the wait is over, and Attempt.Last is the outcome
 }
 
 // Cause is why a sleep ended.

@@ -1,9 +1,9 @@
-// Package table is the lock table: everything that one client of this process knows about its locks, their holders, their
-// waiters and their deadlines. It decides, and others carry out its decisions: it does no I/O, starts no goroutine and
-// reads no clock. The verbs, the watchdog and late replies report what happened, and get the next [Step].
+// Package table is the lock table: everything that one client knows about its locks, their holders, their waiters and their
+// deadlines. It decides, and the other packages carry out its decisions: it does no I/O, starts no goroutine and reads no
+// clock. The verbs, the watchdog and late replies report what happened, and get the next [Step].
 //
-// Each exported method takes the table's mutex once. What has to be told to others when the mutex is free again is in the
-// caller's [Notices].
+// Each exported method takes the table's mutex once. The caller's [Notices] collect the reports that it must deliver when
+// the mutex is free.
 package table
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/go-rlock/rlock/internal/yield"
 )
 
-// Config is what the decisions depend on.
+// Config has the options on which the decisions depend.
 type Config = policy.Config
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
@@ -40,15 +40,15 @@ type (
 	Told = notice.Receiver
 )
 
-// Key identifies what excludes each other: one name in Redis, as one family of locks, at one client. It is also the key
-// under which a context carries a hold.
+// Key identifies the locks that exclude each other: those of one name in Redis, one family and one client. It is also the
+// key under which a context carries a hold.
 type Key struct {
 	Table  *Table
 	Name   string
 	Family wire.Family
 }
 
-// HeldKey identifies what one owner holds at most once.
+// HeldKey identifies the locks of which an owner has at most one grant.
 type HeldKey struct {
 	Key
 	side wire.Side
@@ -56,7 +56,7 @@ type HeldKey struct {
 
 // Table is the lock table of one client. It is safe for concurrent use. The zero value is not usable: see [New].
 //
-// Lock order: a group's mutexes, then the table's, then those of an owner, the pub/sub hub and the alarm.
+// Lock order: a group's mutexes, then the table's, then that of an owner or of the pub/sub hub.
 type Table struct {
 	cfg      Config
 	tasks    *task.Group
@@ -108,9 +108,9 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 	}
 }
 
-// Forced ends what this client holds of a name, after an unlock by force. A grant that Redis made between that unlock and
-// this moment is ended with the others, and released. An acquisition whose reply is still on its way is not relied on,
-// because Redis may have granted it before.
+// Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that
+// unlock and this moment is ended with the others, and released. An acquisition whose reply is still on its way is not
+// relied on, because Redis may have granted it before.
 func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
 	t.forced.Add(k)
@@ -127,14 +127,14 @@ func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
 	return t.grants.Of(h.sideKey(), o).usable(now)
 }
 
-// SuspectSelf reports whether somebody who waits for a handle may wait for an acquisition of its own.
+// SuspectSelf reports whether a caller that waits through a handle may wait for an acquisition of its own.
 func (t *Table) SuspectSelf(h *Handle) bool {
 	defer t.lock().Unlock()
 	return h.unlocks.Open() > 0
 }
 
-// Chosen returns the grant that a question about a lock means: the owner's, or without an owner that of the acquisition
-// that [Table.Unlock] would choose. It returns nil if that grant is not held.
+// Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the
+// acquisition that [Table.Unlock] would end. It returns nil if that grant is not held.
 func (t *Table) Chosen(h *Handle, o *Owner) *Grant {
 	defer t.lock().Unlock()
 	var g *Grant

@@ -325,13 +325,13 @@ func (p *process) listen(channel string, heard chan struct{}) {
 	}
 	s.listeners = append(s.listeners, heard)
 	if s.confirmed {
-		wake.Signal(heard)
+		wake.PutToken(heard)
 	}
 }
 
 func (s *subscription) notify() {
 	for _, heard := range s.listeners {
-		wake.Signal(heard)
+		wake.PutToken(heard)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package term has what a process knows of a lease in Redis: for how long it may rely on the lease, and for how long Redis
-// may keep it.
+// Package term has the local state of a lease in Redis: until when a process may rely on the lease, and until when Redis may
+// keep it.
 package term
 
 import (
@@ -11,12 +11,12 @@ import (
 // Term is one holder's lease. The zero value is a lease that Redis has never confirmed. It is not safe for concurrent use.
 type Term struct {
 	Lease time.Duration // of the acquisition
-	// Confirmed is the moment before the latest question to which Redis replied that it has the holder.
+	// Confirmed is the moment before the latest call to which Redis replied that it has the holder.
 	Confirmed clock.Instant
 	Deadline  clock.Instant // when the lock can no longer be guaranteed; only ever moved later
 	RenewAt   clock.Instant
 	MaxHold   clock.Instant // when WithMaxHold ends it; zero means never
-	// LatestExpiry is until when Redis may keep the holder because of any command that was sent, answered or not.
+	// LatestExpiry is until when Redis may keep the holder because of any command that was sent, with or without a reply.
 	LatestExpiry clock.Instant
 
 	margin time.Duration // from the deadline to the moment at which Redis may have freed the lock

@@ -2,9 +2,9 @@
 // them.
 package wake
 
-// Bell wakes one sleeper. A ring is not lost if nobody sleeps yet. The zero value has not rung.
+// Bell wakes one sleeper. A ring before the sleep is not lost. The zero value has not rung.
 type Bell struct {
-	c    chan struct{} // has a token when it has rung; nil means that nobody has slept yet
+	c    chan struct{} // has a token when it has rung; nil means that no goroutine has slept yet
 	rung bool          // before c was made
 }
 
@@ -14,7 +14,7 @@ func (b *Bell) Ring() {
 		b.rung = true
 		return
 	}
-	Signal(b.c)
+	PutToken(b.c)
 }
 
 // C returns the channel to sleep on.
@@ -28,11 +28,11 @@ func (b *Bell) C() <-chan struct{} {
 	return b.c
 }
 
-// Slept reports whether anybody has slept.
+// Slept reports whether a goroutine has slept.
 func (b *Bell) Slept() bool { return b.c != nil }
 
-// Signal puts a token into a channel of capacity 1. It does nothing for a nil channel.
-func Signal(c chan struct{}) {
+// PutToken puts a token into a channel of capacity 1. It does nothing for a nil channel.
+func PutToken(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -75,7 +75,7 @@ func (t *Turns) End() {
 	t.Notify()
 }
 
-// Notify lets all that wait look again.
+// Notify wakes all waiters, which then look again.
 func (t *Turns) Notify() {
 	if t.idle != nil {
 		close(t.idle)

@@ -19,7 +19,7 @@ func TestARingIsNotLost(t *testing.T) {
 	b.Ring()
 	<-b.C()
 	require.Empty(t, b.C())
-	Signal(nil)
+	PutToken(nil)
 }
 
 func TestOperationsTakeTurns(t *testing.T) {

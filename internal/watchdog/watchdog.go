@@ -144,4 +144,4 @@ func (w *Watchdog) look() {
 }
 
 // retryPause returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
-func (w *Watchdog) retryPause() time.Duration { return policy.RenewalPatience(w.cfg.WatchdogTimeout) }
+func (w *Watchdog) retryPause() time.Duration { return policy.RenewalTimeout(w.cfg.WatchdogTimeout) }

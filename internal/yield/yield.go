@@ -14,7 +14,7 @@ type Release[K comparable] struct {
 	At     clock.Instant
 	Turn   time.Duration // for how long this process had held the lock
 	Others int64         // how many listened, as far as is known
-	Own    uint64        // messages of its channel that this client has when all of its own are back
+	Own    uint64        // message count of its channel after this client has received its own messages of the release
 }
 
 // Releases remembers the latest public release of a few names. A forgotten release costs other processes one turn at most.
@@ -44,8 +44,8 @@ func (r *Releases[K]) Of(key K) *Release[K] {
 	return nil
 }
 
-// Wait returns for how long this process leaves the lock to others. heard is how many messages of the lock's channel this
-// client has, and byMessage means that one has just come. standBack is for how long others may take to acquire the lock.
+// Wait returns how long this process leaves the lock to others. heard is the message count of the lock's channel, and
+// byMessage means that a message has just come. standBack is for how long others may take to acquire the lock.
 func (r *Release[K]) Wait(heard uint64, byMessage bool, standBack time.Duration, now clock.Instant) time.Duration {
 	switch {
 	case heard <= r.Own:
@@ -56,14 +56,14 @@ func (r *Release[K]) Wait(heard uint64, byMessage bool, standBack time.Duration,
 	return 0
 }
 
-// Mark is what this client had heard of a lock when it sent the release.
+// Mark is the state of a lock's channel when this client sent the release.
 type Mark struct {
 	Messages   uint64 // of the lock's channel
 	Subscribed bool   // whether this client receives them
 }
 
-// After returns how many others heard of the release, which sent so many messages to each of so many receivers, and how
-// many messages this client has when all of its own are back.
+// After returns how many other clients received a release, and the message count of this client after it has received its
+// own messages of the release. receivers is how many clients Redis counted, and messages how many messages each of them got.
 func (m Mark) After(receivers int64, messages uint64) (others int64, own uint64) {
 	if !m.Subscribed {
 		return receivers, m.Messages
@@ -80,7 +80,7 @@ type Streak struct {
 // Next returns the streak with one more hand-over.
 func (s Streak) Next() Streak { return Streak{s.Since, s.Count + 1} }
 
-// Over reports whether the streak has as many hand-overs as it may, or has lasted as long.
+// Over reports whether the streak has reached a limit: of its hand-overs, or of its duration.
 func (s Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {
 	return int(s.Count) >= handOvers || now.Sub(s.Since) >= most
 }
