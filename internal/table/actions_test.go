@@ -97,9 +97,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
 	switch {
-	case !began && (s.Do != Done || s.Err != fault.ErrClosed): //nolint:errorlint // the very error
+	case !began && (s.Do != Done || s.Err != fault.ErrClosed): // the very error
 		w.failf("Ends: an attempt begins after Close: %s", s)
-	case began && lost && s.Err != fault.ErrLost: //nolint:errorlint // the very error
+	case began && lost && s.Err != fault.ErrLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
 	}
 	p.deliver()

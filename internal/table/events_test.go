@@ -265,7 +265,7 @@ func (w *world) unlockAgain() bool {
 	}
 	s := r.proc.table.Release(new(Exit), r.acq, w.now, &r.proc.notices)
 	r.proc.deliver()
-	if s.Do != Done || s.Err != fault.ErrNotHeld { //nolint:errorlint // the very error
+	if s.Do != Done || s.Err != fault.ErrNotHeld { // the very error
 		w.failf("OneResult: the second unlock gets %s", s)
 	}
 	return true

@@ -25,7 +25,7 @@ var (
 const scheduleLength = 160
 
 func scheduleOf(seed uint64) []uint32 {
-	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // to be repeated
+	r := rand.New(rand.NewPCG(seed, 7)) // to be repeated
 	s := make([]uint32, scheduleLength)
 	for i := range s {
 		s[i] = r.Uint32()
@@ -115,7 +115,7 @@ func run(t *testing.T, first uint64, schedules, steps int) (done int) {
 	t.Helper()
 	i := 0
 	for ; i < schedules && (steps == 0 || done < steps); i++ {
-		seed := first + uint64(i) //nolint:gosec // small
+		seed := first + uint64(i) // small
 		choices := scheduleOf(seed)
 		r := play(choices, false)
 		done += r.steps

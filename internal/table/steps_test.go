@@ -114,7 +114,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
 	}
-	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { //nolint:gosec // positive
+	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { // positive
 		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
 	}
 }

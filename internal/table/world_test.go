@@ -191,7 +191,7 @@ func (w *world) rand(n int) int {
 	z := w.random
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return int((z ^ z>>31) % uint64(n)) //nolint:gosec // both fit
+	return int((z ^ z>>31) % uint64(n)) // both fit
 }
 
 func oneOf[T any](w *world, all ...T) T { return all[w.rand(len(all))] }

@@ -100,7 +100,7 @@ func FuzzNames(f *testing.F) {
 }
 
 // checkOneSlot checks that a cluster client accepts a name if and only if all of its keys and its channel are in one slot.
-func checkOneSlot(t *testing.T, lock *rlock.Lock, ended context.Context) { //nolint:revive // the test goes first
+func checkOneSlot(t *testing.T, ended context.Context, lock *rlock.Lock) {
 	t.Helper()
 	keys, channel := testkit.Possess(lock)
 	if channel != "" {

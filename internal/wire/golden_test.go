@@ -16,7 +16,7 @@ import (
 )
 
 // TestGolden runs each vector for a name without a hash tag, and for a name with one.
-func TestGolden(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestGolden(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	for server, start := range testkit.Servers {
 		t.Run(server, func(t *testing.T) {

@@ -94,7 +94,7 @@ func (w *scriptState) pttl() time.Duration {
 }
 
 // TestScripts tests the scripts on their own: the state before, the call, the reply and the state after.
-func TestScripts(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestScripts(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	for server, start := range testkit.Servers {
 		t.Run(server, func(t *testing.T) {

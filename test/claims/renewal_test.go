@@ -108,7 +108,7 @@ func renewedAll(t *testing.T, holds []*rlock.Hold) {
 
 // The server needs most of the renewal interval for one round. It keeps up only if no renewal is sent twice in a round. In
 // addition, each batch must count its leases from its own sending, not from the start of the round.
-func TestASlowServerGetsNoDuplicateRenewals(t *testing.T) { //nolint:paralleltest // see holdMany
+func TestASlowServerGetsNoDuplicateRenewals(t *testing.T) { // see holdMany
 	const n, timeout = 5000, 6 * time.Second
 	var busy sync.Mutex
 	h, _, holds := holdMany(t, n, timeout, func(names []string) {
@@ -127,7 +127,7 @@ func TestASlowServerGetsNoDuplicateRenewals(t *testing.T) { //nolint:paralleltes
 	}
 }
 
-func TestAHungConnectionDelaysNoOtherRenewals(t *testing.T) { //nolint:paralleltest // see holdMany
+func TestAHungConnectionDelaysNoOtherRenewals(t *testing.T) { // see holdMany
 	var hung atomic.Bool
 	free := make(chan struct{})
 	_, _, holds := holdMany(t, 3000, 4*time.Second, func([]string) {
@@ -140,7 +140,7 @@ func TestAHungConnectionDelaysNoOtherRenewals(t *testing.T) { //nolint:parallelt
 	runtime.KeepAlive(holds)
 }
 
-func TestHoldsUnlockedBeforeTheirTurnAreNotRenewed(t *testing.T) { //nolint:paralleltest // see holdMany
+func TestHoldsUnlockedBeforeTheirTurnAreNotRenewed(t *testing.T) { // see holdMany
 	var hung atomic.Bool
 	met, free := make(chan []string), make(chan struct{})
 	h, locks, holds := holdMany(t, 1500, 9*time.Second, func(names []string) {

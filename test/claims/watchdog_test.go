@@ -136,7 +136,7 @@ func TestAPendingGrantIsNotRenewed(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
-func TestAGrantThatArrivesAfterItsLeaseIsRetried(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestAGrantThatArrivesAfterItsLeaseIsRetried(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	f := testkit.NewFaulty(t, nil)
 	for what, lock := range map[string]func(...rlock.AcquireOption) error{

@@ -27,7 +27,7 @@ const leakAcquisitions = 16000
 
 // TestNothingLeaks makes many acquisitions of random names and cancels half of the waits at random moments. Nothing may be left
 // of any of them.
-func TestNothingLeaks(t *testing.T) { //nolint:paralleltest // it counts the resources of the whole process
+func TestNothingLeaks(t *testing.T) { // it counts the resources of the whole process
 	n := leakAcquisitions
 	if s := os.Getenv("RLOCK_LEAKS"); s != "" {
 		n = testkit.Must(strconv.Atoi(s))

@@ -121,7 +121,7 @@ func TestTheRightsOfEachKindAreMinimal(t *testing.T) {
 	}
 }
 
-func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	server := redistest.Start(t)
 	tested := testkit.Rights(t, "WithReplicaAcks")

@@ -15,7 +15,7 @@ import (
 
 // This file tests how locks react to commands that Redis refuses.
 
-func TestServerStatesAreNotContention(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestServerStatesAreNotContention(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
@@ -97,7 +97,7 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 	}
 }
 
-func TestDeniedCommands(t *testing.T) { //nolint:tparallel // the subtests share a server
+func TestDeniedCommands(t *testing.T) { // the subtests share a server
 	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestShardedPubSub uses one cluster for all its subtests.
-func TestShardedPubSub(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+func TestShardedPubSub(t *testing.T) { // the subtests share the cluster
 	t.Parallel()
 	cluster := startSharded(t)
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestShardedPubSubInTrouble uses one cluster for all its subtests. The last one suspends a node.
-func TestShardedPubSubInTrouble(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+func TestShardedPubSubInTrouble(t *testing.T) { // the subtests share the cluster
 	t.Parallel()
 	cluster := startSharded(t)
 	for _, c := range []struct {

@@ -52,7 +52,7 @@ func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clust
 }
 
 // TestCluster uses one cluster for all its subtests.
-func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+func TestCluster(t *testing.T) { // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	rdb := cluster.Client(t)
@@ -78,7 +78,7 @@ func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share the cl
 }
 
 // TestClusterWhoseMastersFail uses its own cluster, so that it does not wait for TestCluster.
-func TestClusterWhoseMastersFail(t *testing.T) { //nolint:tparallel // the subtests share the cluster
+func TestClusterWhoseMastersFail(t *testing.T) { // the subtests share the cluster
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	t.Run("a master that hangs", func(t *testing.T) { clusterHangingMaster(t, cluster) })
@@ -312,7 +312,7 @@ func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, stri
 	}
 }
 
-func TestSentinel(t *testing.T) { //nolint:tparallel // the last part kills the master
+func TestSentinel(t *testing.T) { // the last part kills the master
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	rdb := sentinel.Client(t)

@@ -89,7 +89,7 @@ func TestASingleAttemptDoesNotWaitForItsOwnersWaits(t *testing.T) {
 	wg.Wait()
 
 	for _, behind := range []bool{false, true} {
-		owner = rlock.WithOwner(t.Context()) //nolint:fatcontext // a new context, not nested in the previous one
+		owner = rlock.WithOwner(t.Context()) // a new context, not nested in the previous one
 		ctx, cancel = context.WithCancel(owner)
 		f.Proxy.Freeze()
 		waiters := 1
@@ -185,7 +185,7 @@ func TestRenewalsDoNotStarve(t *testing.T) {
 				owners := make([]context.Context, 6)
 				locks := make([]*rlock.Lock, 6)
 				for i := range owners {
-					owners[i] = rlock.WithOwner(ctx) //nolint:fatcontext // siblings, not nested
+					owners[i] = rlock.WithOwner(ctx) // siblings, not nested
 					locks[i] = f.Client.NewLock(testkit.NewName())
 					if script == "count" {
 						require.NoError(t, locks[i].Lock(owners[i], rlock.Lease(time.Minute)))

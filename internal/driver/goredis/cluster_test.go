@@ -12,7 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-func TestCluster(t *testing.T) { //nolint:tparallel // the subtests share a cluster
+func TestCluster(t *testing.T) { // the subtests share a cluster
 	t.Parallel()
 	needServer(t)
 	cluster := redistest.StartCluster(t)

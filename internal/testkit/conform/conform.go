@@ -153,14 +153,14 @@ func noError(f *fixture, err error) bool {
 	return err == nil
 }
 
-func holdCount(f *fixture, lock testkit.Locker, ctx context.Context) int { //nolint:revive // the fixture goes first
+func holdCount(f *fixture, ctx context.Context, lock testkit.Locker) int {
 	f.Helper()
 	n, err := lock.HoldCount(ctx)
 	require.NoError(f, err)
 	return n
 }
 
-func tryLock(f *fixture, lock testkit.Locker, ctx context.Context) bool { //nolint:revive // the fixture goes first
+func tryLock(f *fixture, ctx context.Context, lock testkit.Locker) bool {
 	f.Helper()
 	ok, err := lock.TryLock(ctx)
 	require.NoError(f, err)
@@ -174,7 +174,7 @@ func requireFree(f *fixture, lock testkit.Locker) {
 	if testkit.Red(lock) {
 		require.NoError(f, lock.Lock(f.Context(), rlock.Wait(testkit.ALongTime)))
 	} else {
-		require.True(f, tryLock(f, lock, f.Context()))
+		require.True(f, tryLock(f, f.Context(), lock))
 	}
 	require.NoError(f, lock.Unlock(f.Context()))
 }

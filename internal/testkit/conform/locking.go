@@ -128,12 +128,12 @@ func ownerReenters(f *fixture) {
 	ctx := rlock.WithOwner(f.Context())
 	for n := range 3 {
 		require.NoError(f, lock.Lock(ctx))
-		require.Equal(f, n+1, holdCount(f, lock, ctx))
+		require.Equal(f, n+1, holdCount(f, ctx, lock))
 	}
 	for n := 2; n >= 0; n-- {
-		require.False(f, tryLock(f, other, f.Context()), "%d acquisitions are open", n+1)
+		require.False(f, tryLock(f, f.Context(), other), "%d acquisitions are open", n+1)
 		require.NoError(f, lock.Unlock(ctx))
-		require.Equal(f, n, holdCount(f, lock, ctx))
+		require.Equal(f, n, holdCount(f, ctx, lock))
 	}
 	require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
 	requireFree(f, other)
@@ -145,17 +145,17 @@ func holdContextReenters(f *fixture) {
 	otherName := testkit.NewName()
 	another, rival := f.newLock(client, otherName), f.newRival(client, otherName)
 	require.NoError(f, lock.Do(f.Context(), func(ctx context.Context) error {
-		require.True(f, tryLock(f, same, ctx), "any handle of the lock re-enters")
-		require.Equal(f, 2, holdCount(f, lock, ctx))
+		require.True(f, tryLock(f, ctx, same), "any handle of the lock re-enters")
+		require.Equal(f, 2, holdCount(f, ctx, lock))
 		require.NoError(f, lock.Do(ctx, func(ctx context.Context) error {
-			require.Equal(f, 3, holdCount(f, lock, ctx))
+			require.Equal(f, 3, holdCount(f, ctx, lock))
 			return nil
 		}))
 		require.NoError(f, lock.Unlock(ctx))
 		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld, "Do alone unlocks its acquisition")
 
-		require.True(f, tryLock(f, another, ctx))
-		require.False(f, tryLock(f, rival, ctx), "a hold's context is not an owner of another lock")
+		require.True(f, tryLock(f, ctx, another))
+		require.False(f, tryLock(f, ctx, rival), "a hold's context is not an owner of another lock")
 		return another.Unlock(ctx)
 	}))
 	require.False(f, isLocked(f, lock))
@@ -166,9 +166,9 @@ func ownerWithinHold(f *fixture) {
 	lock, rival := f.newLock(client, f.name), f.newRival(client, f.name)
 	outer := rlock.WithOwner(f.Context())
 	require.NoError(f, lock.Do(outer, func(ctx context.Context) error {
-		require.True(f, tryLock(f, lock, ctx))
-		require.True(f, tryLock(f, lock, outer), "the hold belongs to the outer owner")
-		require.False(f, tryLock(f, rival, rlock.WithOwner(ctx)))
+		require.True(f, tryLock(f, ctx, lock))
+		require.True(f, tryLock(f, outer, lock), "the hold belongs to the outer owner")
+		require.False(f, tryLock(f, rlock.WithOwner(ctx), rival))
 		require.NoError(f, lock.Unlock(ctx))
 		return lock.Unlock(outer)
 	}))
@@ -178,7 +178,7 @@ func ownerWithinHold(f *fixture) {
 func plainContextDoesNotReenter(f *fixture) {
 	lock := f.lock()
 	require.NoError(f, lock.Lock(f.Context()))
-	require.False(f, tryLock(f, lock, f.Context()))
+	require.False(f, tryLock(f, f.Context(), lock))
 	ctx, cancel := context.WithTimeout(f.Context(), 50*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(f, lock.Lock(ctx), context.DeadlineExceeded)
@@ -201,7 +201,7 @@ func goroutinesOfOneOwner(f *fixture) {
 	}
 	wg.Wait()
 	if !testkit.Red(lock) { // each member may have a lower count
-		require.Equal(f, n, holdCount(f, lock, ctx))
+		require.Equal(f, n, holdCount(f, ctx, lock))
 	}
 	for range n {
 		wg.Go(func() { noError(f, lock.Unlock(ctx)) })
