@@ -86,7 +86,7 @@ func FuzzNames(f *testing.F) {
 			require.Equal(t, wantKeys, keys, kind)
 			require.Equal(t, wantChannel, channel, kind)
 			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
-			checkOneSlot(t, testkit.Kinds[kind].Make(sharded, name).(*rlock.Lock), ended)
+			checkOneSlot(t, ended, testkit.Kinds[kind].Make(sharded, name).(*rlock.Lock))
 			// Redisson's rule cannot distinguish a name from the same name in braces.
 			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
 				others, otherChannel := testkit.Possess(testkit.Kinds[kind].Make(plain, another).(*rlock.Lock))
