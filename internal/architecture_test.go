@@ -67,7 +67,7 @@ var permitted = map[string][]string{
 var goRedis = []string{".", "internal/driver/goredis"}
 
 // lines limits the lines of a package, comments included, without tests.
-var lines = map[string]int{".": 2000, "internal/table": 1860, "internal/group": 1380}
+var lines = map[string]int{".": 2000, "internal/table": 1880, "internal/group": 1380}
 
 const (
 	maxPackage  = 1200

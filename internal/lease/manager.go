@@ -104,6 +104,9 @@ func (m *Manager) Aside(job func()) { m.tasks.Run(task.Func(job)) }
 // Closed returns a channel that Close closes.
 func (m *Manager) Closed() <-chan struct{} { return m.tasks.Closed() }
 
+// Busy returns how many operations, commands and background duties are under way.
+func (m *Manager) Busy() int { return m.tasks.Count() }
+
 // IsClosed reports whether Close was called.
 func (m *Manager) IsClosed() bool { return m.tasks.IsClosed() }
 

@@ -94,7 +94,7 @@ func (a *Acquisition) Leak(n *Notices) {
 	a.ending.Release(fault.ErrNotHeld, n)
 	a.closed = true
 	g.acquisitions = queue.Without(g.acquisitions, a)
-	g.leaked = append(g.leaked, a) // the program may have kept its Done
+	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()
 	if g.stage == held { // a grant that is being released in the background has its due time already
 		t.plan(g, n)

@@ -137,10 +137,10 @@ func (g *Grant) outcome() Outcome {
 	if a := g.attempt; a != nil && a.phase == queued {
 		return a.line.Shared.last
 	}
-	if g.last == nil {
+	if g.rare == nil {
 		return Outcome{}
 	}
-	return *g.last
+	return g.rare.last
 }
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not

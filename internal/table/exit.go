@@ -104,7 +104,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
-	for _, leaked := range g.leaked {
+	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrNotHeld, n)
 	}
 	x.start, x.inside = now, !g.term.Past(now)
@@ -220,7 +220,7 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
 	settled := r.Err == nil || r.Err.WrongType()
-	if !settled && now <= g.giveUpAt {
+	if !settled && now <= g.rarely().giveUpAt {
 		g.failures++
 		t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
 		return x.finish(nil)

@@ -33,7 +33,6 @@ type Grant struct {
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
 
 	acquisitions []*Acquisition  // open, in the order in which they were made
-	leaked       []*Acquisition  // open, but no caller can unlock them any more
 	first        Acquisition     // mostly the only one
 	one          [1]*Acquisition // the first array of acquisitions
 
@@ -41,12 +40,10 @@ type Grant struct {
 	// acquisitions.
 	turns   wake.Turns
 	attempt *Attempt // of a pending grant of a shared owner
-	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may make single
-	// attempts. Nil means that it is not known, or that there are no others.
-	last  *Outcome
-	token uint64 // of a fenced lock
-	term  term.Term
-	loss  Loss
+	rare    *rarely  // nil means that the grant has nothing of this
+	token   uint64   // of a fenced lock
+	term    term.Term
+	loss    Loss
 
 	streak yield.Streak
 	stage  stage
@@ -58,10 +55,34 @@ type Grant struct {
 
 	// For the watchdog.
 
-	inRound  bool          // its renewal is on its way: sent, or soon to be
-	alone    bool          // its renewal is a call of its own
-	failures int32         // renewals or background releases that failed in a row
+	inRound  bool  // its renewal is on its way: sent, or soon to be
+	alone    bool  // its renewal is a call of its own
+	failures int32 // renewals or background releases that failed in a row
+}
+
+// rarely has what few grants have, so that a held lock has no room for it.
+type rarely struct {
+	leaked []*Acquisition // open, but no caller can unlock them any more
+	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may make single
+	// attempts. It is not known if there are no others.
+	last     Outcome
 	giveUpAt clock.Instant // when a background release gives up
+}
+
+// rarely returns what few grants have, and makes it if this one has none.
+func (g *Grant) rarely() *rarely {
+	if g.rare == nil {
+		g.rare = new(rarely)
+	}
+	return g.rare
+}
+
+// leaked returns the acquisitions that are open, but that no caller can unlock any more.
+func (g *Grant) leaked() []*Acquisition {
+	if g.rare == nil {
+		return nil
+	}
+	return g.rare.leaked
 }
 
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
@@ -202,7 +223,7 @@ func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notic
 // The end of a fixed lease need not be logged, because Lease asked for it.
 func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
 	ended := false
-	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked} {
+	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked()} {
 		for _, a := range list {
 			told = told || a.ending.Watched()
 			ended = a.ending.End(lossOf(a.handle, why), n) || ended
@@ -232,10 +253,11 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	}
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
-	g.giveUpAt = max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
+	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
-		g.giveUpAt = g.giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
+		giveUpAt = giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
 	}
+	g.rarely().giveUpAt = giveUpAt
 	t.schedule(g, now, n)
 	g.turns.Notify()
 }

@@ -125,8 +125,7 @@ func (a *Attempt) note(o Outcome) {
 	a.Last = o
 	a.report()
 	if g.shared() {
-		last := o
-		g.last = &last
+		g.rarely().last = o
 	}
 	if o.Refused && a.Handle.Kind.Queues && !a.Single {
 		g.needsCleanup = true

@@ -57,8 +57,8 @@ func (t *Term) Confirm(sent clock.Instant, lease, watchdogTimeout time.Duration)
 
 // Loss is how a lock was lost.
 type Loss struct {
-	Early bool          // before its deadline: another owner may have held it meanwhile
 	Since clock.Instant // the earliest moment of the loss
+	Early bool          // before its deadline: another owner may have held it meanwhile
 	Final bool          // ended on purpose: it is not to be reacquired
 }
 

@@ -27,7 +27,8 @@ func manager(c *rlock.Client) *lease.Manager { return *under[*lease.Manager](c) 
 
 func base(l *rlock.Lock) *lease.Lock { return under[lease.Lock](l) }
 
-// Remains counts what a client, or the client of a lock, still keeps in memory: grants, local queues, due times and channels.
+// Remains counts what a client, or the client of a lock, still keeps in memory: grants, local queues, due times, channels, and
+// commands under way.
 func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 	var m *lease.Manager
 	switch of := any(of).(type) {
@@ -37,7 +38,7 @@ func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 		m = base(of).Manager()
 	}
 	s := m.Table().Stats()
-	return s.Grants + s.Queues + s.Exclusive + s.Due + m.Hub().Stats().Channels
+	return s.Grants + s.Queues + s.Exclusive + s.Due + m.Hub().Stats().Channels + m.Busy()
 }
 
 // Lines counts the nodes to which a client has, or had not long ago, a subscription connection.

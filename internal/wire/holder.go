@@ -13,7 +13,7 @@ type Holder struct {
 	Field  any // <client id>:<number> with the kind's suffix, a string, as it is sent
 
 	kind *Kind
-	own  []any // all keys, if one of them is for this holder alone; nil means the lock's
+	own  *[]any // all keys, if one of them is for this holder alone; nil means the lock's
 }
 
 // NewHolder returns the holder with a number that its client has never used.
@@ -24,7 +24,8 @@ func NewHolder(k *Kind, n *Names, clientID string, number int64) Holder {
 	h := Holder{Number: number, Field: string(field), kind: k}
 	if k.HoldKey != "" {
 		name, _ := n.Keys[0].(string)
-		h.own = slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, string(field)+k.HoldKey)))
+		own := slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, string(field)+k.HoldKey)))
+		h.own = &own
 	}
 	return h
 }
@@ -32,7 +33,7 @@ func NewHolder(k *Kind, n *Names, clientID string, number int64) Holder {
 // keys returns all keys that the holder's scripts may need. The last one has the tombstones.
 func (h *Holder) keys(n *Names) []any {
 	if h.own != nil {
-		return h.own
+		return *h.own
 	}
 	return n.Keys
 }
@@ -120,7 +121,7 @@ func NewRenewal(s *Script, lease time.Duration, locks int) Call {
 // Renew adds a holder of the lock of that name to a renewal.
 func (c *Call) Renew(h *Holder, name string) {
 	if h.own != nil {
-		c.Keys = append(c.Keys, c.Script.Of(h.own)...)
+		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
 	} else {
 		c.Keys = append(c.Keys, name) // one key is all that these renewals need
 	}
