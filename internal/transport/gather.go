@@ -22,12 +22,13 @@ func (c *Conn) askGathered(ctx context.Context, call wire.Call, late Late) (wire
 	if err := ctx.Err(); err != nil {
 		return wire.Reply{N: -1, Err: notSent(err)}, !c.tasks.Retired() // after that even an ended ctx sends in place
 	}
+	// The limit comes first: a caller that waits right after the call is queued leaves its thread to the pipeline.
+	limit, cancel := context.WithTimeout(ctx, c.CommandTimeout)
+	defer cancel()
 	future, ok := c.gatherer.Gather(ctx, call)
 	if !ok {
 		return wire.Reply{}, false
 	}
-	limit, cancel := context.WithTimeout(ctx, c.CommandTimeout)
-	defer cancel()
 	if r, ok := future.Wait(limit); ok {
 		c.note(r.Err)
 		return r, r.Err == nil || !errors.Is(r.Err, driver.ErrNotGathered)
