@@ -38,7 +38,7 @@ func Remains[T *rlock.Client | *rlock.Lock](of T) int {
 		m = base(of).Manager()
 	}
 	s := m.Table().Stats()
-	return s.Grants + s.Queues + s.Exclusive + s.Due + m.Hub().Stats().Channels + m.Busy()
+	return s.Grants + s.Queues + s.Exclusive + s.Due + group.LocalQueues(m) + m.Hub().Stats().Channels + m.Busy()
 }
 
 // Lines counts the nodes to which a client has, or had not long ago, a subscription connection.
