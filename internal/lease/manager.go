@@ -135,7 +135,7 @@ func (m *Manager) Warn(w table.Warning) {
 
 // logAside logs on a worker, for a goroutine that must not wait for a log handler.
 func (m *Manager) logAside(message string, err error, attrs ...slog.Attr) {
-	m.tasks.Run(task.Func(func() { m.Log(message, err, attrs...) }))
+	m.Aside(func() { m.Log(message, err, attrs...) })
 }
 
 // Log logs a warning that belongs to no single call. It runs code of the user, so no mutex may be held.
