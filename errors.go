@@ -15,6 +15,11 @@ var (
 	// the error also matches the context's error and cause.
 	ErrNotAcquired = fault.ErrNotAcquired
 
+	// ErrUnavailable means that Redis gave no usable answer: there was no reply, no connection, or only a temporary error of
+	// the server. Nothing is known about the lock. The error wraps the reason. No error matches it and also [ErrNotAcquired]
+	// or [ErrLost]. Every method may return it.
+	ErrUnavailable = fault.ErrUnavailable
+
 	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
 	// owner holds it. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld

@@ -12,6 +12,8 @@ import (
 var (
 	ErrNotAcquired = errors.New("rlock: not acquired")
 
+	ErrUnavailable = errors.New("rlock: Redis unavailable")
+
 	ErrNotHeld = errors.New("rlock: not held by this owner (to unlock elsewhere than where the lock was taken, " +
 		"pass Hold.Context, or an owner by WithOwner, or use Do)")
 
@@ -69,6 +71,18 @@ func Sentinel(err error) bool {
 	}
 	return false
 }
+
+// Unavailable returns an error that matches ErrUnavailable and wraps the reason.
+func Unavailable(why error) error { return unavailable{why} }
+
+// unavailable is the type of the errors that [Unavailable] returns.
+type unavailable struct{ error }
+
+// Is makes it an outage.
+func (unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// Unwrap returns the reason.
+func (u unavailable) Unwrap() error { return u.error }
 
 // Quote makes a name fit for an error or a log line: quoted, and at most 64 runes of it.
 func Quote(name string) string {

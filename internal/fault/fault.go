@@ -45,6 +45,13 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Unavailable reports whether the failure says nothing about the lock, and may be over later: no reply, a network error, no
+// free connection, a temporary state of the server, or too few replicas. It reports false for nil.
+func (e *Error) Unavailable() bool { return e != nil && (e.Transient || e.Fate == Unreplicated) }
+
+// Is makes such a failure match ErrUnavailable.
+func (e *Error) Is(target error) bool { return target == ErrUnavailable && e.Unavailable() }
+
 // InDoubt reports whether the command may have been executed or may still be. It reports false for nil.
 func (e *Error) InDoubt() bool { return e != nil && (e.Fate == InDoubt || e.Fate == Left) }
 
