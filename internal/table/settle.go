@@ -210,6 +210,8 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
 		t.lose(g, errHolderGone, true, now, n) // the error of the caller reports the loss
+	case g.usable(now) && t.bars(a, now): // the others have leaked meanwhile
+		return a.finish(fault.ErrClosed)
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)

@@ -56,15 +56,22 @@ func (t *Table) settleOver(g *Grant) {
 }
 
 // bars reports whether an attempt must not acquire any more. While the client shuts down, only an owner that holds the lock,
-// or the other side of its name, may go on. A lock that was handed to the attempt itself, and that no caller has yet, does not
-// count.
+// or the other side of its name, may go on. A leaked acquisition does not count, and neither does one that was handed to the
+// attempt itself and that no caller has yet.
 func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 	if t.closed || !t.stopping {
 		return t.closed
 	}
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		g := t.grants.Of(HeldKey{a.Handle.Key, side}, a.Owner)
-		if g.usable(now) && (a.got == nil || g != a.grant || len(g.acquisitions) > 1) {
+		if !g.usable(now) {
+			continue
+		}
+		open := len(g.acquisitions)
+		if a.got != nil && g == a.grant {
+			open--
+		}
+		if open > 0 {
 			return false
 		}
 	}
