@@ -96,7 +96,10 @@ var bugs = []bug{
 	{"stop 6", "a shutdown waits for a lost lock", []edit{
 		{"grant.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\topen := false", "t.counts.lost(g)\n\topen := false"},
 	}},
-	{"stop 7", "the count of held locks counts acquisitions", []edit{
+	{"stop 7", "a waiter keeps a lock that was handed to it although it hears of the shutdown first", []edit{
+		{"attempt.go", "if a.got != nil && t.bars(a, now) {", "if false {"},
+	}},
+	{"stop 8", "the count of held locks counts acquisitions", []edit{
 		{"settle.go", "\tt.counts.Held++\n", ""},
 		{"grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
