@@ -58,7 +58,8 @@ func (c *Client) ID() string {
 // ErrClosed. Close waits for commands in flight, and for background releases, for at most the command timeout.
 //
 // It releases no lock, because the critical sections that hold them may still run. They can unlock. A lock that they do not
-// unlock becomes free when its lease ends. The redis client stays open. Calling Close again does nothing. It returns nil.
+// unlock becomes free when its lease ends: to let the sections finish first, use [Client.Shutdown]. The redis client stays
+// open. Calling Close again does nothing. It returns nil.
 func (c *Client) Close() error {
 	if c != nil && c.m != nil {
 		c.m.Close()
@@ -68,16 +69,15 @@ func (c *Client) Close() error {
 
 // Shutdown ends the client in good order, for a process that is about to exit. From the call on, methods that wait or acquire
 // return [ErrClosed], and every [Hold.Context] ends with cause ErrClosed: that tells the critical sections to wind up. The
-// locks stay held, and are renewed, until they are unlocked: [Hold.Err] remains nil and [Hold.Done] open, so a section can
-// ask whether the lock is still its own. Unlocks and queries work. An owner that holds a lock can still re-enter it, with a
-// context that has not ended, such as [context.WithoutCancel] of the hold's context.
+// locks stay held, and are renewed, until they are unlocked. [Hold.Err] remains nil and [Hold.Done] open, so a section can
+// ask whether the lock is still its own. Unlocks and queries work. An owner that holds a lock can still re-enter it. That
+// needs a context that has not ended, such as [context.WithoutCancel] of the hold's context.
 //
-// Shutdown waits until every lock is unlocked, groups with a member of this client among them, and also for what [Client.Close]
-// waits for. Then the client is closed, and Shutdown returns nil. It does not wait for locks that are lost, or that the
-// program can no longer unlock.
+// Shutdown waits until every lock is unlocked, also the members of groups. It then closes the client, waits as [Client.Close]
+// does, and returns nil. It does not wait for locks that are lost, or that the program can no longer unlock.
 //
 // If ctx ends first, Shutdown closes the client and returns the error and the cause of ctx. Its text has the number of
-// acquisitions that were left, each member of a group by itself. Their locks become free when they are unlocked, or when their
+// acquisitions that were left. Each member of a group counts. The locks become free when they are unlocked, or when their
 // leases end. Several calls wait for the same end. The first context that ends closes the client for all of them: the others
 // return ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
 //
@@ -103,12 +103,14 @@ type Stats struct {
 	// unanswered, or a lock was lost. rlock releases them in the background.
 	InDoubt int
 
-	// Acquired counts the locks that were acquired, without re-entries, and HandOvers those among them that another owner of
-	// this client handed over.
-	Acquired, HandOvers uint64
-	// Renewals counts the renewals that Redis confirmed, one for each lock. RenewalFailures counts those without a reply, or
-	// with an error as the reply. They are tried again.
-	Renewals, RenewalFailures uint64
+	// Acquired counts the locks that were acquired, without re-entries.
+	Acquired uint64
+	// HandOvers counts the acquired locks that another owner of this client handed over.
+	HandOvers uint64
+	// Renewals counts the renewals that Redis confirmed, one for each lock.
+	Renewals uint64
+	// RenewalFailures counts the renewals without a reply, or with an error as the reply. rlock tries them again.
+	RenewalFailures uint64
 	// Losses counts the locks that were over before their last unlock. A lock that was taken with [Lease] and ran out is one
 	// of them.
 	Losses uint64

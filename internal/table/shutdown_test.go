@@ -28,7 +28,7 @@ func (w *world) mayReenter(v *verb, got *Acquisition) bool {
 	return false
 }
 
-// open counts the acquisitions of a process that a caller could still unlock, and those whose unlocks are under way.
+// open counts the acquisitions of a process that a caller could still unlock, or whose unlock is under way.
 func (w *world) open(p *process) int {
 	n := 0
 	for _, r := range w.records {

@@ -67,7 +67,7 @@ type Table struct {
 	sections  uint64     // how often mu was taken
 	closed    bool
 	stopping  bool // Stop or Close was called
-	open      int  // the acquisitions that a caller has yet to unlock, and those whose unlocks are under way
+	open      int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
 	counts    Counts
 	drained   chan struct{} // closed when open is zero; nil until Stop makes it
 	isDrained bool
