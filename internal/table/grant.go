@@ -177,7 +177,7 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
+	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
 }
