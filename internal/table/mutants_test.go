@@ -77,6 +77,9 @@ var bugs = []bug{
 	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
+	{"E.2", "a hand-over may end the lease earlier", []edit{
+		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
+	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []edit{
 		{"../term/term.go", "t.RenewAt = t.Confirmed.Add(interval)", "t.RenewAt = t.Ends().Add(-2 * interval)"},
 	}},
