@@ -39,6 +39,7 @@ var claims = []string{
 	"a re-entry never shortens a lease",
 	"the watchdog keeps the lock",
 	"the watchdog stops when only leased acquisitions remain",
+	"a nested long lease hides no loss",
 	"an unlock works after its context has ended",
 	"force unlock frees any lock",
 	"a force unlock notifies the holder",

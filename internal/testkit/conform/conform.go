@@ -45,6 +45,7 @@ var conformance = []struct {
 	{"a re-entry never shortens a lease", reentryKeepsLease},
 	{"the watchdog keeps the lock", watchdogKeeps},
 	{"the watchdog stops when only leased acquisitions remain", watchdogStops},
+	{"a nested long lease hides no loss", nestedLeaseHidesNoLoss},
 	{"an unlock works after its context has ended", unlockAfterContext},
 	{"force unlock frees any lock", forceUnlock},
 	{"a force unlock notifies the holder", forceUnlockNotifiesHolder},
