@@ -197,6 +197,12 @@ func Red(lock Locker) bool {
 	return ok && g.most < len(g.members)
 }
 
+// Members returns the members of a group, and none for a single lock.
+func Members(lock Locker) []*rlock.Lock {
+	g, _ := lock.(grouped)
+	return g.members
+}
+
 // EveryKind runs a test for every kind of lock that supports hand-overs.
 func EveryKind(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
