@@ -32,7 +32,7 @@ type Kind struct {
 	Groups bool
 }
 
-func single(newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock) func(*rlock.Client, string) Locker {
+func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*rlock.Client, string) Locker {
 	return func(c *rlock.Client, name string) Locker { return newLock(c, name) }
 }
 
