@@ -49,6 +49,7 @@ var claims = []string{
 	"Do reports a loss",
 	"a hold ends once",
 	"a hold's context is a child of the caller's",
+	"each outermost acquisition draws a token, if the kind has tokens",
 	"Close stops everything and releases nothing",
 	"a closed client's lock is free after its lease",
 	"a cancelled wait leaves nothing to renew",

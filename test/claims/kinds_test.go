@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func TestTokensGrow(t *testing.T) {
 		t.Helper()
 		name := testkit.NewName()
 		locks := []*rlock.Lock{testkit.NewClient(t, rdb).NewFencedLock(name), testkit.NewClient(t, rdb).NewFencedLock(name)}
-		last := uint64(time.Now().Add(-time.Minute).UnixMicro())
+		last := rlock.Token(time.Now().Add(-time.Minute).UnixMicro())
 		for i := range 20 {
 			ctx := rlock.WithOwner(t.Context())
 			lock := locks[i%2]
@@ -37,16 +36,16 @@ func TestTokensGrow(t *testing.T) {
 				require.Equal(t, last, again.Token(), "a re-entry has the token of the outer acquisition")
 				require.NoError(t, again.Unlock(ctx))
 			}
-			require.Equal(t, strconv.FormatUint(last, 10), rdb.Get(t.Context(), testkit.Keys(lock)[1]).Val(), "the token has all of its digits")
+			require.Equal(t, fmt.Sprint(last), rdb.Get(t.Context(), testkit.Keys(lock)[1]).Val(), "the token has all of its digits")
 			require.NoError(t, hold.Unlock(ctx))
 			require.Equal(t, last, hold.Token())
 		}
-		require.Less(t, last, uint64(time.Now().Add(time.Minute).UnixMicro()))
+		require.Less(t, last, rlock.Token(time.Now().Add(time.Minute).UnixMicro()))
 
 		// A Java process continues our count. A counter that is ahead of the clock keeps counting.
 		require.EqualValues(t, last+1, rdb.Incr(t.Context(), testkit.Keys(locks[0])[1]).Val())
-		ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
-		require.NoError(t, rdb.Set(t.Context(), testkit.Keys(locks[0])[1], ahead, 0).Err())
+		ahead := rlock.Token(time.Now().Add(time.Hour).UnixMicro())
+		require.NoError(t, rdb.Set(t.Context(), testkit.Keys(locks[0])[1], uint64(ahead), 0).Err())
 		hold, err := locks[0].TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, ahead+1, hold.Token())

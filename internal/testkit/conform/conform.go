@@ -55,6 +55,7 @@ var conformance = []struct {
 	{"Do reports a loss", doReportsLoss},
 	{"a hold ends once", holdEndsOnce},
 	{"a hold's context is a child of the caller's", holdContextIsChild},
+	{"each outermost acquisition draws a token, if the kind has tokens", outermostAcquisitionsDrawTokens},
 	{"Close stops everything and releases nothing", closeStops},
 	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
 	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
