@@ -68,6 +68,17 @@ func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
 	require.Equal(t, 1, testkit.Stats(t, admin)["publish"], "the release is public, because the waiter is of another kind")
 	require.NoError(t, hold.Unlock(t.Context()))
 
+	write := testkit.MakeLock("write", client, testkit.NewName())
+	hold = testkit.Must(write.Acquire(t.Context()))
+	writing := testkit.NewWaiterQueue(t, testkit.MakeLock("fenced write", client, write.Name()))
+	writing.Join(t.Context())
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = writing.Next()
+	require.Positive(t, hold.Token())
+	require.Equal(t, 2, testkit.Stats(t, admin)["publish"], "a write lock is released by two messages")
+	require.NoError(t, hold.Unlock(t.Context()))
+
 	rw := client.NewRWLock(testkit.NewName())
 	owner := rlock.WithOwner(t.Context())
 	require.NoError(t, rw.WriteLock().Lock(owner))
