@@ -123,15 +123,6 @@ func (w *world) lost(p *process, n *name, o *Owner) bool {
 	return false
 }
 
-// holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
-func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
-	return slices.ContainsFunc(w.records, func(r *record) bool {
-		k := r.acq.grant.handle.Kind
-		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
-			k.Side == wire.MainSide && !k.Tokens
-	})
-}
-
 func (w *world) start() bool {
 	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
 	if w.crowded {

@@ -78,8 +78,10 @@ var bugs = []bug{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
 	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
-		{"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
 	}},
 	{"M2", "a fenced handle re-enters a hold without a token", []edit{
 		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
