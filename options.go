@@ -84,6 +84,7 @@ func WithFairWait(d time.Duration) Option {
 // straight to the next one that waits here. After n hand-overs, or once d has passed since the lock was last free for all
 // processes, it is freed for every process again. The defaults are 32 and 5 ms; 0 for either means no hand-overs. Fair locks,
 // read locks, and read-write locks whose writer also reads are never handed over. Neither are spin locks, whose waiters poll.
+// Nor is a lock handed over to an owner whose lease would end earlier: other processes sleep for as long as the last lease.
 //
 // Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
