@@ -15,9 +15,9 @@ import (
 // function locks. Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It notices when the lock is lost;
-// after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use. The zero value is a hold that
-// is over.
+// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It
+// notices when the lock is lost; after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use.
+// The zero value is a hold that is over.
 //
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
 // canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
