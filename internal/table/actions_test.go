@@ -83,7 +83,7 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	}
 	v := &verb{proc: p, name: n, began: w.step - 1}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
-	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second)
+	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {

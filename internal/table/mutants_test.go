@@ -103,6 +103,12 @@ var bugs = []bug{
 		{"settle.go", "\tt.counts.Held++\n", ""},
 		{"grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
+	{"E.2", "a hand-over may end the lease earlier", []edit{
+		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
+	}},
+	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []edit{
+		{"../term/term.go", "t.RenewAt = t.Confirmed.Add(interval)", "t.RenewAt = t.Ends().Add(-2 * interval)"},
+	}},
 }
 
 // plant returns the files with a bug, by their path.

@@ -21,7 +21,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		}
 		writer = other.holder.Field
 	}
-	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	wait := t.cfg.FairWait
 	if a.Single {
@@ -182,7 +182,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 // reenter returns the step that shows Redis one more acquisition of a grant.
 func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
-	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
 	return Step{
 		Do: Ask, Free: a.free(), Slot: true,

@@ -198,8 +198,11 @@ func (w *world) execute(f *flight) {
 	w.checkCount(f)
 	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
-	if s := f.name.server; s.back != "" {
+	switch s := f.name.server; {
+	case s.back != "":
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
+	case s.cut:
+		w.failf("NoShorterLease: a hand-over to %v ends the lease earlier", f.call.Args.Holder)
 	}
 }
 
