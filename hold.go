@@ -32,8 +32,8 @@ func (h *Hold) in() *lease.Hold {
 }
 
 // Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold
-// is over: then its cause is [Hold.Err]. Run under it all work that must not go on without the lock. It also carries the
-// hold: locking the same lock with it is a re-entry.
+// is over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. Run under
+// it all work that must not go on without the lock. It also carries the hold: locking the same lock with it is a re-entry.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's

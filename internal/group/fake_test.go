@@ -134,6 +134,7 @@ type held struct {
 	mu       sync.Mutex
 	deadline time.Time
 	err      error
+	stopping bool // its client shuts down
 	loss     table.Loss
 	tell     context.CancelCauseFunc
 	soon     int // calls of RenewSoon
@@ -166,6 +167,9 @@ func (h *held) Notify(tell context.CancelCauseFunc, _ bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tell = tell
+	if h.err == nil && h.stopping {
+		return fault.ErrClosed
+	}
 	return h.err
 }
 

@@ -203,8 +203,8 @@ func (r *request) pause(ctx context.Context, most time.Duration, wake <-chan str
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	client := clientOf(r.group)
-	closing := client.Closed()
-	if client.IsClosed() {
+	closing := client.Stopping()
+	if client.IsStopping() {
 		closing = nil // a red lock may go on without this client
 	}
 	select {

@@ -12,8 +12,14 @@ import (
 
 type ownerKey struct{}
 
-// holdsKey is in a context that carries a hold of any lock.
+// holdsKey is the key of the hold that a context has got last, of any lock.
 type holdsKey struct{}
+
+// carried returns the hold that a context has got last, or nil.
+func carried(ctx context.Context) *Hold {
+	h, _ := ctx.Value(holdsKey{}).(*Hold)
+	return h
+}
 
 // WithOwner returns a context with a new owner.
 func WithOwner(ctx context.Context) context.Context {
@@ -83,7 +89,7 @@ func (h *Hold) Context() context.Context {
 		return h.ctx
 	}
 	ctx, cancel := context.WithCancelCause(h.parent)
-	ctx = context.WithValue(ctx, holdsKey{}, true)
+	ctx = context.WithValue(ctx, holdsKey{}, h)
 	h.ctx = h.carriedFor(ctx, h.of.Locks())
 	if err := h.of.Notify(cancel, true); err != nil {
 		cancel(err)

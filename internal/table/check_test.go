@@ -26,6 +26,10 @@ func (w *world) check() {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
 	}
+	for _, p := range w.procs {
+		w.checkStop(p)
+		w.checkCounts(p)
+	}
 	w.checkContenders()
 	w.checkOrphans()
 	w.checkWakes()

@@ -114,12 +114,14 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		switch {
 		case !g.usable(now):
 		case r.Err != nil:
+			t.counts.RenewalFailures++
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
 			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
+			t.counts.Renewals++
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
 		default:
 			t.lose(g, errHolderGone, false, now, n)
