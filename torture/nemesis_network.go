@@ -77,15 +77,16 @@ func holdPassing(a *Arena, r *rand.Rand, e *Event) {
 
 func blackHole(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
+	d := short(r) * 5 / 4
 	if e.What = "both ways"; r.IntN(2) == 0 {
 		node.Proxy.Freeze()
-		wait(short(r))
+		e.silence(d)
 		node.Proxy.Thaw()
 		return
 	}
 	e.What = "of replies"
 	f := node.Proxy.SwallowReply(-1, every)
-	wait(short(r))
+	e.silence(d)
 	f.Release()
 }
 

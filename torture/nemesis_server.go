@@ -57,7 +57,7 @@ func stopServer(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r)
 	node.Pause()
-	wait(d)
+	e.silence(d)
 	node.Resume()
 	e.What = fmt.Sprint("for ", d)
 }
