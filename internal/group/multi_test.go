@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -119,6 +120,7 @@ func TestAMultiLockIsLostWithAnyMember(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), fault.ErrLost)
 		log.take()
 		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
+		synctest.Wait()
 		require.Len(t, log.take(), 2, "all members are unlocked")
 	})
 }

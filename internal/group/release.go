@@ -16,152 +16,166 @@ import (
 func (a *acquisition) release(ctx context.Context) error {
 	g := a.group
 	g.forget(a)
-	a.mu.Lock()
-	why := a.why
-	a.mu.Unlock()
-	errs, done := a.unlockAll(ctx)
-	if done {
+	u := a.unlockAll(ctx)
+	done, wasLost := a.released(u)
+	switch {
+	case done:
 		return nil
+	case wasLost:
+		return g.wrap(g.loss(u.errs), "unlock")
 	}
-	err := g.failure(errs)
-	if errors.Is(why, fault.ErrLost) && !errors.Is(err, fault.ErrLost) {
-		err = fmt.Errorf("%w: %w", fault.ErrLost, err)
-	}
-	return g.wrap(err, "unlock")
+	return g.wrap(g.verdict(u.errs), "unlock")
 }
 
 // unlocking is the unlocks of the members of one acquisition under way. It belongs to one goroutine.
 type unlocking struct {
 	members  []lease.Held
 	errs     []error
-	answered []bool // the members whose unlocks returned
+	answered []bool // the members whose unlocks returned, or which are lost
 	running  int
+	ending   int // unlocks of members that are lost
 	results  chan unlocked
 }
 
 // unlocked is the result of one member's unlock.
 type unlocked struct {
 	member int
+	lost   bool // it was lost before
 	err    error
 }
 
-// unlock begins to unlock a member, if it was held.
+// unlock begins to unlock a member, if it was held. The error of a member that is lost is known already.
 func (u *unlocking) unlock(ctx context.Context, i int) {
 	h := u.members[i]
 	if h == nil {
 		return
 	}
-	u.running++
-	clientOf(h).Background(func() { u.results <- unlocked{i, h.Unlock(ctx)} })
+	err := h.Err()
+	isLost := errors.Is(err, fault.ErrLost)
+	if isLost {
+		u.ending++
+		u.errs[i], u.answered[i] = err, true
+	} else {
+		u.running++
+	}
+	clientOf(h).Background(func() { u.results <- unlocked{i, isLost, h.Unlock(ctx)} })
 }
 
-// collect takes in results until it has all or enough of them, or over has a value. A nil enough means all.
-func (u *unlocking) collect(enough func() bool, over <-chan time.Time) {
+// succeeded reports whether a member was held until its unlock.
+func (u *unlocking) succeeded(i int) bool {
+	return u.members[i] != nil && u.answered[i] && u.errs[i] == nil
+}
+
+// collect takes in results until it has all or enough of them. A nil enough means all. It waits for no member that is lost.
+func (u *unlocking) collect(enough func() bool) {
 	for u.running > 0 && (enough == nil || !enough()) {
+		u.take(<-u.results)
+	}
+}
+
+func (u *unlocking) take(r unlocked) {
+	if r.lost {
+		u.ending--
+		return
+	}
+	u.running--
+	u.errs[r.member], u.answered[r.member] = r.err, true
+}
+
+// linger waits a moment for the results that are not needed.
+func (u *unlocking) linger() {
+	moment := time.NewTimer(minTimeout)
+	defer moment.Stop()
+	for u.running+u.ending > 0 {
 		select {
 		case r := <-u.results:
-			u.running--
-			u.errs[r.member], u.answered[r.member] = r.err, true
-		case <-over:
+			u.take(r)
+		case <-moment.C:
 			return
 		}
 	}
 }
 
-// unlockAll unlocks the members. It returns their errors, and whether the group was held until then and is released
-// now. Once it is released, unlockAll waits for the remaining members a moment longer. A member that hangs is unlocked
-// in the background.
-func (a *acquisition) unlockAll(ctx context.Context) (errs []error, done bool) {
+// unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
+// that hangs is unlocked in the background.
+func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
 	members := a.held()
 	n := len(members)
 	u := &unlocking{
 		members: members, errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
 	}
-	all := a.group.need == n
+	multi := a.group.quorum == nil
 	for i := range members {
-		if i > 0 || !all {
+		if i > 0 || !multi {
 			u.unlock(ctx, i)
 		}
 	}
-	if all { // the first member comes last, because others wait for it
-		u.collect(nil, nil)
+	if multi { // the first member comes last, because others wait for it
+		u.collect(nil)
 		u.unlock(ctx, 0)
-		u.collect(nil, nil)
+		u.collect(nil)
 	}
-	released := func() bool { return a.released(u.answered, u.errs) }
-	u.collect(released, nil)
-	if u.running > 0 {
-		moment := time.NewTimer(minTimeout)
-		defer moment.Stop()
-		u.collect(nil, moment.C)
-	}
-	return u.errs, released()
+	u.collect(func() bool { done, _ := a.released(u); return done })
+	u.linger()
+	return u
 }
 
-// released reports, given the results of the members' unlocks, whether the remaining members no longer exclude others, and
-// whether enough were held until they were unlocked.
-func (a *acquisition) released(answered []bool, errs []error) bool {
+// released reports whether the members that are not known to be released no longer exclude others, and whether enough were
+// held until they were unlocked. Otherwise, it reports whether the group is known to have been lost.
+func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	left, gone := 0, false
-	for i, h := range a.members {
+	for i, h := range u.members {
 		switch {
-		case h == nil || answered[i] && errs[i] == nil:
-		case answered[i] && errors.Is(errs[i], fault.ErrNotHeld):
+		case h == nil || u.succeeded(i):
+		case u.answered[i] && errors.Is(u.errs[i], fault.ErrNotHeld):
 			gone = true
 		default:
 			left++
 		}
 	}
-	if left > len(a.members)-a.group.need {
-		return false
+	switch enough := left <= len(u.members)-a.group.need; {
+	case errors.Is(a.why, fault.ErrLost):
+		return false, true
+	case !enough:
+		return false, false
+	case gone && !a.hadQuorum(u.succeeded): // a member whose unlock succeeded was held until then
+		return false, true
 	}
-	// A member whose unlock succeeded was held until then, and so excluded others.
-	return !gone && !errors.Is(a.why, fault.ErrLost) ||
-		a.hadQuorum(func(i int) bool { return a.members[i] != nil && answered[i] && errs[i] == nil })
+	return true, false
 }
 
-// failure makes one error of the errors of the members.
-func (g *Group) failure(errs []error) error {
-	if g.need == len(g.members) {
-		return errors.Join(errs...)
+// loss returns the error of an unlock of a group that was lost.
+func (g *Group) loss(errs []error) error {
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return fault.ErrLost
 	}
-	return g.quorum(g.need, g.named(errs))
+	err := g.summary(lost, errs)
+	if !errors.Is(err, fault.ErrLost) {
+		err = fmt.Errorf("%w: %w", fault.ErrLost, err)
+	}
+	return err
 }
 
-// named adds the number and the name of its member to each error.
-func (g *Group) named(errs []error) []error {
-	named := make([]error, len(errs))
-	for i, err := range errs {
-		if err != nil {
-			named[i] = fmt.Errorf("member %d (%s): %w", i+1, nameOf(g.members[i]), err)
-		}
-	}
-	return named
-}
-
-// giveUp unlocks the members of an acquisition that failed, even if ctx has ended. It waits for that until ctx or the wait
-// ends. A member that has not replied yet is released when it replies.
+// giveUp unlocks the members of an acquisition that failed, even if ctx has ended. The unlocks are detached: it waits for
+// them only as long as the request may last, and for a short time. It returns what failed until then. A member that has not
+// replied yet is released when it replies.
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	a.close()
 	result := make(chan error, 1)
 	clientOf(a.group).Background(func() {
-		errs, _ := a.unlockAll(context.WithoutCancel(ctx))
+		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
-		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })
-		result <- errors.Join(errs...)
+		result <- errors.Join(slices.DeleteFunc(u.errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
 	})
-	var over <-chan time.Time
-	if r.Limited {
-		timer := time.NewTimer(max(r.left(), minTimeout))
-		defer timer.Stop()
-		over = timer.C
-	}
+	enough := time.NewTimer(r.floor)
+	defer enough.Stop()
 	select {
 	case err := <-result:
 		return err
-	case <-over:
-	case <-ctx.Done():
+	case <-enough.C:
+	case <-r.bound:
 	}
 	return nil
 }

@@ -142,17 +142,23 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if a.Renewed {
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
 	}
-	waiting := ctx
+	first, waiting := ctx, ctx // first bounds the first question, which may go on when the wait is over
+	if !t.By.IsZero() {
+		var cancel context.CancelFunc
+		first, cancel = context.WithDeadlineCause(ctx, t.By.Add(l.m.cfg.AckTimeout), errWaitOver)
+		waiting = first
+		defer cancel()
+	}
 	if t.Limited && t.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, t.Wait, errWaitOver)
+		waiting, cancel = context.WithTimeoutCause(first, t.Wait, errWaitOver)
 		defer cancel()
 	}
 	a.Wait = waiting
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
-	got, err := l.attempt(ctx, waiting, a)
+	got, err := l.attempt(first, waiting, a)
 	switch {
 	case got != nil:
 		return got, nil
@@ -166,7 +172,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 var errWaitOver = errors.New("wait is over")
 
 // attempt carries out the steps of an attempt.
-func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
+func (l *Lock) attempt(first, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
 	warned := a.Owner != nil
@@ -176,7 +182,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			limit := waiting
 			if step.Free {
-				limit = ctx
+				limit = first
 			}
 			r := m.ask(limit, waiting, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)

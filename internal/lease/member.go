@@ -28,6 +28,9 @@ type Terms struct {
 	ByHold  bool // only the Hold unlocks it
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner
+	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
+	// together. The zero time means that Wait, the context and the command timeout decide.
+	By time.Time
 	// Err is the error of the options, or nil.
 	Err error
 }

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/go-rlock/rlock"
@@ -64,7 +65,8 @@ func Waiting(l rlock.Locker) int {
 	case grouped:
 		return l.waiting()
 	case *rlock.RedLock:
-		return (*under[*group.Group](l)).Waiting()
+		n, _ := (*under[*group.Group](l)).Queue()
+		return n
 	case *rlock.Lock:
 		b := base(l)
 		if n, _, _ := b.Manager().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
@@ -73,6 +75,24 @@ func Waiting(l rlock.Locker) int {
 		return b.Manager().Hub().Listeners(b.Channel() + ":")
 	}
 	return 0
+}
+
+// Refused reports whether the first waiter for a lock in this process has had a reply. For a group that queues nowhere
+// itself, it is the first waiter for one of its members.
+func Refused(l rlock.Locker) bool {
+	switch l := l.(type) {
+	case grouped:
+		if red, ok := l.Locker.(*rlock.RedLock); ok {
+			return Refused(red)
+		}
+		return slices.ContainsFunc(l.members, func(m *rlock.Lock) bool { return Refused(m) })
+	case *rlock.RedLock:
+		_, last := (*under[*group.Group](l)).Queue()
+		return last != nil
+	case *rlock.Lock:
+		return Rests(l) || base(l).Kind().Queues && Waiting(l) > 0
+	}
+	return false
 }
 
 // Keys returns the names in Redis of the lock, of what else it needs, and of its tombstones.
