@@ -64,12 +64,16 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		if err == nil && a.begin() {
 			return a, nil
 		}
+		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
 		released := a.giveUp(ctx, r)
 		late := err == nil // a lease ran out while the others were taken
 		if late {
-			err, failed = fault.Unavailable(fault.ErrLate), first
+			err, failed = fault.ErrLate, first
 		}
-		if r.Single() || failed == first && !late || r.isOver() {
+		switch {
+		case r.Single(), final, failed == first && !late:
+			return nil, cleanedUp(err, released)
+		case r.isOver():
 			return nil, cleanedUp(r.ended(ctx, err, 0), released)
 		}
 		first, last = failed, err

@@ -121,7 +121,7 @@ func (a *acquisition) standing() (done bool, err error) {
 	case a.live()+open >= a.group.need:
 		return false, nil
 	case !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }):
-		return true, fault.Unavailable(fault.ErrLate) // the leases that were granted have run out
+		return true, fault.ErrLate // the leases that were granted have run out
 	}
 	return true, a.group.verdict(a.errs)
 }
@@ -133,7 +133,7 @@ func (a *acquisition) cutOff() error {
 	errs := slices.Clone(a.errs)
 	for i, asked := range a.asked {
 		if asked && a.members[i] == nil {
-			errs[i] = fault.Unavailable(fault.ErrNoAnswer)
+			errs[i] = fault.ErrNoAnswer
 		}
 	}
 	return a.group.verdict(errs)

@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,17 +11,22 @@ import (
 )
 
 // release unlocks all members of a closed acquisition. A red lock is released when the remaining members no longer exclude
-// others. It must have been held by a majority until then.
+// others. It must have been held by a majority until then. If it was lost before, it does not matter how the unlocks go.
 func (a *acquisition) release(ctx context.Context) error {
 	g := a.group
 	g.forget(a)
 	u := a.unlockAll(ctx)
+	a.mu.Lock()
+	why := a.why
 	done, wasLost := a.released(u)
+	a.mu.Unlock()
 	switch {
+	case errors.Is(why, fault.ErrLost):
+		return why
 	case done:
 		return nil
 	case wasLost:
-		return g.wrap(g.loss(u.errs), "unlock")
+		return g.wrap(g.summary(lost, u.errs), "unlock")
 	}
 	return g.wrap(g.verdict(u.errs), "unlock")
 }
@@ -115,16 +119,19 @@ func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
 		u.unlock(ctx, 0)
 		u.collect(nil)
 	}
-	u.collect(func() bool { done, _ := a.released(u); return done })
+	u.collect(func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		done, _ := a.released(u)
+		return done
+	})
 	u.linger()
 	return u
 }
 
 // released reports whether the members that are not known to be released no longer exclude others, and whether enough were
-// held until they were unlocked. Otherwise, it reports whether the group is known to have been lost.
+// held until they were unlocked. Otherwise, it reports whether the group is known to have been lost. a.mu must be held.
 func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	left, gone := 0, false
 	for i, h := range u.members {
 		switch {
@@ -135,27 +142,12 @@ func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
 			left++
 		}
 	}
-	switch enough := left <= len(u.members)-a.group.need; {
-	case errors.Is(a.why, fault.ErrLost):
-		return false, true
-	case !enough:
+	if left > len(u.members)-a.group.need {
 		return false, false
-	case gone && !a.hadQuorum(u.succeeded): // a member whose unlock succeeded was held until then
-		return false, true
 	}
-	return true, false
-}
-
-// loss returns the error of an unlock of a group that was lost.
-func (g *Group) loss(errs []error) error {
-	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-		return fault.ErrLost
-	}
-	err := g.summary(lost, errs)
-	if !errors.Is(err, fault.ErrLost) {
-		err = fmt.Errorf("%w: %w", fault.ErrLost, err)
-	}
-	return err
+	// A member whose unlock succeeded was held until then, and so excluded others.
+	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.succeeded)
+	return !wasLost, wasLost
 }
 
 // giveUp unlocks the members of an acquisition that failed, even if ctx has ended. The unlocks are detached: it waits for

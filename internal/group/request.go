@@ -107,20 +107,20 @@ func (r *request) pause(most time.Duration, wake <-chan struct{}) {
 }
 
 // ended returns the error of a request whose wait is over or whose context has ended. last is the latest outcome, and nil if
-// there was no reply. silent is for how long a member has not replied.
+// there was no reply. silent is for how long a member has not replied. A cancellation by itself says nothing about Redis.
 func (r *request) ended(ctx context.Context, last error, silent time.Duration) error {
-	canceled := errors.Is(ctx.Err(), context.Canceled)
+	if last == nil && (!errors.Is(ctx.Err(), context.Canceled) || silent >= r.floor) {
+		last = fault.ErrNoAnswer
+	}
 	switch {
-	case ctx.Err() == nil && last == nil:
-		return fault.Unavailable(fault.ErrNoAnswer)
-	case ctx.Err() == nil, errors.Is(last, ctx.Err()):
+	case ctx.Err() == nil:
 		return last
-	case last == nil && canceled && silent < r.floor: // it says nothing about Redis
-		return lease.EndOf(ctx)
 	case last == nil:
-		return fault.Unavailable(fmt.Errorf("%w: %w", fault.ErrNoAnswer, lease.EndOf(ctx)))
+		return lease.EndOf(ctx)
 	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
 		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
+	case errors.Is(last, fault.ErrUnavailable):
+		return fmt.Errorf("%w (%w)", last, lease.EndWithout(ctx, fault.ErrLost))
 	}
 	return fmt.Errorf("%w (%w)", last, lease.EndOf(ctx))
 }

@@ -62,11 +62,10 @@ func (r *request) holdsAny(ctx context.Context) bool {
 	})
 }
 
-// Queue returns how many requests of this process are in the local queue of a red lock, and the outcome of the latest round
-// of a head.
-func (g *Group) Queue() (waiting int, last error) {
+// Waiting returns how many requests of this process are in the local queue of a red lock.
+func (g *Group) Waiting() int {
 	l := g.locks[0]
-	return localQueuesOf(l.Manager()).Of(l.ID().Name)
+	return localQueuesOf(l.Manager()).Waiting(l.ID().Name)
 }
 
 // LocalQueues returns how many local queues of red locks a client has.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -112,13 +111,4 @@ func Retryable(err error) bool {
 		return f.Transient
 	}
 	return true
-}
-
-// EndOf returns why ctx ended: its cause, and its error if the cause does not match it.
-func EndOf(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -28,14 +28,14 @@ func (l *Local[K, Shared]) Join(key K) *Waiter[K, Shared] {
 	return w
 }
 
-// Of returns how many waiters are in the queue of a name, and what they share.
-func (l *Local[K, Shared]) Of(key K) (waiting int, shared Shared) {
+// Waiting returns how many waiters are in the queue of a name.
+func (l *Local[K, Shared]) Waiting(key K) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if q := l.set.Of(key); q != nil {
-		waiting, shared = q.Len(), q.Shared
+		return q.Len()
 	}
-	return waiting, shared
+	return 0
 }
 
 // Len returns how many queues have waiters.

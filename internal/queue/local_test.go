@@ -15,9 +15,8 @@ func TestWaitersOfALocalQueueTakeTheirTurns(t *testing.T) {
 	require.Nil(t, first.Head(), "it is the head at once")
 	second, third := l.Join("a"), l.Join("a")
 	require.Nil(t, l.Join("b").Head(), "each name has a queue of its own")
-	waiting := func(name string) int { n, _ := l.Of(name); return n }
-	require.Equal(t, 3, waiting("a"))
-	require.Zero(t, waiting("c"))
+	require.Equal(t, 3, l.Waiting("a"))
+	require.Zero(t, l.Waiting("c"))
 	require.Equal(t, 2, l.Len())
 
 	isHead := func(w *queue.Waiter[string, int]) bool {
@@ -30,14 +29,12 @@ func TestWaitersOfALocalQueueTakeTheirTurns(t *testing.T) {
 	}
 	require.False(t, isHead(second))
 	first.Share(7)
-	_, shared := l.Of("a")
-	require.Equal(t, 7, shared)
 	require.Equal(t, 7, second.Leave(), "one that leaves before its turn has what the head shared")
 	require.False(t, isHead(third))
 	require.Equal(t, 7, first.Leave())
 	require.True(t, isHead(third))
 	require.Equal(t, 7, third.Leave(), "it outlives the one that shared it")
-	require.Zero(t, waiting("a"))
+	require.Zero(t, l.Waiting("a"))
 	require.Equal(t, 1, l.Len())
 
 	var none *queue.Waiter[string, int]

@@ -65,8 +65,7 @@ func Waiting(l rlock.Locker) int {
 	case grouped:
 		return l.waiting()
 	case *rlock.RedLock:
-		n, _ := (*under[*group.Group](l)).Queue()
-		return n
+		return (*under[*group.Group](l)).Waiting()
 	case *rlock.Lock:
 		b := base(l)
 		if n, _, _ := b.Manager().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
@@ -87,8 +86,9 @@ func Refused(l rlock.Locker) bool {
 		}
 		return slices.ContainsFunc(l.members, func(m *rlock.Lock) bool { return Refused(m) })
 	case *rlock.RedLock:
-		_, last := (*under[*group.Group](l)).Queue()
-		return last != nil
+		return slices.ContainsFunc((*under[*group.Group](l)).Locks(), func(m *lease.Lock) bool {
+			return m.Manager().Hub().Listeners(m.Channel()) > 0
+		})
 	case *rlock.Lock:
 		return Rests(l) || base(l).Kind().Queues && Waiting(l) > 0
 	}

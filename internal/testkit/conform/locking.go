@@ -254,6 +254,7 @@ func waitIsBounded(f *fixture) {
 		start := time.Now()
 		err := try()
 		require.ErrorIs(f, err, rlock.ErrNotAcquired, what)
+		require.NotErrorIs(f, err, rlock.ErrUnavailable, what)
 		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has no deadline")
 		require.GreaterOrEqual(f, time.Since(start), 300*time.Millisecond, what)
 		require.Less(f, time.Since(start), 3*time.Second, what)
@@ -303,6 +304,8 @@ func endedContext(f *fixture) {
 	require.ErrorIs(f, lock.Lock(ctx), context.Canceled)
 	_, err := lock.TryLock(ctx)
 	require.ErrorIs(f, err, context.Canceled)
+	require.NotErrorIs(f, err, rlock.ErrNotAcquired, "the lock is free")
+	require.NotErrorIs(f, err, rlock.ErrUnavailable, "nothing was sent")
 	require.False(f, isLocked(f, lock))
 }
 
