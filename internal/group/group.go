@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
@@ -28,7 +29,7 @@ type Group struct {
 	// quorum makes the error of a red lock that could not acquire or release enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
-	open list // taken by Lock and TryLock through this handle, and not unlocked
+	open openList // taken by Lock and TryLock through this handle, and not unlocked
 }
 
 var _ lease.Member = (*Group)(nil)
@@ -95,6 +96,15 @@ func (g *Group) Check(op string) error {
 		}
 	}
 	return nil
+}
+
+// rule returns what makes the errors of the group.
+func (g *Group) rule() *verdict.Rule {
+	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
+	for _, m := range g.members {
+		r.Names = append(r.Names, nameOf(m))
+	}
+	return r
 }
 
 // wrap adds the operation and the group to an error.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
@@ -72,9 +73,9 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		}
 		switch {
 		case r.Single(), final, failed == first && !late:
-			return nil, cleanedUp(err, released)
+			return nil, verdict.CleanedUp(err, released)
 		case r.isOver():
-			return nil, cleanedUp(r.ended(ctx, err, 0), released)
+			return nil, verdict.CleanedUp(r.ended(ctx, err, 0), released)
 		}
 		first, last = failed, err
 		if round > 1 { // otherwise two requests could repeatedly take members that the other one needs

@@ -157,7 +157,7 @@ func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
 			require.NoError(t, err)
 			fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
 		}
-		require.Len(t, g.open.all(), table.MaxLost)
+		require.Len(t, g.open.All(), table.MaxLost)
 		_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
 		require.NoError(t, err)
 		for range table.MaxLost - 1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
@@ -54,9 +55,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		waiter.Share(plain(err))
 		switch {
 		case r.isOver() || err == nil:
-			return nil, cleanedUp(r.ended(ctx, err, time.Since(asked)), released)
+			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
 		case once || !r.retryable(a):
-			return nil, cleanedUp(err, released)
+			return nil, verdict.CleanedUp(err, released)
 		}
 		w.Listen(a.refusing())
 		r.pause(clock.Backoff(round, time.Second, nil), w.C())
@@ -123,7 +124,7 @@ func (a *acquisition) standing() (done bool, err error) {
 	case !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }):
 		return true, fault.ErrLate // the leases that were granted have run out
 	}
-	return true, a.group.verdict(a.errs)
+	return true, a.group.rule().Of(a.errs)
 }
 
 // cutOff returns the outcome of a round that ends before it is decided: the members that have not replied are silent.
@@ -136,7 +137,7 @@ func (a *acquisition) cutOff() error {
 			errs[i] = fault.ErrNoAnswer
 		}
 	}
-	return a.group.verdict(errs)
+	return a.group.rule().Of(errs)
 }
 
 // retryable reports whether waiting may help: enough members may still be had.

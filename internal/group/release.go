@@ -26,127 +26,54 @@ func (a *acquisition) release(ctx context.Context) error {
 	case done:
 		return nil
 	case wasLost:
-		return g.wrap(g.summary(lost, u.errs), "unlock")
+		return g.wrap(g.rule().Lost(u.Errs), "unlock")
 	}
-	return g.wrap(g.verdict(u.errs), "unlock")
-}
-
-// unlocking is the unlocks of the members of one acquisition under way. It belongs to one goroutine.
-type unlocking struct {
-	members  []lease.Held
-	errs     []error
-	answered []bool // the members whose unlocks returned, or which are lost
-	running  int
-	ending   int // unlocks of members that are lost
-	results  chan unlocked
-}
-
-// unlocked is the result of one member's unlock.
-type unlocked struct {
-	member int
-	lost   bool // it was lost before
-	err    error
-}
-
-// unlock begins to unlock a member, if it was held. The error of a member that is lost is known already.
-func (u *unlocking) unlock(ctx context.Context, i int) {
-	h := u.members[i]
-	if h == nil {
-		return
-	}
-	err := h.Err()
-	isLost := errors.Is(err, fault.ErrLost)
-	if isLost {
-		u.ending++
-		u.errs[i], u.answered[i] = err, true
-	} else {
-		u.running++
-	}
-	clientOf(h).Background(func() { u.results <- unlocked{i, isLost, h.Unlock(ctx)} })
-}
-
-// succeeded reports whether a member was held until its unlock.
-func (u *unlocking) succeeded(i int) bool {
-	return u.members[i] != nil && u.answered[i] && u.errs[i] == nil
-}
-
-// collect takes in results until it has all or enough of them. A nil enough means all. It waits for no member that is lost.
-func (u *unlocking) collect(enough func() bool) {
-	for u.running > 0 && (enough == nil || !enough()) {
-		u.take(<-u.results)
-	}
-}
-
-func (u *unlocking) take(r unlocked) {
-	if r.lost {
-		u.ending--
-		return
-	}
-	u.running--
-	u.errs[r.member], u.answered[r.member] = r.err, true
-}
-
-// linger waits a moment for the results that are not needed.
-func (u *unlocking) linger() {
-	moment := time.NewTimer(minTimeout)
-	defer moment.Stop()
-	for u.running+u.ending > 0 {
-		select {
-		case r := <-u.results:
-			u.take(r)
-		case <-moment.C:
-			return
-		}
-	}
+	return g.wrap(g.rule().Of(u.Errs), "unlock")
 }
 
 // unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
 // that hangs is unlocked in the background.
-func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
-	members := a.held()
-	n := len(members)
-	u := &unlocking{
-		members: members, errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
-	}
+func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
+	u := lease.NewUnlocking(a.held())
 	multi := a.group.quorum == nil
-	for i := range members {
+	for i := range u.Members {
 		if i > 0 || !multi {
-			u.unlock(ctx, i)
+			u.Begin(ctx, i)
 		}
 	}
 	if multi { // the first member comes last, because others wait for it
-		u.collect(nil)
-		u.unlock(ctx, 0)
-		u.collect(nil)
+		u.Await(nil)
+		u.Begin(ctx, 0)
+		u.Await(nil)
 	}
-	u.collect(func() bool {
+	u.Await(func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		done, _ := a.released(u)
 		return done
 	})
-	u.linger()
+	u.Linger(minTimeout)
 	return u
 }
 
 // released reports whether the members that are not known to be released no longer exclude others, and whether enough were
 // held until they were unlocked. Otherwise, it reports whether the group is known to have been lost. a.mu must be held.
-func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
+func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
 	left, gone := 0, false
-	for i, h := range u.members {
+	for i, h := range u.Members {
 		switch {
-		case h == nil || u.succeeded(i):
-		case u.answered[i] && errors.Is(u.errs[i], fault.ErrNotHeld):
+		case h == nil || u.Succeeded(i):
+		case u.Gone(i):
 			gone = true
 		default:
 			left++
 		}
 	}
-	if left > len(u.members)-a.group.need {
+	if left > len(u.Members)-a.group.need {
 		return false, false
 	}
 	// A member whose unlock succeeded was held until then, and so excluded others.
-	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.succeeded)
+	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.Succeeded)
 	return !wasLost, wasLost
 }
 
@@ -159,7 +86,7 @@ func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	clientOf(a.group).Background(func() {
 		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
-		result <- errors.Join(slices.DeleteFunc(u.errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
+		result <- errors.Join(slices.DeleteFunc(u.Errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
 	})
 	enough := time.NewTimer(r.floor)
 	defer enough.Stop()
