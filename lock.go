@@ -11,25 +11,6 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Locker has the methods that all kinds of lock share. It cannot be implemented outside this package.
-type Locker interface {
-	Lock(ctx context.Context, opts ...AcquireOption) error
-	TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
-	Unlock(ctx context.Context) error
-	Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error
-	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-
-	// member returns the implementation of the methods. It seals the interface.
-	member() lease.Member
-}
-
-var (
-	_ Locker = (*Lock)(nil)
-	_ Locker = (*MultiLock)(nil)
-	_ Locker = (*RedLock)(nil)
-)
-
 // Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
 // [Client.NewSpinLock], or one side of an [RWLock]. This documentation applies to all of them. A handle is cheap, holds
 // nothing by itself, and is safe for concurrent use: goroutines that share it exclude each other. The handles of one name
@@ -85,19 +66,25 @@ func (l *Lock) Name() string {
 // Lock waits until the context's owner holds the lock. An owner that holds it already re-enters. It ports lock and
 // lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says.
 //
-// The errors are [ErrNotAcquired] if ctx ended, joined with its error and cause, or if [Wait] was over; [ErrLost] if this
-// owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error from
-// Redis that waiting does not help. After an error nothing is held. If an abandoned command acquires the lock later, rlock
-// releases it in the background.
+// If ctx ends or [Wait] is over, the error is [ErrNotAcquired] if another owner has the lock, and [ErrUnavailable] if Redis
+// could not say so. Either is joined with the error and cause of a ctx that ended. If ctx had ended before the call, or was
+// canceled before Redis could reply, the error is ctx's error and cause alone.
+//
+// The other errors are [ErrLost] if this owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName],
+// [ErrInvalidOption]; or an error from Redis that waiting does not help. After an error nothing is held. If an abandoned
+// command acquires the lock later, rlock releases it in the background.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 	_, err := l.in().Acquire(ctx, terms("lock", false, false, opts))
 	return err
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil if another
-// owner holds the lock. If Redis could not answer, it returns an error instead. It does not ask Redis while another owner of
+// owner holds the lock. If Redis could not answer, the error is [ErrUnavailable]. It does not ask Redis while another owner of
 // this client holds the lock. If that owner lost the lock by force, this client notices it at the next renewal, at the
-// latest. If ctx has ended, the error matches [ErrNotAcquired], even if the lock is free.
+// latest.
+//
+// A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
+// for replica acks. It never takes longer than the command timeout.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	_, err := l.in().Acquire(ctx, terms("try lock", true, false, opts))
 	return acquired(err)
@@ -122,7 +109,7 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 // Do returns fn's error as it is, joined with [ErrLost] if the lock was lost while fn ran. If the release fails for another
 // reason, Do logs that, and rlock tries again until the lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
-	return do(ctx, l.in(), fn, opts)
+	return do(ctx, l.in(), fn, terms("do", false, true, opts))
 }
 
 // Unlock ends one acquisition made by Lock or TryLock. The last unlock of an owner releases the lock. It ports unlock. Only
@@ -197,12 +184,12 @@ func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error)
 	return hold, nil
 }
 
-// do is the Do of every Locker.
-func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opts []AcquireOption) (err error) {
+// do is the Do of every Acquirer.
+func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) (err error) {
 	if fn == nil {
-		return &fault.OpError{Op: "do", What: "with a nil function", Err: ErrInvalidOption}
+		return &fault.OpError{Op: t.Op, What: "with a nil function", Err: ErrInvalidOption}
 	}
-	held, err := m.Take(ctx, terms("do", false, true, opts))
+	held, err := m.Take(ctx, t)
 	if err != nil {
 		return err
 	}

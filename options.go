@@ -65,7 +65,8 @@ func newSettings(opts []Option) (*settings, error) {
 }
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
-// try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
+// try before they give up. A fifth of it is how long a silent Redis counts as busy, and no longer: see [ErrUnavailable] and
+// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
 // has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. They then bypass the hooks that were
 // added to that client, because go-redis cannot set a shorter timeout in another way.
 func WithCommandTimeout(d time.Duration) Option {
@@ -84,6 +85,9 @@ func WithFairWait(d time.Duration) Option {
 // straight to the next one that waits here. After n hand-overs, or once d has passed since the lock was last free for all
 // processes, it is freed for every process again. The defaults are 32 and 5 ms; 0 for either means no hand-overs. Fair locks,
 // read locks, and read-write locks whose writer also reads are never handed over. Neither are spin locks, whose waiters poll.
+// Nor is a lock handed over to an owner whose lease would end earlier: other processes sleep for as long as the last lease.
+//
+// Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {
 		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease {
@@ -102,6 +106,8 @@ func WithHandOver(n int, d time.Duration) Option {
 // A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
 // for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
 // handed over through Redis nevertheless.
+//
+// Experimental: WithLazyHandOver may change or go before v1.
 func WithLazyHandOver() Option {
 	return func(s *settings) error {
 		s.Table.Lazy = true
@@ -143,6 +149,8 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 //
 // It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
 // [ErrInvalidOption]. The default is to send each script by itself.
+//
+// Experimental: WithAutoPipeline may change or go before v1.
 func WithAutoPipeline() Option {
 	return func(s *settings) error {
 		s.Gather = true
@@ -240,9 +248,13 @@ const (
 // held, and renewed, until it is unlocked. On a re-entry Lease lengthens a lease that is shorter, and never shortens one.
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
 
-// Wait gives up after waiting for d, with [ErrNotAcquired], or false and nil from TryLock. The first attempt is always
-// completed, so 0 means a single attempt. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and
-// the Try methods make a single attempt.
+// Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
+// false and nil. If Redis could not say so, the error is [ErrUnavailable].
+//
+// A short d does not cut the first attempt off: the call ends after the longer of d and a fifth of the command timeout, and
+// the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means a
+// single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
+// Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
 // terms turns the options of one acquisition into its terms.

@@ -94,8 +94,8 @@ func (r *request) pause(most time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	client := clientOf(r.group)
-	closing := client.Closed()
-	if client.IsClosed() {
+	closing := client.Stopping()
+	if client.IsStopping() {
 		closing = nil // a red lock may go on without this client
 	}
 	select {

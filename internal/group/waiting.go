@@ -40,7 +40,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error]
 	select {
 	case <-w.Head():
 		return w, false, nil
-	case <-l.Manager().Closed():
+	case <-l.Manager().Stopping():
 		return w, false, nil // the members of that client return ErrClosed
 	case <-r.over:
 	}

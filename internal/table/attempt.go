@@ -33,6 +33,7 @@ type Attempt struct {
 	// The table's mutex guards what follows.
 
 	phase     phase
+	waits     bool // it has slept, and is not done
 	grant     *Grant
 	known     outcome.Record // unless it is in a local queue, whose record counts
 	asked     bool           // whether Redis was asked, or another attempt was on this one's behalf
@@ -70,10 +71,14 @@ const (
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	return t.after(a, t.admit(a, now, n), now)
+}
+
+func (t *Table) admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.Owner != nil {
 		return t.claim(a, now, n)
 	}
-	if t.closed {
+	if t.stopping {
 		return a.finish(fault.ErrClosed)
 	}
 	t.newGrant(a)
@@ -83,10 +88,17 @@ func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 // Wake continues an attempt after a Sleep.
 func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	if why == Closed && !t.bars(a, now) {
+		why = ByNews // it slept when the client began to shut down
+	}
+	return t.after(a, t.wake(a, why, now, n), now)
+}
+
+func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
 	case a.phase == claiming && why >= Ended:
 		t.conclude(a, now)
-		return a.finish(nil)
+		return a.finish(t.barred(a, now))
 	case a.phase == claiming:
 		return t.claim(a, now, n)
 	case (a.phase == queued || a.phase == resting) && why >= Ended:
@@ -115,6 +127,9 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
 		return a.finish(err)
+	}
+	if t.bars(a, now) {
+		return a.finish(fault.ErrClosed)
 	}
 	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
 	a.phase, a.grant, a.ahead = claiming, g, nil
@@ -223,7 +238,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 // asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
-	case t.closed:
+	case t.bars(a, now):
 		return t.leave(a, now, n)
 	case a.got != nil:
 		return t.succeed(a, a.got, n)
@@ -269,6 +284,9 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
 // Its first question is asked even if the wait is short, unless the call has to return now.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
+	if a.got != nil && t.bars(a, now) {
+		return t.giveBack(a, now, n)
+	}
 	if a.got != nil {
 		return t.succeed(a, a.got, n)
 	}
@@ -279,7 +297,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
 	}
 	t.leaveLine(a, n)
-	if t.conclude(a, now); !a.Last.Known() && !ended(a.Caller) && !t.closed && !a.overdue(now) {
+	if t.conclude(a, now); !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) && !a.overdue(now) {
 		a.asked = false
 		return t.ask(a, parting, now, n)
 	}
@@ -293,6 +311,9 @@ func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >
 // background release follows.
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	if err == nil {
+		err = t.barred(a, now)
+	}
 	t.leaveLine(a, n)
 	t.conclude(a, now)
 	t.retire(g, now, n)

@@ -98,7 +98,7 @@ func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
 	case r.Err != nil || !r.Acquired() || e == nil:
 	case s.Got != nil:
 		*e = evidence{refused: w.step}
-	case s.Do != Done || s.Err != nil:
+	case s.Do != Done || errors.Is(s.Err, fault.ErrLate):
 		*e = evidence{failed: w.step}
 	}
 }
