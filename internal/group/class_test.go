@@ -195,13 +195,13 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 				defer cancel()
 				silence := func() {
 					for _, f := range fakes[1:] {
-						f.stall(time.Hour)
+						f.stall()
 					}
 				}
 				if c.refused {
 					for _, f := range fakes[1:] {
 						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall(time.Hour) }
+						f.reached = func() { f.stall() }
 					}
 				} else {
 					silence()
@@ -242,13 +242,13 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 				}
 				silence := func() {
 					for _, f := range fakes[1:] {
-						f.stall(time.Hour)
+						f.stall()
 					}
 				}
 				if c.refused {
 					for _, f := range fakes[1:] {
 						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall(time.Hour) }
+						f.reached = func() { f.stall() }
 					}
 				} else {
 					silence()

@@ -157,11 +157,11 @@ func (m *member) set(err error) {
 	m.err = err
 }
 
-// stall makes the member's replies late.
-func (m *member) stall(delay time.Duration) {
+// stall makes the member silent.
+func (m *member) stall() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.delay = delay
+	m.delay = 24 * time.Hour
 }
 
 func (m *member) grant() *held {
@@ -255,6 +255,7 @@ func (h *held) Part(of lease.Member) lease.Held {
 	}
 	return h
 }
+
 func (h *held) confirmed(at time.Time) table.Loss {
 	return table.Loss{Early: true, Since: clock.Of(at)}
 }

@@ -52,7 +52,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			return a, nil
 		}
 		released := a.giveUp(ctx, r)
-		waiter.Share(plain(err))
+		waiter.Share(forOthers(err))
 		switch {
 		case r.isOver() || err == nil:
 			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
@@ -69,8 +69,8 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// plain returns an outcome for other requests: a refusal without the details, which belong to this request.
-func plain(err error) error {
+// forOthers returns an outcome for other requests: a refusal without the details, which belong to this request.
+func forOthers(err error) error {
 	if errors.Is(err, fault.ErrRefused) {
 		return fault.ErrRefused
 	}
