@@ -55,6 +55,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		if r.Single() || !r.retryable(a) {
 			return nil, errors.Join(err, released)
 		}
+		if round == 1 {
+			defer r.waits()()
+		}
 		w.listen(a)
 		r.pause(ctx, clock.Backoff(round, time.Second, nil), w.wake)
 		if ctx.Err() != nil || r.Limited && r.left() == 0 {

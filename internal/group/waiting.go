@@ -88,6 +88,7 @@ func (r *request) awaitTurn(ctx context.Context) (*turn, error) {
 	if t.head == nil {
 		return t, nil
 	}
+	defer r.waits()()
 	var over <-chan time.Time
 	if r.Limited {
 		timer := time.NewTimer(r.left())
@@ -103,6 +104,13 @@ func (r *request) awaitTurn(ctx context.Context) (*turn, error) {
 	case <-ctx.Done():
 	}
 	return nil, r.ended(ctx, t.leave())
+}
+
+// waits counts the request among the waiting calls of the client, until the returned function is called.
+func (r *request) waits() (end func()) {
+	client := clientOf(r.group).Table()
+	client.Waits(1)
+	return func() { client.Waits(-1) }
 }
 
 // holdsAny reports whether the owner holds a member.
