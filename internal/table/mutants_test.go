@@ -77,6 +77,21 @@ var bugs = []bug{
 	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
+	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
+	}},
+	{"M2", "a fenced handle re-enters a hold without a token", []edit{
+		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
+	}},
+	{"M3", "a fenced lock is handed over without asking Redis", []edit{
+		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
+	}},
+	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
+		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
 	{"L.2a", "a question that the end of a wait cuts off counts as an outage", []edit{
 		{"../outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
