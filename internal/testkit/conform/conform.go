@@ -132,7 +132,8 @@ func Run(
 	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
 ) {
 	t.Helper()
-	opts = append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))
+	// A busy machine must not look like an outage, which begins at a fifth of the command timeout.
+	opts = append(opts, rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithCommandTimeout(testkit.ALongTime))
 	for name, kind := range testkit.Kinds {
 		if kind.Groups && !groups {
 			continue
