@@ -77,6 +77,21 @@ var bugs = []bug{
 	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
+	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
+	}},
+	{"M2", "a fenced handle re-enters a hold without a token", []edit{
+		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
+	}},
+	{"M3", "a fenced lock is handed over without asking Redis", []edit{
+		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
+	}},
+	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
+		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
 	{"L.2a", "a question that the end of a wait cuts off counts as an outage", []edit{
 		{"../outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
@@ -95,21 +110,6 @@ var bugs = []bug{
 	}},
 	{"L.7", "a waiter asks a last time although its call has to return", []edit{
 		{"attempt.go", "!t.bars(a, now) && !a.overdue(now) {", "!t.bars(a, now) {"},
-	}},
-	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
-		{
-			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-		},
-	}},
-	{"M2", "a fenced handle re-enters a hold without a token", []edit{
-		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
-	}},
-	{"M3", "a fenced lock is handed over without asking Redis", []edit{
-		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
-	}},
-	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
-		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
 	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
 		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},

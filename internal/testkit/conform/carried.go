@@ -154,7 +154,7 @@ func tryDoReportsRan(f *fixture) {
 	ran, err = lock.TryDo(ended, never)
 	require.False(f, ran)
 	require.ErrorIs(f, err, context.Canceled)
-	require.NotErrorIs(f, err, rlock.ErrNotAcquired)
+	require.NotErrorIs(f, err, rlock.ErrNotAcquired, "the lock is free")
 	ran, err = lock.TryDo(f.Context(), nil)
 	require.False(f, ran)
 	require.ErrorIs(f, err, rlock.ErrInvalidOption)
