@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -204,21 +206,15 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opt
 	}
 	held, err := m.Take(ctx, terms("do", false, true, opts))
 	if err != nil {
-		return err
+		return inPhase(err, "while waiting")
 	}
 	var hold lease.Hold
 	hold.Init(ctx, held)
 	defer func() {
-		lost := hold.Err()
 		failed := hold.Unlock(ctx)
-		if errors.Is(failed, ErrLost) {
-			lost = failed
-		}
 		switch {
-		case errors.Is(lost, ErrLost) && err == nil:
-			err = lost
-		case errors.Is(lost, ErrLost):
-			err = errors.Join(err, lost)
+		case errors.Is(failed, ErrLost):
+			err = afterLoss(failed, err)
 		case failed != nil:
 			warn(m, failed)
 		}
@@ -226,11 +222,43 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opt
 	return fn(hold.Context())
 }
 
+// afterLoss returns the error of Do after the loss of its lock. own is the error of its function. If own wraps the loss, it is
+// the context's cause, and so says everything. The loss is a pointer, so that the loss of another lock is not taken for it.
+func afterLoss(loss, own error) error {
+	if own != nil && errors.Is(own, loss) {
+		return own
+	}
+	var op *fault.OpError
+	if errors.As(loss, &op) {
+		while := *op
+		while.Op, while.Phase = "do", "while held"
+		loss = &while
+	}
+	if own == nil {
+		return loss
+	}
+	return &fault.LossError{Loss: loss, Own: own}
+}
+
+// inPhase adds to an error of Do's acquisition in which phase it came. An error about a mistake in the call comes before any.
+func inPhase(err error, phase string) error {
+	var op *fault.OpError
+	if !errors.As(err, &op) || op.Op != "do" || errors.Is(err, ErrInvalidOption) || errors.Is(err, ErrInvalidName) {
+		return err
+	}
+	while := *op
+	while.Phase = phase
+	return &while
+}
+
 // warn logs that Do could not release its lock.
 func warn(m lease.Member, err error) {
 	if logger, ok := m.(interface {
 		Warn(message string, err error)
 	}); ok {
-		logger.Warn("lock could not be released; it is free when its lease ends", err)
+		logger.Warn(table.LogNotReleased, err)
 	}
 }
+
+// LogValue returns the name and the kind of the lock, for a log line. It implements [slog.LogValuer].
+func (l *Lock) LogValue() slog.Value { return l.in().LogValue() }

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +34,9 @@ type acquisition struct {
 	closed   bool      // unlocked, or being unlocked, or given up
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
-	// watched means that the caller is informed of a loss. Otherwise a member that is lost logs it.
-	watched bool
-	timer   *time.Timer // asks again for the members that are not held; nil means that they are not asked again
+	// quiet means that an outer group logs a loss.
+	quiet bool
+	timer *time.Timer // asks again for the members that are not held; nil means that they are not asked again
 }
 
 var _ lease.Held = (*acquisition)(nil)
@@ -78,28 +79,12 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 
 // watch makes a member report its end to the acquisition.
 func (a *acquisition) watch(i int, h lease.Held) {
-	a.mu.Lock()
-	watched := a.watched
-	a.mu.Unlock()
 	tell := func(error) { a.memberEnded(i, h) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(error) { clientOf(h).Aside(func() { a.memberEnded(i, h) }) }
 	}
-	if h.Notify(tell, watched) != nil {
+	if h.Notify(tell, true) != nil {
 		a.memberEnded(i, h)
-	}
-}
-
-// watchAll records that the caller is informed of a loss.
-func (a *acquisition) watchAll() {
-	a.mu.Lock()
-	again, members := a.watched, slices.Clone(a.members)
-	a.watched = true
-	a.mu.Unlock()
-	for i, h := range members {
-		if h != nil && !again {
-			a.watch(i, h)
-		}
 	}
 }
 
@@ -174,12 +159,18 @@ func (a *acquisition) end(why error) (tell func()) {
 		a.timer.Stop()
 	}
 	over, cancel := a.over, a.cancel
+	logs := a.renewed && !a.quiet && errors.Is(why, fault.ErrLost)
 	return func() {
 		if cancel != nil {
 			cancel(why)
 		}
 		if over != nil {
 			close(over)
+		}
+		if logs { // its members do not
+			clientOf(a.group).Log(table.Line{
+				Level: slog.LevelWarn, Lock: a.group.description, Message: table.LogLost, Err: why, Whole: true,
+			})
 		}
 	}
 }
@@ -204,7 +195,7 @@ func (a *acquisition) close() bool {
 	}
 	tell := a.look()
 	a.closed = true
-	also := a.end(fault.ErrNotHeld)
+	also := a.end(fault.ErrUnlockedAlready)
 	a.mu.Unlock()
 	tell()
 	also()
@@ -232,7 +223,6 @@ func (a *acquisition) Err() error {
 
 // Done returns a channel that is closed when the acquisition is over.
 func (a *acquisition) Done() <-chan struct{} {
-	a.watchAll()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over == nil {
@@ -268,26 +258,26 @@ func (a *acquisition) Deadline() time.Time {
 	return a.deadline
 }
 
+// Description returns the name of the group, for log lines.
+func (a *acquisition) Description() string { return a.group.description }
+
 // Token returns 0: a group has no fencing token.
 func (a *acquisition) Token() uint64 { return 0 }
 
 // Unlock releases the members, once.
 func (a *acquisition) Unlock(ctx context.Context) error {
 	if !a.close() {
-		return a.group.wrap(fault.ErrNotHeld, "unlock")
+		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
 	}
 	return a.release(ctx)
 }
 
 // Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
 // already.
-func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
-	if watched {
-		a.watchAll()
-	}
+func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cancel = tell
+	a.cancel, a.quiet = tell, quiet
 	return a.why
 }
 

@@ -20,14 +20,28 @@ func (a *acquisition) release(ctx context.Context) error {
 	why := a.why
 	a.mu.Unlock()
 	errs, done := a.unlockAll(ctx)
-	if done {
+	switch {
+	case errors.Is(why, fault.ErrLost):
+		return why // whatever became of the members
+	case done:
 		return nil
 	}
-	err := g.failure(errs)
-	if errors.Is(why, fault.ErrLost) && !errors.Is(err, fault.ErrLost) {
-		err = fmt.Errorf("%w: %w", fault.ErrLost, err)
+	return g.wrap(g.failure(inClass(errs)), "unlock")
+}
+
+// inClass returns the errors of members so that an error which joins them is of one class. If a member was lost, the others
+// matter as text only.
+func inClass(errs []error) []error {
+	if !slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, fault.ErrLost) }) {
+		return errs
 	}
-	return g.wrap(err, "unlock")
+	same := slices.Clone(errs)
+	for i, err := range same {
+		if err != nil && errors.Is(err, fault.ErrUnavailable) {
+			same[i] = errors.New(err.Error())
+		}
+	}
+	return same
 }
 
 // unlocking is the unlocks of the members of one acquisition under way. It belongs to one goroutine.

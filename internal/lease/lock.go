@@ -75,7 +75,15 @@ func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, cloc
 
 // Warn logs what happened to the lock.
 func (l *Lock) Warn(message string, err error) {
-	l.m.Log(message, err, slog.String("lock", fault.Quote(l.h.Name)))
+	l.m.LogHere(table.Line{Level: slog.LevelWarn, Lock: l.h.Name, Message: message, Err: err})
+}
+
+// LogValue implements [slog.LogValuer].
+func (l *Lock) LogValue() slog.Value {
+	if l == nil || l.m == nil {
+		return slog.StringValue("no lock")
+	}
+	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
 }
 
 // Check returns what is wrong with the handle itself.
@@ -126,7 +134,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		return nil, l.wrap(t.Err, t.Op)
 	}
 	if ctx.Err() != nil {
-		return nil, l.ended(ctx, t.Op, table.Outcome{})
+		return nil, l.ended(ctx, t.Op, &table.Attempt{})
 	}
 	if !l.m.tasks.Begin() {
 		return nil, l.wrap(fault.ErrClosed, t.Op)
@@ -134,7 +142,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	defer l.m.tasks.End()
 	a := &table.Attempt{
 		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Lease == 0, ByHold: t.ByHold, Single: t.Single(),
-		Caller: ctx,
+		Caller: ctx, Done: ctx.Done(),
 	}
 	if a.Owner == nil {
 		a.Owner = t.Owner
@@ -159,7 +167,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	return nil, l.ended(ctx, t.Op, a.Last)
+	return nil, l.ended(ctx, t.Op, a)
 }
 
 // errWaitOver is the cause of a wait that has taken as long as Wait said.
@@ -169,7 +177,7 @@ var errWaitOver = errors.New("wait is over")
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
-	warned := a.Owner != nil
+	watched := false
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
 		switch step.Do {
@@ -181,9 +189,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			r := m.ask(limit, waiting, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)
 		case table.Sleep:
-			if !warned {
-				warned = true
-				defer l.warnLater()()
+			if !watched && a.SuspectAfter != 0 {
+				watched = true
+				defer l.suspectLater(a)()
 			}
 			why := m.sleep(waiting, &step)
 			step = m.table.Wake(a, why, clock.Now(), &n)
@@ -225,31 +233,42 @@ func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
 	return why
 }
 
-// warnLater logs a hint about self-deadlock when a caller without an owner has waited for as long as a lease. It returns the
-// function that cancels this.
-func (l *Lock) warnLater() (cancel func() bool) {
-	return time.AfterFunc(l.m.cfg.Table.WatchdogTimeout, func() {
-		if l.m.table.SuspectSelf(&l.h) {
-			l.Warn("possible self-deadlock: waited longer than a lease for a lock that this handle holds; if the hold is the "+
-				"caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
-		}
+// suspectLater logs a possible self-deadlock when the attempt has waited for too long. It returns the function that cancels
+// this.
+func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
+	if a.Ends != 0 && a.Ends < clock.Now().Add(a.SuspectAfter) {
+		return func() bool { return true } // the wait is over by then
+	}
+	return time.AfterFunc(a.SuspectAfter, func() {
+		var n table.Notices
+		l.m.table.Suspect(a, &n)
+		n.Deliver(l.m)
 	}).Stop
+}
+
+// refused adds to the refusal of an attempt for how long this process has held the lock, if it does.
+func refused(a *table.Attempt, refusal error) error {
+	if a.HeldFor == 0 {
+		return refusal
+	}
+	return &fault.HeldHere{For: a.HeldFor, Refusal: refusal}
 }
 
 // ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over. If its
 // wait ended it, the outcome of the latest question decides.
-func (l *Lock) ended(ctx context.Context, op string, last table.Outcome) error {
+func (l *Lock) ended(ctx context.Context, op string, a *table.Attempt) error {
+	last := a.Last
 	switch {
 	case ctx.Err() != nil && last.Trouble != nil:
 		return l.wrap(fmt.Errorf("%w (%w)", last.Trouble, EndOf(ctx)), op)
 	case ctx.Err() != nil:
-		return l.wrap(fmt.Errorf("%w: %w", fault.ErrNotAcquired, EndOf(ctx)), op)
+		return l.wrap(fmt.Errorf("%w: %w", refused(a, fault.ErrNotAcquired), EndOf(ctx)), op)
 	case l.m.IsClosed():
 		return l.wrap(fault.ErrClosed, op)
 	case last.Trouble != nil:
 		return l.wrap(last.Trouble, op)
 	case last.Refused:
-		return l.wrap(fault.ErrRefused, op)
+		return l.wrap(refused(a, fault.ErrRefused), op)
 	}
 	return l.wrap(fault.ErrNoAnswer, op)
 }

@@ -9,7 +9,7 @@ type Ending struct {
 	over   chan struct{}           // made when it is asked for, closed when why is set
 	cancel context.CancelCauseFunc // called with why; nil if no function was set
 
-	watched bool // the user is informed
+	quiet bool // the receiver of the report logs what has to be logged
 }
 
 // ended is the report of an end.
@@ -36,19 +36,19 @@ func (e *Ending) Done() <-chan struct{} {
 	case e.why != nil:
 		return closedChan
 	}
-	e.over, e.watched = make(chan struct{}), true
+	e.over = make(chan struct{})
 	return e.over
 }
 
-// Notify sets the function to which the end is reported, with its reason. watched means that this report informs the user.
-// It returns the reason if it is over already: then the function is not called.
-func (e *Ending) Notify(tell context.CancelCauseFunc, watched bool) error {
-	e.cancel, e.watched = tell, e.watched || watched
+// Notify sets the function to which the end is reported, with its reason. quiet means that the function logs what has to be
+// logged. It returns the reason if it is over already: then the function is not called.
+func (e *Ending) Notify(tell context.CancelCauseFunc, quiet bool) error {
+	e.cancel, e.quiet = tell, quiet
 	return e.why
 }
 
-// Watched reports whether Done or Notify informs the user of the end.
-func (e *Ending) Watched() bool { return e.watched }
+// Quiet reports whether the receiver of the report logs what has to be logged.
+func (e *Ending) Quiet() bool { return e.quiet }
 
 // End ends it for a reason, unless it is over already. It reports whether it was not.
 func (e *Ending) End(why error, n *List) bool {

@@ -16,7 +16,7 @@ func (r *receiver) Alarm(clock.Instant) { r.told = append(r.told, "alarm") }
 func (r *receiver) Unlisten(channel string, _ chan struct{}) {
 	r.told = append(r.told, "unlisten "+channel)
 }
-func (r *receiver) Warn(w Warning) { r.told = append(r.told, "warn "+w.Lock) }
+func (r *receiver) Log(l Line) { r.told = append(r.told, l.Level.String()+" "+l.Lock) }
 
 var errOver = errors.New("over")
 
@@ -41,17 +41,18 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 	var n List
 	n.Alarm(1)
 	n.Warn("name", "message", nil)
+	n.Inform("other", "message")
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))
 	require.Empty(t, r.told, "nothing is told before Deliver")
 	n.Deliver(&r)
-	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, r.told)
+	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "WARN name", "INFO other"}, r.told)
 	<-over
 	require.Equal(t, List{}, n)
 	require.Equal(t, Listener{}, l)
 	n.Deliver(&r)
-	require.Len(t, r.told, 4, "notices are told once")
+	require.Len(t, r.told, 5, "notices are told once")
 }
 
 func TestAnEndThatIsPast(t *testing.T) {
@@ -72,9 +73,9 @@ func TestAReleasedEndCancelsOnce(t *testing.T) {
 	var n List
 	canceled := 0
 	require.NoError(t, e.Notify(func(error) { canceled++ }, false))
-	require.False(t, e.Watched())
+	require.False(t, e.Quiet())
 	over := e.Done()
-	require.True(t, e.Watched())
+	require.False(t, e.Quiet())
 	e.Release(errOver, &n)
 	n.Deliver(nil)
 	require.Equal(t, 1, canceled)

@@ -19,10 +19,11 @@ type Acquisition struct {
 	// The table's mutex guards what follows.
 
 	ending  notice.Ending
-	byHold  bool // only its Hold unlocks it
-	plain   bool // made without an owner in the context
-	renewed bool // made without a lease: the watchdog keeps the grant for it
-	closed  bool // unlocked, or being unlocked, or leaked
+	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
+	byHold  bool            // only its Hold unlocks it
+	plain   bool            // made without an owner in the context
+	renewed bool            // made without a lease: the watchdog keeps the grant for it
+	closed  bool            // unlocked, or being unlocked, or leaked
 }
 
 // Owner returns the owner that holds the lock.
@@ -35,7 +36,7 @@ func (a *Acquisition) Token() uint64 { return a.grant.token } // set before ther
 func (a *Acquisition) Err(now clock.Instant) error {
 	defer a.grant.table.lock().Unlock()
 	if a.ending.Err() == nil && a.grant.term.Past(now) {
-		return lossOf(a.handle, fault.ErrLost)
+		return lossOf(a.handle, errLeaseEnded)
 	}
 	return a.ending.Err()
 }
@@ -52,11 +53,11 @@ func (a *Acquisition) Deadline() clock.Instant {
 	return a.grant.term.Deadline
 }
 
-// Notify sets the function to which the end is reported, without the table's mutex. watched means that this report informs
-// the holder of a loss, so that the loss need not be logged. It returns why the acquisition is over, if it is already.
-func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
+// Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
+// so that the table does not. It returns why the acquisition is over, if it is already.
+func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	defer a.grant.table.lock().Unlock()
-	return a.ending.Notify(tell, watched)
+	return a.ending.Notify(tell, quiet)
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
@@ -91,7 +92,7 @@ func (a *Acquisition) Leak(n *Notices) {
 		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
-	a.ending.Release(fault.ErrNotHeld, n)
+	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed = true
 	g.acquisitions = queue.Without(g.acquisitions, a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done

@@ -23,16 +23,27 @@ type Attempt struct {
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone
 	Caller Ender         // an error means that the caller is gone
+	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
+	Done <-chan struct{}
 
 	// Last is the outcome of the latest question to Redis, or of a local decision instead. It is valid after Done.
 	Last Outcome
+	// HeldFor is for how long another owner of this process had held the lock when the attempt gave up. Zero means that none
+	// did. It is valid after Done.
+	HeldFor time.Duration
+	// SuspectAfter is after how much sleep to call [Table.Suspect]. Zero means that there is nothing to suspect. It is valid
+	// once there is a step that sleeps.
+	SuspectAfter time.Duration
 
 	// The table's mutex guards what follows.
 
 	phase     phase
 	grant     *Grant
-	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
-	retries   int  // failures in a row
+	began     clock.Instant
+	suspected bool   // own was looked for
+	own       *Grant // the hold for which it waits, if that may be its caller's own
+	asked     bool   // whether Redis was asked, or another attempt was on this one's behalf
+	retries   int    // failures in a row
 	sent      clock.Instant
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
@@ -65,6 +76,7 @@ const (
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	a.began = now
 	if a.Owner != nil {
 		return t.claim(a, now, n)
 	}
@@ -160,6 +172,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	a.phase = queued
 	a.asked = true // the head does, on its behalf
+	t.suspect(a)
 	return a.sleep(-1)
 }
 
@@ -172,6 +185,7 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 // the attempt, so that it asks once more when no release can be missed any longer.
 func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	a.phase = resting
+	t.suspect(a)
 	s := a.sleep(pause)
 	channel := a.grant.holder.Channel(a.Handle.Names())
 	if channel == "" { // a polling waiter keeps its pace
@@ -270,6 +284,9 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 // background release follows.
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	if h := t.rival(g, now); h != nil && h.stage == held {
+		a.HeldFor = now.Sub(h.began)
+	}
 	t.leaveLine(a, n)
 	t.retire(g, now, n)
 	g.turns.End()

@@ -50,11 +50,11 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endRelease(x, errHolderGone)
+		return t.endGone(x, errHolderGone, n)
 	}
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
-		return t.endSilent(x, fault.ErrNoAnswer, now, n)
+		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 	}
 	return t.free(x)
 }

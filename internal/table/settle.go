@@ -153,7 +153,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	}
 	g.stage, g.token, g.attempt = held, token, nil
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = yield.Streak{Since: a.sent}
+	g.streak, g.began = yield.Streak{Since: a.sent}, now
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}
@@ -203,7 +203,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.lose(g, errHolderGone, true, now, n) // the error of the caller reports the loss
+		t.lose(g, errHolderGone, now, n)
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)

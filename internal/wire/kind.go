@@ -142,5 +142,15 @@ var (
 	}
 )
 
-// Kinds has every kind by its name, for tests.
+// Name returns the name of the kind in [Kinds].
+func (k *Kind) Name() string {
+	for name, kind := range Kinds {
+		if kind == k {
+			return name
+		}
+	}
+	return ""
+}
+
+// Kinds has every kind by its name, for log lines and tests.
 var Kinds = map[string]*Kind{"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "read": Read, "write": Write}
