@@ -38,7 +38,9 @@ var (
 // are one lock.
 //
 // The context that is passed to a method decides which owner holds the lock: see [WithOwner] and [Hold.Context]. A context
-// without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex].
+// without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
+// wait if it notices one. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
+// elsewhere than where the lock was taken, pass on that context, or an owner by [WithOwner].
 type Lock struct{ l lease.Lock }
 
 // NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail. The
@@ -87,7 +89,8 @@ func (l *Lock) Name() string {
 // Lock waits until the context's owner holds the lock. An owner that holds it already re-enters. It ports lock and
 // lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says.
 //
-// The errors are [ErrNotAcquired] if ctx ended, joined with its error and cause, or if [Wait] was over; [ErrLost] if this
+// The errors are [ErrNotAcquired] if ctx ended, joined with its error and cause, or if [Wait] was over. If another owner of
+// this process holds the lock then, the error says for how long. Further errors are [ErrLost] if this
 // owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error from
 // Redis that waiting does not help. After an error nothing is held. If an abandoned command acquires the lock later, rlock
 // releases it in the background.
@@ -121,8 +124,10 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 // runs fn unless another owner holds the lock: then the error is [ErrNotAcquired]. fn gets the context of [Hold.Context]:
 // it ends when the lock is lost, and locking this lock with it re-enters.
 //
-// Do returns fn's error as it is, joined with [ErrLost] if the lock was lost while fn ran. If the release fails for another
-// reason, Do logs that, and rlock tries again until the lease is over.
+// Do returns fn's error as it is, unless the lock was lost while fn ran. After a loss, the error wraps [ErrLost] and fn's
+// error. If fn's error wraps the cause of its context, which is the loss, Do returns fn's error alone. Do's own errors say
+// whether they came "while waiting" or "while held". If the release fails, Do logs that, and rlock tries again until the
+// lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
 	return do(ctx, l.in(), fn, opts)
 }

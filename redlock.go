@@ -57,7 +57,7 @@ func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, err
 }
 
 // Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil if a
-// majority was unlocked, and otherwise a [*QuorumError].
+// majority was unlocked, [ErrLost] if the majority was lost before, and otherwise a [*QuorumError].
 func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for a majority of the members.

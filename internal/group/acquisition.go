@@ -140,13 +140,27 @@ func (a *acquisition) look() (tell func()) {
 	if !a.begun || a.why != nil || a.hadQuorum(a.holds) {
 		return func() {}
 	}
+	return a.end(a.group.wrap(a.reason(), "hold"))
+}
+
+// reason returns why too few members are held: their client is closed, or the reason of the last one that was lost. a.mu must
+// be held.
+func (a *acquisition) reason() error {
 	reason := fault.ErrLost
 	for _, h := range a.members {
-		if h != nil && errors.Is(h.Err(), fault.ErrClosed) {
-			reason = fault.ErrClosed
+		if h == nil {
+			continue
+		}
+		err := h.Err()
+		var op *fault.OpError
+		switch {
+		case errors.Is(err, fault.ErrClosed):
+			return fault.ErrClosed
+		case errors.Is(err, fault.ErrLost) && errors.As(err, &op):
+			reason = op.Err
 		}
 	}
-	return a.end(a.group.wrap(reason, "hold"))
+	return reason
 }
 
 // end ends the acquisition. The caller must call the returned function without a.mu. a.mu must be held.

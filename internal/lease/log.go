@@ -7,14 +7,13 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
 // lineLimit drops the log lines of a client that come too often. It is safe for concurrent use.
 type lineLimit struct {
 	mu    sync.Mutex // a leaf
-	limit notice.Limit
+	limit table.LineLimit
 }
 
 func (l *lineLimit) allow(line *table.Line) (dropped int, ok bool) {

@@ -20,6 +20,9 @@ func (t *Table) suspect(a *Attempt) {
 		return
 	}
 	a.suspected = true
+	if !h.renewing() && h.term.Lease <= 3*soonSuspect {
+		return // it ends by itself soon
+	}
 	same := a.Done != nil && slices.ContainsFunc(h.acquisitions, func(q *Acquisition) bool { return q.done == a.Done })
 	switch {
 	case h.stage != held || h.owner == a.grant.owner || h.accused || h.began > a.began:

@@ -36,6 +36,8 @@ type (
 	Notices = notice.List
 	// Line is a log line about a lock.
 	Line = notice.Line
+	// LineLimit drops the log lines that come too often.
+	LineLimit = notice.Limit
 	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
 	Told = notice.Receiver
 )

@@ -54,7 +54,7 @@ func TestAVerbReturnsAtOnceWhenItsHoldIsOver(t *testing.T) {
 			t.Run(kind+", "+how, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				lock := make.Make(testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(5*time.Second)), testkit.NewName())
+				lock := make.Make(testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(5*time.Second), rlock.WithLogger(testkit.Discard)), testkit.NewName())
 				ended, err := end(t, lock, func() {
 					deadline := time.Now().Add(lease)
 					server.Pause()

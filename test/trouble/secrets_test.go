@@ -204,6 +204,7 @@ func (c *secretsCheck) dead() {
 		return nil
 	}))
 	c.logged("could not be released")
+	c.logged("renewal failed")
 	ctx, cancel := context.WithTimeout(c.Context(), 300*time.Millisecond)
 	defer cancel()
 	c.collect(held.Unlock(ctx), leased.Unlock(ctx), held.Lock(ctx), testkit.Second(leased.TryLock(c.Context())))
