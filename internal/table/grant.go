@@ -114,7 +114,7 @@ var (
 
 // The log lines about a grant.
 const (
-	logNoRenewal = "renewal failed; the lock is lost at its deadline unless a later one succeeds"
+	logNoRenewal = "renewal failed; it is sent again until the deadline"
 	logRenewed   = "renewals succeed again"
 	logSelf      = "possible self-deadlock: a call waits for a hold that was acquired with the same context"
 	logLong      = "possible self-deadlock: a call has waited longer than a lease for one hold of this process"
