@@ -24,6 +24,7 @@ type Acquisition struct {
 	plain   bool            // made without an owner in the context
 	renewed bool            // made without a lease: the watchdog keeps the grant for it
 	closed  bool            // unlocked, or being unlocked, or leaked
+	settled bool            // no caller has to unlock it any more, and its unlock is over
 }
 
 // Owner returns the owner that holds the lock.
@@ -54,10 +55,16 @@ func (a *Acquisition) Deadline() clock.Instant {
 }
 
 // Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
-// so that the table does not. It returns why the acquisition is over, if it is already.
+// so that the table does not. It returns why the acquisition is over, if it is already. It returns [fault.ErrClosed] while the
+// client shuts down, because that is told only once; the end is still reported.
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
-	defer a.grant.table.lock().Unlock()
-	return a.ending.Notify(tell, quiet)
+	t := a.grant.table
+	defer t.lock().Unlock()
+	why := a.ending.Notify(tell, quiet)
+	if why == nil && t.stopping {
+		return fault.ErrClosed
+	}
+	return why
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
@@ -94,6 +101,7 @@ func (a *Acquisition) Leak(n *Notices) {
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed = true
+	t.settle(a)
 	g.acquisitions = queue.Without(g.acquisitions, a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()

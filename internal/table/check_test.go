@@ -25,10 +25,28 @@ func (w *world) check() {
 		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().DueAt()) {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
+		w.checkRenewals(p)
+	}
+	for _, p := range w.procs {
+		w.checkStop(p)
+		w.checkCounts(p)
 	}
 	w.checkContenders()
 	w.checkOrphans()
 	w.checkWakes()
+}
+
+// checkRenewals checks that every hold that is kept hears from Redis in time.
+func (w *world) checkRenewals(p *process) {
+	for _, g := range p.table.heap.All() {
+		if g.stage != held || g.inRound || g.failures > 0 || !g.renewing() {
+			continue
+		}
+		if soonest := g.term.Confirmed.Add(modelWatchdog / 3); g.DueAt() > soonest {
+			w.failf("RenewInTime: #%d was confirmed at %v, and is due at %v", g.holder.Number,
+				time.Duration(g.term.Confirmed), time.Duration(g.DueAt()))
+		}
+	}
 }
 
 // checkHolds checks every acquisition that is not over.

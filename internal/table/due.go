@@ -90,7 +90,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			g.inRound = false
 			t.plan(g, n)
 		default:
-			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
+			g.sending(t.cfg.WatchdogTimeout, now)
 			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
@@ -114,6 +114,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		switch {
 		case !g.usable(now):
 		case r.Err != nil:
+			t.counts.RenewalFailures++
 			if g.failures++; g.failures == 1 { // once in each outage
 				n.Warn(g.handle.Name, logNoRenewal, r.Err)
 			}
@@ -122,6 +123,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
+			t.counts.Renewals++
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
 		default:
 			t.lose(g, errHolderGone, now, n)

@@ -50,6 +50,9 @@ type Grant struct {
 	stage  stage
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
+	lost    bool // or ended before its last unlock; for the count of losses
+	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
+	lengthened bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
 	// had left, or a place in a queue.
 	needsCleanup bool
@@ -194,9 +197,15 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	return nil
 }
 
+// sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder.
+func (g *Grant) sending(lease time.Duration, now clock.Instant) {
+	g.lengthened = g.lengthened || lease > g.term.Lease
+	g.term.Sending(lease, g.table.cfg.CommandTimeout, now)
+}
+
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
+	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
 	if g.failures > 0 {
 		n.Inform(g.handle.Name, logRenewed)
 	}
@@ -213,6 +222,9 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 // still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
 	g.endAcquisitions(errLeaseEnded, n)
+	t.settleOver(g)
+	t.counts.lost(g)
+	t.counts.leave(g.stage)
 	g.stage = expired
 	t.plan(g, n)
 }
@@ -222,6 +234,8 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
+	t.settleOver(g)
+	t.counts.lost(g)
 	open := false
 	for _, a := range g.acquisitions {
 		open = open || !a.closed
@@ -282,6 +296,8 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 		t.finish(g)
 		return
 	}
+	t.counts.leave(g.stage)
+	t.counts.InDoubt++
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
 	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
@@ -295,6 +311,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 
 // finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
+	t.counts.leave(g.stage)
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
 	g.turns.Notify()
@@ -351,6 +368,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 		plain: !g.shared() && len(g.acquisitions) == 0, renewed: a.Renewed, done: a.Done,
 	}
 	g.acquisitions = append(g.acquisitions, q)
+	g.table.open++
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
 		a.Handle.locked = true

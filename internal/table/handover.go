@@ -1,6 +1,8 @@
 package table
 
 import (
+	"time"
+
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -17,24 +19,31 @@ import (
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
-	if l == nil || k.HandOver == nil || t.closed || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
+	if l == nil || k.HandOver == nil || t.stopping || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
 		g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) {
 		return nil
 	}
 	a := l.Head()
 	rests := (a.phase == queued || a.phase == resting) && !a.handing && a.got == nil && a.failed == nil
-	if !rests || a.Handle.Kind != k || ended(a.Wait) {
+	if !rests || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
 		return nil
 	}
 	a.askAt = 0
 	return a
 }
 
+// outlasts reports whether Redis may keep the grant for longer than a lease that is asked for now. A hand-over to such a
+// lease would leave the other processes asleep: they sleep by the present lease, and hear of no release. A command that is
+// still under way changes nothing once the lock has been handed over.
+func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
+	return (lease < g.term.Lease || g.lengthened) && now.Add(lease) < g.term.LatestExpiry
+}
+
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
-	g.term.Sending(next.Lease, t.cfg.CommandTimeout, now)
+	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
 }
@@ -46,6 +55,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	switch {
 	case r.Acquired():
 		if x.nextGrant.stage == held {
+			t.counts.HandOvers++
 			x.nextGrant.streak = g.streak.Next()
 		}
 		return t.endRelease(x, nil)
@@ -93,6 +103,7 @@ func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
 	next.streak = g.streak.Next()
+	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)
 		t.plan(next, n)

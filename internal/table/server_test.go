@@ -28,6 +28,7 @@ type server struct {
 	quiet bool              // waiters may not know that the lock is free, because nobody could tell them
 	// hushed is the process, counted from one, that freed the lock without a message. Its own waiters know nevertheless.
 	hushed int
+	cut    bool   // a hand-over shortened the lease, so that other processes sleep for too long
 	back   string // a field with a tombstone that came back
 }
 
@@ -266,7 +267,7 @@ func (s *server) handOver(c *wire.Call) int64 {
 		s.join(next, b)
 		s.mode = mode
 		expiry := s.now.Add(millis(c.Args.Millis))
-		s.quiet = s.quiet || expiry < s.expiry // decisions.md E.2: to be built
+		s.cut = expiry < s.expiry
 		s.expiry = expiry
 	}
 	if fenced {

@@ -43,7 +43,7 @@ func (w *world) next(v *verb, s Step) {
 			until: w.now.Add(modelCommand),
 		})
 	case Sleep:
-		v.line = v.a.line
+		v.line, v.slept = v.a.line, true
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
 		}
@@ -102,11 +102,17 @@ func (w *world) got(v *verb, acq *Acquisition) {
 			}
 		}
 	}
+	if v.proc.drained != nil && !w.mayReenter(v, acq) {
+		w.failf("Stopped: %s is granted", v)
+	}
 	r := &record{
 		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), byHold: v.a.ByHold,
 	}
 	if w.rand(2) == 0 {
 		r.done = acq.Done()
+	}
+	if why := acq.Notify(func(why error) { r.told = why }, false); why != nil {
+		r.told = why
 	}
 	w.records = append(w.records, r)
 	field := text(acq.grant.holder.Field)
@@ -129,7 +135,9 @@ func (w *world) nextExit(e *exit, s Step) {
 		}
 		w.bag = append(w.bag, f)
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
-			w.noteGrant(e.x.nextGrant)
+			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
+				w.failf("Stopped: %s hands over", e)
+			}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
@@ -190,8 +198,11 @@ func (w *world) execute(f *flight) {
 	w.checkCount(f)
 	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
-	if s := f.name.server; s.back != "" {
+	switch s := f.name.server; {
+	case s.back != "":
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
+	case s.cut:
+		w.failf("NoShorterLease: a hand-over to %v ends the lease earlier", f.call.Args.Holder)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestLazyHandOverExceptions(t *testing.T) {
 	}{
 		"a fenced lock":              {kind: "fenced"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
-		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
 		"when less than half a lease is left": {
 			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
 		},
