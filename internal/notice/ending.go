@@ -8,8 +8,6 @@ type Ending struct {
 	why    error                   // nil means that it is not over
 	over   chan struct{}           // made when it is asked for, closed when why is set
 	cancel context.CancelCauseFunc // called with why; nil if no function was set
-
-	quiet bool // the receiver of the report logs what has to be logged
 }
 
 // ended is the report of an end.
@@ -40,15 +38,12 @@ func (e *Ending) Done() <-chan struct{} {
 	return e.over
 }
 
-// Notify sets the function to which the end is reported, with its reason. quiet means that the function logs what has to be
-// logged. It returns the reason if it is over already: then the function is not called.
-func (e *Ending) Notify(tell context.CancelCauseFunc, quiet bool) error {
-	e.cancel, e.quiet = tell, quiet
+// Notify sets the function to which the end is reported, with its reason. It returns the reason if it is over already: then
+// the function is not called.
+func (e *Ending) Notify(tell context.CancelCauseFunc) error {
+	e.cancel = tell
 	return e.why
 }
-
-// Quiet reports whether the receiver of the report logs what has to be logged.
-func (e *Ending) Quiet() bool { return e.quiet }
 
 // End ends it for a reason, unless it is over already. It reports whether it was not.
 func (e *Ending) End(why error, n *List) bool {

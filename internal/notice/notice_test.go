@@ -33,7 +33,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 		default:
 		}
 		r.told = append(r.told, "cancel")
-	}, true))
+	}))
 	var l Listener
 	require.True(t, l.On("channel"))
 	require.False(t, l.On("channel"), "it listens already")
@@ -64,7 +64,7 @@ func TestAnEndThatIsPast(t *testing.T) {
 	require.Equal(t, List{}, n, "nobody asked")
 	require.ErrorIs(t, e.Err(), errOver)
 	<-e.Done()
-	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }, false), errOver)
+	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }), errOver)
 }
 
 func TestAReleasedEndCancelsOnce(t *testing.T) {
@@ -72,10 +72,8 @@ func TestAReleasedEndCancelsOnce(t *testing.T) {
 	var e Ending
 	var n List
 	canceled := 0
-	require.NoError(t, e.Notify(func(error) { canceled++ }, false))
-	require.False(t, e.Quiet())
+	require.NoError(t, e.Notify(func(error) { canceled++ }))
 	over := e.Done()
-	require.False(t, e.Quiet())
 	e.Release(errOver, &n)
 	n.Deliver(nil)
 	require.Equal(t, 1, canceled)

@@ -24,6 +24,7 @@ type Acquisition struct {
 	plain   bool            // made without an owner in the context
 	renewed bool            // made without a lease: the watchdog keeps the grant for it
 	closed  bool            // unlocked, or being unlocked, or leaked
+	quiet   bool            // a group logs its loss
 	settled bool            // no caller has to unlock it any more, and its unlock is over
 }
 
@@ -60,7 +61,8 @@ func (a *Acquisition) Deadline() clock.Instant {
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	t := a.grant.table
 	defer t.lock().Unlock()
-	why := a.ending.Notify(tell, quiet)
+	why := a.ending.Notify(tell)
+	a.quiet = quiet
 	if why == nil && t.stopping {
 		return fault.ErrClosed
 	}

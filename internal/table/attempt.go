@@ -303,7 +303,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	if h := t.rival(g, now); h != nil && h.stage == held {
-		a.HeldFor = now.Sub(h.began)
+		a.HeldFor = now.Sub(h.streak.Began())
 	}
 	if err == nil {
 		err = t.barred(a, now)

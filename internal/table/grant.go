@@ -46,7 +46,6 @@ type Grant struct {
 	loss    Loss
 
 	streak yield.Streak
-	began  clock.Instant // when it was asked for, or handed over
 	stage  stage
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
@@ -263,7 +262,7 @@ func (g *Grant) endAcquisitions(why error, n *Notices) {
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked()} {
 		for _, a := range list {
 			ended := a.ending.End(lossOf(a.handle, why), n)
-			loud = loud || ended && !a.ending.Quiet()
+			loud = loud || ended && !a.quiet
 		}
 	}
 	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {

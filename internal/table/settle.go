@@ -159,7 +159,8 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak, g.began = yield.Streak{Since: a.sent}, now
+	g.streak = yield.Streak{Since: a.sent}
+	g.streak.Begin(now)
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}

@@ -25,7 +25,7 @@ func (t *Table) suspect(a *Attempt) {
 	}
 	same := a.Done != nil && slices.ContainsFunc(h.acquisitions, func(q *Acquisition) bool { return q.done == a.Done })
 	switch {
-	case h.stage != held || h.owner == a.grant.owner || h.accused || h.began > a.began:
+	case h.stage != held || h.owner == a.grant.owner || h.accused || h.streak.Began() > a.began:
 	case same:
 		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
 	case a.Owner == nil:
