@@ -192,7 +192,7 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 	}
 	held, err := m.Take(ctx, t)
 	if err != nil {
-		return inPhase(err, "while waiting")
+		return whileWaiting(t.Op, err)
 	}
 	var hold lease.Hold
 	hold.Init(ctx, held)
@@ -200,7 +200,7 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 		failed := hold.Unlock(ctx)
 		switch {
 		case errors.Is(failed, ErrLost):
-			err = afterLoss(failed, err)
+			err = afterLoss(t.Op, failed, err)
 		case failed != nil:
 			warn(m, failed)
 		}
@@ -210,15 +210,12 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 
 // afterLoss returns the error of Do after the loss of its lock. own is the error of its function. If own wraps the loss, it is
 // the context's cause, and so says everything. The loss is a pointer, so that the loss of another lock is not taken for it.
-func afterLoss(loss, own error) error {
+func afterLoss(op string, loss, own error) error {
 	if own != nil && errors.Is(own, loss) {
 		return own
 	}
-	var op *fault.OpError
-	if errors.As(loss, &op) {
-		while := *op
-		while.Op, while.Phase = "do", "while held"
-		loss = &while
+	if held := (*fault.OpError)(nil); errors.As(loss, &held) {
+		loss = &fault.OpError{Op: op, Name: held.Name, What: held.What, Phase: "while held", Err: held.Err}
 	}
 	if own == nil {
 		return loss
@@ -226,15 +223,14 @@ func afterLoss(loss, own error) error {
 	return &fault.LossError{Loss: loss, Own: own}
 }
 
-// inPhase adds to an error of Do's acquisition in which phase it came. An error about a mistake in the call comes before any.
-func inPhase(err error, phase string) error {
-	var op *fault.OpError
-	if !errors.As(err, &op) || op.Op != "do" || errors.Is(err, ErrInvalidOption) || errors.Is(err, ErrInvalidName) {
+// whileWaiting adds to an error of Do's acquisition in which phase it came. An error about a mistake in the call comes before
+// any.
+func whileWaiting(op string, err error) error {
+	var failed *fault.OpError
+	if !errors.As(err, &failed) || failed.Op != op || errors.Is(err, ErrInvalidOption) || errors.Is(err, ErrInvalidName) {
 		return err
 	}
-	while := *op
-	while.Phase = phase
-	return &while
+	return &fault.OpError{Op: op, Name: failed.Name, What: failed.What, Phase: "while waiting", Err: failed.Err}
 }
 
 // warn logs that Do could not release its lock.

@@ -56,6 +56,7 @@ var claims = []string{
 	"TryDo reports whether the function ran",
 	"DoValue returns the function's value whenever it returned",
 	"EnsureOwner hides no hold",
+	"each outermost acquisition draws a token, if the kind has tokens",
 	"Close stops everything and releases nothing",
 	"a closed client's lock is free after its lease",
 	"Shutdown tells the holders and keeps their locks",

@@ -66,8 +66,8 @@ func newSettings(opts []Option) (*settings, error) {
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
 // try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
-// has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. They then bypass the hooks that were
-// added to that client, because go-redis cannot set a shorter timeout in another way.
+// has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that,
+// [New] adds a hook of its own, and hooks that are added after it do not see rlock's commands. Subscriptions have no hooks.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }
@@ -143,8 +143,7 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 // goroutine some 10 µs for each script. Renewals, and acquisitions that replicas acknowledge, keep connections of their own.
 //
 // A silent connection delays the scripts of other goroutines for that node, until its ReadTimeout. No call takes longer than
-// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers. On a
-// cluster only the hooks of its nodes see them.
+// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers.
 //
 // It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
 // [ErrInvalidOption]. The default is to send each script by itself.

@@ -205,14 +205,15 @@ func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }
 func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
 func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) confirmed(at time.Time) table.Loss {
+	return table.Loss{Early: true, Since: clock.Of(at)}
+}
+
 func (h *held) Part(of lease.Member) lease.Held {
 	if of != h.member {
 		return nil
 	}
 	return h
-}
-func (h *held) confirmed(at time.Time) table.Loss {
-	return table.Loss{Early: true, Since: clock.Of(at)}
 }
 
 // lose ends the hold of the member as lost.

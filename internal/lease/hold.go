@@ -49,7 +49,7 @@ func hidingOwner(ctx context.Context) *table.Owner {
 // such owner hides have the same owner.
 func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
 	if ctx.Value(holdsKey{}) != nil { // cheaper to look for than the hold of one lock
-		if hold, _ := ctx.Value(l.h.Key).(*Hold); hold != nil && hold.created == hidingOwner(ctx) {
+		if hold := nearest(ctx, l.h.Key); hold != nil && hold.created == hidingOwner(ctx) {
 			return hold.of.OwnerOf(l.h.Key)
 		}
 	}

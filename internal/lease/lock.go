@@ -108,7 +108,7 @@ func (l *Lock) wrapError(err error, op string) error {
 	var f *fault.Error
 	var known *fault.OpError
 	switch {
-	case errors.As(err, &known):
+	case errors.As(err, &known) && known.Error() == err.Error(): // not one that it wraps, such as the cause of a context
 		return err
 	case errors.As(err, &f) && f.WrongType():
 		err = fmt.Errorf("the key %s has a value that is not a lock: %w", fault.Quote(l.h.Key.Name), err)

@@ -84,6 +84,15 @@ func (w *world) checkHolds() {
 	}
 }
 
+// holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
+func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
+	return slices.ContainsFunc(w.records, func(r *record) bool {
+		k := r.acq.grant.handle.Kind
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
+			k.Side == wire.MainSide && !k.Tokens
+	})
+}
+
 // checkLoss checks an acquisition that is over.
 func (w *world) checkLoss(r *record) {
 	why := r.acq.ending.Err()

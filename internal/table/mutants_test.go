@@ -81,6 +81,21 @@ var bugs = []bug{
 	{"16", "the release after an unlock past the deadline waits for the end of the margin", []edit{
 		{"exit.go", "t.lose(g, errLeaseEnded, now, n)", "t.expire(g, n)"},
 	}},
+	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
+	}},
+	{"M2", "a fenced handle re-enters a hold without a token", []edit{
+		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
+	}},
+	{"M3", "a fenced lock is handed over without asking Redis", []edit{
+		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
+	}},
+	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
+		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
 		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},
 		{"shutdown.go", "if !a.settled {", "if !a.settled && a == &a.grant.first {"},

@@ -153,6 +153,7 @@ func TestLazyHandOverExceptions(t *testing.T) {
 		age         time.Duration
 	}{
 		"a fenced lock":              {kind: "fenced"},
+		"a fenced write lock":        {kind: "fenced write"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
 		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
 		"when less than half a lease is left": {

@@ -62,6 +62,7 @@ var conformance = []struct {
 	{"TryDo reports whether the function ran", tryDoReportsRan},
 	{"DoValue returns the function's value whenever it returned", doValueReturns},
 	{"EnsureOwner hides no hold", ensureOwner},
+	{"each outermost acquisition draws a token, if the kind has tokens", outermostAcquisitionsDrawTokens},
 	{"Close stops everything and releases nothing", closeStops},
 	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
 	{"Shutdown tells the holders and keeps their locks", shutdownTells},
