@@ -118,15 +118,15 @@ func Cut(name string) string {
 	return string([]rune(name)[:64])
 }
 
-// HeldHere is the refusal of an acquisition because another owner of this process holds the lock. It matches ErrNotAcquired.
-type HeldHere struct {
+// HeldHereError is the refusal of an acquisition because another owner of this process holds the lock. It matches ErrNotAcquired.
+type HeldHereError struct {
 	For time.Duration // how long it has held the lock
 	// Refusal is ErrRefused, or ErrNotAcquired if the caller's context ended the wait.
 	Refusal error
 }
 
 // Error states the age of the hold.
-func (e *HeldHere) Error() string {
+func (e *HeldHereError) Error() string {
 	age := e.For.Round(time.Second).String()
 	if e.For < time.Minute {
 		age = strconv.FormatFloat(e.For.Seconds(), 'f', 1, 64) + "s"
@@ -135,7 +135,7 @@ func (e *HeldHere) Error() string {
 }
 
 // Unwrap returns the refusal.
-func (e *HeldHere) Unwrap() error { return e.Refusal }
+func (e *HeldHereError) Unwrap() error { return e.Refusal }
 
 // LossError is the error of Do when its lock was lost, and its function failed for another reason.
 type LossError struct {

@@ -255,7 +255,7 @@ func refused(a *table.Attempt, refusal error) error {
 	if a.HeldFor == 0 {
 		return refusal
 	}
-	return &fault.HeldHere{For: a.HeldFor, Refusal: refusal}
+	return &fault.HeldHereError{For: a.HeldFor, Refusal: refusal}
 }
 
 // ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over. If its
