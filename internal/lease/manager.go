@@ -122,10 +122,7 @@ func (m *Manager) Value(key any, create func() any) any {
 	return v
 }
 
-// Listen makes wake get a token for every message of a channel, and for every confirmation of its subscription.
-func (m *Manager) Listen(channel string, wake chan struct{}) { m.hub.Listen(channel, wake) }
-
-// Unlisten ends what Listen began. It implements [table.Told].
+// Unlisten implements [table.Told].
 func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(channel, wake) }
 
 // Alarm implements [table.Told].
@@ -149,5 +146,7 @@ func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transpor
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	return m.conn.Ask(ctx, slot, transport.Question{Call: step.Call, Slot: need, Acked: step.Acked}, late)
+	return m.conn.Ask(ctx, slot, transport.Question{
+		Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within,
+	}, late)
 }
