@@ -185,8 +185,12 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where warnings go: a lock that was lost while its holder used neither the hold's context nor its channel,
-// a hold that was dropped without an unlock, a release that failed for good. The default is [slog.Default].
+// WithLogger sets where log lines go. Warnings are about a lock that was lost, the first renewal that fails in an outage, a
+// possible self-deadlock, a hold that was dropped without an unlock, a release that failed for good. One line at the level
+// Info says that renewals succeed again. A line has the name of the lock as the attribute "lock", cut at 64 characters.
+//
+// The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
+// the dropped ones as the attribute "suppressed". The default is [slog.Default].
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
