@@ -25,8 +25,9 @@ var (
 	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
-	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
-	// owner holds it. Nothing was changed in Redis.
+	// ErrNotHeld means that an unlock has nothing to release. The error says why: the lock was never locked by this owner or
+	// through this handle, it is unlocked already, only its [Hold] or Do unlocks it, or it was locked through another handle
+	// without an owner. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld
 
 	// ErrLost means that an acquired lock can no longer be guaranteed: its lease ended, or Redis no longer has its holder.
@@ -56,8 +57,9 @@ var (
 	ErrInvalidOption = fault.ErrInvalidOption
 )
 
-// QuorumError reports that too few members of a [RedLock] could be acquired or released. It matches, with [errors.Is],
-// everything that the errors of its members match.
+// QuorumError reports that too few members of a [RedLock] could be acquired or released. The failure as a whole matches at
+// most one of [ErrNotAcquired], [ErrUnavailable] and [ErrLost]. The QuorumError matches, with [errors.Is], what those members
+// match whose failures are of the same sort. The errors of the others are text.
 type QuorumError struct {
 	Need   int     // how many members are needed
 	Errors []error // of each member, in the order in which they were given; nil means that this member did not fail
