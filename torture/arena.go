@@ -161,9 +161,10 @@ func Run(tb testing.TB, scene Scene) *History {
 	a := newArena(tb, scene)
 	for i, form := range []string{formPlain, formPipelined} {
 		site := a.site(form, scene.Workers)
+		site.Lasting = true
 		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
 		require.NoError(tb, err, i)
-		for _, client := range r.clients {
+		for _, client := range r.all() {
 			a.collector.hear(site.Name, message{Client: client.ID()})
 		}
 		a.sites = append(a.sites, r)
@@ -203,6 +204,11 @@ func Run(tb testing.TB, scene Scene) *History {
 	cancel()
 	a.dismiss(done)
 	a.idle()
+	for _, s := range a.sites {
+		for _, found := range s.unsettled() {
+			a.collector.foundf("%s: %s", s.Name, found)
+		}
+	}
 	a.end()
 	unwatch()
 	<-watched

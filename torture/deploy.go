@@ -66,7 +66,7 @@ func (a *Arena) fieldsOf(id string) (left []string) {
 	ctx := context.Background()
 	pause(ctx, 50*time.Millisecond) // a lost hold ends a little before its lease in Redis
 	for _, node := range a.masters() {
-		left = append(left, a.admins[node].Eval(ctx, `
+		fields, _ := a.admins[node].Eval(ctx, `
 			local left = {}
 			for _, key in ipairs(redis.call('KEYS', '*')) do
 				local type, all = redis.call('TYPE', key).ok, {}
@@ -77,7 +77,8 @@ func (a *Arena) fieldsOf(id string) (left []string) {
 					if string.find(field, ARGV[1], 1, true) then left[#left + 1] = key .. ' ' .. field end
 				end
 			end
-			return left`, nil, id).Val().([]string)...)
+			return left`, nil, id).StringSlice()
+		left = append(left, fields...)
 	}
 	return left
 }
@@ -124,7 +125,7 @@ func (d *deployed) hold() {
 		}
 		t.unlocking(hold)
 		return nil
-	}, rlock.RenewedLease(d.lease))
+	}, renewedLease(d.lease))
 	if !started {
 		d.held()
 		t.Answered, t.Answer, t.Class, t.Err = now(), failed, t.class(err), err.Error()

@@ -59,7 +59,7 @@ func (s *section) do(ctx context.Context) {
 // inside is the section that Do runs. It returns an error that Do must pass on.
 func (s *section) inside(ctx context.Context) error {
 	s.answered(ctx, nil)
-	if s.First = 0; ctx.Err() != nil { // it may have ended at this moment
+	if ctx.Err() != nil { // it may have ended at this moment
 		s.Hears = false
 	}
 	hold, ok := rlock.HoldFrom(ctx, s.lock)
@@ -141,7 +141,7 @@ func (s *section) extend(hold *rlock.Hold, d time.Duration) {
 	from, start, deadline := now(), time.Now(), hold.Deadline()
 	s.Extended = from.add(d + commandTimeout) // also if the process is killed meanwhile
 	s.emit(*s.Turn)
-	err := hold.Extend(context.Background(), d)
+	err := extendHold(hold, d)
 	class := s.called(from, err)
 	switch {
 	case err == nil:

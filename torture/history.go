@@ -33,6 +33,9 @@ func (e *Event) silence(d time.Duration) {
 	e.Heard = now()
 }
 
+// is reports whether it was a strike of a nemesis.
+func (e *Event) is(nemesis string) bool { return strings.HasPrefix(e.What, nemesis+" ") }
+
 // gauges is one look at the Stats of a client.
 type gauges struct {
 	Client        string

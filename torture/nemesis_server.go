@@ -134,7 +134,7 @@ func force(a *Arena, r *rand.Rand, e *Event) {
 	name := a.keeps(r)
 	by := a.sites[r.IntN(len(a.sites))]
 	from := now()
-	if freed, err := by.clients[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
+	if freed, err := by.all()[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
 		e.What = name + ", without success"
 		return
 	}

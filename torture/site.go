@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ const (
 	shortLease      = 150 * time.Millisecond
 	commandTimeout  = 1500 * time.Millisecond
 	readTimeout     = 600 * time.Millisecond
+	ackTimeout      = 300 * time.Millisecond
 	fairWait        = 10 * time.Second // the minimum that rlock accepts
 )
 
@@ -62,6 +62,7 @@ type Site struct {
 	Mix     []Share
 	Form    string // selects the options of its clients
 	Acks    int    // see [Scene]
+	Lasting bool   // the process is never killed
 }
 
 // running is a site at work.
@@ -99,7 +100,7 @@ func (s Site) options() []rlock.Option {
 		opts = append(opts, rlock.WithHandOver(0, 0))
 	}
 	if s.Acks > 0 {
-		opts = append(opts, rlock.WithReplicaAcks(s.Acks, 300*time.Millisecond))
+		opts = append(opts, rlock.WithReplicaAcks(s.Acks, ackTimeout))
 	}
 	return opts
 }
@@ -170,7 +171,9 @@ const (
 )
 
 // make returns a new handle of the present clients.
-func (r *running) make(kind string, names ...string) rlock.Locker { return handle(r.all(), kind, names...) }
+func (r *running) make(kind string, names ...string) rlock.Locker {
+	return handle(r.all(), kind, names...)
+}
 
 // handle returns a new handle.
 func handle(clients []*rlock.Client, kind string, names ...string) rlock.Locker {

@@ -67,6 +67,7 @@ type Turn struct {
 	Hears       bool   // nothing but the end of the hold, or of the client, ends the hold's context
 	// Extended is until when Redis may keep the lock because of Hold.Extend.
 	Extended Moment
+	Extends  int         // calls of Hold.Extend that succeeded
 	Outages  [][2]Moment // when other calls than the attempt and the unlock began and reported an outage
 	// Writes are the writes to the protected data, each after a look at Hold.Err. The last one may come long after its look.
 	Writes []Moment

@@ -92,7 +92,7 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 		opts = append(opts, rlock.Lease(s.plan.lease))
 	}
 	if s.plan.renewed > 0 {
-		opts = append(opts, rlock.RenewedLease(s.plan.renewed))
+		opts = append(opts, renewedLease(s.plan.renewed))
 	}
 	if s.plan.wait > 0 {
 		opts = append(opts, rlock.Wait(s.plan.wait))
@@ -283,7 +283,7 @@ func (s *section) releaseAtOnce(hold *rlock.Hold) {
 	var wg sync.WaitGroup
 	var errs [2]error
 	for i := range errs {
-		wg.Go(func() { errs[i] = hold.Unlock(contexs.Background()) })
+		wg.Go(func() { errs[i] = hold.Unlock(context.Background()) })
 	}
 	wg.Wait()
 	s.Unlocked = now()
