@@ -38,7 +38,8 @@ type Arena struct {
 	collector *collector
 	sites     []*running
 	children  []*child
-	started   int // sites so far
+	started   int            // sites so far
+	alone     sync.WaitGroup // callers that want locks while Redis is silent
 }
 
 func newArena(tb testing.TB, scene Scene) *Arena {
@@ -200,6 +201,7 @@ func Run(tb testing.TB, scene Scene) *History {
 	})
 	start := now()
 	a.strike(start.add(scene.Duration))
+	a.alone.Wait()
 	stop := now()
 	cancel()
 	a.dismiss(done)

@@ -25,14 +25,6 @@ type Event struct {
 	Left   []string
 }
 
-// silence waits for as long as Redis is to be silent. A moment before the call, the last replies were under way.
-func (e *Event) silence(d time.Duration) {
-	wait(20 * time.Millisecond)
-	e.Silent = now()
-	wait(d)
-	e.Heard = now()
-}
-
 // is reports whether it was a strike of a nemesis.
 func (e *Event) is(nemesis string) bool { return strings.HasPrefix(e.What, nemesis+" ") }
 

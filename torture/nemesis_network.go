@@ -80,13 +80,13 @@ func blackHole(a *Arena, r *rand.Rand, e *Event) {
 	d := short(r) * 5 / 4
 	if e.What = "both ways"; r.IntN(2) == 0 {
 		node.Proxy.Freeze()
-		e.silence(d)
+		a.silence(r, e, d)
 		node.Proxy.Thaw()
 		return
 	}
 	e.What = "of replies"
 	f := node.Proxy.SwallowReply(-1, every)
-	e.silence(d)
+	a.silence(r, e, d)
 	f.Release()
 }
 

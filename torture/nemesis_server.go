@@ -57,7 +57,7 @@ func stopServer(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r)
 	node.Pause()
-	e.silence(d)
+	a.silence(r, e, d)
 	node.Resume()
 	e.What = fmt.Sprint("for ", d)
 }
