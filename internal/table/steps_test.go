@@ -275,6 +275,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 	switch {
 	case f.left:
 		if f.late != nil {
+			w.learnsLate(f.late, r)
 			f.late.Late(r, w.now)
 		}
 	case f.verb != nil:
