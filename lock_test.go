@@ -40,6 +40,8 @@ var claims = []string{
 	"the watchdog keeps the lock",
 	"the watchdog stops when only leased acquisitions remain",
 	"a nested long lease hides no loss",
+	"a renewed lease is kept until the unlock",
+	"the longest renewed lease is renewed as often as the shortest",
 	"an unlock works after its context has ended",
 	"force unlock frees any lock",
 	"a force unlock notifies the holder",

@@ -187,7 +187,7 @@ func (r *request) left() time.Duration { return max(r.Wait-time.Since(r.start), 
 
 // ask takes one member: it waits for the member for as long as the wait lasts, or only tries.
 func (r *request) ask(ctx context.Context, m lease.Member, try bool) (lease.Held, error) {
-	t := lease.Terms{Op: r.Op, Lease: r.Lease, Limited: try || r.Limited, ByHold: true, Owner: r.Owner}
+	t := lease.Terms{Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: try || r.Limited, ByHold: true, Owner: r.Owner}
 	if !try && r.Limited {
 		t.Wait = r.left()
 	}

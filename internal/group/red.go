@@ -69,7 +69,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 // before that, the error is that of the round before.
 func (r *request) poll(ctx context.Context, a *acquisition, round int, last error) error {
 	for i := range r.group.members {
-		a.ask(ctx, i, r.Lease)
+		a.ask(ctx, i)
 	}
 	var over <-chan time.Time // the first round is made to its end, however short the wait
 	if r.Limited && round > 1 {
@@ -163,12 +163,12 @@ const minTimeout = 50 * time.Millisecond
 
 // ask asks a member for the lock, without waiting for the reply. Only the values of ctx are used: its end ends neither the
 // call nor the release of a grant that comes too late.
-func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
+func (a *acquisition) ask(ctx context.Context, i int) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
 	client := clientOf(m)
 	cfg := client.Config()
-	timeout := cmp.Or(d, cfg.Table.WatchdogTimeout)
+	timeout := cmp.Or(a.lease, cfg.Table.WatchdogTimeout)
 	timeout = min(max(timeout/30, minTimeout)+cfg.AckTimeout, cfg.Table.CommandTimeout)
 	a.mu.Lock()
 	a.asked[i] = true
@@ -176,7 +176,9 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 	client.Background(func() {
 		taking, cancel := context.WithTimeoutCause(ctx, timeout, fault.ErrNoAnswer)
 		defer cancel()
-		h, err := m.Take(taking, lease.Terms{Op: "acquire", Lease: d, Limited: true, ByHold: true, Owner: a.owner})
+		h, err := m.Take(taking, lease.Terms{
+			Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, Owner: a.owner,
+		})
 		if err == nil && !a.add(i, h) {
 			err = h.Unlock(ctx) // the acquisition is over, so the member is not needed
 		}
@@ -194,14 +196,14 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
 }
 
 // scheduleReacquire asks the members that are not held again, every third of a lease, for as long as the acquisition is
-// held. An acquisition with a lease is not extended in this way.
+// held. An acquisition whose lease is not renewed is not extended in this way.
 func (a *acquisition) scheduleReacquire() {
 	if !a.renewed {
 		return
 	}
 	pause := time.Duration(0)
 	for _, l := range a.group.locks {
-		if d := l.Manager().Config().Table.WatchdogTimeout / 3; pause == 0 || d < pause {
+		if d := cmp.Or(a.lease, l.Manager().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
 			pause = d
 		}
 	}
@@ -236,13 +238,13 @@ func (a *acquisition) reacquire(pause time.Duration) {
 		a.members[i] = nil
 		a.mu.Unlock()
 		if gone == nil {
-			a.ask(ctx, i, 0)
+			a.ask(ctx, i)
 			continue
 		}
 		clientOf(gone).Background(func() {
 			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
-				a.ask(ctx, i, 0)
+				a.ask(ctx, i)
 			}
 		})
 	}

@@ -22,7 +22,8 @@ type Member interface {
 // Terms are the conditions under which a verb acquires.
 type Terms struct {
 	Op      string        // the operation, for errors
-	Lease   time.Duration // zero means that the watchdog keeps the lock
+	Lease   time.Duration // zero means the client's watchdog timeout, renewed
+	Renewed bool          // the watchdog renews the lease
 	Wait    time.Duration
 	Limited bool // whether Wait limits the wait; if not, the context alone does
 	ByHold  bool // only the Hold unlocks it
@@ -31,6 +32,9 @@ type Terms struct {
 	// Err is the error of the options, or nil.
 	Err error
 }
+
+// Renews reports whether the watchdog keeps the lock until it is unlocked.
+func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
 
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }

@@ -82,8 +82,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	}
 	v := &verb{proc: p, name: n, began: w.step - 1}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
-	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 9*time.Second)
-	v.a.Renewed = v.a.Lease == modelWatchdog
+	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 2*time.Second, 9*time.Second)
+	v.a.Renewed = v.a.Lease == modelWatchdog || w.rand(3) == 0
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
 		v.a.Ends = w.now.Add(time.Duration(w.rand(300)) * time.Millisecond)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -89,7 +88,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	if !g.turns.BeginAnnounced() {
 		return g.awaitTurn(-1)
 	}
-	g.acquisitions = queue.Without(g.acquisitions, a)
+	g.drop(a)
 	a.handle.unlocks.Forget(a)
 	switch {
 	case g.stage == retiring || g.stage == retired:
@@ -109,7 +108,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	x.start, x.inside = now, !g.term.Past(now)
 	next := t.nextHolder(g, now)
-	if next != nil && t.pass(g, next, now, n) {
+	if next != nil && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil)
 	}
 	g.stage = releasing

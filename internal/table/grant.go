@@ -43,7 +43,6 @@ type Grant struct {
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
 	term    term.Term
-	loss    Loss
 
 	streak yield.Streak
 	stage  stage
@@ -69,6 +68,7 @@ type rarely struct {
 	// attempts. It is not known if there are no others.
 	last     Outcome
 	giveUpAt clock.Instant // when a background release gives up
+	loss     Loss
 }
 
 // rarely returns what few grants have, and makes it if this one has none.
@@ -142,14 +142,32 @@ func (g *Grant) usable(now clock.Instant) bool {
 	return g != nil && g.stage == held && !g.term.Past(now)
 }
 
-// renewing reports whether the watchdog keeps the grant.
-func (g *Grant) renewing() bool {
+// renewal returns the lease with which the watchdog renews the grant: the longest one of the open acquisitions for which it
+// keeps the grant. It renews three times in the shortest one. Zero means that it does not keep the grant.
+func (g *Grant) renewal() (longest, shortest time.Duration) {
 	for _, a := range g.acquisitions {
-		if a.renewed {
-			return true
+		longest = max(longest, a.renewal)
+		if a.renewal > 0 && (shortest == 0 || a.renewal < shortest) {
+			shortest = a.renewal
 		}
 	}
-	return false
+	return longest, shortest
+}
+
+// renewing reports whether the watchdog keeps the grant.
+func (g *Grant) renewing() bool {
+	_, shortest := g.renewal()
+	return shortest > 0
+}
+
+// drop takes an acquisition out of the open ones. The remaining ones may let the next renewal come later.
+func (g *Grant) drop(a *Acquisition) {
+	_, before := g.renewal()
+	g.acquisitions = queue.Without(g.acquisitions, a)
+	_, after := g.renewal()
+	if after > 0 && g.term.RenewAt == g.term.Confirmed.Add(before/3) {
+		g.term.RenewAt = g.term.Confirmed.Add(after / 3)
+	}
 }
 
 // unregister removes the grant from its owner, and from its name if it excludes others there.
@@ -185,7 +203,8 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
+	_, shortest := g.renewal()
+	g.term.Confirm(sent, lease, shortest/3)
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
 }
@@ -205,7 +224,7 @@ func (t *Table) expire(g *Grant, n *Notices) {
 
 // lose ends the grant for its users and here. told means that the caller itself reports the loss to the owner.
 func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
-	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
+	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.endAcquisitions(why, told, n)
 	open := false
 	for _, a := range g.acquisitions {
@@ -325,7 +344,10 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	}
 	*q = Acquisition{
 		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared() && len(g.acquisitions) == 0, renewed: a.Renewed,
+		plain: !g.shared() && len(g.acquisitions) == 0,
+	}
+	if a.Renewed {
+		q.renewal = a.Lease
 	}
 	g.acquisitions = append(g.acquisitions, q)
 	if !q.byHold {

@@ -19,8 +19,16 @@ func (w *world) noteGrant(g *Grant) {
 			return
 		}
 		w.handed[field]++
+		if lease := wire.Millis(g.term.Lease); lease != w.asked[field] {
+			w.failf("LazyEqual: %s, whose lease was %d ms, is handed over to a lease of %d ms", field, w.asked[field], lease)
+		}
 	}
 	w.grants[field] = g
+}
+
+// noteLease keeps which lease a command asks for.
+func (w *world) noteLease(field any, lease int64) {
+	w.asked[text(field)] = max(w.asked[text(field)], lease)
 }
 
 // next carries out the step that a verb got.
@@ -38,6 +46,7 @@ func (w *world) next(v *verb, s Step) {
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
 		}
+		w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		w.bag = append(w.bag, &flight{
 			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, free: s.Free, slot: s.Slot, acked: s.Acked,
 			until: w.now.Add(modelCommand),
@@ -128,6 +137,9 @@ func (w *world) nextExit(e *exit, s Step) {
 			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, until: w.now.Add(modelCommand),
 		}
 		w.bag = append(w.bag, f)
+		if e.x.phase == showing || e.x.phase == handing {
+			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
+		}
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
 			w.noteGrant(e.x.nextGrant)
 			b := e.name.server.born[text(s.Call.Args.Other)]

@@ -32,8 +32,9 @@ type world struct {
 	step    int
 	log     []string
 	logging bool
-	handed  map[string]int // how often a field was handed over without asking Redis
-	places  int            // given out in local queues
+	handed  map[string]int   // how often a field was handed over without asking Redis
+	asked   map[string]int64 // the longest lease that a command asked for a field, in ms
+	places  int              // given out in local queues
 	cfg     Config
 }
 
@@ -234,7 +235,7 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), handed: make(map[string]int)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), handed: make(map[string]int), asked: make(map[string]int64)}
 	cfg := Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,

@@ -25,6 +25,7 @@ type client struct {
 	watchdog *Watchdog
 	tasks    *task.Group
 	renewals int
+	byLease  map[int64]int // renewals of one lock, by the lease in ms
 	gone     bool
 	released []wire.Call
 	warnings []table.Warning
@@ -41,6 +42,8 @@ func (c *client) Node(context.Context, string) (driver.Node, *fault.Error) { ret
 func (c *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
 	for i := range calls {
 		c.renewals++
+		lease, _ := calls[i].Argv[0].(int64)
+		c.byLease[lease] += calls[i].Numbers()
 		renewed := int64(1)
 		if c.gone {
 			renewed = 0
@@ -81,11 +84,11 @@ func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acq
 func runTable(t *testing.T, test func(c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &client{T: t, tasks: task.New()}
+		c := &client{T: t, tasks: task.New(), byLease: make(map[int64]int)}
 		c.table = table.New(table.Config{
 			ClientID: "client", WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, BatchSize: 100,
 		}, c.tasks, c, c)
-		c.watchdog = New(Config{WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
+		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
 		defer func() {
 			c.tasks.Close()
 			c.tasks.Wait(t.Context())
@@ -116,5 +119,19 @@ func TestAHoldIsRenewed(t *testing.T) {
 		require.Len(c, c.released, 1)
 		require.Zero(c, c.table.Stats().Due)
 		require.Zero(c, c.tasks.Count())
+	})
+}
+
+func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		short, long := c.lock("short", 900*time.Millisecond, true), c.lock("long", time.Minute, true)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.NoError(c, short.Err(clock.Now()))
+		require.NoError(c, long.Err(clock.Now()))
+		require.InDelta(c, 2020, c.byLease[900], 20, "three times a lease, or a little more often to join a round")
+		require.InDelta(c, 30, c.byLease[60000], 6, "three times a lease, or a little more often to join a round")
+		require.Len(c, c.byLease, 2)
 	})
 }

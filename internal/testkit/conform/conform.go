@@ -46,6 +46,8 @@ var conformance = []struct {
 	{"the watchdog keeps the lock", watchdogKeeps},
 	{"the watchdog stops when only leased acquisitions remain", watchdogStops},
 	{"a nested long lease hides no loss", nestedLeaseHidesNoLoss},
+	{"a renewed lease is kept until the unlock", renewedLeaseKeeps},
+	{"the longest renewed lease is renewed as often as the shortest", renewedLeasesTogether},
 	{"an unlock works after its context has ended", unlockAfterContext},
 	{"force unlock frees any lock", forceUnlock},
 	{"a force unlock notifies the holder", forceUnlockNotifiesHolder},
