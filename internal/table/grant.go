@@ -162,11 +162,10 @@ func (g *Grant) renewing() bool {
 
 // drop takes an acquisition out of the open ones. The remaining ones may let the next renewal come later.
 func (g *Grant) drop(a *Acquisition) {
-	_, before := g.renewal()
+	asPlanned := g.term.RenewAt == g.term.Renewal(g.renewal())
 	g.acquisitions = queue.Without(g.acquisitions, a)
-	_, after := g.renewal()
-	if after > 0 && g.term.RenewAt == g.term.Confirmed.Add(before/3) {
-		g.term.RenewAt = g.term.Confirmed.Add(after / 3)
+	if asPlanned {
+		g.term.RenewAt = g.term.Renewal(g.renewal())
 	}
 }
 
@@ -203,8 +202,8 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	_, shortest := g.renewal()
-	g.term.Confirm(sent, lease, shortest/3)
+	g.term.Confirm(sent, lease)
+	g.term.RenewAt = g.term.Renewal(g.renewal())
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
 }

@@ -87,7 +87,10 @@ var bugs = []bug{
 		{"handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
 	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []edit{
-		{"../term/term.go", "t.RenewAt = t.Confirmed.Add(interval)", "t.RenewAt = t.Ends().Add(-2 * interval)"},
+		{"../term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
+	}},
+	{"N.3b", "a short confirmation puts the next renewal off", []edit{
+		{"../term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Confirmed.Add(shortest / 3)"},
 	}},
 }
 

@@ -69,12 +69,22 @@ func (c *client) release(x *table.Exit) {
 // lock acquires a lock.
 func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acquisition {
 	c.Helper()
+	return c.lockAs(nil, name, lease, renewed)
+}
+
+// lockAs acquires a lock for an owner, or re-enters it.
+func (c *client) lockAs(o *table.Owner, name string, lease time.Duration, renewed bool) *table.Acquisition {
+	c.Helper()
 	h := &table.Handle{Key: c.table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
-	a := &table.Attempt{Handle: h, Lease: lease, Renewed: renewed, Single: true}
+	a := &table.Attempt{Handle: h, Owner: o, Lease: lease, Renewed: renewed, Single: true}
 	var n table.Notices
 	step := c.table.Admit(a, clock.Now(), &n)
 	require.Equal(c, table.Ask, step.Do)
-	step = c.table.Settle(a, wire.Reply{}, clock.Now(), &n)
+	reply := wire.Reply{}
+	if step.Call.Script == wire.Plain.Count {
+		reply.N = 1
+	}
+	step = c.table.Settle(a, reply, clock.Now(), &n)
 	n.Deliver(c)
 	require.Equal(c, table.Done, step.Do)
 	require.NoError(c, step.Err)
@@ -133,5 +143,32 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 		require.InDelta(c, 2020, c.byLease[900], 20, "three times a lease, or a little more often to join a round")
 		require.InDelta(c, 30, c.byLease[60000], 6, "three times a lease, or a little more often to join a round")
 		require.Len(c, c.byLease, 2)
+	})
+}
+
+// unlock ends an acquisition of a lock that has others.
+func (c *client) unlock(a *table.Acquisition) {
+	c.Helper()
+	var n table.Notices
+	var x table.Exit
+	step := c.table.Release(&x, a, clock.Now(), &n)
+	require.Equal(c, table.Ask, step.Do)
+	step = c.table.SettleRelease(&x, wire.Reply{N: 1}, clock.Now(), &n)
+	n.Deliver(c)
+	require.Equal(c, table.Step{Do: table.Done}, step)
+}
+
+func TestShortReentriesDoNotPutOffRenewals(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		o := table.NewOwner()
+		a := c.lockAs(o, "name", watchdogTimeout, true)
+		for range 20 {
+			time.Sleep(watchdogTimeout / 4)
+			synctest.Wait()
+			c.unlock(c.lockAs(o, "name", 10*time.Millisecond, false))
+		}
+		require.NoError(c, a.Err(clock.Now()), "each re-entry is a confirmation, but lengthens nothing")
+		require.Positive(c, c.renewals)
 	})
 }
