@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,8 @@ type member struct {
 	err    error         // of Take
 	delay  time.Duration // before Take replies
 	unlock error         // of the unlock of what it grants
-	hangs  time.Duration // before that unlock returns
+	hangs  time.Duration // before that unlock, or an Extend, returns
+	extend error         // of an Extend
 	held   *held         // the latest grant
 }
 
@@ -194,6 +196,27 @@ func (h *held) Unlock(context.Context) error {
 		return was
 	}
 	return h.member.unlock
+}
+
+func (h *held) Extend(ctx context.Context, d time.Duration) error {
+	h.member.log.add("extend %s", h.member.lock.Name())
+	until := time.Now().Add(d)
+	if h.member.hangs > 0 {
+		select {
+		case <-time.After(h.member.hangs):
+		case <-ctx.Done():
+			return lease.EndOf(ctx)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil || h.member.extend != nil {
+		return cmp.Or(h.err, h.member.extend)
+	}
+	if until.After(h.deadline) {
+		h.deadline = until
+	}
+	return nil
 }
 
 func (h *held) Done() <-chan struct{}          { return nil }

@@ -47,6 +47,8 @@ type Held interface {
 	Deadline() time.Time
 	Token() uint64
 	Unlock(ctx context.Context) error
+	// Extend makes the lease end no earlier than d from now. The error names the operation and the lock.
+	Extend(ctx context.Context, d time.Duration) error
 
 	// Notify sets the function to which the end is reported. watched means that this report informs the holder of a loss. It
 	// returns why the acquisition is over, if it is already.

@@ -42,6 +42,8 @@ var actions = []action{
 	{"unlock", 10, (*world).unlock},
 	{"unlock again", 1, (*world).unlockAgain},
 	{"leak", 1, (*world).leak},
+	{"extend", 3, (*world).extend},
+	{"leave an extension", 1, (*world).leaveExtension},
 	{"force", 1, (*world).force},
 	{"force by a stranger", 1, (*world).forceByStranger},
 	{"fail over", 1, (*world).failOver},
@@ -187,7 +189,7 @@ func (w *world) reject() bool {
 		w.answer(f, wire.Reply{N: -1, Err: errNoConn})
 	case kind == 2:
 		w.answer(f, wire.Reply{N: -1, Err: errStays})
-	case f.renewal != nil && kind == 3:
+	case (f.renewal != nil || f.extend != nil) && kind == 3:
 		w.answer(f, wire.Reply{N: -1, Err: &fault.Error{Code: "TRYAGAIN", Transient: true, Err: errPasses.Err}})
 	default:
 		w.answer(f, wire.Reply{N: -1, Err: errPasses})
@@ -201,7 +203,7 @@ func (w *world) silence() bool {
 	if !ok {
 		return false
 	}
-	if f.left || f.renewal != nil || f.force != nil {
+	if f.left || f.renewal != nil || f.force != nil || f.extend != nil {
 		w.answer(f, wire.Reply{N: -1, Err: errDoubt})
 		f.dead = true
 		return true

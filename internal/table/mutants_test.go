@@ -83,6 +83,15 @@ var bugs = []bug{
 	{"N.2", "a renewal uses the shortest lease", []edit{
 		{"grant.go", "return longest, shortest", "return shortest, shortest"},
 	}},
+	{"N.8", "an extension without a reply moves the deadline", []edit{
+		{"extend.go", "case !g.usable(now) || r.Err != nil:\n\tcase r.List[0] == 1:", "case !g.usable(now):\n\tcase r.Err != nil || r.List[0] == 1:"},
+	}},
+	{"N.8b", "the late reply of an extension revives a hold", []edit{
+		{"extend.go", "case !g.usable(now) || r.Err != nil:", "case r.Err != nil || g.stage == retired:"},
+	}},
+	{"N.8c", "an extension forgets how long Redis may keep the lock", []edit{
+		{"extend.go", "\tg.sending(d, now)\n", ""},
+	}},
 	{"N.6", "a lazy hand-over goes to another lease", []edit{
 		{"handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
 	}},

@@ -189,7 +189,7 @@ func (w *world) unlocked(e *exit, err error) {
 func (w *world) execute(f *flight) {
 	f.executed, f.at = true, w.now
 	c := &f.call
-	if f.renewal != nil {
+	if f.renewal != nil || f.extend != nil {
 		read := c.Script == wire.Read.Renew
 		for i, field := range c.Argv[1:] {
 			lease, _ := c.Argv[0].(int64)
@@ -256,6 +256,8 @@ func (w *world) answer(f *flight, r wire.Reply) {
 	}
 	w.logf("reply to %s: %d %v", f, r.N, r.Err)
 	switch {
+	case f.extend != nil:
+		w.extended(f, r)
 	case f.left:
 		if f.late != nil {
 			f.late.Late(r, w.now)

@@ -139,7 +139,14 @@ type forcing struct {
 	key  Key
 }
 
-// flight is a call in the bag. One of verb, exit, renewal and force gets its reply, or late does.
+// extension is one call that lengthens a lease.
+type extension struct {
+	rec  *record
+	d    time.Duration
+	sent clock.Instant
+}
+
+// flight is a call in the bag. One of verb, exit, renewal, extension and force gets its reply, or late does.
 type flight struct {
 	call     wire.Call
 	proc     *process
@@ -147,6 +154,7 @@ type flight struct {
 	verb     *verb
 	exit     *exit
 	renewal  *renewal
+	extend   *extension
 	force    *forcing
 	late     *Grant
 	free     bool

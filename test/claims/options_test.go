@@ -141,6 +141,7 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 	}
 	for _, hold := range []*rlock.Hold{nil, {}} {
 		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrNotHeld)
+		require.ErrorIs(t, hold.Extend(ctx, time.Second), rlock.ErrNotHeld)
 		require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
 		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrNotHeld)
 		require.Zero(t, hold.Deadline())
