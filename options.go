@@ -97,8 +97,9 @@ func WithHandOver(n int, d time.Duration) Option {
 }
 
 // WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver], from one
-// acquisition without [Lease] to another. The next owner continues with the holder that Redis has, and with its lease, as
-// long as half of that lease remains. This multiplies the hand-overs of a busy name.
+// acquisition that is renewed to another with an equal lease. The next owner continues with the holder that Redis has, and
+// with its lease, as long as half of that lease remains, and unless a re-entry or [Hold.Extend] asked for a longer one. This
+// multiplies the hand-overs of a busy name.
 //
 // A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
 // for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
