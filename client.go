@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -33,7 +34,7 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: s.Table.CommandTimeout, Gather: s.Gather})
+	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: s.Table.CommandTimeout, Gather: s.Gather, Acks: s.Acks > 0})
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +58,73 @@ func (c *Client) ID() string {
 // ErrClosed. Close waits for commands in flight, and for background releases, for at most the command timeout.
 //
 // It releases no lock, because the critical sections that hold them may still run. They can unlock. A lock that they do not
-// unlock becomes free when its lease ends. The redis client stays open. Calling Close again does nothing. It returns nil.
+// unlock becomes free when its lease ends: to let the sections finish first, use [Client.Shutdown]. The redis client stays
+// open. Calling Close again does nothing. It returns nil.
 func (c *Client) Close() error {
 	if c != nil && c.m != nil {
 		c.m.Close()
 	}
 	return nil
+}
+
+// Shutdown ends the client in good order, for a process that is about to exit. From the call on, methods that wait or acquire
+// return [ErrClosed], and every [Hold.Context] ends with cause ErrClosed: that tells the critical sections to wind up. The
+// locks stay held, and are renewed, until they are unlocked. [Hold.Err] remains nil and [Hold.Done] open, so a section can
+// ask whether the lock is still its own. Unlocks and queries work. An owner that holds a lock can still re-enter it. That
+// needs a context that has not ended, such as [context.WithoutCancel] of the hold's context.
+//
+// Shutdown waits until every lock is unlocked, also the members of groups. It then closes the client, waits as [Client.Close]
+// does, and returns nil. It does not wait for locks that are lost, or that the program can no longer unlock.
+//
+// If ctx ends first, Shutdown closes the client and returns the error and the cause of ctx. Its text has the number of
+// acquisitions that were left. Each member of a group counts. The locks become free when they are unlocked, or when their
+// leases end. Several calls wait for the same end. The first context that ends closes the client for all of them: the others
+// return ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
+//
+// With a context that carries a hold of this client, Shutdown would wait for its own caller. It returns [ErrInvalidOption] at
+// once, and stops nothing. With any other context, a call from within a critical section waits until that context ends.
+func (c *Client) Shutdown(ctx context.Context) error {
+	if c == nil || c.m == nil {
+		return nil
+	}
+	return c.m.Shutdown(ctx)
+}
+
+// Stats is what a [Client] does at one moment, and what it has done since [New]. It counts locks: a group counts as its
+// members, and a lock that its owner has re-entered counts once.
+type Stats struct {
+	// Held is how many locks are held. It is 0 once the client is closed.
+	Held int
+	// Waiting is how many calls wait for a lock after a first attempt failed, or behind another call of this client. A call
+	// for a multi lock counts while it waits for a member. A call for a red lock does not count: it tries all members
+	// repeatedly.
+	Waiting int
+	// InDoubt is how many locks Redis may hold for this client although no caller has them: an acquisition or a release went
+	// unanswered, or a lock was lost. rlock releases them in the background.
+	InDoubt int
+
+	// Acquired counts the locks that were acquired, without re-entries.
+	Acquired uint64
+	// HandOvers counts the acquired locks that another owner of this client handed over.
+	HandOvers uint64
+	// Renewals counts the renewals that Redis confirmed, one for each lock.
+	Renewals uint64
+	// RenewalFailures counts the renewals without a reply, or with an error as the reply. rlock tries them again.
+	RenewalFailures uint64
+	// Losses counts the locks that were over before their last unlock. A lock that was taken with [Lease] and ran out is one
+	// of them.
+	Losses uint64
+}
+
+// Stats returns a snapshot of one moment. It is cheap enough to be called each second, sends nothing, and works after
+// [Client.Close]. A nil client has done nothing.
+func (c *Client) Stats() Stats {
+	if c == nil || c.m == nil {
+		return Stats{}
+	}
+	n := c.m.Table().Counts()
+	return Stats{
+		Held: n.Held, Waiting: n.Waiting, InDoubt: n.InDoubt, Acquired: n.Acquired, HandOvers: n.HandOvers,
+		Renewals: n.Renewals, RenewalFailures: n.RenewalFailures, Losses: n.Losses,
+	}
 }

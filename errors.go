@@ -39,7 +39,8 @@ var (
 	// server has no WAIT. The lock was released.
 	ErrNotReplicated = fault.ErrNotReplicated
 
-	// ErrClosed is returned by every method but the unlocks once the [Client] is closed.
+	// ErrClosed is returned by every method but the unlocks once the [Client] is closed, and by methods that acquire once
+	// [Client.Shutdown] has begun. It is then also the cause of the contexts of holds.
 	ErrClosed = fault.ErrClosed
 
 	// ErrInvalidName is returned by the first method of a lock whose name is empty, is longer than 64 KiB, or cannot be kept

@@ -8,13 +8,14 @@ import (
 )
 
 // WithOwner returns a context that owns locks. All callers that lock with it, or with a context derived from it, are the
-// same holder of every lock, as one thread is in Java. Each call creates a new owner, also within another one.
+// same holder of every lock, as one thread is in Java. Each call creates a new owner, also within another one. It hides the
+// holds that ctx carries: called inside [Lock.Do], it makes an owner that waits for Do's lock. Middleware uses [EnsureOwner].
 //
 // Goroutines that share an owner do not exclude each other. Call it where a goroutine or a request begins, not where a
 // function locks. Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire. It notices when the lock is lost;
+// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It notices when the lock is lost;
 // after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use. The zero value is a hold that
 // is over.
 //
@@ -32,8 +33,8 @@ func (h *Hold) in() *lease.Hold {
 }
 
 // Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold
-// is over: then its cause is [Hold.Err]. Run under it all work that must not go on without the lock. It also carries the
-// hold: locking the same lock with it is a re-entry.
+// is over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. Run under
+// it all work that must not go on without the lock. It also carries the hold: locking the same lock with it is a re-entry.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's

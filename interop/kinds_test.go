@@ -22,9 +22,7 @@ type kindOf struct {
 	rivalLock func(*rlock.Client, string) *rlock.Lock
 }
 
-func single(
-	newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock, opts ...rlock.LockOption,
-) func(*rlock.Client, string) *rlock.Lock {
+func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock, opts ...O) func(*rlock.Client, string) *rlock.Lock {
 	return func(c *rlock.Client, name string) *rlock.Lock { return newLock(c, name, opts...) }
 }
 

@@ -32,6 +32,7 @@ type acquisition struct {
 	deadline time.Time // the latest one that was returned
 	begun    bool      // enough members were held, once
 	why      error     // it is over; nil means that it is not
+	stopping bool      // the client of a member shuts down: the context has ended, although the acquisition may not be over
 	closed   bool      // unlocked, or being unlocked, or given up
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
@@ -83,12 +84,12 @@ func (a *acquisition) watch(i int, h lease.Held) {
 	a.mu.Lock()
 	watched := a.watched
 	a.mu.Unlock()
-	tell := func(error) { a.memberEnded(i, h) }
+	tell := func(why error) { a.memberEnded(i, h, why) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
-		tell = func(error) { clientOf(h).Aside(func() { a.memberEnded(i, h) }) }
+		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }
 	}
-	if h.Notify(tell, watched) != nil {
-		a.memberEnded(i, h)
+	if why := h.Notify(tell, watched); why != nil {
+		a.memberEnded(i, h, why)
 	}
 }
 
@@ -186,15 +187,22 @@ func (a *acquisition) end(why error) (tell func()) {
 	}
 }
 
-// memberEnded is called when a member is no longer held.
-func (a *acquisition) memberEnded(i int, h lease.Held) {
+// memberEnded is called when a member is no longer held, or when its client shuts down.
+func (a *acquisition) memberEnded(i int, h lease.Held, why error) {
 	a.mu.Lock()
 	tell := a.look()
-	if a.why == nil && a.timer != nil && a.members[i] == h && !errors.Is(h.Err(), fault.ErrClosed) {
+	var stop context.CancelCauseFunc
+	if errors.Is(why, fault.ErrClosed) && h.Err() == nil && a.why == nil { // a red lock survives a Close
+		a.stopping, stop = true, a.cancel
+	}
+	if a.why == nil && a.timer != nil && a.members[i] == h && !errors.Is(why, fault.ErrClosed) {
 		a.timer.Reset(0) // the member is asked again
 	}
 	a.mu.Unlock()
 	tell()
+	if stop != nil {
+		stop(fault.ErrClosed)
+	}
 }
 
 // close marks the acquisition as being unlocked. It reports false if it is already.
@@ -282,7 +290,7 @@ func (a *acquisition) Unlock(ctx context.Context) error {
 }
 
 // Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
-// already.
+// already, and [fault.ErrClosed] while the client of a member shuts down.
 func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	if watched {
 		a.watchAll()
@@ -290,6 +298,9 @@ func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cancel = tell
+	if a.why == nil && a.stopping {
+		return fault.ErrClosed
+	}
 	return a.why
 }
 

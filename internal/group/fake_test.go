@@ -136,6 +136,7 @@ type held struct {
 	mu       sync.Mutex
 	deadline time.Time
 	err      error
+	stopping bool // its client shuts down
 	loss     table.Loss
 	tell     context.CancelCauseFunc
 	soon     int // calls of RenewSoon
@@ -168,6 +169,9 @@ func (h *held) Notify(tell context.CancelCauseFunc, _ bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tell = tell
+	if h.err == nil && h.stopping {
+		return fault.ErrClosed
+	}
 	return h.err
 }
 
@@ -224,6 +228,12 @@ func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }
 func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
 func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) Part(of lease.Member) lease.Held {
+	if of != h.member {
+		return nil
+	}
+	return h
+}
 func (h *held) confirmed(at time.Time) table.Loss {
 	return table.Loss{Early: true, Since: clock.Of(at)}
 }

@@ -97,7 +97,7 @@ func (r *request) awaitTurn(ctx context.Context) (*turn, error) {
 	select {
 	case <-t.head:
 		return t, nil
-	case <-clientOf(r.group).Closed():
+	case <-clientOf(r.group).Stopping():
 		return t, nil // the members of that client return ErrClosed
 	case <-over:
 	case <-ctx.Done():

@@ -12,38 +12,54 @@ import (
 
 type ownerKey struct{}
 
-// holdsKey is in a context that carries a hold of any lock.
+// holdsKey is the key of the hold that a context has got last, of any lock.
 type holdsKey struct{}
+
+// carried returns the hold that a context has got last, or nil.
+func carried(ctx context.Context) *Hold {
+	h, _ := ctx.Value(holdsKey{}).(*Hold)
+	return h
+}
 
 // WithOwner returns a context with a new owner.
 func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, table.NewOwner())
 }
 
-// OwnerOf returns the owner that WithOwner put into ctx, or nil.
+// OwnerOf returns the owner that WithOwner or EnsureOwner put into ctx, or nil.
 func OwnerOf(ctx context.Context) *table.Owner {
+	switch o := ctx.Value(ownerKey{}).(type) {
+	case *table.Owner:
+		return o
+	case *ensured:
+		return &o.owner
+	}
+	return nil
+}
+
+// hidingOwner returns the owner that hides the holds outside it: that of [OwnerOf] if WithOwner made it, else nil.
+func hidingOwner(ctx context.Context) *table.Owner {
 	o, _ := ctx.Value(ownerKey{}).(*table.Owner)
 	return o
 }
 
 // OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this lock
-// counts, unless an owner was created within the hold.
+// counts, unless WithOwner created an owner within the hold. So does a hold of the other side of the name: all holds that no
+// such owner hides have the same owner.
 func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
-	created := OwnerOf(ctx)
-	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
-		return created
+	if ctx.Value(holdsKey{}) != nil { // cheaper to look for than the hold of one lock
+		if hold, _ := ctx.Value(l.h.Key).(*Hold); hold != nil && hold.created == hidingOwner(ctx) {
+			return hold.of.OwnerOf(l.h.Key)
+		}
 	}
-	if hold, _ := ctx.Value(l.h.Key).(*Hold); hold != nil && hold.created == created {
-		return hold.of.OwnerOf(l.h.Key)
-	}
-	return created
+	return OwnerOf(ctx)
 }
 
 // Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe
 // for concurrent use.
 type Hold struct {
 	of      Held
-	created *table.Owner    // the owner in the context that acquired; another one in a context was created within the hold
+	created *table.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
 
@@ -53,7 +69,7 @@ type Hold struct {
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.
 func (h *Hold) Init(ctx context.Context, of Held) {
-	h.of, h.created, h.parent = of, OwnerOf(ctx), ctx
+	h.of, h.created, h.parent = of, hidingOwner(ctx), ctx
 }
 
 // WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
@@ -77,13 +93,16 @@ func (h *Hold) Context() context.Context {
 		cancel(fault.ErrNotHeld)
 		return ctx
 	}
+	if b, ok := h.of.(borrowed); ok {
+		return b.from.Context()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx != nil {
 		return h.ctx
 	}
 	ctx, cancel := context.WithCancelCause(h.parent)
-	ctx = context.WithValue(ctx, holdsKey{}, true)
+	ctx = context.WithValue(ctx, holdsKey{}, h)
 	h.ctx = h.carriedFor(ctx, h.of.Locks())
 	if err := h.of.Notify(cancel, true); err != nil {
 		cancel(err)

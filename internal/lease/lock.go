@@ -206,6 +206,10 @@ func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
 		defer timer.Stop()
 		over = timer.C
 	}
+	closing := m.Stopping()
+	if step.Stays {
+		closing = m.tasks.Closed()
+	}
 	why := table.ByNews
 	select {
 	case <-step.Wait:
@@ -214,10 +218,10 @@ func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
 	case <-over:
 		why = table.ByTime
 	case <-waiting.Done():
-	case <-m.tasks.Closed():
+	case <-closing:
 	}
 	switch {
-	case m.tasks.IsClosed():
+	case m.IsClosed(), !step.Stays && m.IsStopping():
 		return table.Closed
 	case waiting.Err() != nil:
 		return table.Ended

@@ -43,15 +43,18 @@ type Manager struct {
 	table  *table.Table
 	dog    *watchdog.Watchdog
 
-	closing sync.Once
-	values  sync.Map
+	closing  sync.Once
+	left     int           // the acquisitions that were yet to be unlocked when Close was called
+	stopping chan struct{} // closed by Shutdown and by Close
+	stop     sync.Once     // closes stopping
+	values   sync.Map
 }
 
 // New returns a manager that locks through a driver. It sends nothing, and starts no goroutine yet.
 func New(cfg Config, d driver.Driver) *Manager {
 	info := d.Info()
 	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
-	m := &Manager{cfg: cfg, driver: d, tasks: task.New()}
+	m := &Manager{cfg: cfg, driver: d, tasks: task.New(), stopping: make(chan struct{})}
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Gather: cfg.Gather, Slots: info.Slots}
 	if cfg.Acks > 0 {
 		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
@@ -72,7 +75,8 @@ func (m *Manager) Close() {
 	m.closing.Do(func() {
 		var n table.Notices
 		m.tasks.Close()
-		m.table.Close(clock.Now(), &n)
+		m.left = m.table.Close(clock.Now(), &n)
+		m.wakeAll()
 		n.Deliver(m)
 		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Table.CommandTimeout)
 		defer cancel()
@@ -98,9 +102,6 @@ func (m *Manager) Background(job func()) { m.tasks.Background(job) }
 
 // Aside runs a function on another goroutine, also after Close, which does not wait for it.
 func (m *Manager) Aside(job func()) { m.tasks.Run(task.Func(job)) }
-
-// Closed returns a channel that Close closes.
-func (m *Manager) Closed() <-chan struct{} { return m.tasks.Closed() }
 
 // Busy returns how many operations, commands and background duties are under way.
 func (m *Manager) Busy() int { return m.tasks.Count() }

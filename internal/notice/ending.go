@@ -62,6 +62,15 @@ func (e *Ending) End(why error, n *List) bool {
 	return true
 }
 
+// Tell calls the function of Notify for a reason, although it is not over. The end will be reported too. Only Done informs
+// the user of that end: the function has said what it has to say.
+func (e *Ending) Tell(why error, n *List) {
+	if e.why == nil && e.cancel != nil {
+		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})
+		e.watched = e.over != nil
+	}
+}
+
 // Release calls the function of Notify, even if the hold is not over. That function is not called again.
 func (e *Ending) Release(why error, n *List) {
 	if e.cancel != nil {

@@ -23,6 +23,7 @@ type Acquisition struct {
 	byHold  bool          // only its Hold unlocks it
 	plain   bool          // made without an owner in the context
 	closed  bool          // unlocked, or being unlocked, or leaked
+	settled bool          // no caller has to unlock it any more, and its unlock is over
 }
 
 // Owner returns the owner that holds the lock.
@@ -53,10 +54,16 @@ func (a *Acquisition) Deadline() clock.Instant {
 }
 
 // Notify sets the function to which the end is reported, without the table's mutex. watched means that this report informs
-// the holder of a loss, so that the loss need not be logged. It returns why the acquisition is over, if it is already.
+// the holder of a loss, so that the loss need not be logged. It returns why the acquisition is over, if it is already. It
+// returns [fault.ErrClosed] while the client shuts down, because that is told only once; the end is still reported.
 func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
-	defer a.grant.table.lock().Unlock()
-	return a.ending.Notify(tell, watched)
+	t := a.grant.table
+	defer t.lock().Unlock()
+	why := a.ending.Notify(tell, watched)
+	if why == nil && t.stopping {
+		return fault.ErrClosed
+	}
+	return why
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
@@ -97,6 +104,7 @@ func (a *Acquisition) Leak(n *Notices) {
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrNotHeld, n)
 	a.closed = true
+	t.settle(a)
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()

@@ -47,6 +47,7 @@ var actions = []action{
 	{"force", 1, (*world).force},
 	{"force by a stranger", 1, (*world).forceByStranger},
 	{"fail over", 1, (*world).failOver},
+	{"stop", 1, (*world).stop},
 	{"close", 1, (*world).close},
 }
 
@@ -101,6 +102,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	switch {
 	case !began && (s.Do != Done || s.Err != fault.ErrClosed): // the very error
 		w.failf("Ends: an attempt begins after Close: %s", s)
+	case p.drained != nil && o == nil && (s.Do != Done || s.Err != fault.ErrClosed): // the very error
+		w.failf("Stopped: an attempt begins after Stop: %s", s)
 	case began && lost && s.Err != fault.ErrLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
 	}
@@ -252,7 +255,7 @@ func (w *world) endOf(v *verb) Cause {
 		return ByNews
 	case over:
 		return Ended
-	case v.proc.closed:
+	case v.proc.closed, v.proc.drained != nil && !v.step.Stays:
 		return Closed
 	}
 	return ByNews
@@ -260,7 +263,7 @@ func (w *world) endOf(v *verb) Cause {
 
 func (w *world) end(v *verb) {
 	p, why := v.proc, w.endOf(v)
-	v.ended, v.asks = true, 0
+	v.ended, v.asks = why != Closed || p.closed || !w.mayReenter(v, v.a.got), 0
 	if v.step.Do == Sleep {
 		s := p.table.Wake(v.a, why, w.now, &p.notices)
 		p.deliver()

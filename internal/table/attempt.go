@@ -30,6 +30,7 @@ type Attempt struct {
 	// The table's mutex guards what follows.
 
 	phase     phase
+	waits     bool // it has slept, and is not done
 	grant     *Grant
 	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
 	retries   int  // failures in a row
@@ -65,10 +66,14 @@ const (
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	return t.after(a, t.admit(a, now, n), now)
+}
+
+func (t *Table) admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.Owner != nil {
 		return t.claim(a, now, n)
 	}
-	if t.closed {
+	if t.stopping {
 		return a.finish(fault.ErrClosed)
 	}
 	t.newGrant(a)
@@ -78,12 +83,19 @@ func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 // Wake continues an attempt after a Sleep.
 func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	if why == Closed && !t.bars(a, now) {
+		why = ByNews // it slept when the client began to shut down
+	}
+	return t.after(a, t.wake(a, why, now, n), now)
+}
+
+func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
 	case a.phase == claiming && why >= Ended:
 		if g := a.grant; g != nil && g.stage == pending {
 			a.Last = g.outcome()
 		}
-		return a.finish(nil)
+		return a.finish(t.barred(a, now))
 	case a.phase == claiming:
 		return t.claim(a, now, n)
 	case (a.phase == queued || a.phase == resting) && why >= Ended:
@@ -112,6 +124,9 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
 		return a.finish(err)
+	}
+	if t.bars(a, now) {
+		return a.finish(fault.ErrClosed)
 	}
 	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
 	a.phase, a.grant = claiming, g
@@ -193,7 +208,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 // asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
-	case t.closed:
+	case t.bars(a, now):
 		return t.leave(a, now, n)
 	case a.got != nil:
 		return t.succeed(a, a.got, n)
@@ -239,6 +254,9 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
 // Its first question is always asked, even if the wait is short.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
+	if a.got != nil && t.bars(a, now) {
+		return t.giveBack(a, now, n)
+	}
 	if a.got != nil {
 		return t.succeed(a, a.got, n)
 	}
@@ -259,7 +277,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if !a.Last.Known() {
 		a.Last = last
 	}
-	if !a.Last.Known() && !ended(a.Caller) && !t.closed {
+	if !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) {
 		a.asked = false
 		return t.ask(a, parting, now, n)
 	}
@@ -270,6 +288,9 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 // background release follows.
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	if err == nil {
+		err = t.barred(a, now)
+	}
 	t.leaveLine(a, n)
 	t.retire(g, now, n)
 	g.turns.End()

@@ -27,6 +27,10 @@ func (w *world) check() {
 		}
 		w.checkRenewals(p)
 	}
+	for _, p := range w.procs {
+		w.checkStop(p)
+		w.checkCounts(p)
+	}
 	w.checkContenders()
 	w.checkOrphans()
 	w.checkWakes()

@@ -149,12 +149,14 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		case !g.usable(now):
 		case r.Err != nil:
 			_, shortest := g.renewal()
+			t.counts.RenewalFailures++
 			g.failures++
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
 			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(shortest, int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
+			t.counts.Renewals++
 			g.confirm(sent, b.lease, n)
 		default:
 			t.lose(g, errHolderGone, false, now, n)

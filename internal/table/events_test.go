@@ -270,7 +270,7 @@ func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {
 	if why := chosen.acq.ending.Err(); !errors.Is(why, fault.ErrLost) {
 		chosen.ended = true
 	} else {
-		e.before = why
+		e.before, chosen.over = why, true
 	}
 	w.exits = append(w.exits, e)
 	w.nextExit(e, s)
@@ -344,6 +344,21 @@ func (w *world) failOver() bool {
 	return true
 }
 
+// stop begins to shut a process down. A repetition changes nothing.
+func (w *world) stop() bool {
+	p := w.procs[w.rand(2)]
+	if p.closed || w.rand(4) > 0 {
+		return false
+	}
+	if p.drained == nil {
+		p.handOvers = p.table.Counts().HandOvers
+	}
+	p.drained = p.table.Stop(&p.notices)
+	p.deliver()
+	w.logf("c%d shuts down", p.index)
+	return true
+}
+
 func (w *world) close() bool {
 	p := w.procs[w.rand(2)]
 	if p.closed || w.rand(3) > 0 {
@@ -351,7 +366,9 @@ func (w *world) close() bool {
 	}
 	p.closed = true
 	p.tasks.Close()
-	p.table.Close(w.now, &p.notices)
+	if open, left := w.open(p), p.table.Close(w.now, &p.notices); left != open {
+		w.failf("Drained: Close finds %d open acquisitions, and not %d", left, open)
+	}
 	p.deliver()
 	for _, r := range w.records {
 		if r.proc == p && r.acq.Err(w.now) == nil {

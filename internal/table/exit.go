@@ -111,6 +111,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	if next != nil && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil)
 	}
+	t.counts.leave(g.stage)
 	g.stage = releasing
 	t.heap.Remove(g)
 	if next != nil {
@@ -160,6 +161,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 // endPart ends an exit that leaves the grant as it is.
 func (t *Table) endPart(x *Exit, err error) Step {
 	x.grant.turns.End()
+	t.settle(x.acq)
 	return x.finish(err)
 }
 
@@ -202,6 +204,9 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 
 // endRelease ends an exit and its grant, after a reply to the release.
 func (t *Table) endRelease(x *Exit, err error) Step {
+	if err != nil {
+		t.counts.lost(x.grant)
+	}
 	t.unregister(x.grant)
 	t.finish(x.grant)
 	return t.endPart(x, err)

@@ -48,6 +48,7 @@ type Grant struct {
 	stage  stage
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
+	lost    bool // or ended before its last unlock; for the count of losses
 	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
 	lengthened bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
@@ -217,6 +218,9 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 // still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
 	g.endAcquisitions(errLeaseEnded, false, n)
+	t.settleOver(g)
+	t.counts.lost(g)
+	t.counts.leave(g.stage)
 	g.stage = expired
 	t.plan(g, n)
 }
@@ -225,6 +229,8 @@ func (t *Table) expire(g *Grant, n *Notices) {
 func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
 	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.endAcquisitions(why, told, n)
+	t.settleOver(g)
+	t.counts.lost(g)
 	open := false
 	for _, a := range g.acquisitions {
 		open = open || !a.closed
@@ -277,6 +283,8 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 		t.finish(g)
 		return
 	}
+	t.counts.leave(g.stage)
+	t.counts.InDoubt++
 	g.stage, g.attempt = retiring, nil
 	g.failures = 0
 	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
@@ -290,6 +298,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 
 // finish ends the grant for good.
 func (t *Table) finish(g *Grant) {
+	t.counts.leave(g.stage)
 	g.stage, g.attempt = retired, nil
 	t.heap.Remove(g)
 	g.turns.Notify()
@@ -349,6 +358,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 		q.renewal = a.Lease
 	}
 	g.acquisitions = append(g.acquisitions, q)
+	g.table.open++
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
 	}

@@ -19,7 +19,7 @@ import (
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
-	if l == nil || k.HandOver == nil || t.closed || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
+	if l == nil || k.HandOver == nil || t.stopping || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
 		g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) {
 		return nil
 	}
@@ -55,6 +55,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	switch {
 	case r.Acquired():
 		if x.nextGrant.stage == held {
+			t.counts.HandOvers++
 			x.nextGrant.streak = g.streak.Next()
 		}
 		return t.endRelease(x, nil)
@@ -108,6 +109,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
 	next.streak = g.streak.Next()
+	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)
 		t.plan(next, n)

@@ -77,6 +77,32 @@ var bugs = []bug{
 	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
+	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
+		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},
+		{"shutdown.go", "if !a.settled {", "if !a.settled && a == &a.grant.first {"},
+	}},
+	{"stop 2", "a lock is handed over during a shutdown", []edit{
+		{"handover.go", "k.HandOver == nil || t.stopping ||", "k.HandOver == nil || t.closed ||"},
+	}},
+	{"stop 3", "an acquire that is under way when a shutdown begins is granted", []edit{
+		{"settle.go", "case t.bars(a, now):\n\t\tg.needsCleanup", "case t.closed:\n\t\tg.needsCleanup"},
+	}},
+	{"stop 4", "a shutdown ends the renewals", []edit{
+		{"due.go", "case g.stage == held && !t.closed:", "case g.stage == held && !t.stopping:"},
+	}},
+	{"stop 5", "a holder that asks during a shutdown is not told of it", []edit{
+		{"acquisition.go", "if why == nil && t.stopping {", "if false {"},
+	}},
+	{"stop 6", "a shutdown waits for a lost lock", []edit{
+		{"grant.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\topen := false", "t.counts.lost(g)\n\topen := false"},
+	}},
+	{"stop 7", "a waiter keeps a lock that was handed to it although it hears of the shutdown first", []edit{
+		{"attempt.go", "if a.got != nil && t.bars(a, now) {", "if false {"},
+	}},
+	{"stop 8", "the count of held locks counts acquisitions", []edit{
+		{"settle.go", "\tt.counts.Held++\n", ""},
+		{"grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
+	}},
 	{"E.2", "a hand-over may end the lease earlier", []edit{
 		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
 	}},

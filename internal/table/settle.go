@@ -43,6 +43,10 @@ func (a *Attempt) free() bool {
 // Settle takes the reply to the attempt's call.
 func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	return t.after(a, t.settleStep(a, r, now, n), now)
+}
+
+func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
@@ -68,7 +72,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 			g.inDoubt = true // the reply may come when the grant is over, and its holder in Redis another grant's
 		}
 		return s
-	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.closed):
+	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.bars(a, now)):
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
@@ -99,7 +103,7 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	}
 	a.note(Outcome{Trouble: err})
 	switch {
-	case t.closed:
+	case t.bars(a, now):
 		return t.giveUp(a, nil, now, n)
 	case a.Single || !err.Transient:
 		return t.giveUp(a, err, now, n)
@@ -144,7 +148,7 @@ func (a *Attempt) report() {
 // holder that needs cleanup.
 func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *Notices) (*Acquisition, error) {
 	switch {
-	case t.closed:
+	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
 	case term.Late(a.sent, a.Lease, now), t.forced.Since(a.Handle.Key, a.forcings):
@@ -152,6 +156,8 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 		return nil, fault.ErrLate
 	}
 	g.stage, g.token, g.attempt = held, token, nil
+	t.counts.Held++
+	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
 	g.streak = yield.Streak{Since: a.sent}
 	if t.cfg.MaxHold > 0 {
@@ -204,6 +210,8 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
 		t.lose(g, errHolderGone, true, now, n) // the error of the caller reports the loss
+	case g.usable(now) && t.bars(a, now): // the others have leaked meanwhile
+		return a.finish(fault.ErrClosed)
 	case g.usable(now):
 		got := g.acquired(a)
 		g.confirm(a.sent, a.Lease, n)

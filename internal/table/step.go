@@ -46,6 +46,7 @@ type Step struct {
 	Wait   <-chan struct{} // something changed in this process
 	Listen string          // if not empty, listen first on this channel, with Heard
 	Heard  chan struct{}   // gets the messages
+	Stays  bool            // only Close ends the sleep, not Stop
 
 	// For Done.
 
@@ -62,5 +63,5 @@ const (
 	ByMessage              // Step.Heard
 	ByTime                 // Step.Pause
 	Ended                  // the wait is over, or the caller is gone
-	Closed                 // the client is closed
+	Closed                 // the client is closed, or shuts down
 )

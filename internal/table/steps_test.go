@@ -52,7 +52,7 @@ func (w *world) next(v *verb, s Step) {
 			until: w.now.Add(modelCommand),
 		})
 	case Sleep:
-		v.line = v.a.line
+		v.line, v.slept = v.a.line, true
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
 		}
@@ -111,11 +111,17 @@ func (w *world) got(v *verb, acq *Acquisition) {
 			}
 		}
 	}
+	if v.proc.drained != nil && !w.mayReenter(v, acq) {
+		w.failf("Stopped: %s is granted", v)
+	}
 	r := &record{
 		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), byHold: v.a.ByHold,
 	}
 	if w.rand(2) == 0 {
 		r.done = acq.Done()
+	}
+	if why := acq.Notify(func(why error) { r.told = why }, false); why != nil {
+		r.told = why
 	}
 	w.records = append(w.records, r)
 	field := text(acq.grant.holder.Field)
@@ -141,7 +147,9 @@ func (w *world) nextExit(e *exit, s Step) {
 			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		}
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
-			w.noteGrant(e.x.nextGrant)
+			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
+				w.failf("Stopped: %s hands over", e)
+			}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))

@@ -63,10 +63,15 @@ type Table struct {
 	messages Messages
 	told     Told
 
-	mu       sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
-	sections uint64     // how often mu was taken
-	closed   bool
-	number   int64 // of the latest grant
+	mu        sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
+	sections  uint64     // how often mu was taken
+	closed    bool
+	stopping  bool // Stop or Close was called
+	open      int  // the acquisitions that a caller has yet to unlock, or whose unlock is under way
+	counts    Counts
+	drained   chan struct{} // closed when open is zero; nil until Stop makes it
+	isDrained bool
+	number    int64 // of the latest grant
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
@@ -92,10 +97,10 @@ func (t *Table) lock() *sync.Mutex {
 func (t *Table) Key(name string, family wire.Family) Key { return Key{t, name, family} }
 
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
-// the background are due at once. Later attempts get ErrClosed.
-func (t *Table) Close(now clock.Instant, n *Notices) {
+// the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked.
+func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 	defer t.lock().Unlock()
-	t.closed = true
+	t.closed, t.stopping = true, true
 	for _, g := range slices.Clone(t.heap.All()) {
 		g.endAcquisitions(fault.ErrClosed, true, n)
 		switch g.stage {
@@ -106,6 +111,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) {
 		default: // an expired grant has its release before it
 		}
 	}
+	return t.open
 }
 
 // Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that

@@ -48,15 +48,17 @@ type name struct {
 
 // process is one table with what surrounds it. It is the table's Messages and Told.
 type process struct {
-	world   *world
-	index   int
-	table   *Table
-	tasks   *task.Group
-	subs    []*subscription
-	alarm   clock.Instant // zero means none
-	handles [2][]*Handle
-	closed  bool
-	notices Notices
+	world     *world
+	index     int
+	table     *Table
+	tasks     *task.Group
+	subs      []*subscription
+	alarm     clock.Instant // zero means none
+	handles   [2][]*Handle
+	closed    bool
+	drained   <-chan struct{} // of Stop; nil until it was called
+	handOvers uint64          // when Stop was called
+	notices   Notices
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
 	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
@@ -89,7 +91,8 @@ type verb struct {
 	ended    bool
 	asks     int // since it was told of its end
 	line     *line
-	unsent   bool          // its latest call was not sent
+	unsent   bool // its latest call was not sent
+	slept    bool
 	place    int           // in its local queue
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
@@ -180,7 +183,9 @@ type record struct {
 	unlocked bool // an unlock began
 	settled  bool // an unlock returned nil or a loss
 	leaked   bool
-	ended    bool // its end was looked at
+	told     error // what Notify told
+	over     bool  // lost before its unlock began
+	ended    bool  // its end was looked at
 }
 
 // failure is a broken invariant: its name, a colon, and the story.

@@ -18,7 +18,7 @@ import (
 
 // childEnv, set to "<address> <kind> <name>", makes the test binary run as a child process. The child locks when it reads a
 // line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
-// writesUntilLost instead.
+// writesUntilLost instead, and for the kind "many" holdsUntilTerminated.
 const childEnv = "RLOCK_TEST_CHILD"
 
 func childMain() {
@@ -32,6 +32,9 @@ func childRun() error {
 	var addr, kind, name string
 	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name); err != nil {
 		return err
+	}
+	if kind == "many" {
+		return holdsUntilTerminated(addr, name)
 	}
 	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
 	if err != nil {

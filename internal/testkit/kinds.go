@@ -32,7 +32,7 @@ type Kind struct {
 	Groups bool
 }
 
-func single(newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock) func(*rlock.Client, string) Locker {
+func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*rlock.Client, string) Locker {
 	return func(c *rlock.Client, name string) Locker { return newLock(c, name) }
 }
 
@@ -195,6 +195,12 @@ func OnBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 func Red(lock Locker) bool {
 	g, ok := lock.(grouped)
 	return ok && g.most < len(g.members)
+}
+
+// Members returns the members of a group, and none for a single lock.
+func Members(lock Locker) []*rlock.Lock {
+	g, _ := lock.(grouped)
+	return g.members
 }
 
 // EveryKind runs a test for every kind of lock that supports hand-overs.

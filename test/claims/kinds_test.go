@@ -144,7 +144,14 @@ func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
 	rdb, admin := server.Client(t), server.Client(t)
 	client := testkit.NewClient(t, rdb)
 	for kind, newLock := range map[string]func(string, ...rlock.LockOption) *rlock.Lock{
-		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock, "spin": client.NewSpinLock,
+		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
+		"spin": func(name string, opts ...rlock.LockOption) *rlock.Lock {
+			all := make([]rlock.SpinOption, len(opts))
+			for i, opt := range opts {
+				all[i] = opt
+			}
+			return client.NewSpinLock(name, all...)
+		},
 		"read": func(name string, opts ...rlock.LockOption) *rlock.Lock {
 			return client.NewRWLock(name, opts...).ReadLock()
 		},

@@ -42,16 +42,16 @@ func command(ctx context.Context, full bool, c *wire.Call) noRetry {
 // script in full. On a cluster without a node, go-redis follows redirections.
 func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
 	sent := time.Now()
-	rdb := d.at(at)
+	r := d.to(at)
 	cmd := command(ctx, false, &c)
-	err := rdb.Process(ctx, cmd)
+	err := d.rdb.Process(ctx, r.aim(cmd))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = command(ctx, true, &c)
-		err = rdb.Process(ctx, cmd)
+		err = d.rdb.Process(ctx, r.aim(cmd))
 	}
-	r := d.reply(cmd, err, c.Numbers())
-	r.Took = time.Since(sent)
-	return r
+	reply := d.reply(cmd, err, c.Numbers())
+	reply.Took = time.Since(sent)
+	return reply
 }
 
 // reply returns the outcome of a command whose reply must have n numbers. Zero means a single number, not in a list.

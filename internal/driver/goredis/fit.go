@@ -23,9 +23,12 @@ func (d *Driver) fit(cfg Config) error {
 		d.info.Sentinel = opt.Addr == "FailoverClient" // redis.NewFailoverClient writes that there
 		p = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
 		readTimeout = opt.ReadTimeout
-		if readTimeout <= 0 || readTimeout > cfg.CommandTimeout {
-			// Nothing else ends a command whose reply is lost, and gives its connection back.
-			d.rdb, readTimeout = rdb.WithTimeout(cfg.CommandTimeout), cfg.CommandTimeout
+		if slow := readTimeout <= 0 || readTimeout > cfg.CommandTimeout; slow || cfg.Acks && readTimeout < cfg.CommandTimeout {
+			d.patient = route{rdb.WithTimeout(cfg.CommandTimeout)}
+			addDetour(rdb, rdb.AddHook)
+			if slow { // nothing else ends a command whose reply is lost, and gives its connection back
+				d.usual, readTimeout = d.patient, cfg.CommandTimeout
+			}
 		}
 	case *redis.ClusterClient:
 		opt := rdb.Options()
@@ -36,6 +39,7 @@ func (d *Driver) fit(cfg Config) error {
 			return invalid("redis.ClusterClient: ReadTimeout %v is not positive, so a lost reply would keep its connection forever",
 				readTimeout)
 		}
+		addDetour(rdb, rdb.AddHook)
 	case *redis.Ring:
 		return invalid("redis.Ring: it cannot keep a lock on one server")
 	case *redis.AutoPipeliner:

@@ -27,11 +27,17 @@ const (
 type pipelines struct {
 	batches int // how many batches may be under way to a node at a time; zero means that nothing is gathered
 
-	byNode sync.Map // *redis.Client -> *redis.AutoPipeliner
+	byNode sync.Map // *redis.Client -> *pipeliner
 
 	mu      sync.Mutex // held to open and to stop pipelines
 	stopped bool
 	closing sync.WaitGroup
+}
+
+// pipeliner is the auto-pipeliner of a node.
+type pipeliner struct {
+	*redis.AutoPipeliner
+	route route // to the node
 }
 
 // Gather queues a call for the pipeline of the node that has its key. It never waits: it reports false for a cluster
@@ -51,13 +57,13 @@ func (d *Driver) StopGathering(ctx context.Context) {
 	p := &d.pipelines
 	p.mu.Lock()
 	p.stopped = true
-	p.remove(func(*redis.AutoPipeliner) bool { return true })
+	p.remove(func(*pipeliner) bool { return true })
 	p.mu.Unlock()
 	task.Await(ctx, &p.closing)
 }
 
 // pipeliner returns the auto-pipeliner of the node that has a key, or nil if there is none.
-func (d *Driver) pipeliner(key string) *redis.AutoPipeliner {
+func (d *Driver) pipeliner(key string) *pipeliner {
 	if d.pipelines.batches == 0 {
 		return nil
 	}
@@ -74,45 +80,50 @@ func (d *Driver) pipeliner(key string) *redis.AutoPipeliner {
 	if p := d.pipelines.of(client); p != nil {
 		return p
 	}
-	return d.pipelines.open(client, d.timeout)
+	return d.openPipeline(client)
 }
 
 // of returns the auto-pipeliner of a node if there is one.
-func (p *pipelines) of(client *redis.Client) *redis.AutoPipeliner {
+func (p *pipelines) of(client *redis.Client) *pipeliner {
 	v, _ := p.byNode.Load(client)
-	pipeliner, _ := v.(*redis.AutoPipeliner)
-	return pipeliner
+	found, _ := v.(*pipeliner)
+	return found
 }
 
-// open makes the auto-pipeliner of a node. It returns nil once the pipelines are stopped.
-func (p *pipelines) open(client *redis.Client, timeout time.Duration) *redis.AutoPipeliner {
+// openPipeline makes the auto-pipeliner of a node. It returns nil once the pipelines are stopped.
+func (d *Driver) openPipeline(client *redis.Client) *pipeliner {
+	p := &d.pipelines
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pipeliner := p.of(client); pipeliner != nil {
-		return pipeliner
+	if opened := p.of(client); opened != nil {
+		return opened
 	}
 	if p.stopped {
 		return nil
 	}
-	p.remove(func(p *redis.AutoPipeliner) bool { return p.IsClosed() }) // its node has left the cluster
-	own := client.WithTimeout(timeout)
-	own.AddHook(sender{client, timeout})
-	pipeliner, err := own.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{
+	p.remove(func(p *pipeliner) bool { return p.IsClosed() }) // its node has left the cluster
+	own := client.WithTimeout(d.timeout)
+	own.AddHook(sender{d.rdb, d.timeout})
+	auto, err := own.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{
 		MaxBatchSize: batchTarget, MaxConcurrentBatches: p.batches, Unordered: true,
 	})
 	if err != nil {
 		return nil
 	}
-	p.byNode.Store(client, pipeliner)
-	return pipeliner
+	opened := &pipeliner{auto, d.to(nil)}
+	if d.cluster != nil {
+		opened.route = d.to(node{client})
+	}
+	p.byNode.Store(client, opened)
+	return opened
 }
 
 // remove closes the auto-pipeliners for which gone reports true. p.mu must be held.
-func (p *pipelines) remove(gone func(*redis.AutoPipeliner) bool) {
+func (p *pipelines) remove(gone func(*pipeliner) bool) {
 	for client, v := range p.byNode.Range {
-		if pipeliner, ok := v.(*redis.AutoPipeliner); ok && gone(pipeliner) {
+		if old, ok := v.(*pipeliner); ok && gone(old) {
 			p.byNode.Delete(client)
-			p.closing.Go(func() { _ = pipeliner.Close() }) // an error means that it stopped waiting
+			p.closing.Go(func() { _ = old.Close() }) // an error means that it stopped waiting
 		}
 	}
 }
@@ -120,7 +131,7 @@ func (p *pipelines) remove(gone func(*redis.AutoPipeliner) bool) {
 // future is a call in the pipeline of a node. One goroutine at a time may use it.
 type future struct {
 	driver    *Driver
-	pipeliner *redis.AutoPipeliner
+	pipeliner *pipeliner
 	call      wire.Call
 	sent      time.Time
 	full      bool
@@ -130,7 +141,7 @@ type future struct {
 
 func (f *future) submit(ctx context.Context, full bool) {
 	f.full, f.cmd = full, command(ctx, full, &f.call)
-	f.result = f.pipeliner.Submit(ctx, f.cmd)
+	f.result = f.pipeliner.Submit(ctx, f.pipeliner.route.aim(f.cmd))
 }
 
 // Wait waits for the reply until ctx ends.
@@ -159,10 +170,10 @@ func (d *Driver) notGathered(err error) bool {
 	return errors.Is(err, redis.ErrClosed) || d.cluster != nil && begins(err, []string{"MOVED ", "ASK ", "READONLY"})
 }
 
-// sender is the hook that sends batches through the node's own client, with the hooks of that client, because a clone does
-// not have them. It also gives batches a deadline: they have none, and connecting may take longer than any caller waits.
+// sender is the hook that sends batches through the caller's client, with the hooks of that client, because a clone does not
+// have them. It also gives batches a deadline: they have none, and connecting may take longer than any caller waits.
 type sender struct {
-	client  *redis.Client
+	client  redis.UniversalClient
 	timeout time.Duration
 }
 

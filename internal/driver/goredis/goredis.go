@@ -19,6 +19,8 @@ type Config struct {
 	CommandTimeout time.Duration
 	// Gather means that the driver reserves connections for pipelines of several goroutines, see [driver.Gatherer].
 	Gather bool
+	// Acks means that calls wait for replicas, see [driver.Acks].
+	Acks bool
 }
 
 // Driver sends commands through a client of go-redis. It is safe for concurrent use.
@@ -27,6 +29,10 @@ type Driver struct {
 	cluster *redis.ClusterClient // rdb, if it is a cluster's client
 	timeout time.Duration
 	info    driver.Info
+
+	// usual is the route of commands, and patient of those that are silent for as long as they wait. Both are nil unless rdb is
+	// a redis.Client with a ReadTimeout that does not fit: then the route leads to a clone with the command timeout.
+	usual, patient route
 
 	// routed is set once the node of a key was found, so that finding another node waits for nothing.
 	routed    atomic.Bool
@@ -71,21 +77,40 @@ func (d *Driver) Node(ctx context.Context, key string) (driver.Node, *fault.Erro
 	return node{master}, nil
 }
 
-// at returns the client of a node. It returns the whole deployment's client for nil.
-func (d *Driver) at(n driver.Node) redis.UniversalClient {
+// to returns the route to a node, or to the whole deployment for nil.
+func (d *Driver) to(n driver.Node) route {
 	if n, ok := n.(node); ok {
-		return n.Client
+		return route{n.Client}
 	}
-	return d.rdb
+	return d.usual
+}
+
+// patientTo is like to, for commands that are silent for as long as they wait.
+func (d *Driver) patientTo(n driver.Node) route {
+	at, ok := n.(node)
+	switch {
+	case !ok:
+		return d.patient
+	case at.Options().ReadTimeout < d.timeout:
+		addDetour(at.Client, at.AddHook)
+		return route{at.Client, at.WithTimeout(d.timeout)}
+	}
+	return route{at.Client}
 }
 
 // Raw sends a command that is no script.
 func (d *Driver) Raw(ctx context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {
-	reply, err := d.at(at).Do(ctx, cmd...).Result()
+	c := redis.NewCmd(ctx, cmd...)
+	var err error
+	if r := d.to(at); r != nil {
+		err = d.rdb.Process(ctx, &aimed{Cmd: c, route: r, retry: true})
+	} else {
+		err = d.rdb.Process(ctx, c)
+	}
 	if err != nil {
 		return nil, d.classify(err)
 	}
-	return reply, nil
+	return c.Val(), nil
 }
 
 // refreshPause is how long [Driver.Refresh] does nothing after it did something.

@@ -16,12 +16,9 @@ import (
 // redirections. With acks it is the node's own: WAIT is about the writes of its own connection, and has no key by which
 // a cluster client could find that node.
 func (d *Driver) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
-	p := pipe{driver: d, client: d.rdb, calls: calls, acks: acks, out: out}
+	p := pipe{driver: d, route: d.to(nil), calls: calls, acks: acks, out: out}
 	if acks != nil {
-		p.client = d.at(at)
-		if c, ok := p.client.(*redis.Client); ok && c.Options().ReadTimeout < d.timeout {
-			p.client = c.WithTimeout(d.timeout) // WAIT is silent for as long as it waits
-		}
+		p.route = d.patientTo(at) // WAIT is silent for as long as it waits
 	}
 	all := make([]int, len(calls))
 	for i := range all {
@@ -35,7 +32,7 @@ func (d *Driver) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, ac
 // pipe is one call of [Driver.Pipe].
 type pipe struct {
 	driver *Driver
-	client redis.UniversalClient
+	route  route
 	calls  []wire.Call
 	acks   *driver.Acks
 	out    []wire.Reply
@@ -45,15 +42,15 @@ type pipe struct {
 // the calls whose scripts Redis does not know.
 func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
 	sent := time.Now()
-	pipeline := p.client.Pipeline()
+	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]noRetry, len(indexes))
 	waits := make([]noRetry, len(indexes))
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
-		_ = pipeline.Process(ctx, cmds[i]) // queues; cannot fail
+		_ = pipeline.Process(ctx, p.route.aim(cmds[i])) // queues; cannot fail
 		if p.acks != nil {
 			waits[i] = noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))}
-			_ = pipeline.Process(ctx, waits[i])
+			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
 	_, _ = pipeline.Exec(ctx) // each command has its own error

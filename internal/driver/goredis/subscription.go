@@ -16,11 +16,19 @@ import (
 func (d *Driver) Subscribe(ctx context.Context, at driver.Node, sharded bool) driver.Subscription {
 	s := &subscription{driver: d, sharded: sharded}
 	if sharded {
-		s.conn = d.at(at).SSubscribe(ctx)
+		s.conn = d.listener(at).SSubscribe(ctx)
 	} else {
-		s.conn = d.at(at).Subscribe(ctx)
+		s.conn = d.listener(at).Subscribe(ctx)
 	}
 	return s
+}
+
+// listener returns the client that opens subscription connections. Hooks never see what these send.
+func (d *Driver) listener(at driver.Node) redis.UniversalClient {
+	if r := d.to(at); r != nil {
+		return r[0]
+	}
+	return d.rdb
 }
 
 // subscription is one subscription connection. After an error, go-redis connects again at the next Receive. On a sharded

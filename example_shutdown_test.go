@@ -1,0 +1,54 @@
+package rlock_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process that gets SIGTERM lets its critical sections wind up. The next process has their locks at once, and not after a
+// lease.
+func ExampleClient_Shutdown() {
+	locks, _, end := exampleLocks()
+	defer end()
+	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+
+	var sections sync.WaitGroup
+	started := make(chan struct{})
+	sections.Go(func() {
+		err := locks.NewLock("import").Do(context.Background(), func(ctx context.Context) error {
+			close(started)
+			<-ctx.Done() // the signal to wind up; the lock is still held
+			fmt.Println("winds up:", context.Cause(ctx))
+			return nil
+		})
+		fmt.Println("unlocked:", err)
+	})
+	<-started
+
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := self.Signal(syscall.SIGTERM); err != nil { // in production, the next deploy does this
+		log.Fatal(err)
+	}
+
+	<-terminated.Done()
+	stop()                                                                   // a second signal ends the process at once
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second) // less than the orchestrator allows
+	defer cancel()
+	if err := locks.Shutdown(ctx); err != nil {
+		log.Print(err) // says how many locks are still held
+	}
+	sections.Wait()
+	// Output:
+	// winds up: rlock: client is closed
+	// unlocked: <nil>
+}

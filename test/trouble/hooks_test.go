@@ -1,0 +1,87 @@
+package trouble
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// tally is a hook that counts the scripts of rlock.
+type tally struct{ n atomic.Int64 }
+
+func (*tally) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *tally) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			h.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *tally) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			h.n.Add(int64(len(cmds)))
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Neither lost replies nor the hooks of the redis client keep a connection for longer than the command timeout.
+func TestASilentServerGivesConnectionsBack(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
+	for what, opts := range map[string][]rlock.Option{"alone": nil, "gathered": {rlock.WithAutoPipeline()}} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr)
+			rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: -1, PoolSize: 20, MaxActiveConns: 20})
+			hook := &tally{}
+			rdb.AddHook(hook)
+			client := testkit.NewClient(t, rdb, append(opts, rlock.WithLogger(testkit.Discard),
+				rlock.WithCommandTimeout(timeout), rlock.WithWatchdogTimeout(9*time.Second))...)
+			var holds []*rlock.Hold
+			for range 5 {
+				holds = append(holds, testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context())))
+			}
+			lost := proxy.SwallowReply(-1, func(redistest.Command) bool { return true })
+			var calls sync.WaitGroup
+			for range 40 {
+				calls.Go(func() {
+					if _, err := client.NewLock(testkit.NewName()).TryLock(context.Background()); err == nil {
+						t.Error("a black hole has granted a lock")
+					}
+				})
+			}
+			calls.Wait()
+			silent := time.Now()
+			testkit.Eventually(t, "renewals are sent in vain", func() bool { return time.Since(silent) > 4*time.Second })
+			lost.Release() // for new connections; those that were silent remain so
+			for _, hold := range holds {
+				before := hold.Deadline()
+				testkit.Eventually(t, "each hold is renewed", func() bool { return hold.Deadline().After(before) })
+				require.NoError(t, hold.Unlock(t.Context()), "each hold outlives the outage")
+			}
+			testkit.Eventually(t, "every connection comes back", func() bool { return busy(rdb) == 0 })
+			require.GreaterOrEqual(t, hook.n.Load(), int64(5+40+5+5), "the hook saw acquisitions, renewals and releases")
+		})
+	}
+}
+
+// busy returns how many connections are in use.
+func busy(rdb *redis.Client) int {
+	stats := rdb.PoolStats()
+	return int(stats.TotalConns) - int(stats.IdleConns)
+}
