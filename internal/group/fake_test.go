@@ -87,6 +87,7 @@ type member struct {
 	hangs  time.Duration // before that unlock, or an Extend, returns
 	extend error         // of an Extend
 	held   *held         // the latest grant
+	terms  lease.Terms   // of the latest Take
 }
 
 func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
@@ -99,6 +100,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	m.log.add("%s %s", how, m.lock.Name())
 	m.mu.Lock()
 	err, delay := m.err, m.delay
+	m.terms = t
 	m.mu.Unlock()
 	if delay > 0 {
 		select {
@@ -114,6 +116,13 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	defer m.mu.Unlock()
 	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(leaseTime)}
 	return m.held, nil
+}
+
+// asked returns the terms of the latest Take.
+func (m *member) asked() lease.Terms {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.terms
 }
 
 func (m *member) set(err error) {

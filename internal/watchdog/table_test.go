@@ -3,6 +3,8 @@ package watchdog
 import (
 	"context"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,10 +27,13 @@ type client struct {
 	watchdog *Watchdog
 	tasks    *task.Group
 	renewals int
-	byLease  map[int64]int // renewals of one lock, by the lease in ms
 	gone     bool
 	released []wire.Call
 	warnings []table.Warning
+
+	mu      sync.Mutex
+	byLease map[int64]int // renewals of one lock, by the lease in ms; guarded by mu
+	pause   time.Duration // for a pipeline of several locks
 }
 
 func (c *client) Alarm(at clock.Instant)                                   { c.watchdog.Alarm(at) }
@@ -40,6 +45,11 @@ func (c *client) Silent()                                                  {}
 func (c *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }
 
 func (c *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
+	if len(calls) > 1 || calls[0].Numbers() > 1 {
+		time.Sleep(c.pause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i := range calls {
 		c.renewals++
 		lease, _ := calls[i].Argv[0].(int64)
@@ -156,6 +166,24 @@ func (c *client) unlock(a *table.Acquisition) {
 	step = c.table.SettleRelease(&x, wire.Reply{N: 1}, clock.Now(), &n)
 	n.Deliver(c)
 	require.Equal(c, table.Step{Do: table.Done}, step)
+}
+
+func TestManyLongLeasesDoNotDelayAShortOne(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		for i := range 5000 {
+			c.lock(strconv.Itoa(i), 30*time.Second, true)
+		}
+		c.pause = 900 * time.Millisecond // for each pipeline of many locks
+		short := c.lock("short", 900*time.Millisecond, true)
+		for range 60 {
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			require.NoError(c, short.Err(clock.Now()))
+			require.Greater(c, short.Deadline().Sub(clock.Now()), 500*time.Millisecond)
+		}
+		require.GreaterOrEqual(c, c.byLease[30000], 5000, "the long leases were renewed meanwhile")
+	})
 }
 
 func TestShortReentriesDoNotPutOffRenewals(t *testing.T) {

@@ -117,3 +117,16 @@ func TestALockWhoseLeaseWasExtendedIsReleased(t *testing.T) {
 	require.LessOrEqual(t, testkit.Must(queue.Lock.TTL(t.Context())), 30*time.Second, "the next holder's own lease")
 	require.NoError(t, hold.Unlock(t.Context()))
 }
+
+func TestAnExtensionDuringAShutdown(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	hold := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.Lease(time.Minute)))
+	ctx := hold.Context()
+	stopping := testkit.Async(func() error { return client.Shutdown(t.Context()) })
+	testkit.Within(t, "the holder is told", ctx.Done())
+	require.NoError(t, hold.Extend(t.Context(), time.Hour))
+	require.Greater(t, time.Until(hold.Deadline()), 50*time.Minute)
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the shutdown ends", stopping))
+}
