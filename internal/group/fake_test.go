@@ -243,6 +243,7 @@ func (h *held) Part(of lease.Member) lease.Held {
 	}
 	return h
 }
+
 func (h *held) confirmed(at time.Time) table.Loss {
 	return table.Loss{Early: true, Since: clock.Of(at)}
 }
