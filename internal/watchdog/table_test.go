@@ -182,6 +182,8 @@ func TestManyLongLeasesDoNotDelayAShortOne(t *testing.T) {
 			require.NoError(c, short.Err(clock.Now()))
 			require.Greater(c, short.Deadline().Sub(clock.Now()), 500*time.Millisecond)
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		require.GreaterOrEqual(c, c.byLease[30000], 5000, "the long leases were renewed meanwhile")
 	})
 }
