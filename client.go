@@ -21,7 +21,7 @@ type Client struct {
 }
 
 // New returns a client that locks through rdb: a [redis.Client], which may be one of Sentinel's, or a [redis.ClusterClient].
-// It sends nothing.
+// It sends nothing. It may add a hook to rdb, see [WithCommandTimeout].
 //
 // The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, for a cluster client without a ReadTimeout,
 // and for a [redis.Ring]. When a server fails, a Ring moves its names to another server. Two owners could then hold one
@@ -96,8 +96,7 @@ type Stats struct {
 	// Held is how many locks are held. It is 0 once the client is closed.
 	Held int
 	// Waiting is how many calls wait for a lock after a first attempt failed, or behind another call of this client. A call
-	// for a multi lock counts while it waits for a member. A call for a red lock does not count: it tries all members
-	// repeatedly.
+	// for a multi lock counts while it waits for a member, and one for a red lock at the client of the first member.
 	Waiting int
 	// InDoubt is how many locks Redis may hold for this client although no caller has them: an acquisition or a release went
 	// unanswered, or a lock was lost. rlock releases them in the background.

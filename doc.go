@@ -33,16 +33,17 @@
 //
 // # A refusal is not an error
 //
-// TryLock returns false and no error if another owner holds the lock. If Redis could not answer, it returns the error of
-// Redis or of the network, which does not match [ErrNotAcquired]. If its context has ended, it returns an error that matches
-// [ErrNotAcquired], even if the lock is free.
+// TryLock returns false and no error if another owner holds the lock. All other methods that acquire return [ErrNotAcquired]
+// then. If Redis could not answer, all of them return an error that matches [ErrUnavailable]. No error matches both. If the
+// context had ended before the call, the error has the context's error and cause, and matches neither.
 //
 // # Kinds
 //
 // [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order
 // of asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens let a resource
-// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock]
-// combines several locks into one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
+// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. With the option
+// [Fenced], fair locks and the write side of read-write locks have tokens too. [NewMultiLock] combines several locks into
+// one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
 //
 // # Inside
 //

@@ -11,17 +11,23 @@ import (
 // The errors that callers distinguish with [errors.Is]. The error of a method wraps one of them, or an error from Redis or
 // the network, and names the operation and the lock.
 var (
-	// ErrNotAcquired means that another owner held the lock until the wait was over, or that a context ended the wait. Then
-	// the error also matches the context's error and cause.
+	// ErrNotAcquired means that another owner held the lock until the wait was over, or until the context ended. In the second
+	// case the error also matches the context's error and cause. Redis said so, and has neither failed nor been silent for a
+	// fifth of the command timeout since. Or another owner of this client holds the lock.
 	ErrNotAcquired = fault.ErrNotAcquired
 
 	// ErrUnavailable means that Redis gave no usable answer: there was no reply, no connection, or only a temporary error of
 	// the server. Nothing is known about the lock. The error wraps the reason. No error matches it and also [ErrNotAcquired]
 	// or [ErrLost]. Every method may return it.
+	//
+	// If [Wait] or a deadline ends before any reply, the error matches it, even if nothing could be sent. A canceled context
+	// says nothing about Redis. Then the error matches it only if a command has failed, or has had no reply for a fifth of the
+	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
-	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
-	// owner holds it. Nothing was changed in Redis.
+	// ErrNotHeld means that an unlock has nothing to release. The error says why: the lock was never locked by this owner or
+	// through this handle, it is unlocked already, only its [Hold] or Do unlocks it, or it was locked through another handle
+	// without an owner. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld
 
 	// ErrLost means that an acquired lock can no longer be guaranteed: its lease ended, or Redis no longer has its holder.
@@ -36,7 +42,7 @@ var (
 	ErrUpgrade = fault.ErrUpgrade
 
 	// ErrNotReplicated means that fewer replicas acknowledged an acquisition than [WithReplicaAcks] asks for, or that the
-	// server has no WAIT. The lock was released.
+	// server has no WAIT. The lock was released. It matches [ErrUnavailable] too.
 	ErrNotReplicated = fault.ErrNotReplicated
 
 	// ErrClosed is returned by every method but the unlocks once the [Client] is closed, and by methods that acquire once
@@ -51,8 +57,9 @@ var (
 	ErrInvalidOption = fault.ErrInvalidOption
 )
 
-// QuorumError reports that too few members of a [RedLock] could be acquired or released. It matches, with [errors.Is],
-// everything that the errors of its members match.
+// QuorumError reports that too few members of a [RedLock] could be acquired or released. The failure as a whole matches at
+// most one of [ErrNotAcquired], [ErrUnavailable] and [ErrLost]. The QuorumError matches, with [errors.Is], what those members
+// match whose failures are of the same sort. The errors of the others are text.
 type QuorumError struct {
 	Need   int     // how many members are needed
 	Errors []error // of each member, in the order in which they were given; nil means that this member did not fail

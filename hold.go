@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/lease"
@@ -15,9 +16,9 @@ import (
 // function locks. Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It notices when the lock is lost;
-// after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use. The zero value is a hold that
-// is over.
+// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It
+// notices when the lock is lost; after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use.
+// The zero value is a hold that is over.
 //
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
 // canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
@@ -49,16 +50,24 @@ func (h *Hold) Err() error { return h.in().Err() }
 // before its lease ends in Redis. Renewals move it. It is the zero time for the zero Hold.
 func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 
-// Token returns the fencing token of a fenced lock: it is greater than that of every earlier acquisition by another owner.
-// It is 0 for every other kind, and for groups.
-func (h *Hold) Token() uint64 { return h.in().Token() }
+// Token returns the fencing token of a lock with the option [Fenced]: it is greater than that of every earlier holder. All
+// acquisitions that an owner has of the lock at a time have one token. It stays after the hold is over, so that a resource
+// can refuse a late write. It is 0 without that option, for a read lock, for a group, and for the zero Hold. It ports getToken.
+func (h *Hold) Token() Token { return Token(h.in().Token()) }
+
+// LogValue returns the name of the lock, the token if there is one, and the deadline, for a log line. It implements
+// [slog.LogValuer].
+func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }
 
 // Unlock ends the hold. The last unlock of an owner releases the lock, even if ctx has ended: the commands use only the
 // values of ctx. Unlock works after [Client.Close] too.
 //
-// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock had been lost; that changes nothing for the
-// present holder. It returns another error if Redis did not confirm the release within the command timeout: the hold is over
-// nevertheless. rlock no longer renews it, and tries to release it until the lease is over.
+// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock was lost before, also if only its deadline has
+// passed. Then it returns at once, and rlock releases the lock in the background. That changes nothing for the present holder.
+//
+// It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout, and an error that waiting does
+// not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to release it until
+// the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
 
 // Extend makes the lease end no earlier than d from now. It never shortens a lease. On a hold that is renewed it does the

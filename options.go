@@ -65,9 +65,10 @@ func newSettings(opts []Option) (*settings, error) {
 }
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
-// try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
-// has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. They then bypass the hooks that were
-// added to that client, because go-redis cannot set a shorter timeout in another way.
+// try before they give up. A fifth of it is how long a silent Redis counts as busy, and no longer: see [ErrUnavailable] and
+// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client has a longer
+// ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that, [New] adds
+// a hook of its own, and hooks that are added after it do not see rlock's commands. Subscriptions have no hooks.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }
@@ -144,8 +145,7 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 // goroutine some 10 µs for each script. Renewals, and acquisitions that replicas acknowledge, keep connections of their own.
 //
 // A silent connection delays the scripts of other goroutines for that node, until its ReadTimeout. No call takes longer than
-// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers. On a
-// cluster only the hooks of its nodes see them.
+// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers.
 //
 // It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
 // [ErrInvalidOption]. The default is to send each script by itself.
@@ -186,8 +186,12 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where warnings go: a lock that was lost while its holder used neither the hold's context nor its channel,
-// a hold that was dropped without an unlock, a release that failed for good. The default is [slog.Default].
+// WithLogger sets where log lines go. Warnings are about a lock that was lost, the first renewal that fails in an outage, a
+// possible self-deadlock, a hold that was dropped without an unlock, a release that failed for good. One line at the level
+// Info says that renewals succeed again. A line has the name of the lock as the attribute "lock", cut at 64 characters.
+//
+// The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
+// the dropped ones as the attribute "suppressed". The default is [slog.Default].
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -260,9 +264,13 @@ func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d}
 // applies.
 func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedLeaseOption, d} }
 
-// Wait gives up after waiting for d, with [ErrNotAcquired], or false and nil from TryLock. The first attempt is always
-// completed, so 0 means a single attempt. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and
-// the Try methods make a single attempt.
+// Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
+// false and nil. If Redis could not say so, the error is [ErrUnavailable].
+//
+// A short d does not cut the first attempt off: the call ends after the longer of d and a fifth of the command timeout, and
+// the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means a
+// single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
+// Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
 // terms turns the options of one acquisition into its terms.

@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -21,7 +20,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 	}
 	members := a.held()
 	errs := make([]error, len(members))
-	results := make(chan unlocked, len(members))
+	results := make(chan extended, len(members))
 	running, confirmed := 0, 0
 	for i, h := range members {
 		if h == nil || h.Err() != nil {
@@ -29,7 +28,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			continue
 		}
 		running++
-		clientOf(h).Background(func() { results <- unlocked{i, h.Extend(ctx, d)} })
+		clientOf(h).Background(func() { results <- extended{i, h.Extend(ctx, d)} })
 	}
 	for confirmed < a.group.need && confirmed+running >= a.group.need {
 		r := <-results
@@ -46,7 +45,13 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 	case ctx.Err() != nil:
 		return a.group.wrap(lease.EndOf(ctx), "extend")
 	}
-	return a.group.wrap(a.group.notExtended(errs), "extend")
+	return a.group.wrap(a.group.rule().Of(errs), "extend")
+}
+
+// extended is the result of the extension of one member.
+type extended struct {
+	member int
+	err    error
 }
 
 // errMissing is the error of a member that is not held.
@@ -58,23 +63,4 @@ func (a *acquisition) endedAs(why error) error {
 		return why
 	}
 	return a.group.wrap(why, "extend")
-}
-
-// notExtended makes one error of the errors of members that did not confirm an extension. The group goes on, so the error must
-// not say that it is lost, or held by another owner, as a member may be.
-func (g *Group) notExtended(errs []error) error {
-	for i, err := range errs {
-		if fault.Sentinel(err) && !errors.Is(err, fault.ErrUnavailable) {
-			errs[i] = errors.New(strings.TrimPrefix(err.Error(), "rlock: "))
-		}
-	}
-	if g.quorum != nil {
-		return g.quorum(g.need, g.named(errs))
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

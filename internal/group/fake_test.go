@@ -20,7 +20,11 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-const leaseTime = 30 * time.Second
+const (
+	leaseTime      = 30 * time.Second
+	commandTimeout = 5 * time.Second
+	floor          = commandTimeout / 5 // the least time that a call with a wait has
+)
 
 // noDriver is the driver of a client that never sends anything.
 type noDriver struct{ driver.Driver }
@@ -42,7 +46,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 func newManager(t *testing.T) *lease.Manager {
 	t.Helper()
 	m := lease.New(lease.Config{
-		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: 5 * time.Second},
+		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
 		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, noDriver{})
 	t.Cleanup(m.Close)
@@ -88,6 +92,8 @@ type member struct {
 	extend error         // of an Extend
 	held   *held         // the latest grant
 	terms  lease.Terms   // of the latest Take
+
+	reached func() // called after each reply
 }
 
 func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
@@ -102,12 +108,14 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	err, delay := m.err, m.delay
 	m.terms = t
 	m.mu.Unlock()
-	if delay > 0 {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
-		}
+	if ctx.Err() != nil {
+		return nil, lease.EndOf(ctx)
+	}
+	if err := m.reply(ctx, t, delay); err != nil {
+		return nil, err
+	}
+	if m.reached != nil {
+		defer m.reached()
 	}
 	if err != nil {
 		return nil, err
@@ -125,10 +133,46 @@ func (m *member) asked() lease.Terms {
 	return m.terms
 }
 
+// reply waits for the delay of the reply, and keeps to the bounds of a member: the error has the class that the end of
+// the wait has.
+func (m *member) reply(ctx context.Context, t lease.Terms, delay time.Duration) error {
+	if delay == 0 {
+		return nil
+	}
+	most := commandTimeout
+	switch {
+	case !t.By.IsZero():
+		most = time.Until(t.By)
+	case t.Limited:
+		most = max(t.Wait, floor)
+	}
+	asked := time.Now()
+	over := time.NewTimer(most)
+	defer over.Stop()
+	select {
+	case <-time.After(delay):
+		return nil
+	case <-over.C:
+		return fault.Unavailable(fault.ErrNoAnswer)
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) && time.Since(asked) < floor {
+		return lease.EndOf(ctx)
+	}
+	return fault.Unavailable(lease.EndOf(ctx))
+}
+
 func (m *member) set(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = err
+}
+
+// stall makes the member silent.
+func (m *member) stall() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delay = 24 * time.Hour
 }
 
 func (m *member) grant() *held {
@@ -237,15 +281,15 @@ func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }
 func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
 func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) confirmed(at time.Time) table.Loss {
+	return table.Loss{Early: true, Since: clock.Of(at)}
+}
+
 func (h *held) Part(of lease.Member) lease.Held {
 	if of != h.member {
 		return nil
 	}
 	return h
-}
-
-func (h *held) confirmed(at time.Time) table.Loss {
-	return table.Loss{Early: true, Since: clock.Of(at)}
 }
 
 // lose ends the hold of the member as lost.
@@ -287,5 +331,6 @@ var (
 	single  = lease.Terms{Op: "try acquire", Limited: true, ByHold: true}
 	forever = lease.Terms{Op: "acquire", ByHold: true}
 
-	errBroken = errors.New("broken") // waiting may help
+	errBroken = fault.Unavailable(errors.New("broken"))                 // waiting may help
+	errDenied = &fault.Error{Code: "NOPERM", Err: errors.New("denied")} // waiting cannot help
 )

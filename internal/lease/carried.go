@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
@@ -27,17 +26,20 @@ func (h *Hold) Borrow(ctx context.Context, m Member) bool {
 		return false
 	}
 	hiding, key := hidingOwner(ctx), locks[0].h.Key
-	for {
-		hold, _ := ctx.Value(key).(*Hold)
-		if hold == nil || hold.created != hiding {
-			return false
-		}
+	for hold := nearest(ctx, key); hold != nil && hold.created == hiding; hold = nearest(hold.parent, key) {
 		if part := hold.of.Part(m); part != nil {
 			h.of = borrowed{part, hold}
 			return true
 		}
-		ctx = hold.parent
 	}
+	return false
+}
+
+// nearest returns the hold of a name that ctx carries, on either side, or nil. The next one is in the context that acquired
+// it.
+func nearest(ctx context.Context, key table.Key) *Hold {
+	hold, _ := ctx.Value(key).(*Hold)
+	return hold
 }
 
 // borrowed is the Held of a borrowed hold. A borrowed hold is never told of its end, and never leaks.
@@ -56,7 +58,7 @@ func (b borrowed) Unlock(context.Context) error {
 	if len(locks) > 1 {
 		what += " and others"
 	}
-	return &fault.OpError{Op: "unlock", What: what, Err: fmt.Errorf("%w: the hold is borrowed", fault.ErrNotHeld)}
+	return &fault.OpError{Op: "unlock", What: what, Err: fault.ErrBorrowed}
 }
 
 // Part implements [Held].

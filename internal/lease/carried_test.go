@@ -106,7 +106,7 @@ func TestABorrowedHoldIsNoLeak(t *testing.T) {
 	}
 	require.NoError(t, borrowed.Err())
 	require.Empty(t, logs, "the program can reach the hold")
-	borrowed = nil
+	runtime.KeepAlive(borrowed)
 	for deadline := time.After(20 * time.Second); ; {
 		runtime.GC()
 		select {

@@ -49,7 +49,7 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 		return err
 	}
 	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call}, x)
-	over := x.settle(r, true, clock.Now())
+	over := x.settle(r, clock.Now())
 	switch {
 	case over != nil:
 		return over
@@ -70,11 +70,11 @@ type extension struct {
 }
 
 // Late takes the reply after the caller has left. The lease was lengthened nevertheless.
-func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.settle(r, false, now) }
+func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.settle(r, now) }
 
-// settle takes the reply, and returns why the acquisition is over. told means that the caller gets this error.
-func (x extension) settle(r wire.Reply, told bool, now clock.Instant) error {
+// settle takes the reply, and returns why the acquisition is over, or nil if it is not.
+func (x extension) settle(r wire.Reply, now clock.Instant) error {
 	var n table.Notices
 	defer n.Deliver(x.m)
-	return x.acq.Extended(x.d, x.sent, r, told, now, &n)
+	return x.acq.Extended(x.d, x.sent, r, now, &n)
 }

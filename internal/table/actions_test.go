@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -83,19 +84,24 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	if len(w.verbs) >= 7 {
 		return false
 	}
-	v := &verb{proc: p, name: n, began: w.step - 1}
+	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence)}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	w.byAttempt[v.a] = v
 	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 2*time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog || w.rand(3) == 0
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
-		v.a.Ends = w.now.Add(time.Duration(w.rand(300)) * time.Millisecond)
+		wait := time.Duration(w.rand(300)) * time.Millisecond
+		v.a.Ends, v.a.Bound = w.now.Add(wait), w.now.Add(max(wait, w.cfg.Floor()))
+	}
+	if v.a.Single {
+		v.a.Bound = w.now.Add(oneOf(w, w.cfg.Floor(), w.cfg.CommandTimeout))
 	}
 	if !slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.name == n }) {
 		p.since[n.index] = v.began
 	}
 	began := p.tasks.Begin()
-	lost := w.lost(p, n, o)
+	lost, bare := w.lost(p, n, o), h.Kind.Tokens && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
@@ -106,6 +112,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		w.failf("Stopped: an attempt begins after Stop: %s", s)
 	case began && lost && s.Err != fault.ErrLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
+	case began && bare && !lost && !errors.Is(s.Err, fault.ErrInvalidOption):
+		w.failf("Token: the owner of a hold without a token gets %s", s)
 	}
 	p.deliver()
 	if began {
@@ -202,7 +210,9 @@ func (w *world) reject() bool {
 
 // silence ends the patience with a call that was not answered within the command timeout.
 func (w *world) silence() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead && w.now >= f.until })
+	f, ok := pick(w, w.bag, func(f *flight) bool {
+		return !f.dead && (w.now >= f.until || f.verb != nil && w.now >= f.within)
+	})
 	if !ok {
 		return false
 	}
@@ -248,6 +258,9 @@ func (w *world) noticeEnd() bool {
 // endOf returns by what the step of a verb ends early, or ByNews if it does not.
 func (w *world) endOf(v *verb) Cause {
 	over := waitEnd{v}.Err() != nil
+	if v.step.Do == Sleep && v.step.Free {
+		over = v.canceled || v.step.Within > 0 && w.now >= v.a.Bound
+	}
 	switch {
 	case v.step.Do == Ask && (v.canceled || over && !v.step.Free):
 		return Ended
@@ -379,19 +392,4 @@ func (v *verb) label() string {
 
 func (e *exit) String() string {
 	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
-}
-
-func (s Step) String() string {
-	switch s.Do {
-	case Ask:
-		return fmt.Sprintf("ask %v", s.Call.Args)
-	case Sleep:
-		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
-	default:
-	}
-	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
-}
-
-func (f *flight) String() string {
-	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
 }

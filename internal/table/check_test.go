@@ -17,6 +17,7 @@ func (w *world) check() {
 			continue
 		}
 		w.noteGrant(v.a.got.grant) // it may have the field of another by now
+		w.see(v.a.got.grant)
 		if v.a.got.grant.usable(w.now) {
 			v.proc.refused[v.name.index] = w.step
 		}
@@ -54,6 +55,7 @@ func (w *world) checkRenewals(p *process) {
 func (w *world) checkHolds() {
 	for i, r := range w.records {
 		g := r.acq.grant
+		w.see(g)
 		if g.usable(w.now) { // also while its unlock waits for its turn
 			r.proc.refused[r.name.index] = w.step
 		}
@@ -83,6 +85,15 @@ func (w *world) checkHolds() {
 			}
 		}
 	}
+}
+
+// holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
+func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
+	return slices.ContainsFunc(w.records, func(r *record) bool {
+		k := r.acq.grant.handle.Kind
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
+			k.Side == wire.MainSide && !k.Tokens
+	})
 }
 
 // checkLoss checks an acquisition that is over.

@@ -24,11 +24,9 @@ func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, err
 }
 
 // Extended takes the reply to a call of [Acquisition.Extend] that was sent at that moment, also after its caller has left. It
-// counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is. told
-// means that the caller reports a loss to the owner. Extended returns why the acquisition is over, or nil if it is not.
-func (a *Acquisition) Extended(
-	d time.Duration, sent clock.Instant, r wire.Reply, told bool, now clock.Instant, n *Notices,
-) error {
+// counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is.
+// Extended returns why the acquisition is over, or nil if it is not.
+func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) error {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	switch {
@@ -36,7 +34,7 @@ func (a *Acquisition) Extended(
 	case r.List[0] == 1:
 		g.confirm(sent, d, n)
 	default:
-		t.lose(g, errHolderGone, told, now, n)
+		t.lose(g, errHolderGone, now, n)
 	}
 	return a.over(now)
 }

@@ -2,7 +2,6 @@ package table
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func (w *world) extended(f *flight, r wire.Reply) {
 	x, p := f.extend, f.proc
 	g := x.rec.acq.grant
 	usable, deadline := g.usable(w.now), g.term.Deadline
-	err := x.rec.acq.Extended(x.d, x.sent, r, !f.left, w.now, &p.notices)
+	err := x.rec.acq.Extended(x.d, x.sent, r, w.now, &p.notices)
 	p.deliver()
 	confirmed := r.Err == nil && r.List[0] == 1
 	switch {
@@ -78,19 +77,19 @@ func TestAnExtensionCountsFromItsCommand(t *testing.T) {
 	before := a.Deadline()
 	var n Notices
 	silence := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Transient: true, Err: errors.New("silence")}}
-	require.NoError(t, a.Extended(time.Hour, sent, silence, true, sent.Add(time.Second), &n))
+	require.NoError(t, a.Extended(time.Hour, sent, silence, sent.Add(time.Second), &n))
 	require.Equal(t, before, a.Deadline())
 
 	confirmed := wire.Reply{List: []int64{1}}
-	require.NoError(t, a.Extended(time.Hour, sent, confirmed, false, sent.Add(time.Second), &n), "a late reply counts")
+	require.NoError(t, a.Extended(time.Hour, sent, confirmed, sent.Add(time.Second), &n), "a late reply counts")
 	require.Equal(t, sent.Add(time.Hour), a.grant.term.Ends())
 	require.Equal(t, sent.Add(modelWatchdog/3), a.grant.DueAt(), "renewals go on")
-	require.NoError(t, a.Extended(time.Second, sent.Add(time.Second), confirmed, true, sent.Add(time.Second), &n))
+	require.NoError(t, a.Extended(time.Second, sent.Add(time.Second), confirmed, sent.Add(time.Second), &n))
 	require.Equal(t, sent.Add(time.Hour), a.grant.term.Ends(), "never shortened")
 
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, a, sent.Add(time.Second), &n).Do)
-	require.ErrorIs(t, a.Extended(2*time.Hour, sent, confirmed, true, sent.Add(time.Second), &n), fault.ErrNotHeld)
+	require.ErrorIs(t, a.Extended(2*time.Hour, sent, confirmed, sent.Add(time.Second), &n), fault.ErrNotHeld)
 	require.Equal(t, sent.Add(time.Hour), a.grant.term.Ends(), "a reply counts only while the grant is held")
 	_, err = a.Extend(time.Second, sent.Add(time.Second))
 	require.ErrorIs(t, err, fault.ErrNotHeld)
@@ -99,19 +98,16 @@ func TestAnExtensionCountsFromItsCommand(t *testing.T) {
 
 func TestAnExtensionThatFindsNoHolderLosesTheHold(t *testing.T) {
 	t.Parallel()
-	for _, told := range []bool{true, false} {
-		_, h, l := newTable()
-		a := acquire(t, h)
-		_, err := a.Extend(time.Second, start)
-		require.NoError(t, err)
-		var n Notices
-		require.ErrorIs(t, a.Extended(time.Second, start, wire.Reply{List: []int64{0}}, told, start, &n), fault.ErrLost)
-		n.Deliver(l)
-		require.ErrorIs(t, a.Err(start), fault.ErrLost)
-		require.Equal(t, !told, slices.Contains(l.told, "warn name"), "the caller of Extend is told")
-		_, err = a.Extend(time.Second, start)
-		require.ErrorIs(t, err, fault.ErrLost)
-	}
+	_, h, l := newTable()
+	a := acquire(t, h)
+	_, err := a.Extend(time.Second, start)
+	require.NoError(t, err)
+	var n Notices
+	require.ErrorIs(t, a.Extended(time.Second, start, wire.Reply{List: []int64{0}}, start, &n), fault.ErrLost)
+	n.Deliver(l)
+	require.ErrorIs(t, a.Err(start), fault.ErrLost)
+	_, err = a.Extend(time.Second, start)
+	require.ErrorIs(t, err, fault.ErrLost)
 }
 
 func TestAnExtensionPastTheDeadlineIsRefused(t *testing.T) {
@@ -122,7 +118,7 @@ func TestAnExtensionPastTheDeadlineIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	var n Notices
 	over := a.Deadline()
-	require.ErrorIs(t, a.Extended(time.Hour, over-1, wire.Reply{List: []int64{1}}, true, over, &n), fault.ErrLost)
+	require.ErrorIs(t, a.Extended(time.Hour, over-1, wire.Reply{List: []int64{1}}, over, &n), fault.ErrLost)
 	require.Equal(t, over, a.Deadline())
 	_, err = a.Extend(time.Hour, over)
 	require.ErrorIs(t, err, fault.ErrLost)

@@ -43,6 +43,8 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
+	next.knows().RefusedUntil(x.grant.term.Ends())
+	next.knows().Asked(now)
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
@@ -57,14 +59,15 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		if x.nextGrant.stage == held {
 			t.counts.HandOvers++
 			x.nextGrant.streak = g.streak.Next()
+			x.nextGrant.streak.Begin(now)
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endRelease(x, errHolderGone)
+		return t.endGone(x, errHolderGone, n)
 	}
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
-		return t.endSilent(x, fault.ErrNoAnswer, now, n)
+		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 	}
 	return t.free(x)
 }
@@ -76,13 +79,19 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 	case a.phase == done: // it left, and a release of its own follows
 		return
 	case r.Acquired() && r.Err == nil:
-		a.got, a.failed = t.grant(a, g, uint64(r.N), now, n)
+		if a.got, a.failed = t.grant(a, g, uint64(r.N), now, n); a.failed != nil {
+			a.knows().Failed(a.failed)
+		}
 	case r.Acquired(): // but replicas did not acknowledge it
 		a.failed = r.Err
+		a.knows().Failed(r.Err)
 		g.needsCleanup = true
-	default:
+	case r.Err != nil:
+		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
-		g.needsCleanup = g.needsCleanup || r.Err != nil && r.Err.Fate == fault.Partial
+		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial
+	default:
+		a.knows().Answered()
 	}
 	a.bell.Ring()
 }
@@ -109,6 +118,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
 	next.streak = g.streak.Next()
+	next.streak.Begin(now)
 	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)

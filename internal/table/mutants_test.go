@@ -30,7 +30,7 @@ type edit struct{ file, old, planted string }
 // The bugs are planted with an overlay, so that the table's own source knows nothing of them.
 var bugs = []bug{
 	{"1", "a lease counts from the reply", []edit{
-		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
+		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tif a.line", "g.confirm(now, a.Lease, n)\n\tif a.line"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
 		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.phase", "if a.phase"},
@@ -55,7 +55,7 @@ var bugs = []bug{
 		{"settle.go", "case r.N == 0 && g.stage == held:", "case false:"},
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
-		{"exit.go", "if a == nil || a.closed {", "if a == nil {"},
+		{"exit.go", "if a.closed {", "if false {"},
 		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
@@ -74,8 +74,46 @@ var bugs = []bug{
 		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
 		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
 	}},
-	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
-		{"exit.go", "x.doubt && x.inside", "x.doubt"},
+	{"15", "an unlock past the deadline asks Redis", []edit{
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed = true", "a.closed = true"},
+		{"exit.go", "t.loseIfPast(g, now, n)\n\tswitch {", "switch {"},
+	}},
+	{"16", "the release after an unlock past the deadline waits for the end of the margin", []edit{
+		{"exit.go", "t.lose(g, errLeaseEnded, now, n)", "t.expire(g, n)"},
+	}},
+	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
+	}},
+	{"M2", "a fenced handle re-enters a hold without a token", []edit{
+		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
+	}},
+	{"M3", "a fenced lock is handed over without asking Redis", []edit{
+		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
+	}},
+	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
+		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
+	{"L.2a", "a question that the end of a wait cuts off counts as an outage", []edit{
+		{"../outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
+	}},
+	{"L.2b", "a refusal stands although a later question failed", []edit{
+		{"../outcome/outcome.go", "*r = Record{failure: err}", "r.failure, r.asked = err, 0"},
+		{"../outcome/outcome.go", "case r.failure != nil:", "case r.failure != nil && !r.refused:"},
+	}},
+	{"L.2c", "a refusal stands although a later question has had no reply", []edit{
+		{"../outcome/outcome.go", "if r.asked == 0 {", "if r.asked == 0 && !r.refused {"},
+	}},
+	{"L.4a", "a local refusal counts forever", []edit{
+		{"../outcome/outcome.go", "r.until != 0 &&", "false &&"},
+	}},
+	{"L.4b", "a hold of this process does not count as a refusal", []edit{
+		{"attempt.go", "rival != nil && rival.stage == held {", "rival != nil && false {"},
+	}},
+	{"L.7", "a waiter asks a last time although its call has to return", []edit{
+		{"attempt.go", "!t.bars(a, now) && !a.overdue(now) {", "!t.bars(a, now) {"},
 	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
 		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},

@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
@@ -36,9 +37,13 @@ func (w *world) next(v *verb, s Step) {
 	p := v.proc
 	v.step, v.over = s, 0
 	w.noteGrant(v.a.grant)
+	w.leaves(v)
 	if v.a.line != nil && v.line == nil {
 		w.places++
 		v.place = w.places
+		if v.a.line.Len() == 1 { // it may have the memory of another one
+			w.lines[v.a.line] = new(evidence)
+		}
 	}
 	switch s.Do {
 	case Ask:
@@ -47,14 +52,25 @@ func (w *world) next(v *verb, s Step) {
 			w.failf("Ends: asks again after the end of its wait")
 		}
 		w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
-		w.bag = append(w.bag, &flight{
-			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, free: s.Free, slot: s.Slot, acked: s.Acked,
-			until: w.now.Add(modelCommand),
-		})
+		if v.ended && v.a.overdue(w.now) {
+			w.failf("Bound: asks when it has to return")
+		}
+		f := &flight{
+			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
+			until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
+		}
+		if s.Within > 0 {
+			f.within = w.now.Add(s.Within)
+		}
+		w.bag = append(w.bag, f)
+		w.evidenceOf(v.a).ask(w.now)
 	case Sleep:
 		v.line, v.slept = v.a.line, true
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
+		}
+		if s.Free && v.a.Bound != 0 && s.Within <= 0 {
+			w.failf("Bound: sleeps without a limit")
 		}
 		if s.Pause >= 0 {
 			v.over = w.now.Add(s.Pause)
@@ -84,16 +100,12 @@ func (w *world) finished(v *verb, s Step) {
 		w.got(v, s.Got)
 	case a.got != nil:
 		w.failf("OneResult: a lock that was handed over belongs to nobody")
-	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && (!v.unsent || v.asks == 0):
-		w.failf("OneResult: %s ends, and nobody knows why", v)
-	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
-		since := v.began
-		if !a.Single || a.Owner != nil {
-			since = v.proc.since[v.name.index]
-		}
-		if v.proc.refused[v.name.index] < since {
-			w.failf("HonestRefusal: nobody refused %s since step %d", v, since)
-		}
+	case s.Err == nil && a.Last.Refused && a.Last.Err != nil:
+		w.failf("NeverBoth: %s is refused, and nobody can say: %v", v, a.Last.Err)
+	case s.Err == nil && !a.Last.Refused:
+		w.checkOutage(v)
+	case s.Err == nil:
+		w.checkRefusal(v)
 	}
 }
 
@@ -129,8 +141,16 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
 	}
-	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { // positive
-		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
+	if !v.name.server.sound(field) {
+		return
+	}
+	switch kind := acq.grant.handle.Kind; {
+	case kind.Tokens && acq.Token() != uint64(b.token): // positive
+		w.failf("Token: %d instead of %d", acq.Token(), b.token)
+	case !kind.Tokens && acq.Token() != 0:
+		w.failf("Token: %d of a kind without tokens", acq.Token())
+	case v.a.Handle.Kind.Tokens && acq.Token() == 0:
+		w.failf("Token: an acquisition through a fenced handle has none")
 	}
 }
 
@@ -150,6 +170,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, asked: w.now, until: e.x.grant.term.Ends()}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
@@ -244,7 +265,7 @@ func (w *world) checkCount(f *flight) {
 	} else {
 		g = f.exit.x.grant
 	}
-	if len(g.leaked()) == 0 && f.call.Args.Extra != len(g.acquisitions)+more {
+	if len(g.leaked()) == 0 && !g.over() && f.call.Args.Extra != len(g.acquisitions)+more {
 		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, len(g.acquisitions)+more)
 	}
 }
@@ -279,7 +300,10 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if r.Err == nil && f.late != nil && !r.Acquired() {
 			p.refused[f.name.index] = w.step
 		}
+		w.learns(v, f, r)
+		before := v.a.line
 		s := p.table.Settle(v.a, r, w.now, n)
+		w.learnsMore(v, before, r, s)
 		if s.Got != nil && s.Got.Err(w.now) != nil {
 			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))
 		}
@@ -290,7 +314,14 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		w.next(v, s)
 	case f.exit != nil:
 		e := f.exit
+		next := e.x.next
+		if e.x.phase != handing {
+			next = nil
+		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
+		if next != nil {
+			w.learnsOfHandOver(next, r)
+		}
 		p.deliver()
 		w.nextExit(e, s)
 	case f.renewal != nil:
@@ -300,4 +331,19 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		p.table.Forced(f.force.key, w.now, n)
 		p.deliver()
 	}
+}
+
+func (f *flight) String() string {
+	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
+}
+
+func (s Step) String() string {
+	switch s.Do {
+	case Ask:
+		return fmt.Sprintf("ask %v", s.Call.Args)
+	case Sleep:
+		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
+	default:
+	}
+	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }

@@ -30,6 +30,7 @@ type Kind struct {
 	Skips map[string]string                  // the claims that do not apply, with the reason
 	// groups reports whether the lock consists of several names.
 	Groups bool
+	Tokens bool // whether each outermost acquisition has a fencing token
 }
 
 func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*rlock.Client, string) Locker {
@@ -40,13 +41,23 @@ func newReadLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name)
 
 func newWriteLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name).WriteLock() }
 
+func newFencedFairLock(c *rlock.Client, name string) Locker {
+	return c.NewFairLock(name, rlock.Fenced())
+}
+
+func newFencedWriteLock(c *rlock.Client, name string) Locker {
+	return c.NewRWLock(name, rlock.Fenced()).WriteLock()
+}
+
 // Kinds contains every kind of lock.
 var Kinds = map[string]Kind{
-	"lock":   {Make: single((*rlock.Client).NewLock)},
-	"fenced": {Make: single((*rlock.Client).NewFencedLock)},
-	"spin":   {Make: single((*rlock.Client).NewSpinLock), Skips: map[string]string{}},
-	"fair":   {Make: single((*rlock.Client).NewFairLock)},
-	"write":  {Make: newWriteLock},
+	"lock":         {Make: single((*rlock.Client).NewLock)},
+	"fenced":       {Make: single((*rlock.Client).NewFencedLock), Tokens: true},
+	"spin":         {Make: single((*rlock.Client).NewSpinLock), Skips: map[string]string{}},
+	"fair":         {Make: single((*rlock.Client).NewFairLock)},
+	"fenced fair":  {Make: newFencedFairLock, Tokens: true},
+	"write":        {Make: newWriteLock},
+	"fenced write": {Make: newFencedWriteLock, Tokens: true},
 	"read": {Make: newReadLock, Rival: newWriteLock, Skips: map[string]string{
 		"excludes goroutines that share a handle":               readersShare,
 		"excludes clients":                                      readersShare,
@@ -55,14 +66,17 @@ var Kinds = map[string]Kind{
 		"a plain context does not re-enter":                     readersShare,
 		"waiters of one process are served in order of arrival": readersShare,
 		"a late unlock on a shared handle reports the loss":     readersShare,
+		"a wait with the context of the hold is logged":         readersShare,
 	}},
 	"multi": {Make: newMultiLock, Groups: true, Skips: map[string]string{
 		"queries without an owner refer to the handle": "a group has no queries",
 	}},
 	"red": {Make: newRedLock, Groups: true, Skips: map[string]string{
-		"queries without an owner refer to the handle": "a group has no queries",
-		"exactly one of a thousand TryLocks succeeds":  "the votes may split, and then nobody gets the lock",
-		"a force unlock notifies the holder":           "the members are unlocked one by one and reacquired meanwhile",
+		"an error states the age of this process's hold": "its errors are those of the members",
+		"a wait with the context of the hold is logged":  "it does not wait for its members",
+		"queries without an owner refer to the handle":   "a group has no queries",
+		"exactly one of a thousand TryLocks succeeds":    "the votes may split, and then nobody gets the lock",
+		"a force unlock notifies the holder":             "the members are unlocked one by one and reacquired meanwhile",
 	}},
 }
 
@@ -191,6 +205,14 @@ func OnBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 	}
 }
 
+// Handle returns the public handle of a lock.
+func Handle(lock Locker) rlock.Locker {
+	if g, ok := lock.(grouped); ok {
+		return g.Locker
+	}
+	return lock
+}
+
 // Red reports whether a lock is held by a majority of its members.
 func Red(lock Locker) bool {
 	g, ok := lock.(grouped)
@@ -206,7 +228,7 @@ func Members(lock Locker) []*rlock.Lock {
 // EveryKind runs a test for every kind of lock that supports hand-overs.
 func EveryKind(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
-	for _, kind := range []string{"lock", "fenced", "write"} {
+	for _, kind := range []string{"lock", "fenced", "write", "fenced write"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, kind)

@@ -37,7 +37,7 @@ func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 			fields := testkit.Holders(t, admin, queue.Lock.Name())
 			delete(fields, "mode")
 			require.Len(t, fields, 1, "only the holder")
-			if kind == "fenced" {
+			if testkit.Kinds[kind].Tokens {
 				require.Greater(t, hold.Token(), token)
 				token = hold.Token()
 			}
@@ -100,6 +100,17 @@ func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
 	hold = queue.Next()
 	require.Positive(t, hold.Token())
 	require.Equal(t, 1, testkit.Stats(t, admin)["publish"], "the release is public, because the waiter is of another kind")
+	require.NoError(t, hold.Unlock(t.Context()))
+
+	write := testkit.MakeLock("write", client, testkit.NewName())
+	hold = testkit.Must(write.Acquire(t.Context()))
+	writing := testkit.NewWaiterQueue(t, testkit.MakeLock("fenced write", client, write.Name()))
+	writing.Join(t.Context())
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = writing.Next()
+	require.Positive(t, hold.Token())
+	require.Equal(t, 2, testkit.Stats(t, admin)["publish"], "a write lock is released by two messages")
 	require.NoError(t, hold.Unlock(t.Context()))
 
 	rw := client.NewRWLock(testkit.NewName())

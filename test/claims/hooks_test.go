@@ -206,3 +206,20 @@ func TestManyClientsShareOneHook(t *testing.T) {
 	require.Positive(t, hook.of(ours...))
 	require.LessOrEqual(t, hook.wrapped, 2, "New stacks no hooks")
 }
+
+// go-redis runs later hooks inside of earlier ones. A hook that is added after New is inside of rlock's own, which takes the
+// commands elsewhere if the ReadTimeout does not fit. The user's commands pass every hook.
+func TestHooksAddedAfterNew(t *testing.T) {
+	t.Parallel()
+	for timeout, sees := range map[time.Duration]bool{3 * time.Second: true, -1: false} {
+		rdb := redistest.Embedded(t).WithTimeout(timeout)
+		lock := testkit.NewClient(t, rdb).NewLock(testkit.NewName())
+		late := &watcher{}
+		rdb.AddHook(late)
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.Equal(t, sees, late.of(ours...) > 0)
+		require.NoError(t, rdb.Ping(t.Context()).Err())
+		require.Equal(t, 1, late.of("ping"))
+	}
+}

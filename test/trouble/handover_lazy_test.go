@@ -152,6 +152,7 @@ func TestLazyHandOverExceptions(t *testing.T) {
 		first, next []rlock.AcquireOption
 	}{
 		"a fenced lock":              {kind: "fenced"},
+		"a fenced write lock":        {kind: "fenced write"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
 		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
 		"to a longer renewed lease":  {kind: "lock", next: []rlock.AcquireOption{rlock.RenewedLease(4 * time.Second)}},

@@ -84,26 +84,38 @@ func (detour) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// detours remembers, by weak pointers, which redis clients have the hook. Without that, each New of rlock on the same redis
-// client would add another one.
-var detours = struct {
+// detours remembers which redis clients have the hook. Without that, each New of rlock on the same redis client would add
+// another one.
+type detours struct {
 	mu sync.Mutex
-	on map[any]struct{}
-}{on: make(map[any]struct{})}
+	on map[any]struct{} // by weak pointers
+}
+
+var known = detours{on: make(map[any]struct{})}
 
 // addDetour adds the hook to a redis client that has none yet. add is the client's AddHook.
 func addDetour[C redis.Client | redis.ClusterClient](rdb *C, add func(redis.Hook)) {
 	client := weak.Make(rdb)
-	detours.mu.Lock()
-	defer detours.mu.Unlock()
-	if _, ok := detours.on[client]; ok {
+	if known.contains(client, func() { add(detour{}) }) {
 		return
 	}
-	detours.on[client] = struct{}{}
-	add(detour{})
-	runtime.AddCleanup(rdb, func(client weak.Pointer[C]) {
-		detours.mu.Lock()
-		defer detours.mu.Unlock()
-		delete(detours.on, client)
-	}, client)
+	runtime.AddCleanup(rdb, known.remove, any(client))
+}
+
+// contains reports whether a client is known. If it is not, it is added together with its hook.
+func (d *detours) contains(client any, add func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.on[client]; ok {
+		return true
+	}
+	add()
+	d.on[client] = struct{}{}
+	return false
+}
+
+func (d *detours) remove(client any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.on, client)
 }

@@ -91,7 +91,7 @@ func holdFromLooksOutward(f *fixture) {
 }
 
 func borrowedHold(f *fixture) {
-	lock := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
+	lock := f.lock(rlock.WithWatchdogTimeout(1500 * time.Millisecond))
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
 	ctx, token := hold.Context(), hold.Token()
@@ -138,7 +138,7 @@ func tryDoReportsRan(f *fixture) {
 	}
 	never := func(context.Context) error {
 		f.Error("the function runs")
-		return nil
+		return boom
 	}
 	ran, err := lock.TryDo(f.Context(), func(context.Context) error {
 		ran, err := rival.TryDo(f.Context(), never)
@@ -153,7 +153,8 @@ func tryDoReportsRan(f *fixture) {
 	cancel()
 	ran, err = lock.TryDo(ended, never)
 	require.False(f, ran)
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
+	require.ErrorIs(f, err, context.Canceled)
+	require.NotErrorIs(f, err, rlock.ErrNotAcquired, "the lock is free")
 	ran, err = lock.TryDo(f.Context(), nil)
 	require.False(f, ran)
 	require.ErrorIs(f, err, rlock.ErrInvalidOption)
@@ -176,32 +177,34 @@ func tryDoReportsRan(f *fixture) {
 }
 
 func doValueReturns(f *fixture) {
-	lock, rival := f.lock(rlock.WithWatchdogTimeout(300*time.Millisecond)), f.rival()
+	lock, rival := f.lock(), f.rival()
 	boom := errors.New("boom")
 	for _, result := range []error{nil, boom} {
 		value, err := rlock.DoValue(f.Context(), lock, func(ctx context.Context) (string, error) {
 			require.True(f, carries(ctx, lock))
+			refused, err := rlock.DoValue(f.Context(), rival, func(context.Context) (int, error) { return 1, nil }, rlock.Wait(0))
+			require.Zero(f, refused, "the function did not return")
+			require.ErrorIs(f, err, rlock.ErrNotAcquired)
 			return "value", result
 		})
 		require.Equal(f, "value", value, "also beside an error")
 		require.Equal(f, result, err)
 	}
-	value, err := rlock.DoValue(f.Context(), lock, func(ctx context.Context) (int, error) {
-		refused, err := rlock.DoValue(f.Context(), rival, func(context.Context) (int, error) { return 1, nil }, rlock.Wait(0))
-		require.Zero(f, refused, "the function did not return")
-		require.ErrorIs(f, err, rlock.ErrNotAcquired)
-		for _, key := range testkit.Keys(lock) {
+	none, err := rlock.DoValue[int](f.Context(), lock, nil)
+	require.Zero(f, none)
+	require.ErrorIs(f, err, rlock.ErrInvalidOption)
+	require.False(f, isLocked(f, lock))
+
+	short := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
+	value, err := rlock.DoValue(f.Context(), short, func(ctx context.Context) (string, error) {
+		for _, key := range testkit.Keys(short) {
 			require.NoError(f, f.admin.Del(f.Context(), key).Err())
 		}
 		<-ctx.Done()
-		return 2, nil
+		return "value", nil
 	})
-	require.Equal(f, 2, value, "also beside a loss")
+	require.Equal(f, "value", value, "also beside a loss")
 	require.ErrorIs(f, err, rlock.ErrLost)
-	value, err = rlock.DoValue[int](f.Context(), lock, nil)
-	require.Zero(f, value)
-	require.ErrorIs(f, err, rlock.ErrInvalidOption)
-	require.False(f, isLocked(f, lock))
 }
 
 func ensureOwner(f *fixture) {

@@ -36,6 +36,7 @@ var conformance = []struct {
 	{"a wait of zero takes a free lock", waitOfZero},
 	{"a context ends the wait", contextEndsWait},
 	{"an ended context sends nothing", endedContext},
+	{"silence is not contention, and a wait is a bound", silenceIsNotContention},
 	{"a waiter is woken by the release", wokenByRelease},
 	{"waiters of one process are served in order of arrival", servedInOrder},
 	{"a waiter that leaves does not block the next one", leavingWaiter},
@@ -67,6 +68,7 @@ var conformance = []struct {
 	{"TryDo reports whether the function ran", tryDoReportsRan},
 	{"DoValue returns the function's value whenever it returned", doValueReturns},
 	{"EnsureOwner hides no hold", ensureOwner},
+	{"each outermost acquisition draws a token, if the kind has tokens", outermostAcquisitionsDrawTokens},
 	{"Close stops everything and releases nothing", closeStops},
 	{"a closed client's lock is free after its lease", closedClientsLeaseEnds},
 	{"Shutdown tells the holders and keeps their locks", shutdownTells},
@@ -75,6 +77,16 @@ var conformance = []struct {
 	{"Shutdown is refused within a section", shutdownWithinSection},
 	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
 	{"thousands of turns leave no channels", thousandsOfTurns},
+	{"an unlock past the deadline returns the loss at once", unlockPastDeadline},
+	{"Do returns its function's error untouched", doKeepsError},
+	{"Do reports a loss once", doReportsLossOnce},
+	{"the loss of another lock does not hide a loss from Do", doReportsOwnLoss},
+	{"Do's own errors name the phase", doNamesPhase},
+	{"an error states the age of this process's hold", errorNamesAge},
+	{"a wait with the context of the hold is logged", selfDeadlockLogged},
+	{"ErrNotHeld says which case it is", notHeldNamesCase},
+	{"a loss is logged once", lossLoggedOnce},
+	{"a lock and a hold log their names", logsItself},
 	{"nothing is left behind", nothingLeft},
 }
 
@@ -136,7 +148,8 @@ func Run(
 	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
 ) {
 	t.Helper()
-	opts = append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))
+	// A fifth of the command timeout bounds a single attempt. On a busy machine a healthy server may need more than a second.
+	opts = append([]rlock.Option{rlock.WithCommandTimeout(testkit.ALongTime)}, append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))...)
 	for name, kind := range testkit.Kinds {
 		if kind.Groups && !groups {
 			continue
