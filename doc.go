@@ -41,8 +41,9 @@
 //
 // [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order
 // of asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens let a resource
-// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. [NewMultiLock]
-// combines several locks into one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
+// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. With the option
+// [Fenced], fair locks and the write side of read-write locks have tokens too. [NewMultiLock] combines several locks into
+// one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
 //
 // # Inside
 //

@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log"
@@ -219,8 +220,8 @@ func ExampleClient_NewFencedLock() {
 	ctx := context.Background()
 	lock := locks.NewFencedLock("document:7")
 
-	var greatest uint64
-	write := func(token uint64) bool {
+	var greatest rlock.Token
+	write := func(token rlock.Token) bool {
 		if token < greatest {
 			return false
 		}
@@ -241,6 +242,55 @@ func ExampleClient_NewFencedLock() {
 	// Output:
 	// the next holder writes: true
 	// the slow holder, which does not know yet, writes: false
+}
+
+// store is a resource that takes part in fencing: it refuses the writes of a holder that came before another one.
+type store struct {
+	token int64
+	body  string
+}
+
+// write stands for UPDATE documents SET body = $2, token = $1 WHERE token <= $1. A database driver calls Value of the token
+// in the same way.
+func (s *store) write(token driver.Valuer, body string) error {
+	value, err := token.Value()
+	if err != nil {
+		return err
+	}
+	if value.(int64) < s.token {
+		return errors.New("stale token")
+	}
+	s.token, s.body = value.(int64), body
+	return nil
+}
+
+// With Fenced, each holder has a greater token than all before it. The resource remembers the greatest token that it has
+// seen, and refuses lower ones.
+func ExampleFenced() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	lock := locks.NewFairLock("document:7", rlock.Fenced())
+	document := &store{}
+
+	slow, err := lock.Acquire(ctx, rlock.Lease(20*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	next, err := lock.Acquire(ctx) // succeeds when the slow holder's lease ends
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Unlock(ctx)
+	fmt.Println("the next holder:", document.write(next.Token(), "new"))
+	fmt.Println("the slow holder, which does not know yet:", document.write(slow.Token(), "old"))
+	fmt.Println("a holder without a token:", document.write(rlock.Token(0), "unfenced"))
+	fmt.Println("the document is", document.body)
+	// Output:
+	// the next holder: <nil>
+	// the slow holder, which does not know yet: stale token
+	// a holder without a token: rlock: fencing token is 0: the hold has none
+	// the document is new
 }
 
 // A spin lock uses no pub/sub: a waiter polls.

@@ -8,15 +8,16 @@ import (
 )
 
 // WithOwner returns a context that owns locks. All callers that lock with it, or with a context derived from it, are the
-// same holder of every lock, as one thread is in Java. Each call creates a new owner, also within another one.
+// same holder of every lock, as one thread is in Java. Each call creates a new owner, also within another one. It hides the
+// holds that ctx carries: called inside [Lock.Do], it makes an owner that waits for Do's lock. Middleware uses [EnsureOwner].
 //
 // Goroutines that share an owner do not exclude each other. Call it where a goroutine or a request begins, not where a
 // function locks. Without an owner, each acquisition is an owner of its own.
 func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
 
-// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire. It notices when the lock is lost;
-// after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use. The zero value is a hold that
-// is over.
+// Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It
+// notices when the lock is lost; after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use.
+// The zero value is a hold that is over.
 //
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
 // canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
@@ -48,9 +49,10 @@ func (h *Hold) Err() error { return h.in().Err() }
 // before its lease ends in Redis. Renewals move it. It is the zero time for the zero Hold.
 func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 
-// Token returns the fencing token of a fenced lock: it is greater than that of every earlier acquisition by another owner.
-// It is 0 for every other kind, and for groups.
-func (h *Hold) Token() uint64 { return h.in().Token() }
+// Token returns the fencing token of a lock with the option [Fenced]: it is greater than that of every earlier holder. All
+// acquisitions that an owner has of the lock at a time have one token. It stays after the hold is over, so that a resource
+// can refuse a late write. It is 0 without that option, for a read lock, for a group, and for the zero Hold. It ports getToken.
+func (h *Hold) Token() Token { return Token(h.in().Token()) }
 
 // Unlock ends the hold. The last unlock of an owner releases the lock, even if ctx has ended: the commands use only the
 // values of ctx. Unlock works after [Client.Close] too.

@@ -11,25 +11,6 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Locker has the methods that all kinds of lock share. It cannot be implemented outside this package.
-type Locker interface {
-	Lock(ctx context.Context, opts ...AcquireOption) error
-	TryLock(ctx context.Context, opts ...AcquireOption) (bool, error)
-	Unlock(ctx context.Context) error
-	Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error
-	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
-
-	// member returns the implementation of the methods. It seals the interface.
-	member() lease.Member
-}
-
-var (
-	_ Locker = (*Lock)(nil)
-	_ Locker = (*MultiLock)(nil)
-	_ Locker = (*RedLock)(nil)
-)
-
 // Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
 // [Client.NewSpinLock], or one side of an [RWLock]. This documentation applies to all of them. A handle is cheap, holds
 // nothing by itself, and is safe for concurrent use: goroutines that share it exclude each other. The handles of one name
@@ -122,7 +103,7 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 // Do returns fn's error as it is, joined with [ErrLost] if the lock was lost while fn ran. If the release fails for another
 // reason, Do logs that, and rlock tries again until the lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
-	return do(ctx, l.in(), fn, opts)
+	return do(ctx, l.in(), fn, terms("do", false, true, opts))
 }
 
 // Unlock ends one acquisition made by Lock or TryLock. The last unlock of an owner releases the lock. It ports unlock. Only
@@ -197,12 +178,12 @@ func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error)
 	return hold, nil
 }
 
-// do is the Do of every Locker.
-func do(ctx context.Context, m lease.Member, fn func(context.Context) error, opts []AcquireOption) (err error) {
+// do is the Do of every Acquirer.
+func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) (err error) {
 	if fn == nil {
-		return &fault.OpError{Op: "do", What: "with a nil function", Err: ErrInvalidOption}
+		return &fault.OpError{Op: t.Op, What: "with a nil function", Err: ErrInvalidOption}
 	}
-	held, err := m.Take(ctx, terms("do", false, true, opts))
+	held, err := m.Take(ctx, t)
 	if err != nil {
 		return err
 	}

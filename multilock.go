@@ -64,7 +64,7 @@ func (m *MultiLock) Unlock(ctx context.Context) error { return m.in().Unlock(ctx
 
 // Do is [Lock.Do] for all members.
 func (m *MultiLock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
-	return do(ctx, m.in(), fn, opts)
+	return do(ctx, m.in(), fn, terms("do", false, true, opts))
 }
 
 // Acquire is [MultiLock.Lock], but returns the acquisition as a value. The hold is lost when any member is lost. The others

@@ -84,6 +84,9 @@ func WithFairWait(d time.Duration) Option {
 // straight to the next one that waits here. After n hand-overs, or once d has passed since the lock was last free for all
 // processes, it is freed for every process again. The defaults are 32 and 5 ms; 0 for either means no hand-overs. Fair locks,
 // read locks, and read-write locks whose writer also reads are never handed over. Neither are spin locks, whose waiters poll.
+// Nor is a lock handed over to an owner whose lease would end earlier: other processes sleep for as long as the last lease.
+//
+// Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {
 		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease {
@@ -102,6 +105,8 @@ func WithHandOver(n int, d time.Duration) Option {
 // A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
 // for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
 // handed over through Redis nevertheless.
+//
+// Experimental: WithLazyHandOver may change or go before v1.
 func WithLazyHandOver() Option {
 	return func(s *settings) error {
 		s.Table.Lazy = true
@@ -142,6 +147,8 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 //
 // It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
 // [ErrInvalidOption]. The default is to send each script by itself.
+//
+// Experimental: WithAutoPipeline may change or go before v1.
 func WithAutoPipeline() Option {
 	return func(s *settings) error {
 		s.Gather = true

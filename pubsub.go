@@ -15,9 +15,9 @@ type ShardedPubSub uint8
 
 // The modes of sharded pub/sub. They are Redisson's.
 const (
-	Auto ShardedPubSub = iota // as the cluster can: sharded from Redis 7 on
-	On                        // sharded
-	Off                       // not sharded
+	ShardedAuto ShardedPubSub = iota // as the cluster can: sharded from Redis 7 on
+	ShardedOn                        // sharded
+	ShardedOff                       // not sharded
 )
 
 // WithShardedPubSub sets whether waiters subscribe, and releases publish, on the node of the lock's slot alone (SSUBSCRIBE,
@@ -25,12 +25,13 @@ const (
 // all clients of a fleet must agree. Waiters of clients that do not agree are not woken, and poll instead: see
 // [WithPollInterval].
 //
-// The default is [Auto], as it is Redisson's. [Off] is for fleets in which Redisson is older than 3.22.0, or has its
+// The default is [ShardedAuto], as it is Redisson's. [ShardedOff] is for fleets in which Redisson is older than 3.22.0, or has its
 // shardedSubscriptionMode OFF. Outside a cluster the option has no effect, and pub/sub is never sharded.
 func WithShardedPubSub(mode ShardedPubSub) Option {
 	return func(s *settings) error {
-		if mode > Off {
-			return fmt.Errorf("%w: sharded pub/sub mode %d out of range [%d, %d]", ErrInvalidOption, mode, Auto, Off)
+		if mode > ShardedOff {
+			return fmt.Errorf("%w: sharded pub/sub mode %d out of range [%d, %d]",
+				ErrInvalidOption, mode, ShardedAuto, ShardedOff)
 		}
 		s.Sharded = signal.Mode(mode)
 		return nil

@@ -58,7 +58,7 @@ func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) 
 
 // Do is [Lock.Do] for a majority of the members.
 func (r *RedLock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
-	return do(ctx, r.in(), fn, opts)
+	return do(ctx, r.in(), fn, terms("do", false, true, opts))
 }
 
 // Acquire is [RedLock.Lock], but returns the acquisition as a value. Its context re-enters every member.

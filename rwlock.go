@@ -12,6 +12,8 @@ type RWLock struct{ read, write *Lock }
 // A writer may also take the read lock, and keep it after it releases the write lock. That needs an owner made by
 // [WithOwner], because an acquisition with the context of a hold ends with that hold. An owner that holds the read lock
 // cannot take the write lock: it gets [ErrUpgrade].
+//
+// The options are those of both sides, except that [Fenced] applies to the write side only.
 func (c *Client) NewRWLock(name string, opts ...LockOption) *RWLock {
 	return &RWLock{read: c.newLock(wire.Read, name, opts), write: c.newLock(wire.Write, name, opts)}
 }

@@ -12,9 +12,24 @@ import (
 //
 // It excludes plain and fenced locks of the name, and they exclude it. Waiters that use a handle of those kinds are not
 // notified of its release. They try again at the end of the lease that they saw, or after the poll interval.
-func (c *Client) NewSpinLock(name string, opts ...LockOption) *Lock {
-	return c.newLock(wire.Spin, name, opts)
+func (c *Client) NewSpinLock(name string, opts ...SpinOption) *Lock {
+	all := make([]LockOption, len(opts))
+	for i, opt := range opts {
+		if opt != nil { // newLock refuses a nil option
+			all[i] = opt.lockOption()
+		}
+	}
+	return c.newLock(wire.Spin, name, all)
 }
+
+// SpinOption sets something for one handle on a spin lock. Every [LockOption] is a SpinOption, but not the reverse. It cannot
+// be implemented outside this package.
+type SpinOption interface {
+	// lockOption returns the option for a handle on a spin lock. It seals the interface.
+	lockOption() LockOption
+}
+
+func (o LockOption) lockOption() LockOption { return o }
 
 const (
 	minBackoff = time.Millisecond
@@ -23,16 +38,17 @@ const (
 
 // Backoff sets the delays between the attempts of a spin lock: first, doubled up to longest, each lengthened a little by
 // chance. If first equals longest, they are constant. The minimum is 1 ms, the maximum 1 hour. The default is 1 ms and 128 ms,
-// that of Redisson's BackOff. Other kinds refuse it, because their waiters are notified.
-func Backoff(first, longest time.Duration) LockOption {
+// that of Redisson's BackOff. Other kinds do not have it, because their waiters are notified.
+func Backoff(first, longest time.Duration) SpinOption { return backoff{first, longest} }
+
+type backoff struct{ first, longest time.Duration }
+
+func (b backoff) lockOption() LockOption {
 	return func(h *lockSettings) error {
-		switch {
-		case h.Kind.Channel != "":
-			return fmt.Errorf("%w: Backoff is for spin locks", ErrInvalidOption)
-		case first < minBackoff || longest < first || longest > maxBackoff:
-			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, first, longest)
+		if b.first < minBackoff || b.longest < b.first || b.longest > maxBackoff {
+			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, b.first, b.longest)
 		}
-		h.FirstDelay, h.MaxDelay = first, longest
+		h.FirstDelay, h.MaxDelay = b.first, b.longest
 		return nil
 	}
 }

@@ -32,6 +32,8 @@ func WithMaxHold(d time.Duration) Option {
 
 // WithRenewalBatchSize sets how many locks one call of the renewing script renews, from 1 to 1,000. The default is 100,
 // Redisson's lockWatchdogBatchSize.
+//
+// Experimental: WithRenewalBatchSize may change or go before v1.
 func WithRenewalBatchSize(n int) Option {
 	return func(s *settings) error {
 		if n < 1 || n > maxBatchSize {

@@ -67,22 +67,22 @@ func (m mode) String() string { return fmt.Sprintf("Java %s, Go %d", m.java, m.i
 func (f *fleet) agreed() []mode {
 	switch {
 	case f.version.atLeast(3, 29):
-		return []mode{{"AUTO", rlock.Auto}, {"AUTO", rlock.On}, {"ON", rlock.Auto}, {"OFF", rlock.Off}}
+		return []mode{{"AUTO", rlock.ShardedAuto}, {"AUTO", rlock.ShardedOn}, {"ON", rlock.ShardedAuto}, {"OFF", rlock.ShardedOff}}
 	case f.version.atLeast(3, 22):
-		return []mode{{"", rlock.Auto}}
+		return []mode{{"", rlock.ShardedAuto}}
 	}
-	return []mode{{"", rlock.Off}}
+	return []mode{{"", rlock.ShardedOff}}
 }
 
 // disagreed returns the modes in which the sides do not hear each other.
 func (f *fleet) disagreed() []mode {
 	switch {
 	case f.version.atLeast(3, 29):
-		return []mode{{"OFF", rlock.Auto}, {"AUTO", rlock.Off}}
+		return []mode{{"OFF", rlock.ShardedAuto}, {"AUTO", rlock.ShardedOff}}
 	case f.version.atLeast(3, 22):
-		return []mode{{"", rlock.Off}}
+		return []mode{{"", rlock.ShardedOff}}
 	}
-	return []mode{{"", rlock.Auto}}
+	return []mode{{"", rlock.ShardedAuto}}
 }
 
 // side is the client of one language.
@@ -103,7 +103,7 @@ func (f *fleet) openGo(tb testing.TB, m mode, opts ...rlock.Option) goSide {
 	return goSide{tb, newClient(tb, f.Client(tb), append(opts, rlock.WithShardedPubSub(m.inGo))...), m}
 }
 
-func (s goSide) sharded() bool { return s.mode.inGo != rlock.Off }
+func (s goSide) sharded() bool { return s.mode.inGo != rlock.ShardedOff }
 
 func (s goSide) lock(kind, name string, d time.Duration) hand {
 	var opts []rlock.AcquireOption

@@ -114,7 +114,7 @@ func TestTokensOfBothLanguagesGrow(t *testing.T) {
 		t.Helper()
 		for what, first := range map[string]int{"Go first": 0, "Java first": 1} {
 			server, name := redistest.Start(t), newName()
-			inGo := newClient(t, server.Client(t)).NewFencedLock(name)
+			inGo := newClient(t, server.Client(t)).NewLock(name, rlock.Fenced())
 			inJava := sharedJVM(t, v).open(t, settings{}, server.Addr).thread(1).lock("fenced", name)
 			var seen tokens
 			for i := range 200 {
@@ -162,5 +162,45 @@ func TestTokensGrowInOrderOfHolders(t *testing.T) {
 		require.Len(t, seen.all, 2*each*rounds)
 		require.IsIncreasing(t, seen.all)
 		requireToken(t, server.Client(t), name, seen.all[len(seen.all)-1])
+	})
+}
+
+// TestJavaBearsNoTokenOfOtherKinds checks that tokens order the Go holders of a fair or write lock, and that Java's holders
+// in between neither bear one nor change the count.
+func TestJavaBearsNoTokenOfOtherKinds(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server := redistest.Start(t)
+		rdb := server.Client(t)
+		client := newClient(t, rdb)
+		for kind, newLock := range map[string]func(*rlock.Client, string) *rlock.Lock{
+			"fair":  single((*rlock.Client).NewFairLock, rlock.Fenced()),
+			"write": newFencedWriteLock,
+		} {
+			name := newName()
+			inGo := newLock(client, name)
+			inJava := sharedJVM(t, v).open(t, settings{}, server.Addr).thread(1).lock(kind, name)
+			last := int64(0)
+			for range 3 {
+				hold, err := inGo.Acquire(t.Context())
+				require.NoError(t, err, kind)
+				token := int64(hold.Token())
+				require.Greater(t, token, last, kind)
+				last = token
+				got, err := inJava.TryLock()
+				require.NoError(t, err)
+				require.False(t, got, "the Go holder excludes Java's: "+kind)
+				require.NoError(t, hold.Unlock(t.Context()))
+
+				require.NoError(t, inJava.Lock())
+				require.NoError(t, inJava.Lock(), "a re-entry")
+				requireToken(t, rdb, name, last)
+				_, err = inGo.TryAcquire(t.Context())
+				require.ErrorIs(t, err, rlock.ErrNotAcquired, "the Java holder excludes Go's: "+kind)
+				require.NoError(t, inJava.Unlock())
+				require.NoError(t, inJava.Unlock())
+			}
+		}
 	})
 }

@@ -22,14 +22,16 @@ type kindOf struct {
 	rivalLock func(*rlock.Client, string) *rlock.Lock
 }
 
-func single(
-	newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock, opts ...rlock.LockOption,
-) func(*rlock.Client, string) *rlock.Lock {
+func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock, opts ...O) func(*rlock.Client, string) *rlock.Lock {
 	return func(c *rlock.Client, name string) *rlock.Lock { return newLock(c, name, opts...) }
 }
 
 func newReadLock(c *rlock.Client, name string) *rlock.Lock  { return c.NewRWLock(name).ReadLock() }
 func newWriteLock(c *rlock.Client, name string) *rlock.Lock { return c.NewRWLock(name).WriteLock() }
+
+func newFencedWriteLock(c *rlock.Client, name string) *rlock.Lock {
+	return c.NewRWLock(name, rlock.Fenced()).WriteLock()
+}
 
 func lockChannel(name string) string { return derived("redisson_lock__channel", name) }
 func rwChannel(name string) string   { return derived("redisson_rwlock", name) }
@@ -50,6 +52,11 @@ var kinds = []kindOf{
 	excluding(kindOf{java: "spin", newLock: single((*rlock.Client).NewSpinLock), channel: noChannel}),
 	excluding(kindOf{java: "fair", newLock: single((*rlock.Client).NewFairLock), channel: noChannel, fair: true}),
 	excluding(kindOf{java: "write", newLock: newWriteLock, channel: rwChannel}),
+	// Java has no tokens for these. The first kind with a name in Java is the one that a test gets by that name.
+	excluding(kindOf{
+		java: "fair", newLock: single((*rlock.Client).NewFairLock, rlock.Fenced()), channel: noChannel, fair: true,
+	}),
+	excluding(kindOf{java: "write", newLock: newFencedWriteLock, channel: rwChannel}),
 	{java: "read", newLock: newReadLock, channel: rwChannel, rival: "write", rivalLock: newWriteLock},
 	excluding(kindOf{
 		java: "nonreentrant", newLock: single((*rlock.Client).NewLock, rlock.NonReentrant()), channel: lockChannel,

@@ -324,7 +324,7 @@ func (a *Arena) probe() {
 			cancel()
 			took := now().sub(start)
 			limit := watchdogTimeout + time.Second
-			if share.Kind == kindFair {
+			if share.Kind == kindFair || share.Kind == kindFencedFair {
 				limit += fairWait + time.Second
 			}
 			switch {

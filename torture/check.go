@@ -172,12 +172,15 @@ func (c *checker) exclusion() {
 // counts the stale writes: those that came after a write with a greater token.
 func (c *checker) tokens() {
 	for name, turns := range c.names {
-		if !strings.HasPrefix(name, "fenced") {
+		if !strings.Contains(name, "fenced") {
 			continue
 		}
 		var granted []*Turn
 		for _, t := range turns {
-			if t.Answer == got {
+			if t.reads() && t.Token != 0 {
+				c.brokenf("I2: a reader has the token %d: %v", t.Token, t)
+			}
+			if t.Answer == got && !t.reads() {
 				granted = append(granted, t)
 			}
 		}

@@ -59,6 +59,11 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"I2: a reader has the token",
+			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10)}},
+			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10).with(func(t *Turn) { t.Token = 7 })}},
+		},
+		{
 			"I2: the previous holder of fenced0",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),

@@ -46,7 +46,7 @@ func (c *checker) strays() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
 		if turns := c.names[s.Name]; s.Held && !slices.ContainsFunc(turns, func(t *Turn) bool {
-			return t.reads() || t.Kind == kindWrite || t.Kind == kindRed
+			return t.reads() || t.writes() || t.Kind == kindRed
 		}) {
 			seen[s.Name] = append(seen[s.Name], s)
 		}

@@ -151,8 +151,12 @@ const (
 	kindFair   = "fair"
 	kindRead   = "read"
 	kindWrite  = "write"
-	kindMulti  = "multi"
-	kindRed    = "red"
+
+	kindFencedFair  = "fenced fair"
+	kindFencedWrite = "fenced write"
+
+	kindMulti = "multi"
+	kindRed   = "red"
 )
 
 // make returns a new handle.
@@ -165,10 +169,14 @@ func (r *running) make(kind string, names ...string) rlock.Locker {
 		return c.NewFencedLock(names[0])
 	case kindFair:
 		return c.NewFairLock(names[0])
+	case kindFencedFair:
+		return c.NewFairLock(names[0], rlock.Fenced())
 	case kindRead:
 		return c.NewRWLock(names[0]).ReadLock()
 	case kindWrite:
 		return c.NewRWLock(names[0]).WriteLock()
+	case kindFencedWrite:
+		return c.NewRWLock(names[0], rlock.Fenced()).WriteLock()
 	case kindMulti:
 		var members []rlock.Locker
 		for _, name := range names {

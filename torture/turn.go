@@ -70,6 +70,8 @@ type Turn struct {
 
 func (t *Turn) reads() bool { return t.Kind == kindRead }
 
+func (t *Turn) writes() bool { return t.Kind == kindWrite || t.Kind == kindFencedWrite }
+
 func (t *Turn) String() string {
 	return fmt.Sprintf("%s/%d turn %d: %s %v, asked %d, %s at %d, believed %d to %d, unlock %s at %d, %s",
 		t.Site, t.Worker, t.ID, t.Kind, t.Names, t.Asked, t.Answer, t.Answered, t.First, t.Last, t.Unlock, t.Unlocked, t.Err)

@@ -29,9 +29,11 @@ func mix() []Share {
 		{kindLock, 12, []string{fresh}},
 		{kindSpin, 6, []string{"d"}},
 		{kindFenced, 12, []string{"fenced0", "fenced1"}},
-		{kindFair, 18, []string{"fair0", "fair1"}},
-		{kindRead, 16, []string{"rw0", "rw1"}},
-		{kindWrite, 8, []string{"rw0", "rw1"}},
+		{kindFair, 12, []string{"fair0", "fair1"}},
+		{kindFencedFair, 6, []string{"fair-fenced"}},
+		{kindRead, 16, []string{"rw0", "rw1", "rw-fenced"}},
+		{kindWrite, 6, []string{"rw0", "rw1"}},
+		{kindFencedWrite, 6, []string{"rw-fenced"}},
 		{kindMulti, 10, []string{"a", "b", "e"}},
 	}
 }
@@ -187,7 +189,7 @@ func (w *worker) acquire(ctx context.Context, t *Turn, p plan, lock rlock.Locker
 	}
 	switch {
 	case err == nil:
-		t.Answer, t.Token = got, hold.Token()
+		t.Answer, t.Token = got, uint64(hold.Token())
 		t.believe(hold)
 		return hold
 	case ctx.Err() != nil:

@@ -31,10 +31,10 @@ type store struct {
 
 type document struct {
 	body  string
-	token uint64
+	token rlock.Token
 }
 
-func (s *store) write(id, body string, token uint64) error {
+func (s *store) write(id, body string, token rlock.Token) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.documents[id].token > token {

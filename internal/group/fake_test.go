@@ -209,6 +209,13 @@ func (h *held) confirmed(at time.Time) table.Loss {
 	return table.Loss{Early: true, Since: clock.Of(at)}
 }
 
+func (h *held) Part(of lease.Member) lease.Held {
+	if of != h.member {
+		return nil
+	}
+	return h
+}
+
 // lose ends the hold of the member as lost.
 func (h *held) lose(loss table.Loss) {
 	h.mu.Lock()

@@ -135,12 +135,6 @@ func (g *Group) ownerIn(ctx context.Context) *table.Owner {
 	return nil
 }
 
-// same reports whether two handles are for the same locks, taken in the same way.
-func (g *Group) same(other *Group) bool {
-	return g.need == other.need && len(g.members) == len(other.members) &&
-		slices.EqualFunc(g.locks, other.locks, func(a, b *lease.Lock) bool { return a.ID() == b.ID() })
-}
-
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {

@@ -45,6 +45,7 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 	for what, newGroup := range groups {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
+				t.Helper()
 				fakes, members, _ := newMembers(t, 3)
 				taken, err := newGroup(members).Take(t.Context(), forever)
 				require.NoError(t, err)
@@ -77,6 +78,7 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 func TestARedLockSurvivesTheCloseOfAMember(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
+		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		taken, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
 		require.NoError(t, err)

@@ -26,30 +26,40 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, table.NewOwner())
 }
 
-// OwnerOf returns the owner that WithOwner put into ctx, or nil.
+// OwnerOf returns the owner that WithOwner or EnsureOwner put into ctx, or nil.
 func OwnerOf(ctx context.Context) *table.Owner {
+	switch o := ctx.Value(ownerKey{}).(type) {
+	case *table.Owner:
+		return o
+	case *ensured:
+		return &o.owner
+	}
+	return nil
+}
+
+// hidingOwner returns the owner that hides the holds outside it: that of [OwnerOf] if WithOwner made it, else nil.
+func hidingOwner(ctx context.Context) *table.Owner {
 	o, _ := ctx.Value(ownerKey{}).(*table.Owner)
 	return o
 }
 
 // OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this lock
-// counts, unless an owner was created within the hold.
+// counts, unless WithOwner created an owner within the hold. So does a hold of the other side of the name: all holds that no
+// such owner hides have the same owner.
 func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
-	created := OwnerOf(ctx)
-	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
-		return created
+	if ctx.Value(holdsKey{}) != nil { // cheaper to look for than the hold of one lock
+		if hold := nearest(ctx, l.h.Key); hold != nil && hold.created == hidingOwner(ctx) {
+			return hold.of.OwnerOf(l.h.Key)
+		}
 	}
-	if hold, _ := ctx.Value(l.h.Key).(*Hold); hold != nil && hold.created == created {
-		return hold.of.OwnerOf(l.h.Key)
-	}
-	return created
+	return OwnerOf(ctx)
 }
 
 // Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe
 // for concurrent use.
 type Hold struct {
 	of      Held
-	created *table.Owner    // the owner in the context that acquired; another one in a context was created within the hold
+	created *table.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
 
@@ -59,7 +69,7 @@ type Hold struct {
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.
 func (h *Hold) Init(ctx context.Context, of Held) {
-	h.of, h.created, h.parent = of, OwnerOf(ctx), ctx
+	h.of, h.created, h.parent = of, hidingOwner(ctx), ctx
 }
 
 // WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
@@ -82,6 +92,9 @@ func (h *Hold) Context() context.Context {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(fault.ErrNotHeld)
 		return ctx
+	}
+	if b, ok := h.of.(borrowed); ok {
+		return b.from.Context()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

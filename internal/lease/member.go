@@ -57,6 +57,8 @@ type Held interface {
 	Locks() []*Lock
 	// OwnerOf returns the owner that holds one of them.
 	OwnerOf(k table.Key) *table.Owner
+	// Part returns the part of the acquisition that is one of a lock or a group, or nil: the whole, or that of a member.
+	Part(of Member) Held
 }
 
 // taken is the Held of one lock.

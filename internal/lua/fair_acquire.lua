@@ -21,54 +21,6 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return 0
 end
 
-local now, wait = milliseconds(), math.abs(tonumber(ARGV[6]))
-local head, evicted = evict(KEYS[2], KEYS[3], now, wait, ARGV[1])
-local free = redis.call('EXISTS', KEYS[1]) == 0
-if free and (not head or head == ARGV[1]) then
-  local failed = create(KEYS[1], ARGV[2], ARGV[1], 1)
-  if failed then
-    return failed
-  end
-  if head then
-    redis.call('LPOP', KEYS[2])
-    redis.call('ZREM', KEYS[3], ARGV[1])
-    local behind = redis.call('LRANGE', KEYS[2], 0, -1)
-    hasten(KEYS[3], behind, wait)
-    if behind[1] then
-      wake(ARGV[5], ARGV[4], behind[1]) -- it is first now, and must watch the lease
-    end
-  end
-  return 0
-end
-
-if evicted and head and head ~= ARGV[1] then
-  wake(ARGV[5], ARGV[4], head)
-end
-local position
-if tonumber(ARGV[6]) > 0 then
-  position = redis.call('LPOS', KEYS[2], ARGV[1])
-  if not position then
-    position = redis.call('RPUSH', KEYS[2], ARGV[1]) - 1
-  end
-  -- Deadlines form a chain, as in Redisson: each waiter may be silent for its wait after the deadline of the waiter
-  -- before it. The minimum makes up for the time that waiters ahead subtract when they leave. A lease counts for at
-  -- most one wait, because a waiter does not sleep longer than that.
-  local base
-  if position > 0 then
-    base = redis.call('ZSCORE', KEYS[3], redis.call('LINDEX', KEYS[2], position - 1))
-  end
-  base = base and tonumber(base) or now + math.min(math.max(redis.call('PTTL', KEYS[1]), 0), wait)
-  local deadline = math.floor(math.max(base + wait, now + (position + 1) * wait)) + mark(ARGV[1])
-  local before = redis.call('ZSCORE', KEYS[3], ARGV[1])
-  if not before or tonumber(before) < deadline then
-    redis.call('ZREM', KEYS[3], ARGV[1]) -- Redis accepts it, and then the ZADD, even when it is out of memory
-    redis.call('ZADD', KEYS[3], string.format('%.17g', deadline), ARGV[1])
-  end
-end
-
--- Only the first waiter watches the lease. The others are woken when they become first. They ask again at the first
--- waiter's deadline, in case it is dead.
-if head and head ~= ARGV[1] and (free or position) then
-  return -1 - math.floor(tonumber(redis.call('ZSCORE', KEYS[3], head)) - now)
-end
-return refused(KEYS[1], ARGV[2])
+return takeTurn(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], tonumber(ARGV[6]), ARGV[5], ARGV[4], function()
+  return create(KEYS[1], ARGV[2], ARGV[1], 1) or 0
+end)

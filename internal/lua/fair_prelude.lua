@@ -59,3 +59,55 @@ end
 local function wake(publish, channel, head)
   announce(publish, channel .. ':' .. head, '0')
 end
+
+-- Takes the lock by a function if nobody holds it and nobody waits ahead, and returns what that returns. Otherwise queues,
+-- or renews the place in the queue, and returns -1 minus the ms until another attempt may succeed. patience is the ms that
+-- a waiter may be silent; negative means that the caller does not queue.
+local function takeTurn(lock, queue, deadlines, asking, lease, patience, publish, channel, take)
+  local now, wait = milliseconds(), math.abs(patience)
+  local head, evicted = evict(queue, deadlines, now, wait, asking)
+  local free = redis.call('EXISTS', lock) == 0
+  if free and (not head or head == asking) then
+    local taken = take()
+    if head and type(taken) == 'number' then
+      redis.call('LPOP', queue)
+      redis.call('ZREM', deadlines, asking)
+      local behind = redis.call('LRANGE', queue, 0, -1)
+      hasten(deadlines, behind, wait)
+      if behind[1] then
+        wake(publish, channel, behind[1]) -- it is first now, and must watch the lease
+      end
+    end
+    return taken
+  end
+  if evicted and head and head ~= asking then
+    wake(publish, channel, head)
+  end
+  local position
+  if patience > 0 then
+    position = redis.call('LPOS', queue, asking)
+    if not position then
+      position = redis.call('RPUSH', queue, asking) - 1
+    end
+    -- Deadlines form a chain, as in Redisson: each waiter may be silent for its wait after the deadline of the waiter
+    -- before it. The minimum makes up for the time that waiters ahead subtract when they leave. A lease counts for at
+    -- most one wait, because a waiter does not sleep longer than that.
+    local base
+    if position > 0 then
+      base = redis.call('ZSCORE', deadlines, redis.call('LINDEX', queue, position - 1))
+    end
+    base = base and tonumber(base) or now + math.min(math.max(redis.call('PTTL', lock), 0), wait)
+    local deadline = math.floor(math.max(base + wait, now + (position + 1) * wait)) + mark(asking)
+    local before = redis.call('ZSCORE', deadlines, asking)
+    if not before or tonumber(before) < deadline then
+      redis.call('ZREM', deadlines, asking) -- Redis accepts it, and then the ZADD, even when it is out of memory
+      redis.call('ZADD', deadlines, string.format('%.17g', deadline), asking)
+    end
+  end
+  -- Only the first waiter watches the lease. The others are woken when they become first. They ask again at the first
+  -- waiter's deadline, in case it is dead.
+  if head and head ~= asking and (free or position) then
+    return -1 - math.floor(tonumber(redis.call('ZSCORE', deadlines, head)) - now)
+  end
+  return refused(lock, lease)
+end

@@ -13,20 +13,12 @@ if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1
 end
 
-local held = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
-if not held and redis.call('EXISTS', KEYS[1]) == 1 then
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  return same(KEYS[1], KEYS[2], ARGV[2])
+end
+
+if redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
 end
-
-local token = held and redis.call('GET', KEYS[2])
-if token then
-  extend(KEYS[1], ARGV[2])
-  return tonumber(token)
-end
-
-token = raise(KEYS[2])
-if held then
-  extend(KEYS[1], ARGV[2])
-  return token
-end
+local token = raise(KEYS[2])
 return create(KEYS[1], ARGV[2], ARGV[1], 1) or token

@@ -10,3 +10,12 @@ local function raise(key)
   end
   return token
 end
+
+-- Returns the token of the present holder, whose acquire is repeated, and lengthens its lease. It raises only a token that
+-- Redis has lost.
+local function same(lock, key, lease)
+  local token = redis.call('GET', key)
+  token = token and tonumber(token) or raise(key)
+  extend(lock, lease)
+  return token
+end

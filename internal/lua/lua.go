@@ -44,6 +44,10 @@ var (
 	FencedAcquire string
 	//go:embed fenced_handover.lua
 	FencedHandOver string
+	//go:embed fenced_fair_acquire.lua
+	FencedFairAcquire string
+	//go:embed fenced_write_acquire.lua
+	FencedWriteAcquire string
 
 	//go:embed fair_acquire.lua
 	FairAcquire string

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -83,7 +84,7 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	}
 	v := &verb{proc: p, name: n, began: w.step - 1}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
-	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second)
+	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
@@ -93,7 +94,7 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		p.since[n.index] = v.began
 	}
 	began := p.tasks.Begin()
-	lost := w.lost(p, n, o)
+	lost, bare := w.lost(p, n, o), h.Kind.Tokens && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
@@ -104,6 +105,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		w.failf("Stopped: an attempt begins after Stop: %s", s)
 	case began && lost && s.Err != fault.ErrLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
+	case began && bare && !lost && !errors.Is(s.Err, fault.ErrInvalidOption):
+		w.failf("Token: the owner of a hold without a token gets %s", s)
 	}
 	p.deliver()
 	if began {

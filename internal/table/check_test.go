@@ -25,6 +25,7 @@ func (w *world) check() {
 		if p.table.heap.Len() > 0 && (p.alarm == 0 || p.alarm > p.table.heap.Head().DueAt()) {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
+		w.checkRenewals(p)
 	}
 	for _, p := range w.procs {
 		w.checkStop(p)
@@ -33,6 +34,19 @@ func (w *world) check() {
 	w.checkContenders()
 	w.checkOrphans()
 	w.checkWakes()
+}
+
+// checkRenewals checks that every hold that is kept hears from Redis in time.
+func (w *world) checkRenewals(p *process) {
+	for _, g := range p.table.heap.All() {
+		if g.stage != held || g.inRound || g.failures > 0 || !g.renewing() {
+			continue
+		}
+		if soonest := g.term.Confirmed.Add(modelWatchdog / 3); g.DueAt() > soonest {
+			w.failf("RenewInTime: #%d was confirmed at %v, and is due at %v", g.holder.Number,
+				time.Duration(g.term.Confirmed), time.Duration(g.DueAt()))
+		}
+	}
 }
 
 // checkHolds checks every acquisition that is not over.
@@ -68,6 +82,15 @@ func (w *world) checkHolds() {
 			}
 		}
 	}
+}
+
+// holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
+func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
+	return slices.ContainsFunc(w.records, func(r *record) bool {
+		k := r.acq.grant.handle.Kind
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
+			k.Side == wire.MainSide && !k.Tokens
+	})
 }
 
 // checkLoss checks an acquisition that is over.

@@ -90,7 +90,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			g.inRound = false
 			t.plan(g, n)
 		default:
-			g.term.Sending(t.cfg.WatchdogTimeout, t.cfg.CommandTimeout, now)
+			g.sending(t.cfg.WatchdogTimeout, now)
 			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}

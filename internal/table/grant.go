@@ -50,6 +50,8 @@ type Grant struct {
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	lost    bool // or ended before its last unlock; for the count of losses
+	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
+	lengthened bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
 	// had left, or a place in a queue.
 	needsCleanup bool
@@ -176,9 +178,15 @@ func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	return nil
 }
 
+// sending notes, before a command that may lengthen the lease is sent, until when Redis may keep the holder.
+func (g *Grant) sending(lease time.Duration, now clock.Instant) {
+	g.lengthened = g.lengthened || lease > g.term.Lease
+	g.term.Sending(lease, g.table.cfg.CommandTimeout, now)
+}
+
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout)
+	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
 }

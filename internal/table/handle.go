@@ -1,6 +1,7 @@
 package table
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -80,10 +81,12 @@ func lostOf(o *Owner, key HeldKey) *Grant {
 	return g
 }
 
-// mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, or
-// because the handle does not re-enter. It returns nil if it may.
+var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
+
+// mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
+// the handle does not re-enter, or because the handle has tokens and the owner's hold has none. It returns nil if it may.
 func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
-	holds := false
+	holds, fenced := false, true
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		key := HeldKey{h.Key, side}
 		g := t.grants.Of(key, o)
@@ -95,10 +98,14 @@ func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
 			return fault.ErrLost
 		case g.stage == held:
 			holds = true
+			fenced = fenced && (side == wire.ReadSide || g.handle.Kind.Tokens)
 		}
 	}
-	if holds && h.NonReentrant {
+	switch {
+	case holds && h.NonReentrant:
 		return fault.ErrReentered
+	case h.Kind.Tokens && !fenced:
+		return errNoToken
 	}
 	return nil
 }

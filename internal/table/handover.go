@@ -1,6 +1,8 @@
 package table
 
 import (
+	"time"
+
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -23,18 +25,25 @@ func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	}
 	a := l.Head()
 	rests := (a.phase == queued || a.phase == resting) && !a.handing && a.got == nil && a.failed == nil
-	if !rests || a.Handle.Kind != k || ended(a.Wait) {
+	if !rests || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
 		return nil
 	}
 	a.askAt = 0
 	return a
 }
 
+// outlasts reports whether Redis may keep the grant for longer than a lease that is asked for now. A hand-over to such a
+// lease would leave the other processes asleep: they sleep by the present lease, and hear of no release. A command that is
+// still under way changes nothing once the lock has been handed over.
+func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
+	return (lease < g.term.Lease || g.lengthened) && now.Add(lease) < g.term.LatestExpiry
+}
+
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
-	g.term.Sending(next.Lease, t.cfg.CommandTimeout, now)
+	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
 }

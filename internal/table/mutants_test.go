@@ -77,6 +77,21 @@ var bugs = []bug{
 	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
 		{"exit.go", "x.doubt && x.inside", "x.doubt"},
 	}},
+	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
+		{
+			"handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+		},
+	}},
+	{"M2", "a fenced handle re-enters a hold without a token", []edit{
+		{"handle.go", "case h.Kind.Tokens && !fenced:", "case false:"},
+	}},
+	{"M3", "a fenced lock is handed over without asking Redis", []edit{
+		{"handover.go", "!t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks", "!t.cfg.Lazy || t.cfg.Acks"},
+	}},
+	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
+		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
 		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},
 		{"shutdown.go", "if !a.settled {", "if !a.settled && a == &a.grant.first {"},
@@ -102,6 +117,12 @@ var bugs = []bug{
 	{"stop 8", "the count of held locks counts acquisitions", []edit{
 		{"settle.go", "\tt.counts.Held++\n", ""},
 		{"grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
+	}},
+	{"E.2", "a hand-over may end the lease earlier", []edit{
+		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
+	}},
+	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []edit{
+		{"../term/term.go", "t.RenewAt = t.Confirmed.Add(interval)", "t.RenewAt = t.Ends().Add(-2 * interval)"},
 	}},
 }
 

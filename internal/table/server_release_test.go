@@ -90,7 +90,7 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 		return -1
 	case s.find(field) != nil:
 		s.extend(c.Args.Millis)
-		return 0
+		return s.fairToken(c)
 	}
 	head, evicted := s.evict(field)
 	free := len(s.holders) == 0
@@ -100,8 +100,11 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 				s.tell(c, ":"+s.queue[0].field)
 			}
 		}
+		if c.Script == wire.FencedFair.Acquire {
+			s.token++
+		}
 		s.create(field, "", c.Args.Millis)
-		return 0
+		return s.fairToken(c)
 	}
 	if evicted && head != "" && head != field {
 		s.tell(c, ":"+head)
@@ -113,6 +116,14 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 		return -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
 	}
 	return s.refused()
+}
+
+// fairToken returns what a fair acquire replies to the holder.
+func (s *server) fairToken(c *wire.Call) int64 {
+	if c.Script == wire.FencedFair.Acquire {
+		return s.born[text(c.Args.Holder)].token
+	}
+	return 0
 }
 
 // enqueue puts a waiter into the queue, or renews its place.
@@ -198,7 +209,7 @@ func (s *server) sound(field string) bool {
 // wouldGrant reports whether an acquire of a waiter would succeed now.
 func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
 	switch {
-	case k == wire.Fair:
+	case k.Queues:
 		return len(s.holders) == 0 && len(s.queue) > 0 && s.queue[0].field == field // others cannot be told
 	case len(s.holders) == 0:
 		return true

@@ -28,6 +28,7 @@ type server struct {
 	quiet bool              // waiters may not know that the lock is free, because nobody could tell them
 	// hushed is the process, counted from one, that freed the lock without a message. Its own waiters know nevertheless.
 	hushed int
+	cut    bool   // a hand-over shortened the lease, so that other processes sleep for too long
 	back   string // a field with a tombstone that came back
 }
 
@@ -172,11 +173,11 @@ func (s *server) run(c *wire.Call) wire.Reply {
 	switch c.Script {
 	case wire.Plain.Renew, wire.Read.Renew:
 		panic("a renewal is about many names")
-	case wire.Plain.Acquire, wire.Fenced.Acquire, wire.Write.Acquire:
+	case wire.Plain.Acquire, wire.Fenced.Acquire, wire.Write.Acquire, wire.FencedWrite.Acquire:
 		return wire.Reply{N: s.acquire(c)}
 	case wire.Read.Acquire:
 		return wire.Reply{N: s.acquireRead(c)}
-	case wire.Fair.Acquire:
+	case wire.Fair.Acquire, wire.FencedFair.Acquire:
 		return wire.Reply{N: s.acquireFair(c)}
 	case wire.Plain.HandOver, wire.Fenced.HandOver:
 		return wire.Reply{N: s.handOver(c)}
@@ -203,8 +204,9 @@ func (s *server) repeat(field string, lease int64) {
 
 func (s *server) acquire(c *wire.Call) int64 {
 	field := text(c.Args.Holder)
+	fenced := c.Script == wire.Fenced.Acquire || c.Script == wire.FencedWrite.Acquire
 	token := int64(0)
-	if c.Script == wire.Fenced.Acquire {
+	if fenced {
 		token = s.born[field].token
 	}
 	switch {
@@ -215,12 +217,12 @@ func (s *server) acquire(c *wire.Call) int64 {
 		return token
 	case len(s.holders) > 0:
 		return s.refused()
-	case c.Script == wire.Fenced.Acquire:
+	case fenced:
 		s.token++
 		token = s.token
 	}
 	mode := ""
-	if c.Script == wire.Write.Acquire {
+	if c.Script == wire.Write.Acquire || c.Script == wire.FencedWrite.Acquire {
 		mode = "write"
 	}
 	s.create(field, mode, c.Args.Millis)
@@ -266,7 +268,7 @@ func (s *server) handOver(c *wire.Call) int64 {
 		s.join(next, b)
 		s.mode = mode
 		expiry := s.now.Add(millis(c.Args.Millis))
-		s.quiet = s.quiet || expiry < s.expiry // decisions.md E.2: to be built
+		s.cut = expiry < s.expiry
 		s.expiry = expiry
 	}
 	if fenced {

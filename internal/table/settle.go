@@ -21,7 +21,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		}
 		writer = other.holder.Field
 	}
-	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	wait := t.cfg.FairWait
 	if a.Single {
@@ -170,6 +170,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	if a.line != nil {
 		a.line.Shared.last = Outcome{Refused: true} // for the attempts behind it
 	}
+	t.compareSorts(a.Handle, n)
 	got := g.acquired(a)
 	g.confirm(a.sent, a.Lease, n)
 	g.turns.End()
@@ -179,10 +180,21 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	return got, nil
 }
 
+// compareSorts warns if a name is granted without a token although it was granted with one before. Readers write nothing, so
+// they need no token.
+func (t *Table) compareSorts(h *Handle, n *Notices) {
+	switch k := h.Kind; {
+	case k.Tokens:
+		t.fenced.Add(h.Key)
+	case k.Side == wire.MainSide && t.fenced.Mark(h.Key):
+		n.Warn(h.Name, "lock acquired without a fencing token, although this client also acquires it with one", nil)
+	}
+}
+
 // reenter returns the step that shows Redis one more acquisition of a grant.
 func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
-	g.term.Sending(a.Lease, t.cfg.CommandTimeout, now)
+	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
 	return Step{
 		Do: Ask, Free: a.free(), Slot: true,

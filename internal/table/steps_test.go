@@ -120,8 +120,16 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
 	}
-	if acq.grant.handle.Kind == wire.Fenced && v.name.server.sound(field) && acq.Token() != uint64(b.token) { // positive
-		w.failf("Budget: token %d instead of %d", acq.Token(), b.token)
+	if !v.name.server.sound(field) {
+		return
+	}
+	switch kind := acq.grant.handle.Kind; {
+	case kind.Tokens && acq.Token() != uint64(b.token): // positive
+		w.failf("Token: %d instead of %d", acq.Token(), b.token)
+	case !kind.Tokens && acq.Token() != 0:
+		w.failf("Token: %d of a kind without tokens", acq.Token())
+	case v.a.Handle.Kind.Tokens && acq.Token() == 0:
+		w.failf("Token: an acquisition through a fenced handle has none")
 	}
 }
 
@@ -198,8 +206,11 @@ func (w *world) execute(f *flight) {
 	w.checkCount(f)
 	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
-	if s := f.name.server; s.back != "" {
+	switch s := f.name.server; {
+	case s.back != "":
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
+	case s.cut:
+		w.failf("NoShorterLease: a hand-over to %v ends the lease earlier", f.call.Args.Holder)
 	}
 }
 

@@ -79,6 +79,7 @@ type Table struct {
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forced    queue.Recent[Key]                 // the names unlocked by force
+	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
 }
 
 // New returns an empty table.

@@ -226,8 +226,8 @@ func pick[T any](w *world, all []T, fits func(T) bool) (found T, ok bool) {
 
 var familyKinds = [wire.Families][]*wire.Kind{
 	wire.PlainFamily: {wire.Plain, wire.Fenced, wire.Spin, wire.Plain},
-	wire.FairFamily:  {wire.Fair},
-	wire.RWFamily:    {wire.Write, wire.Read},
+	wire.FairFamily:  {wire.Fair, wire.FencedFair},
+	wire.RWFamily:    {wire.Write, wire.Read, wire.FencedWrite, wire.Read},
 }
 
 const (

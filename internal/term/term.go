@@ -45,14 +45,14 @@ func (t *Term) Sending(lease, commandTimeout time.Duration, now clock.Instant) {
 	t.LatestExpiry = max(t.LatestExpiry, now.Add(commandTimeout+lease))
 }
 
-// Confirm counts a lease that Redis granted from the moment before its command was sent. watchdogTimeout is the lease of
-// renewals: the first one is due when a third of that has passed.
-func (t *Term) Confirm(sent clock.Instant, lease, watchdogTimeout time.Duration) {
+// Confirm counts a lease that Redis granted from the moment before its command was sent. The next renewal is due an interval
+// after the latest confirmation, wherever the deadline is. Otherwise a long lease would hide a loss until its end is near.
+func (t *Term) Confirm(sent clock.Instant, lease, interval time.Duration) {
 	if deadline := sent.Add(lease - Margin(lease)); deadline > t.Deadline {
 		t.Deadline, t.margin = deadline, Margin(lease)
 	}
-	t.Confirmed = sent
-	t.RenewAt = t.Ends().Add(-watchdogTimeout * 2 / 3)
+	t.Confirmed = max(t.Confirmed, sent)
+	t.RenewAt = t.Confirmed.Add(interval)
 }
 
 // Loss is how a lock was lost.

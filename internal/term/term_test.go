@@ -24,7 +24,7 @@ func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {
 	t.Parallel()
 	var term Term
 	require.True(t, term.Past(start), "nothing is confirmed")
-	term.Confirm(start, lease, lease)
+	term.Confirm(start, lease, lease/3)
 	deadline := start.Add(lease - Margin(lease))
 	require.Equal(t, deadline, term.Deadline)
 	require.Equal(t, start.Add(lease), term.Ends())
@@ -36,12 +36,23 @@ func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {
 func TestAShorterLeaseMovesNoDeadline(t *testing.T) {
 	t.Parallel()
 	var term Term
-	term.Confirm(start, lease, lease)
+	term.Confirm(start, lease, lease/3)
 	deadline := term.Deadline
-	term.Confirm(start.Add(time.Second), time.Second, lease)
+	term.Confirm(start.Add(time.Second), time.Second, lease/3)
 	require.Equal(t, deadline, term.Deadline)
 	require.Equal(t, start.Add(lease), term.Ends(), "the margin stays that of the longer lease")
 	require.Equal(t, start.Add(time.Second), term.Confirmed)
+	term.Confirm(start, lease, lease/3)
+	require.Equal(t, start.Add(time.Second), term.Confirmed, "the reply to an older command came later")
+}
+
+func TestARenewalIsDueAfterTheConfirmation(t *testing.T) {
+	t.Parallel()
+	var term Term
+	term.Confirm(start, lease, lease/3)
+	term.Confirm(start.Add(time.Second), time.Hour, lease/3)
+	require.Equal(t, start.Add(time.Second+lease/3), term.Due(true), "wherever the deadline is")
+	require.Equal(t, term.Deadline, term.Due(false))
 }
 
 func TestAReplyIsLateFromTheDeadlineOn(t *testing.T) {
@@ -63,7 +74,7 @@ func TestRedisMayKeepTheHolderForAsLongAsAnyCommandSaid(t *testing.T) {
 func TestALeaseIsDueAtWhatComesFirst(t *testing.T) {
 	t.Parallel()
 	var term Term
-	term.Confirm(start, lease, lease)
+	term.Confirm(start, lease, lease/3)
 	require.Equal(t, term.Deadline, term.Due(false))
 	require.Equal(t, start.Add(lease/3), term.Due(true))
 	term.MaxHold = start.Add(time.Second)

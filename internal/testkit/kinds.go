@@ -30,9 +30,10 @@ type Kind struct {
 	Skips map[string]string                  // the claims that do not apply, with the reason
 	// groups reports whether the lock consists of several names.
 	Groups bool
+	Tokens bool // whether each outermost acquisition has a fencing token
 }
 
-func single(newLock func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock) func(*rlock.Client, string) Locker {
+func single[O any](newLock func(*rlock.Client, string, ...O) *rlock.Lock) func(*rlock.Client, string) Locker {
 	return func(c *rlock.Client, name string) Locker { return newLock(c, name) }
 }
 
@@ -40,13 +41,23 @@ func newReadLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name)
 
 func newWriteLock(c *rlock.Client, name string) Locker { return c.NewRWLock(name).WriteLock() }
 
+func newFencedFairLock(c *rlock.Client, name string) Locker {
+	return c.NewFairLock(name, rlock.Fenced())
+}
+
+func newFencedWriteLock(c *rlock.Client, name string) Locker {
+	return c.NewRWLock(name, rlock.Fenced()).WriteLock()
+}
+
 // Kinds contains every kind of lock.
 var Kinds = map[string]Kind{
-	"lock":   {Make: single((*rlock.Client).NewLock)},
-	"fenced": {Make: single((*rlock.Client).NewFencedLock)},
-	"spin":   {Make: single((*rlock.Client).NewSpinLock), Skips: map[string]string{}},
-	"fair":   {Make: single((*rlock.Client).NewFairLock)},
-	"write":  {Make: newWriteLock},
+	"lock":         {Make: single((*rlock.Client).NewLock)},
+	"fenced":       {Make: single((*rlock.Client).NewFencedLock), Tokens: true},
+	"spin":         {Make: single((*rlock.Client).NewSpinLock), Skips: map[string]string{}},
+	"fair":         {Make: single((*rlock.Client).NewFairLock)},
+	"fenced fair":  {Make: newFencedFairLock, Tokens: true},
+	"write":        {Make: newWriteLock},
+	"fenced write": {Make: newFencedWriteLock, Tokens: true},
 	"read": {Make: newReadLock, Rival: newWriteLock, Skips: map[string]string{
 		"excludes goroutines that share a handle":               readersShare,
 		"excludes clients":                                      readersShare,
@@ -197,10 +208,16 @@ func Red(lock Locker) bool {
 	return ok && g.most < len(g.members)
 }
 
+// Members returns the members of a group, and none for a single lock.
+func Members(lock Locker) []*rlock.Lock {
+	g, _ := lock.(grouped)
+	return g.members
+}
+
 // EveryKind runs a test for every kind of lock that supports hand-overs.
 func EveryKind(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
-	for _, kind := range []string{"lock", "fenced", "write"} {
+	for _, kind := range []string{"lock", "fenced", "write", "fenced write"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, kind)

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"sync"
@@ -107,7 +108,7 @@ func WindUp(tb testing.TB, rdb redis.UniversalClient, holders int) (told int, la
 			err := client.NewLock(deployed(name, i)).Do(tb.Context(), func(ctx context.Context) error {
 				ready.Done()
 				<-ctx.Done()
-				if context.Cause(ctx) == rlock.ErrClosed { // the very error
+				if errors.Is(context.Cause(ctx), rlock.ErrClosed) {
 					count.Add(1)
 				}
 				<-time.After(time.Duration(i) * 10 * time.Millisecond) // some need longer than others

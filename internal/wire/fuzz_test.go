@@ -43,20 +43,22 @@ func redissonNames(kind, name, client string) (keys []string, channel string) {
 	}
 	keys = []string{name}
 	switch kind {
-	case "fenced":
+	case "fenced", "fenced write":
 		keys = append(keys, prefixed("redisson_lock_token"))
 	case "fair":
 		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
+	case "fenced fair":
+		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"), prefixed("redisson_lock_token"))
 	case "read": // the key of the read hold
 		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
 	}
 	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
 	switch kind {
-	case "read", "write":
+	case "read", "write", "fenced write":
 		return keys, prefixed("redisson_rwlock")
 	case "spin":
 		return keys, ""
-	case "fair":
+	case "fair", "fenced fair":
 		return keys, prefixed("redisson_lock__channel") + ":" + client + ":?"
 	}
 	return keys, prefixed("redisson_lock__channel")
@@ -74,8 +76,13 @@ func FuzzNames(f *testing.F) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel() // nothing is ever sent
 	f.Fuzz(func(t *testing.T, name, another string) {
-		for _, kind := range []string{"lock", "fenced", "fair", "read", "write", "spin"} {
+		for _, kind := range []string{"lock", "fenced", "fair", "read", "write", "spin", "fenced fair", "fenced write"} {
 			lock := testkit.Kinds[kind].Make(plain, name).(*rlock.Lock)
+			invalid := name == "" || len(name) > 64<<10
+			require.Equal(t, invalid, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
+			if invalid && strings.HasPrefix(kind, "fenced") {
+				continue // a handle with an invalid name ignores its options
+			}
 			keys, channel := testkit.Possess(lock)
 			number := regexp.MustCompile(regexp.QuoteMeta(plain.ID()) + `:\d+`)
 			if kind == "read" {
@@ -85,7 +92,6 @@ func FuzzNames(f *testing.F) {
 			wantKeys, wantChannel := redissonNames(kind, name, plain.ID())
 			require.Equal(t, wantKeys, keys, kind)
 			require.Equal(t, wantChannel, channel, kind)
-			require.Equal(t, name == "" || len(name) > 64<<10, errors.Is(lock.Lock(ended), rlock.ErrInvalidName))
 			checkOneSlot(t, ended, testkit.Kinds[kind].Make(sharded, name).(*rlock.Lock))
 			// Redisson's rule cannot distinguish a name from the same name in braces.
 			if another != name && another != "{"+name+"}" && name != "{"+another+"}" {
@@ -156,7 +162,7 @@ func FuzzReplies(f *testing.F) {
 		if replicated {
 			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
 		}
-		for _, kind := range []string{"lock", "fenced", "fair", "read"} {
+		for _, kind := range []string{"lock", "fenced", "fair", "read", "fenced fair", "fenced write"} {
 			p, client := testkit.NewFakeServer(t, opts...)
 			p.Acks, _ = testkit.ReplyOf(rest, 3)
 			lock := testkit.Kinds[kind].Make(client, "name").(*rlock.Lock)
@@ -188,7 +194,7 @@ func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply a
 			}
 			require.True(t, ok && acks >= 1, "%#v", p.Acks)
 		}
-		require.Equal(t, uint64(n), hold.Token())
+		require.Equal(t, rlock.Token(n), hold.Token())
 		require.NoError(t, hold.Unlock(t.Context()))
 	case isNumber && n < 0:
 		require.ErrorIs(t, err, rlock.ErrNotAcquired)

@@ -83,7 +83,7 @@ func (g *golden) do(call string) string {
 		return fmt.Sprintf("wait %d", tens(g.leftByJava()))
 	}
 	words := strings.Fields(rest)
-	kind, args := words[0], words[1:]
+	kind, args := strings.ReplaceAll(words[0], "_", " "), words[1:]
 	if script == "renew" {
 		return g.renew(kind, args)
 	}
@@ -93,7 +93,7 @@ func (g *golden) do(call string) string {
 	}[script]
 	args = append(args, defaults[min(len(args), len(defaults)):]...)
 	field := "u:" + args[0]
-	if kind == "write" {
+	if strings.HasSuffix(kind, "write") {
 		field += ":write"
 	}
 	lock := testkit.Kinds[kind].Make(g.client, g.name).(*rlock.Lock)
@@ -117,7 +117,7 @@ func (g *golden) do(call string) string {
 	switch {
 	case reply < 0 && script == "acquire":
 		return fmt.Sprintf("wait %d", tens(-1-reply))
-	case reply >= 0 && kind == "fenced" && script != "release" && script != "count":
+	case reply >= 0 && strings.HasPrefix(kind, "fenced") && (script == "acquire" || script == "handOver"):
 		return g.issued(reply)
 	}
 	return strconv.FormatInt(reply, 10)

@@ -16,7 +16,7 @@ package wire_test
 //
 // A call is the script, the kind, the holder's number, a time, and ARGV from [6] on as far as needed. A call "java" runs the
 // commands of a Java peer. $ is the name of the lock, and @ its hash tag. u: and j: begin the fields of our client and of
-// Java's, and # means :rwlock_timeout:. A state is everything that Redis has of the lock:
+// Java's, and # means :rwlock_timeout:. A kind of two words has an underscore. A state is everything that Redis has of the lock:
 //
 //	{field:count} lease, holder#n lease, [waiter deadline], name of any other key but the token's
 //
@@ -97,6 +97,52 @@ var vectors = []struct{ claim, lines string }{
 		java SET redisson_lock_token:@ 8000000000000000
 		acquire fenced 3 30000 = new token -> {u:3:1} 30000
 		acquire fenced 3 30000 = same token
+	`},
+	{"rlock's own: tokens of a fenced fair lock grow, in the order of its queue", `
+		acquire fenced_fair 1 30000 300000 = new token -> {u:1:1} 30000
+		acquire fenced_fair 1 60000 300000 = same token -> {u:1:1} 60000
+		count fenced_fair 1 10000 2 = 1 -> {u:1:2} 60000
+		acquire fenced_fair 2 30000 300000 = wait 60000 -> {u:1:2} 60000, [u:2 360000]
+		acquire fair 3 30000 300000 = wait 360000 -> {u:1:2} 60000, [u:2 360000 u:3 660000]
+		release fenced_fair 1 = 1 -> free, [u:2 360000 u:3 660000] ! redisson_lock__channel:@:u:2 0
+		acquire fenced_fair 4 30000 = wait 360000
+		acquire fenced_fair 2 30000 300000 = new token -> {u:2:1} 30000, [u:3 360000] ! redisson_lock__channel:@:u:3 0
+		acquire fenced_fair 2 30000 300000 = same token
+		release fenced_fair 5 120000 300000 = 0 -> {u:2:1} 30000, [u:3 360000], redisson_unlock_latch:@:u
+		acquire fenced_fair 5 30000 300000 = wait 0
+		force fenced_fair = 1 -> free, [u:3 360000], redisson_unlock_latch:@:u ! redisson_lock__channel:@:u:3 0
+		acquire fair 3 30000 300000 = 0 -> {u:3:1} 30000, redisson_unlock_latch:@:u
+		release fair 3 = 1 -> free, redisson_unlock_latch:@:u
+		java SET redisson_lock_token:@ 8000000000000000
+		acquire fenced_fair 6 30000 300000 = new token -> {u:6:1} 30000, redisson_unlock_latch:@:u
+		java DEL redisson_lock_token:@
+		acquire fenced_fair 6 30000 300000 = old token
+	`},
+	{"rlock's own: tokens of a fenced write lock grow, and its readers have none", `
+		acquire fenced_write 1 30000 = new token -> {mode:write u:1:write:1} 30000
+		acquire fenced_write 1 60000 = same token -> {mode:write u:1:write:1} 60000
+		count fenced_write 1 10000 2 = 1 -> {mode:write u:1:write:2} 60000
+		acquire fenced_write 2 30000 = wait 60000
+		acquire read 3 30000 0 u:1:write = 0 -> {mode:write u:1:write:2 u:3:1} 60000, u:3#1 30000
+		acquire fenced_write 1 30000 = same token
+		release fenced_write 1 = 2 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		acquire fenced_write 2 30000 = wait 30000
+		release read 3 = 1 -> free ! redisson_rwlock:@ 0
+		release fenced_write 4 120000 = 0 -> free, redisson_unlock_latch:@:u
+		acquire fenced_write 4 30000 = wait 0
+		acquire fenced_write 2 30000 = new token -> {mode:write u:2:write:1} 30000, redisson_unlock_latch:@:u
+		force fenced_write = 1 -> free, redisson_unlock_latch:@:u ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		java HSET $ mode write j:1:write 1; PEXPIRE $ 10000 -> {j:1:write:1 mode:write} 10000, redisson_unlock_latch:@:u
+		acquire fenced_write 5 30000 = wait 10000
+	`},
+	{"rlock's own: a hand-over of a fenced write lock raises its token, once", `
+		acquire fenced_write 1 60000 = new token -> {mode:write u:1:write:1} 60000
+		handOver fenced_write 2 30000 0 u:1:write = new token -> {mode:write u:2:write:1} 30000
+		handOver fenced_write 2 40000 0 u:1:write = same token -> {mode:write u:2:write:1} 40000
+		handOver fenced_write 3 30000 0 u:1:write = -1
+		release fenced_write 4 120000 = 0 -> {mode:write u:2:write:1} 40000, redisson_unlock_latch:@:u
+		handOver fenced_write 4 30000 0 u:2:write = -2
+		release fenced_write 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"4 rw: a writer may read, and keep reading after it unlocks the write lock", `
 		acquire write 1 30000 = 0 -> {mode:write u:1:write:1} 30000

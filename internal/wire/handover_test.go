@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,15 +21,16 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	for _, kind := range []string{"lock", "fenced", "write"} {
-		suffix := map[string]string{"write": ":write"}[kind]
+	for _, kind := range []string{"lock", "fenced", "write", "fenced write"} {
+		fenced := strings.HasPrefix(kind, "fenced")
+		suffix := map[string]string{"write": ":write", "fenced write": ":write"}[kind]
 		for round := range 100 {
 			name := fmt.Sprintf("{%s-%d}", kind, round)
 			field := func(n int) string { return fmt.Sprintf("u:%d%s", n, suffix) }
 			run := func(script string, args ...any) int64 {
 				source, n := testkit.Script(kind, script)
 				all := []string{name, name + ":token", name + ":tombstones"}
-				if kind != "fenced" {
+				if !fenced {
 					all = []string{name, name + ":tombstones"}
 				}
 				keys := append([]string{}, all[:min(n, len(all)-1)]...)
@@ -91,7 +93,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 					if r := acquire(n); r >= 0 {
 						require.Zero(t, holder, "%v", log)
 						holder = n
-						if kind == "fenced" {
+						if fenced {
 							require.Greater(t, r, token, "%v", log)
 							token = r
 						}
@@ -111,7 +113,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 					last := holder
 					r := handOver(last, n)
 					require.GreaterOrEqual(t, r, int64(0), "%v", log)
-					if kind == "fenced" {
+					if fenced {
 						require.Greater(t, r, token, "%v", log)
 						token = r
 					}

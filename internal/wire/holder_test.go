@@ -33,6 +33,13 @@ func TestFields(t *testing.T) {
 			"name", "{name}:client:7:rwlock_timeout:1", "redisson_unlock_latch:{name}:client",
 		}},
 		"write": {"client:7:write", "redisson_rwlock:{name}", []string{"name", "redisson_unlock_latch:{name}:client"}},
+		"fenced fair": {"client:7", "redisson_lock__channel:{name}:client:7", []string{
+			"name", "redisson_lock_queue:{name}", "redisson_lock_timeout:{name}", "redisson_lock_token:{name}",
+			"redisson_unlock_latch:{name}:client",
+		}},
+		"fenced write": {"client:7:write", "redisson_rwlock:{name}", []string{
+			"name", "redisson_lock_token:{name}", "redisson_unlock_latch:{name}:client",
+		}},
 	} {
 		h, n := holderOf(Kinds[kind], 7)
 		require.Equal(t, want.field, h.Field, kind)

@@ -28,6 +28,10 @@ type Kind struct {
 	Queues bool
 	// Lazy means that a holder in Redis may be handed over as it is.
 	Lazy bool
+	// Tokens means that each outermost acquisition draws a fencing token. A hand-over draws one, too.
+	Tokens bool
+	// Fenced is the same kind with tokens. Nil means that there is none.
+	Fenced *Kind
 	// Messages is how many messages announce one release. Zero means one.
 	Messages uint64
 	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
@@ -70,6 +74,7 @@ var (
 		Inspect:  lockInspect,
 		HandOver: lockHandOver,
 		Lazy:     true,
+		Fenced:   Fenced,
 		Channel:  "redisson_lock__channel",
 	}
 
@@ -82,7 +87,8 @@ var (
 		Force:    lockForce,
 		Inspect:  lockInspect,
 		HandOver: fencedHandOver,
-		Keys:     []string{"redisson_lock_token"},
+		Tokens:   true,
+		Keys:     []string{tokenKey},
 		Channel:  "redisson_lock__channel",
 	}
 
@@ -106,7 +112,22 @@ var (
 		Renew:   lockRenew,
 		Force:   fairForce,
 		Inspect: lockInspect,
+		Fenced:  FencedFair,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout"},
+		Channel: "redisson_lock__channel",
+		Queues:  true,
+	}
+
+	FencedFair = &Kind{
+		Family:  FairFamily,
+		Acquire: fencedFairAcquire,
+		Count:   lockCount,
+		Release: fairRelease,
+		Renew:   lockRenew,
+		Force:   fairForce,
+		Inspect: lockInspect,
+		Tokens:  true,
+		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", tokenKey},
 		Channel: "redisson_lock__channel",
 		Queues:  true,
 	}
@@ -135,6 +156,25 @@ var (
 		Inspect:     writeInspect,
 		HandOver:    lockHandOver,
 		Lazy:        true,
+		Fenced:      FencedWrite,
+		FieldSuffix: ":write",
+		Channel:     "redisson_rwlock",
+		NoUpgrade:   true,
+		Messages:    2,
+	}
+
+	FencedWrite = &Kind{
+		Family:      RWFamily,
+		Side:        MainSide,
+		Acquire:     fencedWriteAcquire,
+		Count:       lockCount,
+		Release:     writeRelease,
+		Renew:       lockRenew,
+		Force:       writeForce,
+		Inspect:     writeInspect,
+		HandOver:    fencedHandOver,
+		Tokens:      true,
+		Keys:        []string{tokenKey},
 		FieldSuffix: ":write",
 		Channel:     "redisson_rwlock",
 		NoUpgrade:   true,
@@ -142,5 +182,12 @@ var (
 	}
 )
 
+// tokenKey is the prefix of the key that has the latest fencing token of a name, as in Redisson's fenced lock. It comes last
+// in Keys, because only acquires and hand-overs get it.
+const tokenKey = "redisson_lock_token"
+
 // Kinds has every kind by its name, for tests.
-var Kinds = map[string]*Kind{"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "read": Read, "write": Write}
+var Kinds = map[string]*Kind{
+	"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "fenced fair": FencedFair,
+	"read": Read, "write": Write, "fenced write": FencedWrite,
+}

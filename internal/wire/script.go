@@ -36,6 +36,8 @@ var (
 	fairRelease = newScript(release(3), lua.FairPrelude, lua.FairRelease)
 	fairForce   = newScript(release(3), lua.FairPrelude, lua.FairForce)
 
+	fencedFairAcquire = newScript(Script{Keys: 4, Argv: 7, Announces: true}, lua.FairPrelude, lua.FencedPrelude, lua.FencedFairAcquire)
+
 	readAcquire = newScript(acquire(2), lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
 	readRelease = newScript(release(2), lua.RWPrelude, lua.ReadRelease)
@@ -47,6 +49,8 @@ var (
 	writeRelease = newScript(release(1), lua.RWPrelude, lua.WriteRelease)
 	writeForce   = newScript(release(1), lua.RWPrelude, lua.WriteForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.WriteInspect)
+
+	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
 )
 
 // Script is a Lua script, and how it is called.

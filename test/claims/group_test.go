@@ -40,11 +40,11 @@ func TestInvalidGroupsAreRefused(t *testing.T) {
 		"a side of a nil RW":    (*rlock.RWLock)(nil).ReadLock(),
 		"a side of a zero RW":   (&rlock.RWLock{}).WriteLock(),
 		"a nil lock option":     client.NewLock(testkit.NewName(), nil),
-		"backoff for a lock":    client.NewFairLock(testkit.NewName(), rlock.Backoff(time.Second, time.Second)),
+		"a nil spin option":     client.NewSpinLock(testkit.NewName(), rlock.NonReentrant(), nil),
+		"no spin option":        client.NewSpinLock(testkit.NewName(), rlock.LockOption(nil)),
 		"a backoff of 0":        client.NewSpinLock(testkit.NewName(), rlock.Backoff(0, time.Second)),
 		"a falling backoff":     client.NewSpinLock(testkit.NewName(), rlock.Backoff(time.Second, time.Millisecond)),
 		"an endless backoff":    client.NewSpinLock(testkit.NewName(), rlock.Backoff(time.Second, 2*time.Hour)),
-		"a backoff for a side":  client.NewRWLock(testkit.NewName(), rlock.Backoff(time.Second, time.Second)).ReadLock(),
 	} {
 		ctx := t.Context()
 		require.ErrorIs(t, lock.Lock(ctx), rlock.ErrInvalidOption, what)

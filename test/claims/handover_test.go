@@ -20,7 +20,7 @@ func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 		rdb, admin := server.Client(t), server.Client(t)
 		client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour))
 		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
-		hold := testkit.Must(queue.Lock.Acquire(t.Context(), rlock.Lease(time.Hour)))
+		hold := testkit.Must(queue.Lock.Acquire(t.Context(), rlock.Lease(time.Minute)))
 		token := hold.Token()
 		for i := range 5 {
 			queue.Join(t.Context(), rlock.Lease(time.Duration(i+1)*10*time.Minute))
@@ -37,7 +37,7 @@ func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 			fields := testkit.Holders(t, admin, queue.Lock.Name())
 			delete(fields, "mode")
 			require.Len(t, fields, 1, "only the holder")
-			if kind == "fenced" {
+			if testkit.Kinds[kind].Tokens {
 				require.Greater(t, hold.Token(), token)
 				token = hold.Token()
 			}
@@ -48,6 +48,40 @@ func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 		require.Zero(t, calls["publish"])
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.False(t, testkit.Must(queue.Lock.IsLocked(t.Context())), "without a waiter, the unlock frees the lock")
+	})
+}
+
+func TestALockIsReleasedForANextHolderWithAShorterLease(t *testing.T) {
+	t.Parallel()
+	testkit.EveryKind(t, func(t *testing.T, kind string) {
+		t.Helper()
+		server := redistest.Start(t)
+		rdb, admin := server.Client(t), server.Client(t)
+		client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour))
+		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
+		owner := rlock.WithOwner(t.Context())
+		hold := testkit.Must(queue.Lock.Acquire(owner, rlock.Lease(20*time.Minute)))
+		nested := testkit.Must(queue.Lock.Acquire(owner, rlock.Lease(time.Hour)))
+		require.NoError(t, nested.Unlock(owner))
+		for _, next := range []struct {
+			lease      time.Duration
+			handedOver bool
+		}{
+			{30 * time.Minute, false}, // the nested acquisition lengthened the lease
+			{30 * time.Minute, true},
+			{10 * time.Minute, false},
+			{20 * time.Minute, true},
+		} {
+			queue.Join(t.Context(), rlock.Lease(next.lease))
+			queue.AwaitSleep(admin)
+			require.NoError(t, hold.Unlock(t.Context()))
+			hold = queue.Next()
+			calls := testkit.Stats(t, admin)
+			require.Equal(t, next.handedOver, calls["hsetnx"] == 1, "only a hand-over calls HSETNX: %v, %v", next, calls)
+			require.Equal(t, next.handedOver, calls["publish"] == 0, "the other processes learn the new lease: %v, %v", next, calls)
+			require.InDelta(t, next.lease, admin.PTTL(t.Context(), queue.Lock.Name()).Val(), float64(time.Minute))
+		}
+		require.NoError(t, hold.Unlock(t.Context()))
 	})
 }
 
@@ -66,6 +100,17 @@ func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
 	hold = queue.Next()
 	require.Positive(t, hold.Token())
 	require.Equal(t, 1, testkit.Stats(t, admin)["publish"], "the release is public, because the waiter is of another kind")
+	require.NoError(t, hold.Unlock(t.Context()))
+
+	write := testkit.MakeLock("write", client, testkit.NewName())
+	hold = testkit.Must(write.Acquire(t.Context()))
+	writing := testkit.NewWaiterQueue(t, testkit.MakeLock("fenced write", client, write.Name()))
+	writing.Join(t.Context())
+	require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+	require.NoError(t, hold.Unlock(t.Context()))
+	hold = writing.Next()
+	require.Positive(t, hold.Token())
+	require.Equal(t, 2, testkit.Stats(t, admin)["publish"], "a write lock is released by two messages")
 	require.NoError(t, hold.Unlock(t.Context()))
 
 	rw := client.NewRWLock(testkit.NewName())

@@ -3,7 +3,6 @@ package claims
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,11 +18,14 @@ import (
 
 func TestTokensGrow(t *testing.T) {
 	t.Parallel()
-	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	eachSort(t, func(t *testing.T, rdb redis.UniversalClient, kind string) {
 		t.Helper()
 		name := testkit.NewName()
-		locks := []*rlock.Lock{testkit.NewClient(t, rdb).NewFencedLock(name), testkit.NewClient(t, rdb).NewFencedLock(name)}
-		last := uint64(time.Now().Add(-time.Minute).UnixMicro())
+		locks := []*rlock.Lock{
+			testkit.MakeLock(kind, testkit.NewClient(t, rdb), name), testkit.MakeLock(kind, testkit.NewClient(t, rdb), name),
+		}
+		key := tokenKey(t, locks[0])
+		last := rlock.Token(time.Now().Add(-time.Minute).UnixMicro())
 		for i := range 20 {
 			ctx := rlock.WithOwner(t.Context())
 			lock := locks[i%2]
@@ -37,65 +39,69 @@ func TestTokensGrow(t *testing.T) {
 				require.Equal(t, last, again.Token(), "a re-entry has the token of the outer acquisition")
 				require.NoError(t, again.Unlock(ctx))
 			}
-			require.Equal(t, strconv.FormatUint(last, 10), rdb.Get(t.Context(), testkit.Keys(lock)[1]).Val(), "the token has all of its digits")
+			require.Equal(t, fmt.Sprint(last), rdb.Get(t.Context(), key).Val(), "the token has all of its digits")
 			require.NoError(t, hold.Unlock(ctx))
 			require.Equal(t, last, hold.Token())
 		}
-		require.Less(t, last, uint64(time.Now().Add(time.Minute).UnixMicro()))
+		require.Less(t, last, rlock.Token(time.Now().Add(time.Minute).UnixMicro()))
 
 		// A Java process continues our count. A counter that is ahead of the clock keeps counting.
-		require.EqualValues(t, last+1, rdb.Incr(t.Context(), testkit.Keys(locks[0])[1]).Val())
-		ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
-		require.NoError(t, rdb.Set(t.Context(), testkit.Keys(locks[0])[1], ahead, 0).Err())
+		require.EqualValues(t, last+1, rdb.Incr(t.Context(), key).Val())
+		ahead := rlock.Token(time.Now().Add(time.Hour).UnixMicro())
+		require.NoError(t, rdb.Set(t.Context(), key, uint64(ahead), 0).Err())
 		hold, err := locks[0].TryAcquire(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, ahead+1, hold.Token())
-		require.EqualValues(t, -1, rdb.TTL(t.Context(), testkit.Keys(locks[0])[1]).Val())
+		require.EqualValues(t, -1, rdb.TTL(t.Context(), key).Val())
 		require.NoError(t, hold.Unlock(t.Context()))
 
 		// A failover may lose the counter. It takes long enough for the clock to pass the latest token.
 		testkit.Eventually(t, "time passes", func() bool {
 			return rdb.Time(t.Context()).Val().UnixMicro() > int64(last)
 		})
-		require.NoError(t, rdb.Del(t.Context(), testkit.Keys(locks[0])[1]).Err())
+		require.NoError(t, rdb.Del(t.Context(), key).Err())
 		hold, err = locks[0].TryAcquire(t.Context(), rlock.Wait(time.Second))
 		require.NoError(t, err)
 		require.Greater(t, hold.Token(), last)
 		require.NoError(t, hold.Unlock(t.Context()))
 
-		plain, err := testkit.NewClient(t, rdb).NewLock(name).Acquire(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, plain.Token())
-		require.ErrorIs(t, testkit.Second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "a plain lock excludes a fenced lock")
-		require.NoError(t, plain.Unlock(t.Context()))
+		for _, other := range sorts[kind] {
+			bare, err := testkit.MakeLock(other, testkit.NewClient(t, rdb), name).Acquire(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, bare.Token())
+			require.ErrorIs(t, testkit.Second(locks[0].TryAcquire(t.Context())), rlock.ErrNotAcquired, "a lock without tokens excludes a fenced one")
+			require.NoError(t, bare.Unlock(t.Context()))
+		}
 	})
 }
 
 func TestALostReplyDoesNotRaiseTheToken(t *testing.T) {
 	t.Parallel()
 	for how, lose := range testkit.Lossy {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			f := testkit.NewFaulty(t, testkit.Quick())
-			lock := f.Client.NewFencedLock(testkit.NewName())
-			lose(f.Proxy, 1, testkit.Runs("acquire"))
-			hold, err := lock.Acquire(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, fmt.Sprint(hold.Token()), f.Direct.Get(t.Context(), testkit.Keys(lock)[1]).Val())
-			require.NoError(t, hold.Unlock(t.Context()))
-		})
+		for kind := range sorts {
+			t.Run(how+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				f := testkit.NewFaulty(t, testkit.Quick())
+				lock := testkit.MakeLock(kind, f.Client, testkit.NewName())
+				lose(f.Proxy, 1, testkit.Runs("acquire"))
+				hold, err := lock.Acquire(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, fmt.Sprint(hold.Token()), f.Direct.Get(t.Context(), tokenKey(t, lock)).Val())
+				require.NoError(t, hold.Unlock(t.Context()))
+			})
+		}
 	}
 }
 
 func TestATokenThatIsNotANumberIsReported(t *testing.T) {
 	t.Parallel()
-	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	eachSort(t, func(t *testing.T, rdb redis.UniversalClient, kind string) {
 		t.Helper()
-		lock := testkit.NewClient(t, rdb).NewFencedLock(testkit.NewName())
-		require.NoError(t, rdb.Set(t.Context(), testkit.Keys(lock)[1], "many", 0).Err())
+		lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb), testkit.NewName())
+		require.NoError(t, rdb.Set(t.Context(), tokenKey(t, lock), "many", 0).Err())
 		require.ErrorContains(t, lock.Lock(t.Context()), "not an integer")
 		require.False(t, testkit.Must(lock.IsLocked(t.Context())))
-		require.Equal(t, "many", rdb.Get(t.Context(), testkit.Keys(lock)[1]).Val())
+		require.Equal(t, "many", rdb.Get(t.Context(), tokenKey(t, lock)).Val())
 	})
 }
 
@@ -144,7 +150,14 @@ func TestANonReentrantHandleRefusesItsOwner(t *testing.T) {
 	rdb, admin := server.Client(t), server.Client(t)
 	client := testkit.NewClient(t, rdb)
 	for kind, newLock := range map[string]func(string, ...rlock.LockOption) *rlock.Lock{
-		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock, "spin": client.NewSpinLock,
+		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
+		"spin": func(name string, opts ...rlock.LockOption) *rlock.Lock {
+			all := make([]rlock.SpinOption, len(opts))
+			for i, opt := range opts {
+				all[i] = opt
+			}
+			return client.NewSpinLock(name, all...)
+		},
 		"read": func(name string, opts ...rlock.LockOption) *rlock.Lock {
 			return client.NewRWLock(name, opts...).ReadLock()
 		},

@@ -49,7 +49,7 @@ func TestScriptCallsOfAnUncontendedPair(t *testing.T) {
 	rdb, admin := server.Client(t), server.Client(t)
 	const n = 50
 	for kind, scripts := range map[string]int{
-		"lock": 2, "fair": 2, "fenced": 2, "spin": 2, "read": 2, "write": 2, // every single lock
+		"lock": 2, "fair": 2, "fenced": 2, "spin": 2, "read": 2, "write": 2, "fenced fair": 2, "fenced write": 2, // every single lock
 		"multi": 2 * 2, "red": 2 * 3, // for each member
 	} {
 		lock := testkit.Kinds[kind].Make(testkit.NewClient(t, rdb), testkit.NewName())

@@ -99,7 +99,7 @@ func (s *leakSite) run(n int) {
 
 // turn takes a lock, lets the other client wait for it, and cancels half of these waits.
 func (s *leakSite) turn(names int) error {
-	kind := []string{"lock", "fenced", "spin", "fair", "write", "read"}[rand.IntN(6)]
+	kind := []string{"lock", "fenced", "spin", "fair", "write", "read", "fenced fair", "fenced write"}[rand.IntN(8)]
 	name := fmt.Sprintf("%s:%d", kind, rand.IntN(names))
 	held, lock := testkit.Kinds[kind].Make(s.holder, name), testkit.Kinds[kind].Make(s.waiter, name)
 	if testkit.Kinds[kind].Rival != nil {

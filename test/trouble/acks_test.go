@@ -23,6 +23,9 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 	makers := map[string]func(string, ...rlock.LockOption) *rlock.Lock{
 		"lock": client.NewLock, "fair": client.NewFairLock, "fenced": client.NewFencedLock,
 	}
+	for _, kind := range []string{"fenced fair", "fenced write"} {
+		makers[kind] = func(name string, _ ...rlock.LockOption) *rlock.Lock { return testkit.MakeLock(kind, client, name) }
+	}
 	for kind, newLock := range makers {
 		lock := newLock(testkit.NewName())
 		hold, err := lock.Acquire(t.Context())

@@ -104,6 +104,7 @@ func TestTheRightsOfEachKindAreMinimal(t *testing.T) {
 	t.Parallel()
 	for name, sides := range map[string][]string{
 		"lock": {"lock"}, "fenced": {"fenced"}, "spin": {"spin"}, "fair": {"fair"}, "read-write": {"read", "write"},
+		"fenced fair": {"fenced fair"}, "fenced read-write": {"fenced write", "read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +166,7 @@ func (u *trial) use(kind string) error {
 			require.NoError(u, admin.HSet(ctx, testkit.AppPrefix+name, testkit.Stranger, 1).Err())
 			return testkit.Second(lock.TryLock(ctx))
 		},
+		func() error { return u.repeats(ctx, client, kind) },
 		func() error { return u.leavesTombstone(ctx, admin, kind, lock) },
 		func() error { return u.listens(ctx, admin, client, kind) },
 	)
@@ -197,10 +199,10 @@ func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) 
 
 // queues has a fair lock evict a dead waiter from the head of its queue while another waits.
 func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name string) error {
-	if kind != "fair" {
+	if kind != "fair" && kind != "fenced fair" {
 		return nil
 	}
-	lock := u.newClient().NewFairLock(name)
+	lock := testkit.MakeLock(kind, u.newClient(), name)
 	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger, testkit.Stranger+"1").Err())
 	require.NoError(u, admin.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: 1, Member: testkit.Stranger}).Err())
 	return lock.Do(ctx, func(context.Context) error { return nil })
@@ -230,6 +232,22 @@ func (u *trial) listens(ctx context.Context, admin *redis.Client, client *rlock.
 			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
 		},
 	)
+}
+
+// repeats has a fenced lock repeat an acquire, as after a lost reply: the script then reads the token.
+func (u *trial) repeats(ctx context.Context, client *rlock.Client, kind string) error {
+	if !testkit.Kinds[kind].Tokens {
+		return nil
+	}
+	acquire, _ := testkit.Script(kind, "acquire")
+	lock := testkit.MakeLock(kind, client, testkit.NewName())
+	for range 2 {
+		err := u.rdb.Eval(ctx, acquire, testkit.Keys(lock), "x", 1000, 88, testkit.Channel(lock), "PUBLISH", -10000, "").Err()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leavesTombstone has a release write a tombstone where there are many, so that the script also removes expired ones.

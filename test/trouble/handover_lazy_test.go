@@ -153,8 +153,9 @@ func TestLazyHandOverExceptions(t *testing.T) {
 		age         time.Duration
 	}{
 		"a fenced lock":              {kind: "fenced"},
+		"a fenced write lock":        {kind: "fenced write"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
-		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
+		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
 		"when less than half a lease is left": {
 			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
 		},

@@ -33,7 +33,17 @@ func TestRandomFaults(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	locks := []*contested{{kind: "lock"}, {kind: "fair"}, {kind: "fenced"}, {kind: "spin"}, {kind: "read"}, {kind: "multi"}, {kind: "red"}}
+	locks := []*contested{
+		{kind: "lock"},
+		{kind: "fair"},
+		{kind: "fenced"},
+		{kind: "spin"},
+		{kind: "read"},
+		{kind: "multi"},
+		{kind: "red"},
+		{kind: "fenced fair"},
+		{kind: "fenced write"},
+	}
 	for _, c := range locks {
 		c.name = testkit.NewName()
 	}

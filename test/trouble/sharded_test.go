@@ -80,7 +80,7 @@ func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, m
 		held, lock := newLock(holder, name), newLock(waiter, name)
 		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
 		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, kind+" is subscribed", func() bool { return subscribers(t, cluster, lock, mode != rlock.Off) == 1 })
+		testkit.Eventually(t, kind+" is subscribed", func() bool { return subscribers(t, cluster, lock, mode != rlock.ShardedOff) == 1 })
 		meanwhile(lock)
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, testkit.Within(t, kind+" is woken", waiting))
@@ -90,11 +90,11 @@ func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, m
 
 func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.On, rlock.Off} {
+	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOn, rlock.ShardedOff} {
 		woken(t, cluster, mode, func(*rlock.Lock) {})
 	}
 	// Only the scripts of a fair lock know the channels of its waiters.
-	for _, mode := range []rlock.ShardedPubSub{rlock.Auto, rlock.Off} {
+	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
 		client := testkit.NewClient(t, cluster.Client(t), rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never))
 		lock := client.NewFairLock(testkit.NewName())
 		require.NoError(t, lock.Lock(t.Context(), rlock.Lease(testkit.Never)))
@@ -255,12 +255,12 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	for range 3 {
-		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+		woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) {
 			cluster.MoveSlot(t, lock.Name())
 			testkit.Eventually(t, "the waiter is subscribed at the new master", func() bool { return subscribers(t, cluster, lock, true) == 1 })
 		})
 		// This release may come before the new subscription.
-		woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
+		woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
 	}
 }
 
@@ -272,13 +272,13 @@ func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
 		}
 	}
 	for range 5 {
-		woken(t, cluster, rlock.Auto, kill)
+		woken(t, cluster, rlock.ShardedAuto, kill)
 	}
 }
 
 func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	woken(t, cluster, rlock.Auto, func(lock *rlock.Lock) {
+	woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) {
 		name := lock.Name()
 		old := cluster.MasterOf(t, name)
 		replica := cluster.ReplicaOf(t, old)

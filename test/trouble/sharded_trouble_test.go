@@ -101,7 +101,7 @@ func shardedPassword(t *testing.T, cluster *redistest.Cluster) {
 	node := cluster.Nodes[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	var locks []*rlock.Lock
-	for _, mode := range []rlock.ShardedPubSub{rlock.On, rlock.Auto} {
+	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedOn, rlock.ShardedAuto} {
 		locks = append(locks, heldOn(t, cluster, testkit.NewClient(t, rdb, logger, rlock.WithShardedPubSub(mode)), node, 1)...)
 	}
 	done := waitFor(ctx, locks)

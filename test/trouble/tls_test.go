@@ -37,8 +37,8 @@ func TestTLS(t *testing.T) {
 			t.Cleanup(func() { _ = rdb.Close() })
 			return rdb
 		}
-		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.On))
-		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.Off))
+		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.ShardedOn))
+		overTLS(t, ca, open, rlock.WithShardedPubSub(rlock.ShardedOff))
 	})
 }
 

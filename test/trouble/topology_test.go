@@ -26,7 +26,7 @@ func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clust
 	t.Helper()
 	t.Run("conformance", func(t *testing.T) { // also without sharded pub/sub
 		rdbs := testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), "a Cluster")
-		conform.Run(t, rdb, rdbs, false, rlock.WithAutoPipeline(), rlock.WithShardedPubSub(rlock.Off))
+		conform.Run(t, rdb, rdbs, false, rlock.WithAutoPipeline(), rlock.WithShardedPubSub(rlock.ShardedOff))
 	})
 	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline()) })
 	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline()) })

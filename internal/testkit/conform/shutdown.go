@@ -21,7 +21,7 @@ func stopping(f *fixture, ctx context.Context, client *rlock.Client, hold *rlock
 
 // shutdownTells has the holders told and the waiters end, while the locks stay held and are renewed.
 func shutdownTells(f *fixture) {
-	client := f.client(rlock.WithWatchdogTimeout(300 * time.Millisecond))
+	client := f.client(rlock.WithWatchdogTimeout(time.Second))
 	lock := f.newLock(client, f.name)
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
@@ -41,7 +41,7 @@ func shutdownTells(f *fixture) {
 
 	deadline := hold.Deadline()
 	testkit.Eventually(f, "the lock is renewed beyond three leases", func() bool {
-		return hold.Deadline().After(deadline.Add(900 * time.Millisecond))
+		return hold.Deadline().After(deadline.Add(3 * time.Second))
 	})
 	require.NoError(f, hold.Err())
 	select {

@@ -1,0 +1,98 @@
+package rlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/go-rlock/rlock"
+)
+
+// A function that is called under a lock gets at the hold, and so at its token, without an argument of its own.
+func ExampleHoldFrom() {
+	locks, _, end := exampleLocks()
+	defer end()
+	lock := locks.NewFencedLock("document:7")
+
+	save := func(ctx context.Context) {
+		hold, held := rlock.HoldFrom(ctx, lock)
+		if !held {
+			fmt.Println("not under the lock")
+			return
+		}
+		fmt.Println("held:", hold.Err() == nil, "- with a token:", hold.Token() > 0)
+		fmt.Println("may unlock:", !errors.Is(hold.Unlock(ctx), rlock.ErrNotHeld)) // the hold is borrowed
+	}
+	err := lock.Do(context.Background(), func(ctx context.Context) error {
+		save(ctx)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	save(context.Background())
+	// Output:
+	// held: true - with a token: true
+	// may unlock: false
+	// not under the lock
+}
+
+// DoValue returns what its function returns.
+func ExampleDoValue() {
+	locks, _, end := exampleLocks()
+	defer end()
+	lock := locks.NewLock("invoice:number")
+
+	next := 41
+	number, err := rlock.DoValue(context.Background(), lock, func(context.Context) (int, error) {
+		next++
+		return next, nil
+	})
+	fmt.Println(number, err)
+	// Output: 42 <nil>
+}
+
+// TryDo skips work that another owner is doing.
+func ExampleLock_TryDo() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	lock := locks.NewLock("report:daily")
+
+	report := func(context.Context) error {
+		fmt.Println("reporting")
+		ran, err := lock.TryDo(ctx, func(context.Context) error { // another process, at the same time
+			fmt.Println("never reached")
+			return nil
+		})
+		fmt.Println("the other one ran:", ran, err)
+		return nil
+	}
+	ran, err := lock.TryDo(ctx, report)
+	fmt.Println("this one ran:", ran, err)
+	// Output:
+	// reporting
+	// the other one ran: false <nil>
+	// this one ran: true <nil>
+}
+
+// Middleware that wants an owner for its handlers must not hide a lock that its caller holds.
+func ExampleEnsureOwner() {
+	locks, _, end := exampleLocks()
+	defer end()
+	order := locks.NewLock("order:42")
+
+	handler := func(ctx context.Context) {
+		ran, err := order.TryDo(ctx, func(context.Context) error { return nil })
+		fmt.Println(ran, err)
+	}
+	_ = order.Do(context.Background(), func(ctx context.Context) error {
+		handler(rlock.EnsureOwner(ctx)) // re-enters
+		handler(rlock.WithOwner(ctx))   // a different owner
+		return nil
+	})
+	// Output:
+	// true <nil>
+	// false <nil>
+}

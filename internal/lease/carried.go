@@ -1,0 +1,71 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// ensured is an owner that hides no hold of the context for which it was made. An owner of [WithOwner] hides them all.
+type ensured struct{ owner table.Owner }
+
+// EnsureOwner returns ctx if it has an owner. Otherwise it returns a context with a new owner that hides no hold of ctx.
+func EnsureOwner(ctx context.Context) context.Context {
+	if OwnerOf(ctx) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, ownerKey{}, new(ensured))
+}
+
+// Borrow makes the zero Hold the nearest hold of a lock or a group that ctx carries, on loan. It reports whether there is
+// one. It looks outward only as far as the lock would be re-entered: an owner made by [WithOwner] hides the holds outside it.
+func (h *Hold) Borrow(ctx context.Context, m Member) bool {
+	locks := m.Locks()
+	if len(locks) == 0 || locks[0] == nil || locks[0].m == nil {
+		return false
+	}
+	hiding, key := hidingOwner(ctx), locks[0].h.Key
+	for hold := nearest(ctx, key); hold != nil && hold.created == hiding; hold = nearest(hold.parent, key) {
+		if part := hold.of.Part(m); part != nil {
+			h.of = borrowed{part, hold}
+			return true
+		}
+	}
+	return false
+}
+
+// nearest returns the hold of a name that ctx carries, on either side, or nil. The next one is in the context that acquired
+// it.
+func nearest(ctx context.Context, key table.Key) *Hold {
+	hold, _ := ctx.Value(key).(*Hold)
+	return hold
+}
+
+// borrowed is the Held of a borrowed hold. A borrowed hold is never told of its end, and never leaks.
+type borrowed struct {
+	Held
+
+	// from is the hold that the context carries. The borrowed hold keeps it reachable: otherwise the runtime could take it for
+	// a dropped one.
+	from *Hold
+}
+
+// Unlock implements [Held].
+func (b borrowed) Unlock(context.Context) error {
+	locks := b.Locks()
+	what := fault.Quote(locks[0].Name())
+	if len(locks) > 1 {
+		what += " and others"
+	}
+	return &fault.OpError{Op: "unlock", What: what, Err: fmt.Errorf("%w: the hold is borrowed", fault.ErrNotHeld)}
+}
+
+// Part implements [Held].
+func (t taken) Part(m Member) Held {
+	if l, ok := m.(*Lock); ok && l.ID() == t.lock.ID() {
+		return t
+	}
+	return nil
+}
