@@ -33,9 +33,9 @@
 //
 // # A refusal is not an error
 //
-// TryLock returns false and no error if another owner holds the lock. If Redis could not answer, it returns the error of
-// Redis or of the network, which does not match [ErrNotAcquired]. If its context has ended, it returns an error that matches
-// [ErrNotAcquired], even if the lock is free.
+// TryLock returns false and no error if another owner holds the lock. All other methods that acquire return [ErrNotAcquired]
+// then. If Redis could not answer, all of them return an error that matches [ErrUnavailable]. No error matches both. If the
+// context had ended before the call, the error has the context's error and cause, and matches neither.
 //
 // # Kinds
 //

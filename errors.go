@@ -11,13 +11,18 @@ import (
 // The errors that callers distinguish with [errors.Is]. The error of a method wraps one of them, or an error from Redis or
 // the network, and names the operation and the lock.
 var (
-	// ErrNotAcquired means that another owner held the lock until the wait was over, or that a context ended the wait. Then
-	// the error also matches the context's error and cause.
+	// ErrNotAcquired means that another owner held the lock until the wait was over, or until the context ended. In the second
+	// case the error also matches the context's error and cause. Redis said so, and has neither failed nor been silent for a
+	// fifth of the command timeout since. Or another owner of this client holds the lock.
 	ErrNotAcquired = fault.ErrNotAcquired
 
 	// ErrUnavailable means that Redis gave no usable answer: there was no reply, no connection, or only a temporary error of
 	// the server. Nothing is known about the lock. The error wraps the reason. No error matches it and also [ErrNotAcquired]
 	// or [ErrLost]. Every method may return it.
+	//
+	// If [Wait] or a deadline ends before any reply, the error matches it, even if nothing could be sent. A canceled context
+	// says nothing about Redis. Then the error matches it only if a command has failed, or has had no reply for a fifth of the
+	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
 	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
@@ -36,7 +41,7 @@ var (
 	ErrUpgrade = fault.ErrUpgrade
 
 	// ErrNotReplicated means that fewer replicas acknowledged an acquisition than [WithReplicaAcks] asks for, or that the
-	// server has no WAIT. The lock was released.
+	// server has no WAIT. The lock was released. It matches [ErrUnavailable] too.
 	ErrNotReplicated = fault.ErrNotReplicated
 
 	// ErrClosed is returned by every method but the unlocks once the [Client] is closed, and by methods that acquire once

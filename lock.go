@@ -66,19 +66,25 @@ func (l *Lock) Name() string {
 // Lock waits until the context's owner holds the lock. An owner that holds it already re-enters. It ports lock and
 // lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says.
 //
-// The errors are [ErrNotAcquired] if ctx ended, joined with its error and cause, or if [Wait] was over; [ErrLost] if this
-// owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName], [ErrInvalidOption]; or an error from
-// Redis that waiting does not help. After an error nothing is held. If an abandoned command acquires the lock later, rlock
-// releases it in the background.
+// If ctx ends or [Wait] is over, the error is [ErrNotAcquired] if another owner has the lock, and [ErrUnavailable] if Redis
+// could not say so. Either is joined with the error and cause of a ctx that ended. If ctx had ended before the call, or was
+// canceled before Redis could reply, the error is ctx's error and cause alone.
+//
+// The other errors are [ErrLost] if this owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName],
+// [ErrInvalidOption]; or an error from Redis that waiting does not help. After an error nothing is held. If an abandoned
+// command acquires the lock later, rlock releases it in the background.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 	_, err := l.in().Acquire(ctx, terms("lock", false, false, opts))
 	return err
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil if another
-// owner holds the lock. If Redis could not answer, it returns an error instead. It does not ask Redis while another owner of
+// owner holds the lock. If Redis could not answer, the error is [ErrUnavailable]. It does not ask Redis while another owner of
 // this client holds the lock. If that owner lost the lock by force, this client notices it at the next renewal, at the
-// latest. If ctx has ended, the error matches [ErrNotAcquired], even if the lock is free.
+// latest.
+//
+// A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
+// for replica acks. It never takes longer than the command timeout.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	_, err := l.in().Acquire(ctx, terms("try lock", true, false, opts))
 	return acquired(err)

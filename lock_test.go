@@ -30,6 +30,7 @@ var claims = []string{
 	"a wait of zero takes a free lock",
 	"a context ends the wait",
 	"an ended context sends nothing",
+	"silence is not contention, and a wait is a bound",
 	"a waiter is woken by the release",
 	"waiters of one process are served in order of arrival",
 	"a waiter that leaves does not block the next one",

@@ -65,7 +65,8 @@ func newSettings(opts []Option) (*settings, error) {
 }
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
-// try before they give up. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
+// try before they give up. A fifth of it is how long a silent Redis counts as busy, and no longer: see [ErrUnavailable] and
+// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
 // has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that,
 // [New] adds a hook of its own, and hooks that are added after it do not see rlock's commands. Subscriptions have no hooks.
 func WithCommandTimeout(d time.Duration) Option {
@@ -246,9 +247,13 @@ const (
 // held, and renewed, until it is unlocked. On a re-entry Lease lengthens a lease that is shorter, and never shortens one.
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
 
-// Wait gives up after waiting for d, with [ErrNotAcquired], or false and nil from TryLock. The first attempt is always
-// completed, so 0 means a single attempt. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and
-// the Try methods make a single attempt.
+// Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
+// false and nil. If Redis could not say so, the error is [ErrUnavailable].
+//
+// A short d does not cut the first attempt off: the call ends after the longer of d and a fifth of the command timeout, and
+// the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means a
+// single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
+// Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
 // terms turns the options of one acquisition into its terms.

@@ -28,7 +28,7 @@ var floors = [][]string{
 	{"internal/table", "internal/driver"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/wake", "internal/policy",
+		"internal/owner", "internal/outcome", "internal/wake", "internal/policy",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -41,8 +41,8 @@ var permitted = map[string][]string{
 	},
 	"internal/group": {"internal/clock", "internal/fault", "internal/lease", "internal/queue", "internal/table"},
 	"internal/lease": {
-		"internal/clock", "internal/driver", "internal/fault", "internal/signal", "internal/table", "internal/task",
-		"internal/transport", "internal/watchdog", "internal/wire",
+		"internal/clock", "internal/driver", "internal/fault", "internal/outcome", "internal/signal", "internal/table",
+		"internal/task", "internal/transport", "internal/watchdog", "internal/wire",
 	},
 	"internal/watchdog": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/policy", "internal/table", "internal/task",
@@ -52,15 +52,16 @@ var permitted = map[string][]string{
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/table": {
-		"internal/clock", "internal/fault", "internal/notice", "internal/owner", "internal/policy", "internal/queue",
-		"internal/task", "internal/term", "internal/wake", "internal/wire", "internal/yield",
+		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/policy",
+		"internal/queue", "internal/task", "internal/term", "internal/wake", "internal/wire", "internal/yield",
 	},
-	"internal/driver": {"internal/fault", "internal/wire"},
-	"internal/wire":   {"internal/fault", "internal/lua"},
-	"internal/yield":  {"internal/clock"},
-	"internal/notice": {"internal/clock"},
-	"internal/term":   {"internal/clock"},
-	"internal/policy": {"internal/clock"},
+	"internal/driver":  {"internal/fault", "internal/wire"},
+	"internal/wire":    {"internal/fault", "internal/lua"},
+	"internal/yield":   {"internal/clock"},
+	"internal/notice":  {"internal/clock"},
+	"internal/outcome": {"internal/clock", "internal/fault"},
+	"internal/term":    {"internal/clock"},
+	"internal/policy":  {"internal/clock"},
 }
 
 // goRedis lists the packages that know go-redis.

@@ -39,14 +39,17 @@ var (
 	ErrRefused = fmt.Errorf("%w", ErrNotAcquired)
 
 	// ErrNoAnswer is the error of a command without a reply within the command timeout, or before the wait was over.
-	ErrNoAnswer = errors.New("no answer from Redis in time")
+	ErrNoAnswer error = outage("no answer from Redis in time")
 
 	// ErrNotSent is the error of a call that was not tried: its wait ended before, or no node was found for it.
 	ErrNotSent = errors.New("not sent")
 
 	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
 	// after the lock had been unlocked by force.
-	ErrLate = errors.New("the reply from Redis came too late to rely on")
+	ErrLate error = outage("the reply from Redis came too late to rely on")
+
+	// ErrNoConnection is the error of a call that had to wait too long for a connection.
+	ErrNoConnection error = outage("no free connection")
 
 	// ErrReply is the error of a reply that no script of rlock gives.
 	ErrReply = errors.New("unexpected reply from Redis")
@@ -83,6 +86,15 @@ func (unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 // Unwrap returns the reason.
 func (u unavailable) Unwrap() error { return u.error }
+
+// outage is the text of an error that matches ErrUnavailable.
+type outage string
+
+// Error returns the text.
+func (o outage) Error() string { return string(o) }
+
+// Is makes it an outage.
+func (outage) Is(target error) bool { return target == ErrUnavailable }
 
 // Quote makes a name fit for an error or a log line: quoted, and at most 64 runes of it.
 func Quote(name string) string {

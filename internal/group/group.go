@@ -145,7 +145,7 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 		return nil, g.wrap(t.Err, t.Op)
 	}
 	if ctx.Err() != nil {
-		return nil, g.wrap(fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx)), t.Op)
+		return nil, g.wrap(lease.EndOf(ctx), t.Op)
 	}
 	r := &request{Terms: t, group: g, start: time.Now()}
 	if o := g.ownerIn(ctx); o != nil {

@@ -40,10 +40,18 @@ var pairs = []pair{
 	{"plain context", 13, false, lockAndUnlock},
 	{"context that can end", 17, true, lockAndUnlock},
 	{"hold", 17, true, holdAndUnlock},
+	{"single attempt", 17, false, tryLockAndUnlock},
 }
 
 func lockAndUnlock(ctx context.Context, l *Lock) error {
 	if _, err := l.Acquire(ctx, Terms{Op: "lock"}); err != nil {
+		return err
+	}
+	return l.Unlock(ctx)
+}
+
+func tryLockAndUnlock(ctx context.Context, l *Lock) error {
+	if _, err := l.Acquire(ctx, Terms{Op: "try lock", Limited: true}); err != nil {
 		return err
 	}
 	return l.Unlock(ctx)

@@ -137,10 +137,11 @@ func TestWaitEnds(t *testing.T) {
 func TestFirstQuestionOutlastsTheWait(t *testing.T) {
 	run(t, func(f *fixture) {
 		l, late := f.newLock(), f.newLock()
-		f.slowly("acquire", 0, time.Second)
-		f.async(func() error { return acquireWithin(f.Context(), l, time.Millisecond) }).succeeded(time.Second)
+		const slow = 900 * time.Millisecond
+		f.slowly("acquire", 0, slow)
+		f.async(func() error { return acquireWithin(f.Context(), l, time.Millisecond) }).succeeded(slow)
 		r := f.async(func() error { return acquireWithin(f.Context(), late, time.Millisecond) })
-		r.failed(fault.ErrRefused, 2*time.Second)
+		r.failed(fault.ErrRefused, 2*slow)
 		require.NoError(f, l.Unlock(f.Context()))
 		f.until(time.Minute)
 		f.free()

@@ -95,15 +95,31 @@ func TestHandOverToOneThatLeaves(t *testing.T) {
 		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Plain)
 		require.NoError(f, acquire(f.Context(), l))
 		next := f.async(func() error { return acquireWithin(f.Context(), l, 2*time.Second) })
-		f.slowly("hand over", time.Second, time.Second)
-		f.until(time.Second)
+		f.slowly("hand over", 600*time.Millisecond, 600*time.Millisecond)
+		f.until(1500 * time.Millisecond)
 		unlock := f.async(func() error { return l.Unlock(f.Context()) })
 		next.failed(fault.ErrRefused, 2*time.Second)
-		unlock.succeeded(3 * time.Second)
-		f.until(3 * time.Second)
+		unlock.succeeded(2700 * time.Millisecond)
+		f.until(2700 * time.Millisecond)
 		f.free()
 		require.NoError(f, acquire(f.Context(), l))
 		require.NoError(f, l.Unlock(f.Context()))
+	})
+}
+
+// TestSilentHandOver has Redis not answer the hand-over: the refusal by the last holder does not stand for longer than f.
+func TestSilentHandOver(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Plain)
+		require.NoError(f, acquire(f.Context(), l))
+		next := f.async(func() error { return acquireWithin(f.Context(), l, 2*time.Second) })
+		f.slowly("hand over", time.Second, time.Second)
+		f.until(time.Second)
+		unlock := f.async(func() error { return l.Unlock(f.Context()) })
+		next.ends(unavailable, 2*time.Second)
+		unlock.succeeded(3 * time.Second)
+		f.until(3 * time.Second)
+		f.free()
 	})
 }
 

@@ -48,7 +48,7 @@ func TestCallerLeaves(t *testing.T) {
 				f.slowly("acquire", slow[0], slow[1])
 				r := f.async(func() error { return acquireForASecond(f, l) })
 				r.failed(context.Canceled, time.Second)
-				require.ErrorIs(f, r.err, fault.ErrNotAcquired)
+				require.ErrorIs(f, r.err, fault.ErrUnavailable)
 				f.until(3*time.Second - 1)
 				require.NotContains(f, f.took(), "release", "nobody knows of a holder yet")
 				f.until(3 * time.Second)

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -86,28 +85,6 @@ func (l *Lock) Check(op string) error {
 	return l.wrap(l.err, op)
 }
 
-// wrap adds the operation and the lock to an error that does not name them yet.
-func (l *Lock) wrap(err error, op string) error {
-	if err == nil {
-		return nil
-	}
-	return l.wrapError(err, op)
-}
-
-// wrapError is wrap for an error that is not nil. It is a function of its own because the variables that [errors.As] sets
-// are on the heap.
-func (l *Lock) wrapError(err error, op string) error {
-	var f *fault.Error
-	var known *fault.OpError
-	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.As(err, &f) && f.WrongType():
-		err = fmt.Errorf("the key %s has a value that is not a lock: %w", fault.Quote(l.h.Key.Name), err)
-	}
-	return &fault.OpError{Op: op, Name: l.h.Name, Err: err}
-}
-
 // Take implements [Member].
 func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 	a, err := l.Acquire(ctx, t)
@@ -126,7 +103,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		return nil, l.wrap(t.Err, t.Op)
 	}
 	if ctx.Err() != nil {
-		return nil, l.ended(ctx, t.Op, table.Outcome{})
+		return nil, l.named(EndOf(ctx), t.Op)
 	}
 	if !l.m.tasks.Begin() {
 		return nil, l.wrap(fault.ErrClosed, t.Op)
@@ -148,7 +125,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		waiting, cancel = context.WithTimeoutCause(ctx, t.Wait, errWaitOver)
 		defer cancel()
 	}
-	a.Wait = waiting
+	a.Wait, a.Bound = waiting, l.m.bound(ctx, &t)
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
@@ -159,7 +136,29 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	return nil, l.ended(ctx, t.Op, a.Last)
+	return nil, l.named(l.ended(ctx, a.Last), t.Op)
+}
+
+// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
+// bounds each of its questions.
+func (m *Manager) bound(ctx context.Context, t *Terms) clock.Instant {
+	cfg := &m.cfg.Table
+	switch {
+	case !t.By.IsZero() && t.Single():
+		return min(clock.Of(t.By).Add(m.cfg.AckTimeout), clock.Now().Add(cfg.CommandTimeout))
+	case !t.By.IsZero():
+		return clock.Of(t.By).Add(m.cfg.AckTimeout)
+	case !t.Limited:
+		return 0
+	}
+	most := min(cfg.Floor()+m.cfg.AckTimeout, cfg.CommandTimeout)
+	if t.Wait > 0 {
+		const forever = 100 * 365 * 24 * time.Hour // a longer wait would overflow
+		most = max(min(t.Wait, forever), cfg.Floor()) + m.cfg.AckTimeout
+	} else if _, limited := ctx.Deadline(); limited {
+		most = cfg.CommandTimeout
+	}
+	return clock.Now().Add(most)
 }
 
 // errWaitOver is the cause of a wait that has taken as long as Wait said.
@@ -172,12 +171,12 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 	warned := a.Owner != nil
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
+		limit := waiting
+		if step.Free {
+			limit = ctx
+		}
 		switch step.Do {
 		case table.Ask:
-			limit := waiting
-			if step.Free {
-				limit = ctx
-			}
 			r := m.ask(limit, waiting, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)
 		case table.Sleep:
@@ -185,7 +184,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 				warned = true
 				defer l.warnLater()()
 			}
-			why := m.sleep(waiting, &step)
+			why := m.sleep(limit, &step)
 			step = m.table.Wake(a, why, clock.Now(), &n)
 		default:
 			return step.Got, step.Err
@@ -195,12 +194,18 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 
 // sleep carries out a step that sleeps, and returns what ended it. The pause is a little longer by chance, so that
 // processes with the same lease hint do not all come at once.
-func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
+func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	if step.Listen != "" {
 		m.hub.Listen(step.Listen, step.Heard)
 	}
 	var over <-chan time.Time
-	if step.Pause >= 0 {
+	last := step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
+	switch {
+	case last:
+		timer := time.NewTimer(step.Within)
+		defer timer.Stop()
+		over = timer.C
+	case step.Pause >= 0:
 		d := max(step.Pause, 50*time.Microsecond)
 		timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
 		defer timer.Stop()
@@ -217,13 +222,16 @@ func (m *Manager) sleep(waiting context.Context, step *table.Step) table.Cause {
 		why = table.ByMessage
 	case <-over:
 		why = table.ByTime
-	case <-waiting.Done():
+		if last {
+			why = table.Ended
+		}
+	case <-limit.Done():
 	case <-closing:
 	}
 	switch {
 	case m.IsClosed(), !step.Stays && m.IsStopping():
 		return table.Closed
-	case waiting.Err() != nil:
+	case limit.Err() != nil:
 		return table.Ended
 	}
 	return why
@@ -238,24 +246,6 @@ func (l *Lock) warnLater() (cancel func() bool) {
 				"caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
 		}
 	}).Stop
-}
-
-// ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over. If its
-// wait ended it, the outcome of the latest question decides.
-func (l *Lock) ended(ctx context.Context, op string, last table.Outcome) error {
-	switch {
-	case ctx.Err() != nil && last.Trouble != nil:
-		return l.wrap(fmt.Errorf("%w (%w)", last.Trouble, EndOf(ctx)), op)
-	case ctx.Err() != nil:
-		return l.wrap(fmt.Errorf("%w: %w", fault.ErrNotAcquired, EndOf(ctx)), op)
-	case l.m.IsClosed():
-		return l.wrap(fault.ErrClosed, op)
-	case last.Trouble != nil:
-		return l.wrap(last.Trouble, op)
-	case last.Refused:
-		return l.wrap(fault.ErrRefused, op)
-	}
-	return l.wrap(fault.ErrNoAnswer, op)
 }
 
 // Unlock ends one acquisition made by Lock or TryLock: see the root package.

@@ -165,5 +165,7 @@ func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transpor
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	return m.conn.Ask(ctx, slot, transport.Question{Call: step.Call, Slot: need, Acked: step.Acked}, late)
+	return m.conn.Ask(ctx, slot, transport.Question{
+		Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within,
+	}, late)
 }

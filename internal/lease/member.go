@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -28,6 +27,9 @@ type Terms struct {
 	ByHold  bool // only the Hold unlocks it
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner
+	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
+	// together. The zero time means that Wait, the context and the command timeout decide.
+	By time.Time
 	// Err is the error of the options, or nil.
 	Err error
 }
@@ -111,13 +113,4 @@ func Retryable(err error) bool {
 		return f.Transient
 	}
 	return true
-}
-
-// EndOf returns why ctx ended: its cause, and its error if the cause does not match it.
-func EndOf(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }

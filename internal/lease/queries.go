@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -95,18 +96,20 @@ func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspecti
 // query runs a call that is not part of an acquisition or an unlock.
 func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transport.Late) (wire.Reply, error) {
 	if ctx.Err() != nil {
-		return wire.Reply{}, l.wrap(EndOf(ctx), op)
+		return wire.Reply{}, l.named(EndOf(ctx), op)
 	}
 	if !l.m.tasks.Begin() {
 		return wire.Reply{}, l.wrap(fault.ErrClosed, op)
 	}
 	defer l.m.tasks.End()
+	var known outcome.Record
+	known.Asked(clock.Now())
 	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.WaitSlot}, late)
 	switch {
 	case r.Err == nil:
 		return r, nil
 	case ctx.Err() != nil && !r.Err.Replied():
-		return r, l.wrap(EndOf(ctx), op)
+		return r, l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor())), op)
 	case r.Err.Fate == fault.NotSent && l.m.IsClosed():
 		return r, l.wrap(fault.ErrClosed, op)
 	}

@@ -32,6 +32,9 @@ func (c *Config) Retry(failures int) time.Duration {
 	return clock.Backoff(failures, time.Second, c.Random)
 }
 
+// Floor returns how long a question to Redis may go without a reply before the silence counts as an outage.
+func (c *Config) Floor() time.Duration { return c.CommandTimeout / 5 }
+
 // RetryRenewal returns the pause before a renewal is sent again, after a number of failures in a row.
 func (c *Config) RetryRenewal(failures int) time.Duration {
 	return clock.Backoff(failures, RenewalTimeout(c.WatchdogTimeout), c.Random)

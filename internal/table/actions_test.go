@@ -82,13 +82,18 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	if len(w.verbs) >= 7 {
 		return false
 	}
-	v := &verb{proc: p, name: n, began: w.step - 1}
+	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence)}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	w.byAttempt[v.a] = v
 	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
-		v.a.Ends = w.now.Add(time.Duration(w.rand(300)) * time.Millisecond)
+		wait := time.Duration(w.rand(300)) * time.Millisecond
+		v.a.Ends, v.a.Bound = w.now.Add(wait), w.now.Add(max(wait, w.cfg.Floor()))
+	}
+	if v.a.Single {
+		v.a.Bound = w.now.Add(oneOf(w, w.cfg.Floor(), w.cfg.CommandTimeout))
 	}
 	if !slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.name == n }) {
 		p.since[n.index] = v.began
@@ -203,7 +208,9 @@ func (w *world) reject() bool {
 
 // silence ends the patience with a call that was not answered within the command timeout.
 func (w *world) silence() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead && w.now >= f.until })
+	f, ok := pick(w, w.bag, func(f *flight) bool {
+		return !f.dead && (w.now >= f.until || f.verb != nil && w.now >= f.within)
+	})
 	if !ok {
 		return false
 	}
@@ -249,6 +256,9 @@ func (w *world) noticeEnd() bool {
 // endOf returns by what the step of a verb ends early, or ByNews if it does not.
 func (w *world) endOf(v *verb) Cause {
 	over := waitEnd{v}.Err() != nil
+	if v.step.Do == Sleep && v.step.Free {
+		over = v.canceled || v.step.Within > 0 && w.now >= v.a.Bound
+	}
 	switch {
 	case v.step.Do == Ask && (v.canceled || over && !v.step.Free):
 		return Ended

@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wake"
 )
 
@@ -23,21 +24,25 @@ type Attempt struct {
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone
 	Caller Ender         // an error means that the caller is gone
+	// Bound is when the call has to return, even if its first question has no reply. Zero means never.
+	Bound clock.Instant
 
-	// Last is the outcome of the latest question to Redis, or of a local decision instead. It is valid after Done.
-	Last Outcome
+	// Last is what is known at the end. It is valid after Done.
+	Last outcome.Result
 
 	// The table's mutex guards what follows.
 
 	phase     phase
 	waits     bool // it has slept, and is not done
 	grant     *Grant
-	asked     bool // whether Redis was asked, or another attempt was on this one's behalf
-	retries   int  // failures in a row
+	known     outcome.Record // unless it is in a local queue, whose record counts
+	asked     bool           // whether Redis was asked, or another attempt was on this one's behalf
+	retries   int            // failures in a row
 	sent      clock.Instant
 	forcings  int           // unlocks by force before the question was sent
 	pollDelay time.Duration // the latest one
 
+	ahead *Attempt        // of the same owner: it asks on behalf of this one
 	line  *line           // nil means that it is in no local queue
 	bell  wake.Bell       // rings when something changed in this process
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
@@ -92,9 +97,7 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	switch {
 	case a.phase == claiming && why >= Ended:
-		if g := a.grant; g != nil && g.stage == pending {
-			a.Last = g.outcome()
-		}
+		t.conclude(a, now)
 		return a.finish(t.barred(a, now))
 	case a.phase == claiming:
 		return t.claim(a, now, n)
@@ -116,8 +119,8 @@ func (a *Attempt) finish(err error) Step {
 }
 
 // claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the
-// owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses the outcome of their
-// latest question.
+// owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their
+// questions.
 func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
@@ -129,33 +132,60 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 		return a.finish(fault.ErrClosed)
 	}
 	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
-	a.phase, a.grant = claiming, g
+	a.phase, a.grant, a.ahead = claiming, g, nil
 	switch {
 	case g == nil:
 		t.newGrant(a)
 		return t.contend(a, now, n)
 	case g.turns.Begin():
 		return t.reenter(a, now)
-	case g.stage != pending || !a.Single:
+	case g.stage != pending:
+		return a.awaitTurn(-1, now)
+	}
+	a.ahead = g.attempt
+	if a.Bound == 0 {
 		return g.awaitTurn(-1)
 	}
-	if a.Last = g.outcome(); a.Last.Known() {
+	if t.conclude(a, now); !a.Last.Known() {
+		// The first question is under way. If the question is another owner's, its reply does not wake this attempt.
+		return a.awaitTurn(5*time.Millisecond, now)
+	}
+	if a.Single {
 		return a.finish(nil)
 	}
-	// The first question is under way. If the question is another owner's, its reply does not wake this attempt.
-	return g.awaitTurn(5 * time.Millisecond)
+	return g.awaitTurn(-1)
 }
 
-// outcome returns the outcome of the latest question for a pending grant: its own, or that of the head behind which its
-// attempt queues.
-func (g *Grant) outcome() Outcome {
-	if a := g.attempt; a != nil && a.phase == queued {
-		return a.line.Shared.last
+// awaitTurn returns the step that waits for the owner's other operations. The end of a short wait does not end it before
+// anything is known.
+func (a *Attempt) awaitTurn(pause time.Duration, now clock.Instant) Step {
+	s := a.grant.awaitTurn(pause)
+	s.Free, s.Within = a.free(now)
+	return s
+}
+
+// knows returns the record of what is known about the lock of an attempt.
+func (a *Attempt) knows() *outcome.Record {
+	if a.line != nil {
+		return &a.line.Shared.known
 	}
-	if g.rare == nil {
-		return Outcome{}
+	return &a.known
+}
+
+// conclude sets what is known at the end of an attempt. A hold in this process that is inside its deadline is as good as a
+// refusal by Redis now.
+func (t *Table) conclude(a *Attempt, now clock.Instant) {
+	known, g := a.knows(), a.grant
+	if a.ahead != nil {
+		known = a.ahead.knows()
 	}
-	return g.rare.last
+	a.Last = known.At(now, t.cfg.Floor())
+	if g == nil {
+		return
+	}
+	if rival := t.rival(g, now); rival != nil && rival.stage == held {
+		a.Last = outcome.Result{Refused: true}
+	}
 }
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not
@@ -252,7 +282,7 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 }
 
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
-// Its first question is always asked, even if the wait is short.
+// Its first question is asked even if the wait is short, unless the call has to return now.
 func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	if a.got != nil && t.bars(a, now) {
 		return t.giveBack(a, now, n)
@@ -265,24 +295,17 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	if a.handing {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
-		if !a.Last.Known() {
-			a.Last = Outcome{Refused: true} // by the last holder, which is of this process
-		}
-	}
-	var last Outcome
-	if a.line != nil {
-		last = a.line.Shared.last
 	}
 	t.leaveLine(a, n)
-	if !a.Last.Known() {
-		a.Last = last
-	}
-	if !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) {
+	if t.conclude(a, now); !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) && !a.overdue(now) {
 		a.asked = false
 		return t.ask(a, parting, now, n)
 	}
 	return t.giveUp(a, nil, now, n)
 }
+
+// overdue reports whether the call has to return now.
+func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >= a.Bound }
 
 // giveUp ends an attempt and its grant. If a command of the attempt may have taken the lock, or may still take it, a
 // background release follows.
@@ -292,6 +315,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 		err = t.barred(a, now)
 	}
 	t.leaveLine(a, n)
+	t.conclude(a, now)
 	t.retire(g, now, n)
 	g.turns.End()
 	return a.finish(err)
@@ -299,8 +323,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
 func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
-	a.Last = Outcome{Trouble: fault.ErrLate}
-	a.report()
+	a.knows().Failed(fault.ErrLate)
 	old := a.grant
 	t.retire(old, now, n)
 	old.turns.End()

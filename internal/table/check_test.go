@@ -17,6 +17,7 @@ func (w *world) check() {
 			continue
 		}
 		w.noteGrant(v.a.got.grant) // it may have the field of another by now
+		w.see(v.a.got.grant)
 		if v.a.got.grant.usable(w.now) {
 			v.proc.refused[v.name.index] = w.step
 		}
@@ -53,6 +54,7 @@ func (w *world) checkRenewals(p *process) {
 func (w *world) checkHolds() {
 	for i, r := range w.records {
 		g := r.acq.grant
+		w.see(g)
 		if g.usable(w.now) { // also while its unlock waits for its turn
 			r.proc.refused[r.name.index] = w.step
 		}

@@ -65,11 +65,8 @@ type Grant struct {
 
 // rarely has what few grants have, so that a held lock has no room for it.
 type rarely struct {
-	leaked []*Acquisition // open, but no caller can unlock them any more
-	// last is the outcome of the latest attempt for a pending grant, for the owner's other goroutines, which may make single
-	// attempts. It is not known if there are no others.
-	last     Outcome
-	giveUpAt clock.Instant // when a background release gives up
+	leaked   []*Acquisition // open, but no caller can unlock them any more
+	giveUpAt clock.Instant  // when a background release gives up
 }
 
 // rarely returns what few grants have, and makes it if this one has none.

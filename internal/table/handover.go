@@ -43,6 +43,8 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
+	next.knows().RefusedUntil(x.grant.term.Ends())
+	next.knows().Asked(now)
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
 	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
@@ -76,13 +78,19 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 	case a.phase == done: // it left, and a release of its own follows
 		return
 	case r.Acquired() && r.Err == nil:
-		a.got, a.failed = t.grant(a, g, uint64(r.N), now, n)
+		if a.got, a.failed = t.grant(a, g, uint64(r.N), now, n); a.failed != nil {
+			a.knows().Failed(a.failed)
+		}
 	case r.Acquired(): // but replicas did not acknowledge it
 		a.failed = r.Err
+		a.knows().Failed(r.Err)
 		g.needsCleanup = true
-	default:
+	case r.Err != nil:
+		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
-		g.needsCleanup = g.needsCleanup || r.Err != nil && r.Err.Fate == fault.Partial
+		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial
+	default:
+		a.knows().Answered()
 	}
 	a.bell.Ring()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wake"
 )
@@ -15,7 +16,7 @@ type line = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
 type shared struct {
-	last Outcome // of the latest head: a waiter that never asked Redis returns it
+	known outcome.Record // by the questions of the heads: a waiter that never asked Redis ends with it
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
 	heard notice.Listener
@@ -29,7 +30,7 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 		n.Unlisten(&a.heard)
 		return
 	}
-	a.line = nil
+	a.line, a.known = nil, l.Shared.known
 	if l.Len() == 1 {
 		n.Unlisten(&l.Shared.heard)
 	}
@@ -73,8 +74,8 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) time.Duration {
 	pause, soon := t.cfg.PollInterval, t.cfg.StandBack // a message mostly means that the release has succeeded
 	if rival.stage == held {
-		a.refuse()
-		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace
+		a.refuse(rival)
+		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace // no reply says so after that, so the question is due
 	}
 	if why == ByMessage && a.askAt == 0 {
 		a.askAt = now.Add(soon)
@@ -85,10 +86,11 @@ func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) 
 	return pause
 }
 
-// refuse notes that the lock was refused without asking Redis.
-func (a *Attempt) refuse() {
+// refuse notes that the lock was refused without asking Redis, because another owner of this process holds it.
+func (a *Attempt) refuse(rival *Grant) {
 	a.asked = true // in effect: an attempt whose wait is over has been refused
-	a.note(Outcome{Refused: true})
+	a.knows().RefusedUntil(rival.term.Ends())
+	a.grant.turns.Notify()
 }
 
 // refusedHere reports whether another owner of this process holds the lock, so that a single attempt need not ask.
@@ -100,6 +102,6 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 	if !g.renewing() && now.Sub(g.term.Confirmed) > t.cfg.WatchdogTimeout/3 {
 		return false // no renewal would show that the lock was taken away
 	}
-	a.refuse()
+	a.refuse(g)
 	return true
 }

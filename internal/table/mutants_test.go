@@ -30,7 +30,7 @@ type edit struct{ file, old, planted string }
 // The bugs are planted with an overlay, so that the table's own source knows nothing of them.
 var bugs = []bug{
 	{"1", "a lease counts from the reply", []edit{
-		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "g.confirm(now, a.Lease, n)\n\tg.turns.End()"},
+		{"settle.go", "g.confirm(a.sent, a.Lease, n)\n\tif a.line", "g.confirm(now, a.Lease, n)\n\tif a.line"},
 	}},
 	{"2", "a wait that ends ignores a lock that was handed over meanwhile", []edit{
 		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.phase", "if a.phase"},
@@ -91,6 +91,25 @@ var bugs = []bug{
 	}},
 	{"M4", "a lock is handed over to a waiter whose handle has tokens, without one", []edit{
 		{"handover.go", "a.Handle.Kind != k", "a.Handle.Kind.HandOver == nil"},
+	}},
+	{"L.2a", "a question that the end of a wait cuts off counts as an outage", []edit{
+		{"../outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
+	}},
+	{"L.2b", "a refusal stands although a later question failed", []edit{
+		{"../outcome/outcome.go", "*r = Record{failure: err}", "r.failure, r.asked = err, 0"},
+		{"../outcome/outcome.go", "case r.failure != nil:", "case r.failure != nil && !r.refused:"},
+	}},
+	{"L.2c", "a refusal stands although a later question has had no reply", []edit{
+		{"../outcome/outcome.go", "if r.asked == 0 {", "if r.asked == 0 && !r.refused {"},
+	}},
+	{"L.4a", "a local refusal counts forever", []edit{
+		{"../outcome/outcome.go", "r.until != 0 &&", "false &&"},
+	}},
+	{"L.4b", "a hold of this process does not count as a refusal", []edit{
+		{"attempt.go", "rival != nil && rival.stage == held {", "rival != nil && false {"},
+	}},
+	{"L.7", "a waiter asks a last time although its call has to return", []edit{
+		{"attempt.go", "!t.bars(a, now) && !a.overdue(now) {", "!t.bars(a, now) {"},
 	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
 		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},

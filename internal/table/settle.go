@@ -27,17 +27,31 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 	if a.Single {
 		wait = -wait // it does not queue
 	}
-	return Step{
-		Do: Ask, Free: a.free(), Slot: true, Acked: true, Late: g,
+	s := Step{
+		Do: Ask, Slot: true, Acked: true, Late: g,
 		Call: g.holder.Acquire(a.Handle.Names(), a.Lease, wait, writer),
 	}
+	s.Free, s.Within = a.asks(now)
+	return s
 }
 
-// free reports whether the next call is the first one, which the end of the wait does not end.
-func (a *Attempt) free() bool {
-	free := !a.asked
+// asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
+func (a *Attempt) asks(now clock.Instant) (free bool, within time.Duration) {
+	a.knows().Asked(now)
+	free, within = a.free(now)
 	a.asked = true
-	return free
+	return free, within
+}
+
+// free returns whether the next step is a free one, as the first question is, and how long it may take.
+func (a *Attempt) free(now clock.Instant) (free bool, within time.Duration) {
+	if a.asked {
+		return false, 0
+	}
+	if a.Bound == 0 {
+		return true, 0
+	}
+	return true, max(a.Bound.Sub(now), time.Nanosecond)
 }
 
 // Settle takes the reply to the attempt's call.
@@ -78,7 +92,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
 		a.retries = 0
-		a.note(Outcome{Refused: true})
+		a.refused()
 		if a.phase == parting {
 			return t.giveUp(a, nil, now, n)
 		}
@@ -101,13 +115,14 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	if err.InDoubt() {
 		a.grant.inDoubt = true
 	}
-	a.note(Outcome{Trouble: err})
+	a.knows().Failed(err)
+	a.grant.turns.Notify()
 	switch {
 	case t.bars(a, now):
 		return t.giveUp(a, nil, now, n)
 	case a.Single || !err.Transient:
 		return t.giveUp(a, err, now, n)
-	case a.phase == parting:
+	case a.phase == parting, a.overdue(now):
 		return t.giveUp(a, nil, now, n)
 	}
 	return t.rest(a, t.retryPause(a))
@@ -123,25 +138,13 @@ func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 	return t.cfg.Rest(hint, k.Queues)
 }
 
-// note keeps an outcome, for the attempts behind this one and for other goroutines of the owner.
-func (a *Attempt) note(o Outcome) {
-	g := a.grant
-	a.Last = o
-	a.report()
-	if g.shared() {
-		g.rarely().last = o
+// refused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
+func (a *Attempt) refused() {
+	a.knows().Refused()
+	if a.Handle.Kind.Queues && !a.Single {
+		a.grant.needsCleanup = true
 	}
-	if o.Refused && a.Handle.Kind.Queues && !a.Single {
-		g.needsCleanup = true
-	}
-	g.turns.Notify()
-}
-
-// report keeps the outcome of a head for the attempts behind it.
-func (a *Attempt) report() {
-	if a.line != nil {
-		a.line.Shared.last = a.Last
-	}
+	a.grant.turns.Notify()
 }
 
 // grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
@@ -167,12 +170,12 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	if a.Handle.Kind.Side == wire.MainSide {
 		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
 	}
-	if a.line != nil {
-		a.line.Shared.last = Outcome{Refused: true} // for the attempts behind it
-	}
 	t.compareSorts(a.Handle, n)
 	got := g.acquired(a)
 	g.confirm(a.sent, a.Lease, n)
+	if a.line != nil {
+		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
+	}
 	g.turns.End()
 	if other := g.sibling(); other != nil && other.attempt != nil {
 		other.attempt.bell.Ring() // it need not queue any more
@@ -196,10 +199,9 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
-	return Step{
-		Do: Ask, Free: a.free(), Slot: true,
-		Call: g.holder.Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease),
-	}
+	s := Step{Do: Ask, Slot: true, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease)}
+	s.Free, s.Within = a.asks(now)
+	return s
 }
 
 // settleCount takes the reply of a re-entry.
@@ -209,13 +211,15 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	switch {
 	case t.closed:
 		return a.finish(fault.ErrClosed)
-	case r.Err != nil && (ended(a.Wait) || r.Err.Fate == fault.Left && !r.Err.TimedOut()):
-		if r.Err.Replied() || r.Err.TimedOut() {
-			a.Last = Outcome{Trouble: r.Err}
-		}
+	case r.Err != nil && (r.Err.Fate == fault.Left && !r.Err.TimedOut() || errors.Is(r.Err, fault.ErrNotSent) && ended(a.Wait)):
+		t.conclude(a, now) // nobody answered, or nothing was tried
 		return a.finish(nil)
 	case r.Err != nil && !a.Single && r.Err.Transient:
-		a.Last = Outcome{Trouble: r.Err}
+		a.known.Failed(r.Err)
+		if ended(a.Wait) || a.overdue(now) {
+			t.conclude(a, now)
+			return a.finish(nil)
+		}
 		a.phase, a.grant = claiming, nil
 		return Step{Do: Sleep, Pause: t.retryPause(a)}
 	case r.Err != nil:

@@ -9,15 +9,6 @@ import (
 // Ender is the part of a context that the table uses. Nil means that it never ends.
 type Ender interface{ Err() error }
 
-// Outcome is how an attempt went: refused, or in trouble. The zero value means that it is not known.
-type Outcome struct {
-	Refused bool
-	Trouble error
-}
-
-// Known reports whether the outcome is known.
-func (o Outcome) Known() bool { return o.Refused || o.Trouble != nil }
-
 // Do is the action that a verb takes next.
 type Do uint8
 
@@ -32,10 +23,14 @@ const (
 type Step struct {
 	Do Do
 
+	// For Ask and Sleep.
+
+	Free   bool          // the end of the wait does not end the step
+	Within time.Duration // for how long a free step may take; zero means that only the command timeout bounds a call
+
 	// For Ask.
 
 	Call  wire.Call
-	Free  bool   // the end of the wait does not end the call
 	Slot  bool   // it needs a connection slot
 	Acked bool   // replicas must acknowledge it, if the client asks for that
 	Late  *Grant // gets the reply if the caller leaves; nil means that the reply is dropped
@@ -62,6 +57,6 @@ const (
 	ByNews    Cause = iota // Step.Wait
 	ByMessage              // Step.Heard
 	ByTime                 // Step.Pause
-	Ended                  // the wait is over, or the caller is gone
+	Ended                  // the wait is over, or Step.Within is, or the caller is gone
 	Closed                 // the client is closed, or shuts down
 )

@@ -28,9 +28,13 @@ func (w *world) next(v *verb, s Step) {
 	p := v.proc
 	v.step, v.over = s, 0
 	w.noteGrant(v.a.grant)
+	w.leaves(v)
 	if v.a.line != nil && v.line == nil {
 		w.places++
 		v.place = w.places
+		if v.a.line.Len() == 1 { // it may have the memory of another one
+			w.lines[v.a.line] = new(evidence)
+		}
 	}
 	switch s.Do {
 	case Ask:
@@ -38,14 +42,25 @@ func (w *world) next(v *verb, s Step) {
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
 		}
-		w.bag = append(w.bag, &flight{
-			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, free: s.Free, slot: s.Slot, acked: s.Acked,
-			until: w.now.Add(modelCommand),
-		})
+		if v.ended && v.a.overdue(w.now) {
+			w.failf("Bound: asks when it has to return")
+		}
+		f := &flight{
+			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
+			until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
+		}
+		if s.Within > 0 {
+			f.within = w.now.Add(s.Within)
+		}
+		w.bag = append(w.bag, f)
+		w.evidenceOf(v.a).ask(w.now)
 	case Sleep:
 		v.line, v.slept = v.a.line, true
 		if v.ended {
 			w.failf("Ends: sleeps after the end of its wait")
+		}
+		if s.Free && v.a.Bound != 0 && s.Within <= 0 {
+			w.failf("Bound: sleeps without a limit")
 		}
 		if s.Pause >= 0 {
 			v.over = w.now.Add(s.Pause)
@@ -75,16 +90,12 @@ func (w *world) finished(v *verb, s Step) {
 		w.got(v, s.Got)
 	case a.got != nil:
 		w.failf("OneResult: a lock that was handed over belongs to nobody")
-	case s.Err == nil && !a.Last.Known() && !v.canceled && !v.proc.closed && a.Owner == nil && (!v.unsent || v.asks == 0):
-		w.failf("OneResult: %s ends, and nobody knows why", v)
-	case s.Err == nil && a.Last.Refused && a.Last.Trouble == nil:
-		since := v.began
-		if !a.Single || a.Owner != nil {
-			since = v.proc.since[v.name.index]
-		}
-		if v.proc.refused[v.name.index] < since {
-			w.failf("HonestRefusal: nobody refused %s since step %d", v, since)
-		}
+	case s.Err == nil && a.Last.Refused && a.Last.Err != nil:
+		w.failf("NeverBoth: %s is refused, and nobody can say: %v", v, a.Last.Err)
+	case s.Err == nil && !a.Last.Refused:
+		w.checkOutage(v)
+	case s.Err == nil:
+		w.checkRefusal(v)
 	}
 }
 
@@ -146,6 +157,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, asked: w.now, until: e.x.grant.term.Ends()}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
@@ -273,7 +285,10 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if r.Err == nil && f.late != nil && !r.Acquired() {
 			p.refused[f.name.index] = w.step
 		}
+		w.learns(v, f, r)
+		before := v.a.line
 		s := p.table.Settle(v.a, r, w.now, n)
+		w.learnsMore(v, before, r, s)
 		if s.Got != nil && s.Got.Err(w.now) != nil {
 			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))
 		}
@@ -284,7 +299,14 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		w.next(v, s)
 	case f.exit != nil:
 		e := f.exit
+		next := e.x.next
+		if e.x.phase != handing {
+			next = nil
+		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
+		if next != nil {
+			w.learnsOfHandOver(next, r)
+		}
 		p.deliver()
 		w.nextExit(e, s)
 	case f.renewal != nil:

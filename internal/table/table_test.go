@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -202,7 +203,7 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	cancel()
 	s = table.Wake(a, Ended, start, &n)
 	require.Equal(t, Step{Do: Done}, s)
-	require.Equal(t, Outcome{Refused: true}, a.Last)
+	require.Equal(t, outcome.Result{Refused: true}, a.Last)
 	n.Deliver(l)
 	require.Contains(t, l.told, "unlisten "+h.Names().Channel)
 	waiters, _, listens = table.Line(h.Key)

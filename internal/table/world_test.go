@@ -16,25 +16,27 @@ import (
 // world is everything that the model test moves: two tables, which stand for two processes, a server, the calls between
 // them, and the verbs and exits under way. A schedule of numbers decides every choice, so it can be repeated.
 type world struct {
-	now     clock.Instant
-	random  uint64
-	names   [2]*name
-	crowded bool // all attempts are for the first name
-	procs   [2]*process
-	owners  [2]*Owner // shared ones; both belong to both tables
-	verbs   []*verb
-	exits   []*exit
-	bag     []*flight
-	batches []*renewal // to be sent
-	mail    []message
-	records []*record
-	grants  map[string]*Grant // by field
-	step    int
-	log     []string
-	logging bool
-	handed  map[string]int // how often a field was handed over without asking Redis
-	places  int            // given out in local queues
-	cfg     Config
+	now       clock.Instant
+	random    uint64
+	names     [2]*name
+	crowded   bool // all attempts are for the first name
+	procs     [2]*process
+	owners    [2]*Owner // shared ones; both belong to both tables
+	verbs     []*verb
+	exits     []*exit
+	bag       []*flight
+	batches   []*renewal // to be sent
+	mail      []message
+	records   []*record
+	grants    map[string]*Grant // by field
+	step      int
+	log       []string
+	logging   bool
+	lines     map[*line]*evidence // what the heads of each local queue know
+	byAttempt map[*Attempt]*verb
+	handed    map[string]int // how often a field was handed over without asking Redis
+	places    int            // given out in local queues
+	cfg       Config
 }
 
 // name is one name in Redis.
@@ -62,6 +64,7 @@ type process struct {
 	refused [2]int
 	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
 	since  [2]int
+	seen   [2]sight
 	gaveUp [2]bool // a background release of a name went unanswered for too long
 }
 
@@ -93,6 +96,7 @@ type verb struct {
 	unsent   bool // its latest call was not sent
 	slept    bool
 	place    int           // in its local queue
+	told     *evidence     // of its own questions
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
 
@@ -151,7 +155,6 @@ type flight struct {
 	renewal  *renewal
 	force    *forcing
 	late     *Grant
-	free     bool
 	slot     bool
 	acked    bool
 	left     bool // its caller left: the reply goes to late
@@ -160,6 +163,7 @@ type flight struct {
 	at       clock.Instant // when it was executed
 	reply    wire.Reply
 	until    clock.Instant // until when it may be executed
+	within   clock.Instant // when its verb leaves at the latest
 }
 
 // record is what the model knows of an acquisition.
@@ -239,7 +243,7 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), handed: make(map[string]int)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int)}
 	cfg := Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,

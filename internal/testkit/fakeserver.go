@@ -78,7 +78,7 @@ func (s *FakeServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Proces
 func NewFakeServer(tb testing.TB, opts ...rlock.Option) (*FakeServer, *rlock.Client) {
 	tb.Helper()
 	s := &FakeServer{}
-	const timeout = 20 * time.Millisecond
+	const timeout = 100 * time.Millisecond
 	rdb := redistest.Open(tb, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: timeout})
 	rdb.AddHook(s)
 	return s, NewClient(tb, rdb, append(opts, rlock.WithLogger(Discard), rlock.WithCommandTimeout(timeout))...)

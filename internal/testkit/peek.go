@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"reflect"
+	"slices"
 	"unsafe"
 
 	"github.com/go-rlock/rlock"
@@ -73,6 +74,25 @@ func Waiting(l rlock.Locker) int {
 		return b.Manager().Hub().Listeners(b.Channel() + ":")
 	}
 	return 0
+}
+
+// Refused reports whether the first waiter for a lock in this process has had a reply. For a group that queues nowhere
+// itself, it is the first waiter for one of its members.
+func Refused(l rlock.Locker) bool {
+	switch l := l.(type) {
+	case grouped:
+		if red, ok := l.Locker.(*rlock.RedLock); ok {
+			return Refused(red)
+		}
+		return slices.ContainsFunc(l.members, func(m *rlock.Lock) bool { return Refused(m) })
+	case *rlock.RedLock:
+		return slices.ContainsFunc((*under[*group.Group](l)).Locks(), func(m *lease.Lock) bool {
+			return m.Manager().Hub().Listeners(m.Channel()) > 0
+		})
+	case *rlock.Lock:
+		return Rests(l) || base(l).Kind().Queues && Waiting(l) > 0
+	}
+	return false
 }
 
 // Keys returns the names in Redis of the lock, of what else it needs, and of its tombstones.

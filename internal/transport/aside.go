@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,8 @@ func (c *Conn) askAside(ctx, slot context.Context, q Question, late Late) wire.R
 		return wire.Reply{N: -1, Err: notSent(err)}
 	}
 	var expired <-chan time.Time // for a command that the driver may not end in time
-	if !c.bounded {
-		timeout := time.NewTimer(c.CommandTimeout)
+	if !c.bounded || q.Within > 0 {
+		timeout := time.NewTimer(cmp.Or(q.Within, c.CommandTimeout))
 		defer timeout.Stop()
 		expired = timeout.C
 	}

@@ -43,6 +43,12 @@ func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations
 	defer cancel()
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ending, ending, q, nil) }), 3.0,
 		"aside: the errand, its channel and its job")
+	q.Within = tooLong
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 6.0,
+		"aside, with a bound: a timer too")
+	q.Within = tooLong + 1
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 1.0,
+		"in place: the command timeout ends the call before")
 }
 
 // bare is a driver that allocates nothing.
@@ -224,4 +230,22 @@ func TestManyCallers(t *testing.T) {
 	}
 	all.Wait()
 	require.Len(t, d.sent(), 1600)
+}
+
+// TestWithin has a caller leave before the command timeout, also where the driver would run its call in place. The command
+// goes on.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	for _, bounded := range []bool{true, false} {
+		reply := make(chan wire.Reply)
+		d := &stub{info: driver.Info{Bounded: bounded}, run: func(context.Context, wire.Call) wire.Reply { return <-reply }}
+		conn, _ := open(t, Config{}, d)
+		late := make(lateReplies, 1)
+		r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: time.Millisecond}, late)
+		require.True(t, r.Err.TimedOut())
+		require.True(t, r.Err.InDoubt(), "the release needs a tombstone")
+		require.True(t, r.Err.Unavailable())
+		reply <- wire.Reply{N: 4}
+		require.EqualValues(t, 4, late.next(t).N)
+	}
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -18,14 +19,14 @@ func (c *Conn) gathers(q *Question) bool {
 
 // askGathered sends a call in a pipeline with the calls of other goroutines. The caller can leave without a worker in
 // between. It reports false if the call has to be sent by itself.
-func (c *Conn) askGathered(ctx context.Context, call wire.Call, late Late) (wire.Reply, bool) {
+func (c *Conn) askGathered(ctx context.Context, q *Question, late Late) (wire.Reply, bool) {
 	if err := ctx.Err(); err != nil {
 		return wire.Reply{N: -1, Err: notSent(err)}, !c.tasks.Retired() // after that even an ended ctx sends in place
 	}
 	// The limit comes first: a caller that waits right after the call is queued leaves its thread to the pipeline.
-	limit, cancel := context.WithTimeout(ctx, c.CommandTimeout)
+	limit, cancel := context.WithTimeout(ctx, cmp.Or(q.Within, c.CommandTimeout))
 	defer cancel()
-	future, ok := c.gatherer.Gather(ctx, call)
+	future, ok := c.gatherer.Gather(ctx, q.Call)
 	if !ok {
 		return wire.Reply{}, false
 	}

@@ -90,9 +90,15 @@ func TestCallerLeavesGatheredCall(t *testing.T) {
 	g.reply <- wire.Reply{N: 8}
 	require.EqualValues(t, 8, late.next(t).N)
 
+	conn.CommandTimeout = tooLong
+	r = conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: time.Millisecond}, late)
+	require.True(t, r.Err.TimedOut())
+	g.reply <- wire.Reply{N: 9}
+	require.EqualValues(t, 9, late.next(t).N)
+
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	r = conn.Ask(ctx, nil, Question{Call: acquire("a")}, late)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
-	require.Equal(t, 1, g.gathered)
+	require.Equal(t, 2, g.gathered)
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 )
@@ -16,15 +17,15 @@ func (s slot) free() {
 	}
 }
 
-// take takes a slot at the node that has a key. It returns nil for a duty that is sent without a slot. Its error has the
+// take takes a slot for a question, at the node that has its key. It returns nil for a duty that is sent without a slot. Its error has the
 // fate [fault.NotSent].
-func (c *Conn) take(wait context.Context, key string, need Slot) (slot, *fault.Error) {
-	if need == DutySlot {
+func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
+	if q.Slot == DutySlot {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(wait, c.CommandTimeout)
 		defer cancel()
 	}
-	slots, err := c.slotsFor(wait, key)
+	slots, err := c.slotsFor(wait, q.Call.Key())
 	if err != nil {
 		return nil, err
 	}
@@ -33,13 +34,21 @@ func (c *Conn) take(wait context.Context, key string, need Slot) (slot, *fault.E
 		return slots, nil
 	default:
 	}
+	var over <-chan time.Time
+	if q.Within > 0 {
+		timer := time.NewTimer(q.Within)
+		defer timer.Stop()
+		over = timer.C
+	}
 	select {
 	case slots <- struct{}{}:
 		return slots, nil
 	case <-wait.Done():
 		return nil, notSent(wait.Err())
+	case <-over:
+		return nil, notSent(fault.ErrNoConnection)
 	case <-c.tasks.Closed():
-		if need == DutySlot {
+		if q.Slot == DutySlot {
 			return nil, nil
 		}
 		return nil, notSent(fault.ErrClosed)

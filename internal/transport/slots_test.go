@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -53,6 +54,33 @@ func TestWaitForASlotEnds(t *testing.T) {
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, context.Canceled)
 	require.Nil(t, conn.Ask(context.Background(), wait, Question{Call: release("b")}, nil).Err, "a release needs no slot")
+}
+
+// TestWithinCoversTheWaitForASlot has no slot come free in time. Nothing is sent, also not after the caller has left.
+func TestWithinCoversTheWaitForASlot(t *testing.T) {
+	t.Parallel()
+	d := &stub{}
+	conn, end := busy(t, d)
+	late := make(lateReplies, 1)
+	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: WaitSlot, Within: 20 * time.Millisecond}, late)
+	require.True(t, r.Err.Unavailable())
+	if r.Err.Fate == fault.Left { // the caller was faster than the worker, which has the same bound
+		require.Equal(t, fault.NotSent, late.next(t).Err.Fate)
+	} else {
+		require.Equal(t, fault.NotSent, r.Err.Fate)
+		require.ErrorContains(t, r.Err, "no free connection")
+	}
+	end()
+	require.Len(t, d.sent(), 1)
+}
+
+func TestClosedIsNoOutage(t *testing.T) {
+	t.Parallel()
+	conn, _ := busy(t, &stub{})
+	conn.tasks.Close()
+	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+	require.ErrorIs(t, r.Err, fault.ErrClosed)
+	require.NotErrorIs(t, r.Err, fault.ErrUnavailable)
 }
 
 func TestSlotAfterClose(t *testing.T) {

@@ -4,6 +4,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -91,27 +92,33 @@ type Question struct {
 	Call  wire.Call
 	Slot  Slot
 	Acked bool // replicas must acknowledge the call where Config.Acks says so
+	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the wait for a slot. Zero, or more
+	// than the command timeout, means that only the command timeout counts, from when there is a slot.
+	Within time.Duration
 }
 
 // Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
 //
-// Ask leaves when ctx ends or after the command timeout. Then the fate is [fault.Left], the command goes on, and late gets
+// Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command goes on, and late gets
 // its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before: then the fate is
-// [fault.NotSent], and late gets nothing. A caller whose ctx cannot end never leaves, so with a bounded driver its call runs
-// in place. Once the tasks are retired, every call runs in place: no worker is left to run an unlock.
+// [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and which has no Within, never leaves. So with a bounded
+// driver its call runs in place. Once the tasks are retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
 	if slot == nil {
 		slot = ctx
+	}
+	if q.Within > c.CommandTimeout {
+		q.Within = 0
 	}
 	if q.Call.Script.Announces {
 		q.Call.Args.Publish = c.publish(&q.Call)
 	}
 	if c.gatherer != nil && c.gathers(&q) {
-		if r, settled := c.askGathered(ctx, q.Call, late); settled {
+		if r, settled := c.askGathered(ctx, &q, late); settled {
 			return r
 		}
 	}
-	if c.bounded && ctx.Done() == nil || !c.tasks.Keep() {
+	if c.bounded && ctx.Done() == nil && q.Within == 0 || !c.tasks.Keep() {
 		return c.send(ctx, slot, new(driver.Bounded), q)
 	}
 	return c.askAside(ctx, slot, q, late)
@@ -130,7 +137,7 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 // when it has the slot: the wait may have taken longer than the command timeout.
 func (c *Conn) send(ctx, wait context.Context, bounded *driver.Bounded, q Question) wire.Reply {
 	if q.Slot != NoSlot && c.slot != nil {
-		taken, err := c.take(wait, q.Call.Key(), q.Slot)
+		taken, err := c.take(wait, &q)
 		if err != nil {
 			return wire.Reply{N: -1, Err: err}
 		}
@@ -197,7 +204,7 @@ func noAnswer() *fault.Error {
 	return &fault.Error{Fate: fault.Left, Transient: true, Stale: true, Err: fault.ErrNoAnswer}
 }
 
-// left returns the reply to a caller whose context ended, or that waited for the command timeout.
+// left returns the reply to a caller whose context ended, or that waited for as long as it may.
 func (c *Conn) left(ctx context.Context) wire.Reply {
 	err := &fault.Error{Fate: fault.Left, Transient: true, Err: ctx.Err()}
 	if err.Err == nil {
@@ -208,5 +215,7 @@ func (c *Conn) left(ctx context.Context) wire.Reply {
 }
 
 func notSent(err error) *fault.Error {
-	return &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, err)}
+	return &fault.Error{
+		Fate: fault.NotSent, Transient: !errors.Is(err, fault.ErrClosed), Err: fmt.Errorf("%w: %w", fault.ErrNotSent, err),
+	}
 }

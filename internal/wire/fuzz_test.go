@@ -287,8 +287,11 @@ func FuzzLeases(f *testing.F) {
 			return
 		}
 		if err != nil { // happens only if this machine was slow
-			require.ErrorContains(t, err, "too late")
-			require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
+			require.ErrorIs(t, err, rlock.ErrUnavailable)
+			if !strings.Contains(err.Error(), "no answer") {
+				require.ErrorContains(t, err, "too late")
+				require.GreaterOrEqual(t, time.Since(before), lease-margin(lease))
+			}
 			return
 		}
 		keys := testkit.Must(strconv.Atoi(p.Last[2]))

@@ -169,7 +169,7 @@ func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
 	ended := time.Now()
 	for _, err := range testkit.Within(t, "the calls return", done) {
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis replied to nobody")
 	}
 	require.Less(t, time.Since(ended), time.Second, "no caller waits for the batch")
 	held.Release()

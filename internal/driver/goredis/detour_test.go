@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -55,20 +56,25 @@ func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
+	var serving sync.WaitGroup
+	stop := make(chan struct{})
+	serving.Go(func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() { _, _ = io.Copy(io.Discard, conn); _ = conn.Close() }()
+			serving.Go(func() { _, _ = io.Copy(io.Discard, conn) })
+			serving.Go(func() {
+				<-stop
+				_ = conn.Close()
+			})
 		}
-	}()
+	})
 	t.Cleanup(func() {
+		close(stop)
 		_ = l.Close()
-		<-stopped
+		serving.Wait()
 	})
 	return l.Addr().String()
 }

@@ -36,6 +36,7 @@ var conformance = []struct {
 	{"a wait of zero takes a free lock", waitOfZero},
 	{"a context ends the wait", contextEndsWait},
 	{"an ended context sends nothing", endedContext},
+	{"silence is not contention, and a wait is a bound", silenceIsNotContention},
 	{"a waiter is woken by the release", wokenByRelease},
 	{"waiters of one process are served in order of arrival", servedInOrder},
 	{"a waiter that leaves does not block the next one", leavingWaiter},

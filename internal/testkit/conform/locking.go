@@ -254,6 +254,7 @@ func waitIsBounded(f *fixture) {
 		start := time.Now()
 		err := try()
 		require.ErrorIs(f, err, rlock.ErrNotAcquired, what)
+		require.NotErrorIs(f, err, rlock.ErrUnavailable, what)
 		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has no deadline")
 		require.GreaterOrEqual(f, time.Since(start), 300*time.Millisecond, what)
 		require.Less(f, time.Since(start), 3*time.Second, what)
@@ -287,7 +288,7 @@ func contextEndsWait(f *fixture) {
 	because := errors.New("because")
 	ctx, cancelCause := context.WithCancelCause(f.Context())
 	waiting := testkit.Async(func() error { _, err := other.TryLock(ctx, rlock.Wait(time.Minute)); return err })
-	testkit.Eventually(f, "the waiter waits", func() bool { return testkit.Waiting(other) == 1 })
+	testkit.Eventually(f, "the waiter is refused", func() bool { return testkit.Refused(other) })
 	cancelCause(because)
 	err = testkit.Within(f, "the wait ends", waiting)
 	require.ErrorIs(f, err, rlock.ErrNotAcquired)
@@ -302,7 +303,9 @@ func endedContext(f *fixture) {
 	cancel()
 	require.ErrorIs(f, lock.Lock(ctx), context.Canceled)
 	_, err := lock.TryLock(ctx)
-	require.ErrorIs(f, err, rlock.ErrNotAcquired)
+	require.ErrorIs(f, err, context.Canceled)
+	require.NotErrorIs(f, err, rlock.ErrNotAcquired, "the lock is free")
+	require.NotErrorIs(f, err, rlock.ErrUnavailable, "nothing was sent")
 	require.False(f, isLocked(f, lock))
 }
 

@@ -1,0 +1,62 @@
+// Package outcome decides what an attempt to acquire may say when it ends without the lock: that another owner has it, or
+// that nobody could say.
+package outcome
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Record is what is known of a lock that some attempts ask for, one question at a time. The zero value knows nothing. It is
+// not safe for concurrent use.
+type Record struct {
+	refused bool          // the latest reply, unless a question has failed since
+	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
+	failure error         // of the latest question that failed, if no refusal followed
+	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
+}
+
+// Asked notes that a question is sent. A question that its caller abandons keeps its place: Redis has not answered it.
+func (r *Record) Asked(now clock.Instant) {
+	if r.asked == 0 {
+		r.asked = now
+	}
+}
+
+// Answered notes a reply that is no refusal.
+func (r *Record) Answered() { r.asked = 0 }
+
+// Refused notes that Redis refused the lock.
+func (r *Record) Refused() { *r = Record{refused: true} }
+
+// RefusedUntil notes a refusal without a question: another owner of this process holds the lock, and the next question is
+// due at that moment.
+func (r *Record) RefusedUntil(due clock.Instant) { *r = Record{refused: true, until: due} }
+
+// Failed notes that a question failed.
+func (r *Record) Failed(err error) { *r = Record{failure: err} }
+
+// At returns what the record says at a moment. A question without an outcome counts as failed once it is as old as the floor.
+// Until then it changes nothing: otherwise the end of a short wait, which mostly cuts a question off, would look like an
+// outage.
+func (r *Record) At(now clock.Instant, floor time.Duration) Result {
+	silent := r.asked != 0 && now.Sub(r.asked) >= floor || r.until != 0 && now.Sub(r.until) >= floor
+	switch {
+	case r.failure != nil:
+		return Result{Err: r.failure}
+	case silent:
+		return Result{Err: fault.ErrNoAnswer}
+	}
+	return Result{Refused: r.refused}
+}
+
+// Result is how an attempt went. The zero value means that nothing is known.
+type Result struct {
+	Refused bool  // another owner has the lock
+	Err     error // why nobody could say; nil if the lock was refused
+}
+
+// Known reports whether anything is known.
+func (r Result) Known() bool { return r.Refused || r.Err != nil }

@@ -1,0 +1,160 @@
+package table
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// The model knows by itself what the questions of each attempt have shown. So it can tell whether an attempt that ends without
+// the lock says the truth: refused, or nobody could say.
+
+// evidence is what the questions of one attempt, or of one local queue, have shown.
+type evidence struct {
+	refused, failed int           // the latest step in which that happened
+	asked           clock.Instant // when the oldest question since then was sent; zero means that there is none
+	until           clock.Instant // of a refusal by a holder that hands over: its deadline
+}
+
+func (e *evidence) ask(now clock.Instant) {
+	if e.asked == 0 {
+		e.asked = now
+	}
+}
+
+// silent reports whether a question has had no reply for the floor.
+func (e *evidence) silent(w *world) bool { return e.asked != 0 && w.now.Sub(e.asked) >= w.cfg.Floor() }
+
+// stands reports whether a refusal stands.
+func (e *evidence) stands(w *world) bool {
+	return e.refused > e.failed && !e.silent(w) && (e.until == 0 || w.now.Sub(e.until) < w.cfg.Floor())
+}
+
+// sight is the latest hold of a name in a process. It refuses the attempts of other owners.
+type sight struct {
+	step int
+	at   clock.Instant
+	ends clock.Instant // when the next question is due at the latest
+}
+
+// see notes the holds of this step.
+func (w *world) see(g *Grant) {
+	if g.usable(w.now) {
+		seen := &w.procOf(g).seen[w.nameOf(g.handle.Name).index]
+		*seen = sight{w.step, w.now, max(seen.ends, g.term.Ends())}
+	}
+}
+
+// rivalOf reports whether another owner of the process holds the lock exclusively, inside its deadline.
+func (w *world) rivalOf(v *verb) bool {
+	g := v.proc.table.holder(v.a.Handle.Key)
+	return g.usable(w.now) && v.a.grant != nil && g.owner != v.a.grant.owner
+}
+
+// evidenceOf returns the evidence on which an attempt may rely.
+func (w *world) evidenceOf(a *Attempt) *evidence {
+	v := w.byAttempt[a]
+	switch {
+	case a.ahead != nil:
+		return w.evidenceOf(a.ahead)
+	case a.line == nil:
+		return v.told
+	case w.lines[a.line] == nil:
+		w.lines[a.line] = new(evidence)
+	}
+	return w.lines[a.line]
+}
+
+// leaves keeps what an attempt knows when it leaves its local queue.
+func (w *world) leaves(v *verb) {
+	if v.line != nil && v.a.line == nil && w.lines[v.line] != nil {
+		*v.told = *w.lines[v.line]
+		v.line = nil
+	}
+}
+
+// learns notes a reply to a question of an attempt, before the table sees it.
+func (w *world) learns(v *verb, f *flight, r wire.Reply) {
+	e := w.evidenceOf(v.a)
+	switch {
+	case r.Err == nil && f.late != nil && !r.Acquired():
+		*e = evidence{refused: w.step}
+	case r.Err == nil, r.Err.Fate == fault.Left && !r.Err.TimedOut(), errors.Is(r.Err, fault.ErrNotSent):
+	default:
+		*e = evidence{failed: w.step}
+	}
+}
+
+// learnsMore notes what only the table can tell: that a lock which was granted is not to be relied on, or that it is held.
+func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
+	e := v.told
+	if before != nil {
+		e = w.lines[before]
+	}
+	switch {
+	case r.Err != nil || !r.Acquired() || e == nil:
+	case s.Got != nil:
+		*e = evidence{refused: w.step}
+	case s.Do != Done || errors.Is(s.Err, fault.ErrLate):
+		*e = evidence{failed: w.step}
+	}
+}
+
+// learnsOfHandOver notes the reply to a hand-over.
+func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply) {
+	if next.phase == done {
+		return
+	}
+	e := w.evidenceOf(next)
+	switch {
+	case r.Err != nil:
+		*e = evidence{failed: w.step}
+	case !r.Acquired():
+		e.asked = 0
+	default:
+		if next.failed != nil {
+			*e = evidence{failed: w.step}
+		}
+	}
+}
+
+// checkRefusal checks an attempt that says that another owner has the lock.
+func (w *world) checkRefusal(v *verb) {
+	since := v.began
+	if !v.a.Single || v.a.Owner != nil {
+		since = v.proc.since[v.name.index]
+	}
+	if v.proc.refused[v.name.index] < since {
+		w.failf("HonestRefusal: nobody refused %s since step %d", v, since)
+	}
+	e, seen := w.evidenceOf(v.a), v.proc.seen[v.name.index]
+	switch {
+	case w.rivalOf(v):
+	case e.stands(w):
+	case seen.step > e.failed && (e.asked <= seen.at || !e.silent(w)) && w.now.Sub(seen.ends) < w.cfg.Floor():
+	default:
+		w.failf("HonestRefusal: %s is refused; refused in step %d, failed in step %d, asked %v ago, held here in step %d", v,
+			e.refused, e.failed, w.now.Sub(e.asked), seen.step)
+	}
+}
+
+// checkOutage checks an attempt that says that nobody could tell whether another owner has the lock.
+func (w *world) checkOutage(v *verb) {
+	if v.proc.closed {
+		return
+	}
+	if v.a.Last.Err == nil && !v.canceled && v.a.Owner == nil && !v.unsent && !v.a.overdue(w.now) {
+		w.failf("OneResult: %s ends, and nobody knows why", v)
+	}
+	e, seen := w.evidenceOf(v.a), v.proc.seen[v.name.index]
+	if w.rivalOf(v) {
+		w.failf("HonestOutage: %s reports %v, but another owner of its process holds the lock", v, v.a.Last.Err)
+	}
+	if e.stands(w) && seen.step < e.refused {
+		w.failf("HonestOutage: %s reports %v; refused in step %d, failed in step %d, asked %v ago", v, v.a.Last.Err, e.refused,
+			e.failed, time.Duration(max(0, w.now.Sub(e.asked))))
+	}
+}
