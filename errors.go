@@ -56,8 +56,9 @@ var (
 	ErrInvalidOption = fault.ErrInvalidOption
 )
 
-// QuorumError reports that too few members of a [RedLock] could be acquired or released. It matches, with [errors.Is],
-// everything that the errors of its members match.
+// QuorumError reports that too few members of a [RedLock] could be acquired or released. The failure as a whole matches at
+// most one of [ErrNotAcquired], [ErrUnavailable] and [ErrLost]. The QuorumError matches, with [errors.Is], what those members
+// match whose failures are of the same sort. The errors of the others are text.
 type QuorumError struct {
 	Need   int     // how many members are needed
 	Errors []error // of each member, in the order in which they were given; nil means that this member did not fail

@@ -44,8 +44,11 @@ func (m *MultiLock) in() *group.Group {
 func (m *MultiLock) member() lease.Member { return m.in() }
 
 // Lock is [Lock.Lock] for all members: it waits until the context's owner holds them. It also waits for a member that fails
-// for another reason than another owner's hold, if waiting may help. After an error nothing is held: the members already
-// acquired are released, and the errors of these releases are joined.
+// for another reason than another owner's hold, if waiting may help. [Wait] bounds the wait for all members together, and
+// so does ctx.
+//
+// The error is that of the member that could not be acquired. After an error nothing is held: the members already acquired are
+// released. A release that hangs goes on in the background. An error of it is only in the text of the error.
 //
 // If ctx has neither an owner nor a hold of a member, the call makes an owner, for which all members are asked.
 func (m *MultiLock) Lock(ctx context.Context, opts ...AcquireOption) error {
@@ -58,8 +61,9 @@ func (m *MultiLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, e
 	return tryLock(ctx, m.in(), opts)
 }
 
-// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members, and joins
-// their errors.
+// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It tries to unlock all members. The error is
+// [ErrLost] if one of them was lost. Otherwise it matches [ErrUnavailable] only if no member failed for another reason. The
+// errors that do not decide are text.
 func (m *MultiLock) Unlock(ctx context.Context) error { return m.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for all members.

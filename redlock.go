@@ -37,9 +37,12 @@ func (r *RedLock) in() *group.Group {
 func (r *RedLock) member() lease.Member { return r.in() }
 
 // Lock is [Lock.Lock] for a majority of the members: it waits until the context's owner holds one. After an error nothing is
-// held, and everything that was granted, or may still be, is released. The errors are those of [Lock.Lock], with a
-// [*QuorumError] that names the members. If members could not be asked, the error matches [ErrNotAcquired] only if enough
-// others refused.
+// held, and everything that was granted, or may still be, is released. [Wait] bounds the wait for all members together, and
+// so does ctx.
+//
+// The errors are those of [Lock.Lock], with a [*QuorumError] that names the members. The error matches [ErrNotAcquired] if so
+// many members refused that the others make no majority. It matches neither that nor [ErrUnavailable] if so many members
+// failed for a reason against which waiting does not help. Otherwise it matches [ErrUnavailable].
 //
 // If ctx has neither an owner nor a hold of a member, the call makes an owner, for which all members are asked.
 func (r *RedLock) Lock(ctx context.Context, opts ...AcquireOption) error {
@@ -53,7 +56,7 @@ func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, err
 }
 
 // Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil if a
-// majority was unlocked, and otherwise a [*QuorumError].
+// majority was unlocked, [ErrLost] if the majority had been lost, and otherwise a [*QuorumError].
 func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for a majority of the members.

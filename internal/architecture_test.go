@@ -28,7 +28,7 @@ var floors = [][]string{
 	{"internal/table", "internal/driver"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/policy",
+		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/verdict",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -39,7 +39,10 @@ var permitted = map[string][]string{
 		"internal/driver/goredis", "internal/fault", "internal/group", "internal/lease", "internal/signal", "internal/table",
 		"internal/wire",
 	},
-	"internal/group": {"internal/clock", "internal/fault", "internal/lease", "internal/queue", "internal/table"},
+	"internal/group": {
+		"internal/clock", "internal/fault", "internal/lease", "internal/owner", "internal/queue", "internal/table",
+		"internal/verdict",
+	},
 	"internal/lease": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/outcome", "internal/signal", "internal/table",
 		"internal/task", "internal/transport", "internal/watchdog", "internal/wire",
@@ -62,13 +65,14 @@ var permitted = map[string][]string{
 	"internal/outcome": {"internal/clock", "internal/fault"},
 	"internal/term":    {"internal/clock"},
 	"internal/policy":  {"internal/clock"},
+	"internal/verdict": {"internal/fault"},
 }
 
 // goRedis lists the packages that know go-redis.
 var goRedis = []string{".", "internal/driver/goredis"}
 
 // lines limits the lines of a package, comments included, without tests.
-var lines = map[string]int{".": 2200, "internal/table": 2400, "internal/group": 1600, "internal/lease": 1500}
+var lines = map[string]int{".": 2200, "internal/table": 2400, "internal/group": 1400, "internal/lease": 1500}
 
 const (
 	maxPackage  = 1200

@@ -19,7 +19,11 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-const leaseTime = 30 * time.Second
+const (
+	leaseTime      = 30 * time.Second
+	commandTimeout = 5 * time.Second
+	floor          = commandTimeout / 5 // the least time that a call with a wait has
+)
 
 // noDriver is the driver of a client that never sends anything.
 type noDriver struct{ driver.Driver }
@@ -41,7 +45,7 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 func newManager(t *testing.T) *lease.Manager {
 	t.Helper()
 	m := lease.New(lease.Config{
-		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: 5 * time.Second},
+		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
 		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, noDriver{})
 	t.Cleanup(m.Close)
@@ -85,6 +89,8 @@ type member struct {
 	unlock error         // of the unlock of what it grants
 	hangs  time.Duration // before that unlock returns
 	held   *held         // the latest grant
+
+	reached func() // called after each reply
 }
 
 func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
@@ -98,12 +104,14 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	m.mu.Lock()
 	err, delay := m.err, m.delay
 	m.mu.Unlock()
-	if delay > 0 {
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
-		}
+	if ctx.Err() != nil {
+		return nil, lease.EndOf(ctx)
+	}
+	if err := m.reply(ctx, t, delay); err != nil {
+		return nil, err
+	}
+	if m.reached != nil {
+		defer m.reached()
 	}
 	if err != nil {
 		return nil, err
@@ -114,10 +122,46 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	return m.held, nil
 }
 
+// reply waits for the delay of the reply, and keeps to the bounds of a member: the error has the class that the end of
+// the wait has.
+func (m *member) reply(ctx context.Context, t lease.Terms, delay time.Duration) error {
+	if delay == 0 {
+		return nil
+	}
+	most := commandTimeout
+	switch {
+	case !t.By.IsZero():
+		most = time.Until(t.By)
+	case t.Limited:
+		most = max(t.Wait, floor)
+	}
+	asked := time.Now()
+	over := time.NewTimer(most)
+	defer over.Stop()
+	select {
+	case <-time.After(delay):
+		return nil
+	case <-over.C:
+		return fault.Unavailable(fault.ErrNoAnswer)
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) && time.Since(asked) < floor {
+		return lease.EndOf(ctx)
+	}
+	return fault.Unavailable(lease.EndOf(ctx))
+}
+
 func (m *member) set(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.err = err
+}
+
+// stall makes the member silent.
+func (m *member) stall() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.delay = 24 * time.Hour
 }
 
 func (m *member) grant() *held {
@@ -255,5 +299,6 @@ var (
 	single  = lease.Terms{Op: "try acquire", Limited: true, ByHold: true}
 	forever = lease.Terms{Op: "acquire", ByHold: true}
 
-	errBroken = errors.New("broken") // waiting may help
+	errBroken = fault.Unavailable(errors.New("broken"))                 // waiting may help
+	errDenied = &fault.Error{Code: "NOPERM", Err: errors.New("denied")} // waiting cannot help
 )

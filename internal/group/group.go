@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
@@ -29,7 +29,7 @@ type Group struct {
 	// quorum makes the error of a red lock that could not acquire or release enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
-	open list // taken by Lock and TryLock through this handle, and not unlocked
+	open openList // taken by Lock and TryLock through this handle, and not unlocked
 }
 
 var _ lease.Member = (*Group)(nil)
@@ -98,6 +98,15 @@ func (g *Group) Check(op string) error {
 	return nil
 }
 
+// rule returns what makes the errors of the group.
+func (g *Group) rule() *verdict.Rule {
+	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
+	for _, m := range g.members {
+		r.Names = append(r.Names, nameOf(m))
+	}
+	return r
+}
+
 // wrap adds the operation and the group to an error.
 func (g *Group) wrap(err error, op string) error {
 	return &fault.OpError{Op: op, What: g.description, Err: err}
@@ -147,13 +156,8 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	if ctx.Err() != nil {
 		return nil, g.wrap(lease.EndOf(ctx), t.Op)
 	}
-	r := &request{Terms: t, group: g, start: time.Now()}
-	if o := g.ownerIn(ctx); o != nil {
-		r.Owner = o
-	}
-	if r.Owner == nil {
-		r.Owner, r.plain = table.NewOwner(), true
-	}
+	r, cancel := g.newRequest(ctx, t)
+	defer cancel()
 	take := r.takeAll
 	if g.quorum != nil {
 		take = r.takeMajority
@@ -166,45 +170,4 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 		g.remember(a)
 	}
 	return a, nil
-}
-
-// request is one acquisition of a group under way. Its Owner acquires the members for which the context has no owner.
-type request struct {
-	lease.Terms
-	group *Group
-	plain bool // the context has no owner for any member
-	start time.Time
-}
-
-// left returns how much of the wait is left.
-func (r *request) left() time.Duration { return max(r.Wait-time.Since(r.start), 0) }
-
-// ask takes one member: it waits for the member for as long as the wait lasts, or only tries.
-func (r *request) ask(ctx context.Context, m lease.Member, try bool) (lease.Held, error) {
-	t := lease.Terms{Op: r.Op, Lease: r.Lease, Limited: try || r.Limited, ByHold: true, Owner: r.Owner}
-	if !try && r.Limited {
-		t.Wait = r.left()
-	}
-	return m.Take(ctx, t)
-}
-
-// pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
-// closes.
-func (r *request) pause(ctx context.Context, most time.Duration, wake <-chan struct{}) {
-	if r.Limited {
-		most = min(most, r.left())
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	client := clientOf(r.group)
-	closing := client.Stopping()
-	if client.IsStopping() {
-		closing = nil // a red lock may go on without this client
-	}
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-ctx.Done():
-	case <-closing:
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
@@ -57,37 +58,51 @@ func inOrder(members []lease.Member) []lease.Member {
 // and waits for that one first.
 func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
+	var last error // why the first member was not acquired in the round before
 	for round := 1; ; round++ {
 		a := r.newAcquisition()
-		failed, err := r.takeFrom(ctx, a, first)
+		failed, err := r.takeFrom(ctx, a, first, last)
 		if err == nil && a.begin() {
 			return a, nil
 		}
+		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
 		released := a.giveUp(ctx, r)
-		if err == nil { // a lease ran out while the others were taken
+		late := err == nil // a lease ran out while the others were taken
+		if late {
 			err, failed = fault.ErrLate, first
 		}
-		if r.Single() || r.Limited && r.left() == 0 || failed == first && !errors.Is(err, fault.ErrLate) {
-			return nil, errors.Join(err, released)
+		switch {
+		case r.Single(), final, failed == first && !late:
+			return nil, verdict.CleanedUp(err, released)
+		case r.isOver():
+			return nil, verdict.CleanedUp(r.ended(ctx, err, 0), released)
 		}
-		first = failed
+		first, last = failed, err
 		if round > 1 { // otherwise two requests could repeatedly take members that the other one needs
-			r.pause(ctx, rand.N(time.Millisecond<<min(round, 6)), nil)
+			r.pause(rand.N(time.Millisecond<<min(round, 6)), nil)
+		}
+		if r.isOver() {
+			return nil, r.ended(ctx, last, 0)
 		}
 	}
 }
 
 // takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of the
-// member that it did not acquire.
-func (r *request) takeFrom(ctx context.Context, a *acquisition, first int) (failed int, err error) {
+// member that it did not acquire. last is why the first one was not acquired before. That stands while there is no newer
+// reply, unless the member has been silent for long.
+func (r *request) takeFrom(ctx context.Context, a *acquisition, first int, last error) (failed int, err error) {
 	take := func(i int, try bool) error {
-		h, err := r.ask(ctx, r.group.members[i], try)
+		h, err := r.ask(ctx, r.group.members[i], try, last != nil)
 		if err == nil {
 			a.add(i, h)
 		}
 		return err
 	}
+	asked := time.Now()
 	if err := take(first, r.Single()); err != nil {
+		if silent := time.Since(asked); last != nil && silent < r.floor && noReply(err) {
+			err = r.ended(ctx, last, silent)
+		}
 		return first, err
 	}
 	for i := range r.group.members {
@@ -99,4 +114,13 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first int) (fail
 		}
 	}
 	return 0, nil
+}
+
+// noReply reports whether an error of a member means that there was no reply when the wait ended.
+func noReply(err error) bool {
+	if f := (*fault.Error)(nil); errors.As(err, &f) {
+		return f.Fate == fault.Left
+	}
+	return !errors.Is(err, fault.ErrNotAcquired) && (errors.Is(err, fault.ErrNoAnswer) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }

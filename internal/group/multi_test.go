@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -119,6 +120,7 @@ func TestAMultiLockIsLostWithAnyMember(t *testing.T) {
 		require.ErrorIs(t, context.Cause(ctx), fault.ErrLost)
 		log.take()
 		require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
+		synctest.Wait()
 		require.Len(t, log.take(), 2, "all members are unlocked")
 	})
 }
@@ -155,7 +157,7 @@ func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
 			require.NoError(t, err)
 			fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
 		}
-		require.Len(t, g.open.all(), table.MaxLost)
+		require.Len(t, g.open.All(), table.MaxLost)
 		_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
 		require.NoError(t, err)
 		for range table.MaxLost - 1 {

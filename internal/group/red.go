@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
@@ -34,74 +35,74 @@ func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *
 
 // takeMajority takes a majority of the members, and tries until it has one.
 func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
-	w := newWakeups()
-	defer w.stop()
-	turn, err := r.awaitTurn(ctx)
+	w := lease.NewWakeups()
+	defer w.Stop()
+	waiter, once, err := r.awaitTurn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = turn.leave() }()
+	defer func() { _ = waiter.Leave() }()
 	var last error // of the round before
 	for round := 1; ; round++ {
-		a := r.newAcquisition()
-		err := r.poll(ctx, a, round, last)
-		if err == nil {
-			turn.report(fault.ErrRefused) // for the requests behind this one: its hold refuses them
+		a, asked := r.newAcquisition(), time.Now()
+		granted, err := r.poll(ctx, a, last)
+		if granted {
+			waiter.Share(fault.ErrRefused) // for the requests behind this one: its hold refuses them
 			a.scheduleReacquire()
 			return a, nil
 		}
 		released := a.giveUp(ctx, r)
-		turn.report(err)
-		if r.Single() || !r.retryable(a) {
-			return nil, errors.Join(err, released)
+		waiter.Share(forOthers(err))
+		switch {
+		case r.isOver() || err == nil:
+			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
+		case once || !r.retryable(a):
+			return nil, verdict.CleanedUp(err, released)
 		}
-		w.listen(a)
-		r.pause(ctx, clock.Backoff(round, time.Second, nil), w.wake)
-		if ctx.Err() != nil || r.Limited && r.left() == 0 {
-			return nil, r.ended(ctx, err)
+		w.Listen(a.refusing())
+		r.pause(clock.Backoff(round, time.Second, nil), w.C())
+		if r.isOver() {
+			return nil, r.ended(ctx, err, 0)
 		}
 		last = err
-		r.pause(ctx, rand.N(5*time.Millisecond), nil) // the members announce a release one after the other
+		r.pause(rand.N(5*time.Millisecond), nil) // the members announce a release one after the other
 	}
 }
 
-// poll asks all members. It returns when a majority has granted the lock, or is no longer possible. If the wait or ctx ends
-// before that, the error is that of the round before.
-func (r *request) poll(ctx context.Context, a *acquisition, round int, last error) error {
-	for i := range r.group.members {
-		a.ask(ctx, i, r.Lease)
+// forOthers returns an outcome for other requests: a refusal without the details, which belong to this request.
+func forOthers(err error) error {
+	if errors.Is(err, fault.ErrRefused) {
+		return fault.ErrRefused
 	}
-	var over <-chan time.Time // the first round is made to its end, however short the wait
-	if r.Limited && round > 1 {
-		timer := time.NewTimer(r.left())
-		defer timer.Stop()
-		over = timer.C
+	return err
+}
+
+// poll asks all members. It returns when a majority has granted the lock, or is no longer possible: then with the outcome. The
+// first round goes on until the bound, however short the wait is. A later one that the end of the wait cuts off changes
+// nothing, unless it has been silent for long: then the outcome is that of the round before. Nil means that ctx was
+// canceled before there was any outcome.
+func (r *request) poll(ctx context.Context, a *acquisition, last error) (granted bool, outcome error) {
+	asked, cut := time.Now(), r.bound
+	if last != nil {
+		cut = r.over
+	}
+	for i := range r.group.members {
+		a.ask(ctx, i, r.Lease, r.By)
 	}
 	for {
 		if done, err := a.standing(); done {
-			return err
+			return err == nil, err
 		}
 		select {
 		case <-a.changed:
-		case <-over:
-			return r.ended(ctx, last)
-		case <-ctx.Done():
-			return r.ended(ctx, last)
+			continue
+		case <-cut:
 		}
+		if time.Since(asked) < r.floor && (last != nil || errors.Is(ctx.Err(), context.Canceled)) {
+			return false, last
+		}
+		return false, a.cutOff()
 	}
-}
-
-// ended returns the error of a request whose wait is over or whose context has ended, given the error of the latest round.
-func (r *request) ended(ctx context.Context, last error) error {
-	switch {
-	case ctx.Err() == nil && last == nil:
-		return fmt.Errorf("rlock: %w", fault.ErrNoAnswer)
-	case ctx.Err() == nil:
-		return last
-	case last == nil, errors.Is(last, fault.ErrNotAcquired):
-		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
-	}
-	return fmt.Errorf("%w (%w)", last, lease.EndOf(ctx))
 }
 
 // standing reports whether the request is decided: a majority holds the lock, or, with an error, none is possible.
@@ -111,77 +112,82 @@ func (a *acquisition) standing() (done bool, err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	g := a.group
-	held, open, refused := 0, 0, 0
-	for i, err := range a.errs {
-		switch {
-		case a.members[i] != nil && a.members[i].Err() == nil:
-			held++
-		case a.asked[i]:
+	open := 0
+	for i, asked := range a.asked {
+		if asked && !a.holds(i) {
 			open++
-		case errors.Is(err, fault.ErrRefused):
-			refused++
 		}
 	}
-	if held+open >= g.need {
+	switch {
+	case a.live()+open >= a.group.need:
 		return false, nil
+	case !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }):
+		return true, fault.ErrLate // the leases that were granted have run out
 	}
-	if !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }) {
-		return true, fmt.Errorf("rlock: %w", fault.ErrLate) // the leases that were granted have run out
-	}
-	errs := g.named(a.errs)
-	if refused > len(g.members)-g.need { // regardless of the others' replies
-		return true, fmt.Errorf("%w: %w", fault.ErrRefused, g.quorum(g.need, errs))
-	}
-	// Errors decide here, not refusals, so the result must not match ErrNotAcquired.
-	for i, err := range errs {
-		if errors.Is(err, fault.ErrNotAcquired) {
-			errs[i] = fmt.Errorf("member %d (%s): %w", i+1, nameOf(g.members[i]), errTaken)
-		}
-	}
-	return true, g.quorum(g.need, errs)
+	return true, a.group.rule().Of(a.errs)
 }
 
-// errTaken replaces a refusal in an error that must not match ErrNotAcquired.
-var errTaken = errors.New("held by another owner")
+// cutOff returns the outcome of a round that ends before it is decided: the members that have not replied are silent.
+func (a *acquisition) cutOff() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	errs := slices.Clone(a.errs)
+	for i, asked := range a.asked {
+		if asked && a.members[i] == nil {
+			errs[i] = fault.ErrNoAnswer
+		}
+	}
+	return a.group.rule().Of(errs)
+}
 
 // retryable reports whether waiting may help: enough members may still be had.
 func (r *request) retryable(a *acquisition) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	hopeless := 0
+	final := 0
 	for _, err := range a.errs {
 		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
-			hopeless++
+			final++
 		}
 	}
-	return hopeless <= len(a.errs)-r.group.need
+	return final <= len(a.errs)-r.group.need
+}
+
+// refusing returns the locks of the members that refused.
+func (a *acquisition) refusing() (locks []*lease.Lock) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, m := range a.group.members {
+		if errors.Is(a.errs[i], fault.ErrRefused) {
+			locks = append(locks, m.Locks()[0])
+		}
+	}
+	return locks
 }
 
 // minTimeout is the shortest time that a member gets to reply.
 const minTimeout = 50 * time.Millisecond
 
-// ask asks a member for the lock, without waiting for the reply. Only the values of ctx are used: its end ends neither the
-// call nor the release of a grant that comes too late.
-func (a *acquisition) ask(ctx context.Context, i int, d time.Duration) {
+// ask asks a member for the lock, without waiting for the reply. The member has a short time to reply, and until by at the
+// most; a zero by means no such limit. Only the values of ctx are used: its end ends neither the call nor the release of a
+// grant that comes too late.
+func (a *acquisition) ask(ctx context.Context, i int, d time.Duration, by time.Time) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
 	client := clientOf(m)
-	cfg := client.Config()
-	timeout := cmp.Or(d, cfg.Table.WatchdogTimeout)
-	timeout = min(max(timeout/30, minTimeout)+cfg.AckTimeout, cfg.Table.CommandTimeout)
+	cfg := client.Config().Table
+	timeout := min(max(cmp.Or(d, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
+	t := lease.Terms{Op: "acquire", Lease: d, Limited: true, ByHold: true, Owner: a.owner, By: time.Now().Add(timeout)}
+	if !by.IsZero() && by.Before(t.By) {
+		t.By = by
+	}
 	a.mu.Lock()
 	a.asked[i] = true
 	a.mu.Unlock()
 	client.Background(func() {
-		taking, cancel := context.WithTimeoutCause(ctx, timeout, fault.ErrNoAnswer)
-		defer cancel()
-		h, err := m.Take(taking, lease.Terms{Op: "acquire", Lease: d, Limited: true, ByHold: true, Owner: a.owner})
+		h, err := m.Take(ctx, t)
 		if err == nil && !a.add(i, h) {
 			err = h.Unlock(ctx) // the acquisition is over, so the member is not needed
-		}
-		if errors.Is(err, fault.ErrNotAcquired) && !errors.Is(err, fault.ErrRefused) {
-			err = fault.ErrNoAnswer
 		}
 		a.mu.Lock()
 		a.asked[i], a.errs[i] = false, err
@@ -236,13 +242,13 @@ func (a *acquisition) reacquire(pause time.Duration) {
 		a.members[i] = nil
 		a.mu.Unlock()
 		if gone == nil {
-			a.ask(ctx, i, 0)
+			a.ask(ctx, i, 0, time.Time{})
 			continue
 		}
 		clientOf(gone).Background(func() {
 			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
-				a.ask(ctx, i, 0)
+				a.ask(ctx, i, 0, time.Time{})
 			}
 		})
 	}

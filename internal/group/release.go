@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,156 +11,90 @@ import (
 )
 
 // release unlocks all members of a closed acquisition. A red lock is released when the remaining members no longer exclude
-// others. It must have been held by a majority until then.
+// others. It must have been held by a majority until then. If it was lost before, it does not matter how the unlocks go.
 func (a *acquisition) release(ctx context.Context) error {
 	g := a.group
 	g.forget(a)
+	u := a.unlockAll(ctx)
 	a.mu.Lock()
 	why := a.why
+	done, wasLost := a.released(u)
 	a.mu.Unlock()
-	errs, done := a.unlockAll(ctx)
-	if done {
+	switch {
+	case errors.Is(why, fault.ErrLost):
+		return why
+	case done:
 		return nil
+	case wasLost:
+		return g.wrap(g.rule().Lost(u.Errs), "unlock")
 	}
-	err := g.failure(errs)
-	if errors.Is(why, fault.ErrLost) && !errors.Is(err, fault.ErrLost) {
-		err = fmt.Errorf("%w: %w", fault.ErrLost, err)
-	}
-	return g.wrap(err, "unlock")
+	return g.wrap(g.rule().Of(u.Errs), "unlock")
 }
 
-// unlocking is the unlocks of the members of one acquisition under way. It belongs to one goroutine.
-type unlocking struct {
-	members  []lease.Held
-	errs     []error
-	answered []bool // the members whose unlocks returned
-	running  int
-	results  chan unlocked
-}
-
-// unlocked is the result of one member's unlock.
-type unlocked struct {
-	member int
-	err    error
-}
-
-// unlock begins to unlock a member, if it was held.
-func (u *unlocking) unlock(ctx context.Context, i int) {
-	h := u.members[i]
-	if h == nil {
-		return
-	}
-	u.running++
-	clientOf(h).Background(func() { u.results <- unlocked{i, h.Unlock(ctx)} })
-}
-
-// collect takes in results until it has all or enough of them, or over has a value. A nil enough means all.
-func (u *unlocking) collect(enough func() bool, over <-chan time.Time) {
-	for u.running > 0 && (enough == nil || !enough()) {
-		select {
-		case r := <-u.results:
-			u.running--
-			u.errs[r.member], u.answered[r.member] = r.err, true
-		case <-over:
-			return
+// unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
+// that hangs is unlocked in the background.
+func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
+	u := lease.NewUnlocking(a.held())
+	multi := a.group.quorum == nil
+	for i := range u.Members {
+		if i > 0 || !multi {
+			u.Begin(ctx, i)
 		}
 	}
+	if multi { // the first member comes last, because others wait for it
+		u.Await(nil)
+		u.Begin(ctx, 0)
+		u.Await(nil)
+	}
+	u.Await(func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		done, _ := a.released(u)
+		return done
+	})
+	u.Linger(minTimeout)
+	return u
 }
 
-// unlockAll unlocks the members. It returns their errors, and whether the group was held until then and is released
-// now. Once it is released, unlockAll waits for the remaining members a moment longer. A member that hangs is unlocked
-// in the background.
-func (a *acquisition) unlockAll(ctx context.Context) (errs []error, done bool) {
-	members := a.held()
-	n := len(members)
-	u := &unlocking{
-		members: members, errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
-	}
-	all := a.group.need == n
-	for i := range members {
-		if i > 0 || !all {
-			u.unlock(ctx, i)
-		}
-	}
-	if all { // the first member comes last, because others wait for it
-		u.collect(nil, nil)
-		u.unlock(ctx, 0)
-		u.collect(nil, nil)
-	}
-	released := func() bool { return a.released(u.answered, u.errs) }
-	u.collect(released, nil)
-	if u.running > 0 {
-		moment := time.NewTimer(minTimeout)
-		defer moment.Stop()
-		u.collect(nil, moment.C)
-	}
-	return u.errs, released()
-}
-
-// released reports, given the results of the members' unlocks, whether the remaining members no longer exclude others, and
-// whether enough were held until they were unlocked.
-func (a *acquisition) released(answered []bool, errs []error) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// released reports whether the members that are not known to be released no longer exclude others, and whether enough were
+// held until they were unlocked. Otherwise, it reports whether the group is known to have been lost. a.mu must be held.
+func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
 	left, gone := 0, false
-	for i, h := range a.members {
+	for i, h := range u.Members {
 		switch {
-		case h == nil || answered[i] && errs[i] == nil:
-		case answered[i] && errors.Is(errs[i], fault.ErrNotHeld):
+		case h == nil || u.Succeeded(i):
+		case u.Gone(i):
 			gone = true
 		default:
 			left++
 		}
 	}
-	if left > len(a.members)-a.group.need {
-		return false
+	if left > len(u.Members)-a.group.need {
+		return false, false
 	}
 	// A member whose unlock succeeded was held until then, and so excluded others.
-	return !gone && !errors.Is(a.why, fault.ErrLost) ||
-		a.hadQuorum(func(i int) bool { return a.members[i] != nil && answered[i] && errs[i] == nil })
+	wasLost = errors.Is(a.why, fault.ErrLost) || gone && !a.hadQuorum(u.Succeeded)
+	return !wasLost, wasLost
 }
 
-// failure makes one error of the errors of the members.
-func (g *Group) failure(errs []error) error {
-	if g.need == len(g.members) {
-		return errors.Join(errs...)
-	}
-	return g.quorum(g.need, g.named(errs))
-}
-
-// named adds the number and the name of its member to each error.
-func (g *Group) named(errs []error) []error {
-	named := make([]error, len(errs))
-	for i, err := range errs {
-		if err != nil {
-			named[i] = fmt.Errorf("member %d (%s): %w", i+1, nameOf(g.members[i]), err)
-		}
-	}
-	return named
-}
-
-// giveUp unlocks the members of an acquisition that failed, even if ctx has ended. It waits for that until ctx or the wait
-// ends. A member that has not replied yet is released when it replies.
+// giveUp unlocks the members of an acquisition that failed, even if ctx has ended. The unlocks are detached: it waits for
+// them only as long as the request may last, and for a short time. It returns what failed until then. A member that has not
+// replied yet is released when it replies.
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	a.close()
 	result := make(chan error, 1)
 	clientOf(a.group).Background(func() {
-		errs, _ := a.unlockAll(context.WithoutCancel(ctx))
+		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
-		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })
-		result <- errors.Join(errs...)
+		result <- errors.Join(slices.DeleteFunc(u.Errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)
 	})
-	var over <-chan time.Time
-	if r.Limited {
-		timer := time.NewTimer(max(r.left(), minTimeout))
-		defer timer.Stop()
-		over = timer.C
-	}
+	enough := time.NewTimer(r.floor)
+	defer enough.Stop()
 	select {
 	case err := <-result:
 		return err
-	case <-over:
-	case <-ctx.Done():
+	case <-enough.C:
+	case <-r.bound:
 	}
 	return nil
 }

@@ -3,9 +3,9 @@ package group
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -19,7 +19,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	for {
 		a := g.soonest()
 		if o != nil {
-			a = latest(ownedBy(o).all(), g)
+			a = latest(ownedBy(o).All(), g)
 		}
 		if a == nil {
 			return g.wrap(fault.ErrNotHeld, "unlock")
@@ -34,25 +34,25 @@ func (g *Group) Unlock(ctx context.Context) error {
 // remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the oldest
 // lost acquisition, which perhaps is never unlocked. The owner can still unlock that one.
 func (g *Group) remember(a *acquisition) {
-	if open := g.open.all(); len(open) >= table.MaxLost {
+	if open := g.open.All(); len(open) >= table.MaxLost {
 		if i := slices.IndexFunc(open, func(a *acquisition) bool { return a.Err() != nil }); i >= 0 {
-			g.open.remove(open[i])
+			g.open.Remove(open[i])
 		}
 	}
-	g.open.add(a)
-	ownedBy(a.owner).add(a)
+	g.open.Add(a)
+	ownedBy(a.owner).Add(a)
 }
 
 // forget makes the handle and the owner forget an acquisition.
 func (g *Group) forget(a *acquisition) {
-	g.open.remove(a)
-	ownedBy(a.owner).remove(a)
+	g.open.Remove(a)
+	ownedBy(a.owner).Remove(a)
 }
 
 // soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
 // first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
 func (g *Group) soonest() *acquisition {
-	open := g.open.all()
+	open := g.open.All()
 	if len(open) == 0 {
 		return nil
 	}
@@ -85,37 +85,14 @@ func latest(open []*acquisition, g *Group) *acquisition {
 	return nil
 }
 
+// openList has acquisitions that are yet to be unlocked.
+type openList = owner.List[*acquisition]
+
 type ownedKey struct{}
 
 // ownedBy returns the acquisitions of groups that an owner has made and not unlocked yet. It is attached to the owner, and
 // so lives as long as the owner does.
-func ownedBy(o *table.Owner) *list {
-	v, _ := o.Value(ownedKey{}, func() any { return new(list) }).(*list)
+func ownedBy(o *table.Owner) *openList {
+	v, _ := o.Value(ownedKey{}, func() any { return new(openList) }).(*openList)
 	return v
-}
-
-// list has acquisitions in the order in which they were made. Its mutex is a leaf.
-type list struct {
-	mu   sync.Mutex
-	open []*acquisition
-}
-
-func (l *list) all() []*acquisition {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.open)
-}
-
-func (l *list) add(a *acquisition) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open = append(l.open, a)
-}
-
-func (l *list) remove(a *acquisition) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.Index(l.open, a); i >= 0 {
-		l.open = slices.Delete(l.open, i, i+1)
-	}
 }

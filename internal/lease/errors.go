@@ -71,17 +71,17 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result) error {
 	case last.Err == nil:
 		return EndOf(ctx)
 	case errors.Is(last.Err, fault.ErrUnavailable):
-		return fmt.Errorf("%w (%w)", l.explained(last.Err), endWithout(ctx, fault.ErrLost))
+		return fmt.Errorf("%w (%w)", l.explained(last.Err), EndWithout(ctx, fault.ErrLost))
 	}
 	return fmt.Errorf("%w (%w)", l.explained(last.Err), EndOf(ctx))
 }
 
 // EndOf returns why ctx ended: its cause, and its error if the cause does not match it. If the cause says how another call
 // went, only its text is kept: otherwise the error of this call would have the class of that one.
-func EndOf(ctx context.Context) error { return endWithout(ctx, nil) }
+func EndOf(ctx context.Context) error { return EndWithout(ctx, nil) }
 
-// endWithout is EndOf, and keeps only the text of a cause that matches another error too.
-func endWithout(ctx context.Context, other error) error {
+// EndWithout is EndOf, and keeps only the text of a cause that matches another error too.
+func EndWithout(ctx context.Context, other error) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	for _, class := range []error{fault.ErrNotAcquired, fault.ErrUnavailable, other} {
 		if class != nil && errors.Is(cause, class) {

@@ -120,10 +120,7 @@ func (m *Manager) Value(key any, create func() any) any {
 	return v
 }
 
-// Listen makes wake get a token for every message of a channel, and for every confirmation of its subscription.
-func (m *Manager) Listen(channel string, wake chan struct{}) { m.hub.Listen(channel, wake) }
-
-// Unlisten ends what Listen began. It implements [table.Told].
+// Unlisten implements [table.Told].
 func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(channel, wake) }
 
 // Alarm implements [table.Told].

@@ -133,7 +133,8 @@ func Run(
 	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
 ) {
 	t.Helper()
-	opts = append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))
+	// A fifth of the command timeout bounds a single attempt. On a busy machine a healthy server may need more than a second.
+	opts = append([]rlock.Option{rlock.WithCommandTimeout(testkit.ALongTime)}, append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))...)
 	for name, kind := range testkit.Kinds {
 		if kind.Groups && !groups {
 			continue

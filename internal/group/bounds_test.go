@@ -1,0 +1,135 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+)
+
+// These tests cover when a call ends, whatever its members do.
+
+func TestACallOfAGroupIsBounded(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		wait     time.Duration // negative means none
+		deadline time.Duration
+		want     time.Duration
+	}{
+		"a short wait":              {wait: 300 * time.Millisecond, want: floor},
+		"a long wait":               {wait: 3 * time.Second, want: 3 * time.Second},
+		"one attempt":               {want: floor},
+		"one attempt, a deadline":   {deadline: 2 * floor, want: 2 * floor},
+		"one attempt, far deadline": {deadline: time.Hour, want: commandTimeout},
+		"a deadline":                {wait: -1, deadline: floor / 2, want: floor / 2},
+		"a wait and a deadline":     {wait: floor * 2, deadline: floor / 2, want: floor / 2},
+	} {
+		for _, red := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				t.Helper()
+				what := fmt.Sprintf("%s, red %v", what, red)
+				fakes, members, _ := newMembers(t, 3)
+				g := NewMulti(members)
+				if red {
+					g = NewRed(members, newTestQuorum)
+				}
+				for _, f := range fakes { // together, they take longer than the bound
+					f.delay = c.want * 7 / 10
+					f.hangs = time.Hour
+				}
+				fakes[2].delay = time.Hour
+				if red {
+					fakes[1].delay = time.Hour
+				}
+				ctx, cancel := t.Context(), context.CancelFunc(func() {})
+				if c.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, c.deadline)
+				}
+				defer cancel()
+				start := time.Now()
+				_, err := g.Take(ctx, lease.Terms{Op: "lock", Limited: c.wait >= 0, Wait: max(c.wait, 0)})
+				checkClass(t, err, fault.ErrUnavailable, what)
+				if red { // a thirtieth of a lease may be less
+					require.LessOrEqual(t, time.Since(start), c.want, what)
+				} else {
+					require.Equal(t, c.want, time.Since(start), what)
+				}
+			})
+		}
+	}
+}
+
+// A member that has granted may be slow to release. The call that gives it up does not wait for that.
+func TestAReleaseDoesNotProlongTheCall(t *testing.T) {
+	t.Parallel()
+	for _, red := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 3)
+			g := NewMulti(members)
+			if red {
+				g = NewRed(members, newTestQuorum)
+			}
+			fakes[0].hangs = time.Hour
+			fakes[1].set(errDenied)
+			fakes[2].set(errDenied)
+			for _, terms := range []lease.Terms{
+				single, forever, {Op: "lock", Limited: true, Wait: time.Millisecond},
+			} {
+				start := time.Now()
+				_, err := g.Take(t.Context(), terms)
+				require.ErrorIs(t, err, errDenied)
+				require.LessOrEqual(t, time.Since(start), floor, "%+v", terms)
+			}
+			<-time.After(24 * time.Hour)
+			require.ErrorIs(t, fakes[0].grant().Err(), fault.ErrNotHeld, "it is released nevertheless")
+		})
+	}
+}
+
+func TestEachAttemptOfAnUnlimitedCallIsBounded(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, log := newMembers(t, 2)
+		fakes[1].delay = time.Hour
+		ctx, cancel := context.WithCancel(t.Context())
+		result := take(ctx, NewMulti(members), forever)
+		<-time.After(commandTimeout - time.Millisecond)
+		require.Equal(t, []string{"wait for a", "try b"}, log.take())
+		<-time.After(2 * time.Millisecond)
+		require.Equal(t, []string{"unlock a", "wait for b"}, log.take())
+		cancel()
+		require.ErrorIs(t, <-result, context.Canceled)
+	})
+}
+
+// The first request waits for its members. The second has no outcome of the first on which to rely when its wait is over,
+// so it asks by itself.
+func TestAShortWaitInTheLocalQueueIsNoOutage(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		for _, f := range fakes {
+			f.delay = 20 * time.Millisecond
+			f.set(fault.ErrRefused)
+		}
+		red := NewRed(members, newTestQuorum)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := take(ctx, red, forever)
+		synctest.Wait()
+		start := time.Now()
+		_, err := red.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: time.Millisecond})
+		require.ErrorIs(t, err, fault.ErrRefused)
+		require.Equal(t, 21*time.Millisecond, time.Since(start))
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}

@@ -1,0 +1,289 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// These tests cover the classes of a group's errors: which of the errors of its members decide, and that no error is of
+// two classes.
+
+// checkClass checks that an error is of one class alone, or of none if want is nil.
+func checkClass(t *testing.T, err, want error, what string) {
+	t.Helper()
+	require.Error(t, err, what)
+	for _, class := range []error{fault.ErrNotAcquired, fault.ErrUnavailable, fault.ErrLost} {
+		require.Equal(t, class == want, errors.Is(err, class), "%s: %v, %v", what, class, err)
+	}
+}
+
+func TestTheErrorOfARedLockHasTheClassOfTheFailureThatEndedIt(t *testing.T) {
+	t.Parallel()
+	refused := &fault.OpError{Op: "acquire", Name: "m", Err: fault.ErrRefused}
+	for what, c := range map[string]struct {
+		errs []error
+		want error
+	}{
+		"two refuse":                            {errs: []error{refused, nil, refused}, want: fault.ErrNotAcquired},
+		"two refuse, one is broken":             {errs: []error{refused, errBroken, refused}, want: fault.ErrNotAcquired},
+		"two refuse, one is denied":             {errs: []error{refused, errDenied, refused}, want: fault.ErrNotAcquired},
+		"one refuses, one is broken":            {errs: []error{refused, errBroken, nil}, want: fault.ErrUnavailable},
+		"one refuses, two are broken":           {errs: []error{refused, errBroken, errBroken}, want: fault.ErrUnavailable},
+		"one is broken, one is denied":          {errs: []error{errBroken, errDenied, nil}, want: fault.ErrUnavailable},
+		"one refuses, one is denied":            {errs: []error{refused, errDenied, nil}, want: fault.ErrUnavailable},
+		"two are denied":                        {errs: []error{errDenied, nil, errDenied}},
+		"two are denied, one is broken":         {errs: []error{errDenied, errBroken, errDenied}},
+		"two are denied, one refuses":           {errs: []error{errDenied, refused, errDenied}},
+		"the only one refuses":                  {errs: []error{refused}, want: fault.ErrNotAcquired},
+		"the only one is broken":                {errs: []error{errBroken}, want: fault.ErrUnavailable},
+		"of two, one refuses and one is broken": {errs: []error{errBroken, refused}, want: fault.ErrNotAcquired},
+		"of two, one is broken":                 {errs: []error{nil, errBroken}, want: fault.ErrUnavailable},
+	} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, len(c.errs))
+			for i, err := range c.errs {
+				fakes[i].set(err)
+				if c.want == nil && err != errDenied || c.want != nil && !errors.Is(err, c.want) { // the reply that decides comes first
+					fakes[i].delay = time.Millisecond
+				}
+			}
+			_, err := NewRed(members, newTestQuorum).Take(t.Context(), single)
+			checkClass(t, err, c.want, what)
+			require.Equal(t, c.want == fault.ErrNotAcquired, errors.Is(err, fault.ErrRefused), "%s: %v", what, err)
+			var quorum *quorumError
+			require.ErrorAs(t, err, &quorum, what)
+			require.Len(t, quorum.errs, len(c.errs))
+			for i, err := range quorum.errs {
+				if err != nil {
+					require.ErrorContains(t, err, fmt.Sprintf("member %d", i+1), what)
+				}
+			}
+		})
+	}
+}
+
+func TestACleanUpThatFailsDoesNotChangeTheClass(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct{ err, want error }{
+		"refused": {&fault.OpError{Op: "acquire", Name: "m", Err: fault.ErrRefused}, fault.ErrNotAcquired},
+		"denied":  {errDenied, nil},
+	} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 3)
+			fakes[0].unlock = errBroken
+			fakes[1].set(c.err)
+			fakes[2].set(c.err)
+			for _, g := range []*Group{NewMulti(members), NewRed(members, newTestQuorum)} {
+				_, err := g.Take(t.Context(), single)
+				checkClass(t, err, c.want, what)
+			}
+			_, err := NewMulti(members).Take(t.Context(), single)
+			require.ErrorContains(t, err, errBroken.Error(), "the text says that the clean-up failed")
+		})
+	}
+}
+
+func TestTheErrorOfAnUnlockHasOneClass(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		errs []error // of the unlocks
+		lost bool    // the first member was lost before
+		red  bool
+		want error
+	}{
+		"broken":                      {errs: []error{nil, errBroken}, want: fault.ErrUnavailable},
+		"denied":                      {errs: []error{nil, errDenied}},
+		"broken and denied":           {errs: []error{errBroken, errDenied}},
+		"gone, and broken":            {errs: []error{fault.ErrLost, errBroken}, want: fault.ErrLost},
+		"lost, and broken":            {errs: []error{nil, errBroken}, lost: true, want: fault.ErrLost},
+		"lost, and denied":            {errs: []error{nil, errDenied}, lost: true, want: fault.ErrLost},
+		"red, two broken":             {errs: []error{errBroken, errBroken, nil}, red: true, want: fault.ErrUnavailable},
+		"red, one gone, two broken":   {errs: []error{fault.ErrLost, errBroken, errBroken}, red: true, want: fault.ErrUnavailable},
+		"red, two gone, one broken":   {errs: []error{fault.ErrLost, errBroken, fault.ErrLost}, red: true, want: fault.ErrLost},
+		"red, one lost, two broken":   {errs: []error{nil, errBroken, errBroken}, lost: true, red: true, want: fault.ErrUnavailable},
+		"red, one lost, the next too": {errs: []error{nil, fault.ErrLost, errBroken}, lost: true, red: true, want: fault.ErrLost},
+		"red, of one":                 {errs: []error{errBroken}, red: true, want: fault.ErrUnavailable},
+		"red, of two":                 {errs: []error{errBroken, fault.ErrLost}, red: true, want: fault.ErrLost},
+	} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, len(c.errs))
+			g := NewMulti(members)
+			if c.red {
+				g = NewRed(members, newTestQuorum)
+			}
+			h, err := g.Take(t.Context(), forever)
+			require.NoError(t, err)
+			synctest.Wait()
+			for i, err := range c.errs {
+				fakes[i].unlock = err
+			}
+			if c.lost {
+				fakes[0].set(errBroken) // it is not reacquired
+				fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
+				synctest.Wait()
+			}
+			err = h.Unlock(t.Context())
+			checkClass(t, err, c.want, what)
+			if c.red {
+				require.ErrorAs(t, err, new(*quorumError), what)
+			}
+		})
+	}
+}
+
+func TestAContextThatHasEndedIsNoOutcome(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		_, members, log := newMembers(t, 3)
+		cause := errors.New("the cause")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		for _, g := range []*Group{NewMulti(members), NewRed(members, newTestQuorum)} {
+			for _, terms := range []lease.Terms{single, forever} {
+				_, err := g.Take(ctx, terms)
+				checkClass(t, err, nil, g.description)
+				require.ErrorIs(t, err, context.Canceled)
+				require.ErrorIs(t, err, cause)
+			}
+		}
+		require.Empty(t, log.take(), "nothing is sent")
+	})
+}
+
+func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		after    time.Duration
+		deadline bool
+		refused  bool // in an earlier round
+		want     error
+	}{
+		"at once":                    {after: floor / 100},
+		"after the floor":            {after: floor + floor/2, want: fault.ErrUnavailable},
+		"a deadline":                 {after: floor / 100, deadline: true, want: fault.ErrUnavailable},
+		"refused before":             {after: floor / 2, refused: true, want: fault.ErrNotAcquired},
+		"refused before, a deadline": {after: floor / 2, deadline: true, refused: true, want: fault.ErrNotAcquired},
+		"refused, and silent since":  {after: floor * 4, refused: true, want: fault.ErrUnavailable},
+	} {
+		for _, red := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				t.Helper()
+				fakes, members, _ := newMembers(t, 3)
+				g, end := NewMulti(members), context.Canceled
+				if red {
+					g = NewRed(members, newTestQuorum)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.deadline {
+					ctx, cancel = context.WithTimeout(t.Context(), c.after)
+					end = context.DeadlineExceeded
+				}
+				defer cancel()
+				silence := func() {
+					for _, f := range fakes[1:] {
+						f.stall()
+					}
+				}
+				if c.refused {
+					for _, f := range fakes[1:] {
+						f.set(fault.ErrRefused)
+						f.reached = func() { f.stall() }
+					}
+				} else {
+					silence()
+				}
+				result := take(ctx, g, forever)
+				if !c.deadline {
+					<-time.After(c.after)
+					cancel()
+				}
+				err := <-result
+				checkClass(t, err, c.want, fmt.Sprintf("%s, red %v", what, red))
+				require.ErrorIs(t, err, end)
+				require.NotErrorIs(t, err, fault.ErrRefused, "the context ended the wait")
+			})
+		}
+	}
+}
+
+func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		wait    time.Duration
+		refused bool // in an earlier round
+		want    error
+	}{
+		"silent":                    {wait: 10 * time.Millisecond, want: fault.ErrUnavailable},
+		"refused before":            {wait: floor / 2, refused: true, want: fault.ErrNotAcquired},
+		"refused, and silent since": {wait: floor * 4, refused: true, want: fault.ErrUnavailable},
+	} {
+		for _, red := range []bool{false, true} {
+			bubble(t, func(t *testing.T) {
+				t.Helper()
+				what := fmt.Sprintf("%s, red %v", what, red)
+				fakes, members, _ := newMembers(t, 3)
+				g := NewMulti(members)
+				if red {
+					g = NewRed(members, newTestQuorum)
+				}
+				silence := func() {
+					for _, f := range fakes[1:] {
+						f.stall()
+					}
+				}
+				if c.refused {
+					for _, f := range fakes[1:] {
+						f.set(fault.ErrRefused)
+						f.reached = func() { f.stall() }
+					}
+				} else {
+					silence()
+				}
+				start := time.Now()
+				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait})
+				checkClass(t, err, c.want, what)
+				require.Equal(t, c.want == fault.ErrNotAcquired, errors.Is(err, fault.ErrRefused), what)
+				require.NotErrorIs(t, err, context.DeadlineExceeded, what)
+				require.LessOrEqual(t, time.Since(start), max(c.wait, floor), what)
+			})
+		}
+	}
+}
+
+func TestUnlockWaitsForNoMemberThatIsLost(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, log := newMembers(t, 3)
+		for _, g := range []*Group{NewMulti(members), NewRed(members, newTestQuorum)} {
+			h, err := g.Take(t.Context(), lease.Terms{Op: "acquire", ByHold: true, Lease: leaseTime})
+			require.NoError(t, err)
+			synctest.Wait()
+			fakes[2].hangs = 100 * time.Millisecond // it is held
+			for _, f := range fakes[:2] {
+				f.hangs = time.Hour
+				f.grant().lose(table.Loss{Early: true})
+			}
+			log.take()
+			start := time.Now()
+			checkClass(t, h.Unlock(t.Context()), fault.ErrLost, g.description)
+			require.Equal(t, fakes[2].hangs+minTimeout, time.Since(start), "the member that is held is released first")
+			require.Len(t, log.take(), 3, "the lost ones are released in the background")
+			<-time.After(2 * time.Hour)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// request is one acquisition of a group under way. Its Owner acquires the members for which the context has no owner. Its By
+// is the moment by which all members together must reply or be given up. Zero means that each attempt has the command
+// timeout.
+type request struct {
+	lease.Terms
+	group *Group
+	plain bool // the context has no owner for any member
+	start time.Time
+	floor time.Duration   // how long a member may be silent before that counts as an outage
+	over  <-chan struct{} // closed when the wait is over or ctx has ended
+	bound <-chan struct{} // closed at By, or when ctx has ended
+}
+
+// newRequest returns a request that begins now. The caller must call cancel when the request is over.
+func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, cancel func()) {
+	r = &request{Terms: t, group: g, start: time.Now()}
+	if o := g.ownerIn(ctx); o != nil {
+		r.Owner = o
+	}
+	if r.Owner == nil {
+		r.Owner, r.plain = table.NewOwner(), true
+	}
+	var timeout, acks time.Duration
+	for _, l := range g.locks {
+		cfg := l.Manager().Config()
+		timeout, acks = max(timeout, cfg.Table.CommandTimeout), max(acks, cfg.AckTimeout)
+	}
+	r.floor = timeout / 5
+	_, limited := ctx.Deadline()
+	switch {
+	case !r.By.IsZero() || !r.Limited:
+	case r.Single() && limited: // ctx ends the attempt
+		r.By = r.start.Add(timeout)
+	default:
+		r.By = r.start.Add(max(r.Wait, r.floor))
+	}
+	waiting, bounded := ctx, ctx
+	endWait, endBound := func() {}, func() {}
+	if r.Limited {
+		waiting, endWait = context.WithDeadline(ctx, r.start.Add(r.Wait))
+	}
+	if !r.By.IsZero() {
+		bounded, endBound = context.WithDeadline(ctx, r.By.Add(acks))
+	}
+	r.over, r.bound = waiting.Done(), bounded.Done()
+	return r, func() { endWait(); endBound() }
+}
+
+// left returns how much of the wait is left.
+func (r *request) left() time.Duration { return max(r.Wait-time.Since(r.start), 0) }
+
+// isOver reports whether the wait is over or ctx has ended.
+func (r *request) isOver() bool {
+	select {
+	case <-r.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// ask takes one member: it waits for the member for as long as the wait lasts, or only tries. If there was a reply before,
+// the end of the wait ends also the first question to the member.
+func (r *request) ask(ctx context.Context, m lease.Member, try, replied bool) (lease.Held, error) {
+	t := lease.Terms{Op: r.Op, Lease: r.Lease, Limited: try || r.Limited, ByHold: true, Owner: r.Owner, By: r.By}
+	switch {
+	case !try && r.Limited:
+		t.Wait = r.left()
+	case try && r.By.IsZero():
+		t.By = time.Now().Add(clientOf(m).Config().Table.CommandTimeout)
+	}
+	if end := r.start.Add(r.Wait); replied && r.Limited && end.Before(t.By) {
+		t.By = end
+	}
+	return m.Take(ctx, t)
+}
+
+// pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
+// closes.
+func (r *request) pause(most time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	client := clientOf(r.group)
+	closing := client.Stopping()
+	if client.IsStopping() {
+		closing = nil // a red lock may go on without this client
+	}
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-r.over:
+	case <-closing:
+	}
+}
+
+// ended returns the error of a request whose wait is over or whose context has ended. last is the latest outcome, and nil if
+// there was no reply. silent is for how long a member has not replied. A cancellation by itself says nothing about Redis.
+func (r *request) ended(ctx context.Context, last error, silent time.Duration) error {
+	if last == nil && (!errors.Is(ctx.Err(), context.Canceled) || silent >= r.floor) {
+		last = fault.ErrNoAnswer
+	}
+	switch {
+	case ctx.Err() == nil:
+		return last
+	case last == nil:
+		return lease.EndOf(ctx)
+	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
+		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
+	case errors.Is(last, fault.ErrUnavailable):
+		return fmt.Errorf("%w (%w)", last, lease.EndWithout(ctx, fault.ErrLost))
+	}
+	return fmt.Errorf("%w (%w)", last, lease.EndOf(ctx))
+}

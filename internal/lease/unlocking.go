@@ -1,0 +1,95 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Unlocking is the unlocks of the members of one acquisition of a group, side by side. It belongs to one goroutine.
+type Unlocking struct {
+	Members []Held  // nil means a member that is not held
+	Errs    []error // of the unlocks that returned, and of the members that are lost
+
+	answered []bool // the members whose unlocks returned, or which are lost
+	running  int
+	ending   int // unlocks of members that are lost
+	results  chan unlocked
+}
+
+// unlocked is the result of one member's unlock.
+type unlocked struct {
+	member int
+	lost   bool // it was lost before
+	err    error
+}
+
+// NewUnlocking returns the unlocks of these members, none of which has begun.
+func NewUnlocking(members []Held) *Unlocking {
+	n := len(members)
+	return &Unlocking{
+		Members: members, Errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
+	}
+}
+
+// Begin begins to unlock a member, if it was held. The error of a member that is lost is known already.
+func (u *Unlocking) Begin(ctx context.Context, i int) {
+	h := u.Members[i]
+	if h == nil {
+		return
+	}
+	err := h.Err()
+	lost := errors.Is(err, fault.ErrLost)
+	if lost {
+		u.ending++
+		u.Errs[i], u.answered[i] = err, true
+	} else {
+		u.running++
+	}
+	h.Locks()[0].m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(ctx)} })
+}
+
+// Succeeded reports whether a member was held until its unlock.
+func (u *Unlocking) Succeeded(i int) bool {
+	return u.Members[i] != nil && u.answered[i] && u.Errs[i] == nil
+}
+
+// Gone reports whether a member was lost before its unlock.
+func (u *Unlocking) Gone(i int) bool {
+	return u.answered[i] && errors.Is(u.Errs[i], fault.ErrNotHeld)
+}
+
+// Await waits until it has the results of all members that were held, or enough of them. A nil enough means all.
+func (u *Unlocking) Await(enough func() bool) {
+	for u.running > 0 && (enough == nil || !enough()) {
+		u.take(<-u.results)
+	}
+}
+
+// Linger waits for d at most for the results that nobody needs. The unlocks go on after that.
+func (u *Unlocking) Linger(d time.Duration) {
+	if u.running+u.ending == 0 {
+		return
+	}
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for u.running+u.ending > 0 {
+		select {
+		case r := <-u.results:
+			u.take(r)
+		case <-over.C:
+			return
+		}
+	}
+}
+
+func (u *Unlocking) take(r unlocked) {
+	if r.lost {
+		u.ending--
+		return
+	}
+	u.running--
+	u.Errs[r.member], u.answered[r.member] = r.err, true
+}

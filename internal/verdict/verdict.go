@@ -1,0 +1,102 @@
+// Package verdict makes one error of the errors that the members of a group of locks have. That error says one thing about
+// the lock: another owner has it, nobody could say, it was lost, or waiting does not help.
+package verdict
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// Rule is what a group needs of its members.
+type Rule struct {
+	Names []string // of the members
+	Need  int      // how many members the group needs
+	// Quorum makes the error of a group that does not need all of its members. It may be nil. errs has an entry for each
+	// member, in order, and nil means that the member did not fail.
+	Quorum func(need int, errs []error) error
+}
+
+// class is what an error says about the lock.
+type class uint8
+
+const (
+	hopeless    class = iota // waiting does not help
+	refused                  // another owner has the lock
+	unavailable              // nobody could say
+	lost                     // it was held, and is no longer
+	classes
+)
+
+func classOf(err error) class {
+	switch {
+	case errors.Is(err, fault.ErrNotAcquired):
+		return refused
+	case errors.Is(err, fault.ErrNotHeld):
+		return lost
+	case errors.Is(err, fault.ErrUnavailable):
+		return unavailable
+	}
+	return hopeless
+}
+
+// Of returns the error of a group whose members have these errors. Its class is that of which enough members are to decide
+// alone. If there is no such class, nobody could say. The errors of the other classes are part of its text alone.
+func (r *Rule) Of(errs []error) error {
+	var n [classes]int
+	for _, err := range errs {
+		if err != nil {
+			n[classOf(err)]++
+		}
+	}
+	spare := len(errs) - r.Need
+	switch {
+	case n[lost] > spare:
+		return r.Lost(errs)
+	case n[refused] > spare:
+		return fmt.Errorf("%w: %w", fault.ErrRefused, r.summary(refused, errs))
+	case n[hopeless] > spare:
+		return r.summary(hopeless, errs)
+	}
+	return fault.Unavailable(r.summary(unavailable, errs))
+}
+
+// Lost returns the error of a group that was lost, as at least one of these errors says.
+func (r *Rule) Lost(errs []error) error { return r.summary(lost, errs) }
+
+// summary makes one error of the errors of the members. It matches what those of one class match.
+func (r *Rule) summary(c class, errs []error) error {
+	named := make([]error, len(errs))
+	var all error
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		switch what := fmt.Sprintf("member %d (%s)", i+1, r.Names[i]); classOf(err) {
+		case c:
+			named[i] = fmt.Errorf("%s: %w", what, err)
+		case refused:
+			named[i] = fmt.Errorf("%s: held by another owner", what)
+		default:
+			named[i] = fmt.Errorf("%s: %s", what, err.Error()) // text, which must not match
+		}
+		if all == nil {
+			all = named[i]
+		} else {
+			all = fmt.Errorf("%w; %w", all, named[i])
+		}
+	}
+	if r.Quorum != nil {
+		return r.Quorum(r.Need, named)
+	}
+	return all
+}
+
+// CleanedUp adds the text of a clean-up that failed to the error of the attempt before it.
+func CleanedUp(err, failed error) error {
+	if failed == nil {
+		return err
+	}
+	return fmt.Errorf("%w (the acquired members could not be released: %s)", err, failed.Error())
+}
