@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,18 +43,18 @@ var classes = []class{
 	},
 	{
 		name: "ErrUnavailable", what: "Redis gave no usable answer in time.",
-		holder: "Nobody can say. After an acquisition: not this owner; a late grant is released in the background. " +
-			"After an unlock: not this owner; another one at the latest when the lease ends.",
+		holder: "Unknown. After an acquisition, not this owner: a late grant is released in the background. " +
+			"After an unlock, not this owner: the lock is free when the lease ends, at the latest.",
 		retry: "Yes, after a pause. Nothing was done under the lock. An unlock needs no retry.", http: "503 with Retry-After",
 		grpc: "UNAVAILABLE", scenes: outages,
 	},
 	{
-		name: "ErrNotReplicated", what: "Too few replicas have the acquisition, so rlock released it. It is an outage, too.",
+		name: "ErrNotReplicated", what: "Too few replicas have the acquisition, so rlock released it. It matches `ErrUnavailable` too.",
 		holder: "not this owner", retry: "Yes, after a pause.", http: "503 with Retry-After", grpc: "UNAVAILABLE", scenes: unreplicated,
 	},
 	{
-		name: "ErrLost", what: "The lock was held, and ended before the unlock: its lease ran out, or somebody freed it.",
-		holder: "possibly another owner, since an unknown moment", http: "500", grpc: "ABORTED",
+		name: "ErrLost", what: "The lock was held, and ended before its unlock. Its lease ran out, or another process freed it.",
+		holder: "perhaps another owner, since an unknown moment", http: "500", grpc: "ABORTED",
 		retry: "Only if the work may be done twice, or if its fencing token protects it.", scenes: losses,
 	},
 	{
@@ -87,7 +88,7 @@ var classes = []class{
 		holder: sameAsMembers, retry: sameAsMembers, http: sameAsMembers, grpc: sameAsMembers, scenes: quorums,
 	},
 	{
-		name: "context.Canceled", what: "The caller's context was canceled, and nothing is known beyond that.",
+		name: "context.Canceled", what: "The caller's context was canceled. That says nothing about Redis or the lock.",
 		holder: "not this owner", retry: "Yes.", http: "499, or none: nobody listens", grpc: "CANCELED", scenes: ended,
 	},
 	{
@@ -97,7 +98,7 @@ var classes = []class{
 	{
 		name: "an error of Redis", what: "Redis refused the command for a reason that does not pass by itself: a missing right, " +
 			"a key that is no lock, no memory. Find it with `errors.As` and a `redis.Error`.",
-		holder: nobodyNew, retry: "No: somebody has to look at it. As 503 it would hide.", http: "500", grpc: "INTERNAL", scenes: replies,
+		holder: nobodyNew, retry: "No: an operator has to act. As 503 it would hide.", http: "500", grpc: "INTERNAL", scenes: replies,
 	},
 }
 
@@ -134,7 +135,7 @@ func as[E error](err error) bool {
 // TestThePageHasEveryError provokes each error on a real server, and compares the page with what came.
 func TestThePageHasEveryError(t *testing.T) {
 	t.Parallel()
-	meanings := table("error", "what happened", "who may hold the lock now", "is a retry safe", "HTTP", "gRPC")
+	meanings := table("error", "meaning", "holder now", "retry", "HTTP", "gRPC")
 	texts := make([][]string, len(classes))
 	t.Run("scenes", func(t *testing.T) {
 		for i, c := range classes {
@@ -153,7 +154,10 @@ func TestThePageHasEveryError(t *testing.T) {
 			}
 		}
 	})
-	examples := table("what was done", "matches", "text")
+	if t.Failed() || slices.Contains(texts[0], "") { // without a server, the scenes are skipped
+		return
+	}
+	examples := table("call", "matches", "text")
 	for _, rows := range texts {
 		examples += strings.Join(rows, "")
 	}

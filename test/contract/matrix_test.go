@@ -117,9 +117,14 @@ type cell struct {
 	took   time.Duration
 }
 
+// atATime bounds how many faults are measured at a time. More of them would measure the machine.
+var atATime = make(chan struct{}, 2)
+
 // measure runs the cases of a fault side by side, each with a redis client of its own.
 func (f fault) measure(t *testing.T, columns []bound) []*cell {
 	t.Helper()
+	atATime <- struct{}{}
+	defer func() { <-atATime }()
 	w := f.start(t)
 	var cells []*cell
 	var run []func()
@@ -147,8 +152,11 @@ func (f fault) measure(t *testing.T, columns []bound) []*cell {
 
 // applies reports whether the method exists for the kind, has the bound, and can be called under the fault.
 func (c *cell) applies(w *world) bool {
-	group := c.kind == "multi" || c.kind == "red"
-	return !(group && c.method.single) && (c.method.acquires || !c.bound.waits) && (!c.method.held || w.works)
+	switch {
+	case testkit.Kinds[c.kind].Groups && c.method.single, c.bound.waits && !c.method.acquires, c.method.held && !w.works:
+		return false
+	}
+	return true
 }
 
 // prepare connects a client, acquires the lock if the method needs it, and returns the call.

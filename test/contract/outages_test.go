@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // world is a deployment that is about to fail.
@@ -75,21 +76,25 @@ func opener(addr string) func() redis.UniversalClient {
 }
 
 func hung(t *testing.T) *world {
+	t.Helper()
 	server := redistest.Start(t)
 	return newWorld(t, true, opener(server.Addr), server.Pause, server.Resume)
 }
 
 func killed(t *testing.T) *world {
+	t.Helper()
 	server := redistest.Start(t)
 	return newWorld(t, true, opener(server.Addr), server.Kill, nil)
 }
 
 func blackHole(t *testing.T) *world {
+	t.Helper()
 	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
 	return newWorld(t, true, opener(proxy.Addr), proxy.Freeze, proxy.Thaw)
 }
 
 func refused(t *testing.T) *world {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -97,6 +102,7 @@ func refused(t *testing.T) *world {
 }
 
 func outOfMemory(t *testing.T) *world {
+	t.Helper()
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	set := func(bytes string) func() {
@@ -106,6 +112,7 @@ func outOfMemory(t *testing.T) *world {
 }
 
 func readOnly(t *testing.T) *world {
+	t.Helper()
 	server := redistest.Start(t)
 	other := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(server.Port))
 	admin, promoted := server.Client(t), other.Client(t)
@@ -116,6 +123,7 @@ func readOnly(t *testing.T) *world {
 	}
 	return newWorld(t, true, opener(server.Addr), func() {
 		inSync(promoted)
+		require.True(t, testkit.Replicated(t, admin, "any", 1), "the replica has the locks")
 		require.NoError(t, promoted.Do(context.Background(), "replicaof", "no", "one").Err())
 		require.NoError(t, admin.Do(context.Background(), "replicaof", "127.0.0.1", other.Port).Err())
 		inSync(admin)
@@ -123,6 +131,7 @@ func readOnly(t *testing.T) *world {
 }
 
 func noMaster(t *testing.T) *world {
+	t.Helper()
 	cluster := redistest.StartCluster(t)
 	master := cluster.MasterOf(t, "{orders}").Client(t)
 	return newWorld(t, true, func() redis.UniversalClient {

@@ -36,11 +36,11 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// connect returns a client with a short command timeout, so that nobody waits long for a scene.
+// connect returns a client with half the command timeout, and no repeated dials, so that nobody waits long for a scene.
 func (s *stage) connect(addr string, opts ...rlock.Option) *rlock.Client {
 	s.Helper()
-	rdb := redistest.Open(s, &redis.Options{Addr: addr, MaxRetries: -1})
-	opts = append([]rlock.Option{rlock.WithLogger(testkit.Discard), rlock.WithCommandTimeout(500 * time.Millisecond)}, opts...)
+	rdb := redistest.Open(s, &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+	opts = append([]rlock.Option{rlock.WithLogger(testkit.Discard), rlock.WithCommandTimeout(2500 * time.Millisecond)}, opts...)
 	return testkit.NewClient(s.T, rdb, opts...)
 }
 
