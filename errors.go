@@ -25,8 +25,9 @@ var (
 	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
-	// ErrNotHeld means that an unlock has nothing to release: the lock was never locked, or is unlocked already, or another
-	// owner holds it. Nothing was changed in Redis.
+	// ErrNotHeld means that an unlock has nothing to release. The error says why: the lock was never locked by this owner or
+	// through this handle, it is unlocked already, only its [Hold] or Do unlocks it, or it was locked through another handle
+	// without an owner. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld
 
 	// ErrLost means that an acquired lock can no longer be guaranteed: its lease ended, or Redis no longer has its holder.

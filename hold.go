@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/lease"
@@ -54,10 +55,17 @@ func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 // can refuse a late write. It is 0 without that option, for a read lock, for a group, and for the zero Hold. It ports getToken.
 func (h *Hold) Token() Token { return Token(h.in().Token()) }
 
+// LogValue returns the name of the lock, the token if there is one, and the deadline, for a log line. It implements
+// [slog.LogValuer].
+func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }
+
 // Unlock ends the hold. The last unlock of an owner releases the lock, even if ctx has ended: the commands use only the
 // values of ctx. Unlock works after [Client.Close] too.
 //
-// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock had been lost; that changes nothing for the
-// present holder. It returns another error if Redis did not confirm the release within the command timeout: the hold is over
-// nevertheless. rlock no longer renews it, and tries to release it until the lease is over.
+// It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock was lost before, also if only its deadline has
+// passed. Then it returns at once, and rlock releases the lock in the background. That changes nothing for the present holder.
+//
+// It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout, and an error that waiting does
+// not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to release it until
+// the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -17,7 +19,9 @@ import (
 // are one lock.
 //
 // The context that is passed to a method decides which owner holds the lock: see [WithOwner] and [Hold.Context]. A context
-// without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex].
+// without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
+// wait if it notices one. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
+// elsewhere than where the lock was taken, pass on that context, or an owner by [WithOwner].
 type Lock struct{ l lease.Lock }
 
 // NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail. The
@@ -68,7 +72,8 @@ func (l *Lock) Name() string {
 //
 // If ctx ends or [Wait] is over, the error is [ErrNotAcquired] if another owner has the lock, and [ErrUnavailable] if Redis
 // could not say so. Either is joined with the error and cause of a ctx that ended. If ctx had ended before the call, or was
-// canceled before Redis could reply, the error is ctx's error and cause alone.
+// canceled before Redis could reply, the error is ctx's error and cause alone. If another owner of this process holds the
+// lock, ErrNotAcquired says for how long.
 //
 // The other errors are [ErrLost] if this owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName],
 // [ErrInvalidOption]; or an error from Redis that waiting does not help. After an error nothing is held. If an abandoned
@@ -106,8 +111,10 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 // runs fn unless another owner holds the lock: then the error is [ErrNotAcquired]. fn gets the context of [Hold.Context]:
 // it ends when the lock is lost, and locking this lock with it re-enters.
 //
-// Do returns fn's error as it is, joined with [ErrLost] if the lock was lost while fn ran. If the release fails for another
-// reason, Do logs that, and rlock tries again until the lease is over.
+// Do returns fn's error as it is, unless the lock was lost while fn ran. After a loss, the error wraps [ErrLost] and fn's
+// error. If fn's error wraps the cause of its context, which is the loss, Do returns fn's error alone. Do's own errors say
+// whether they came "while waiting" or "while held". If the release fails, Do logs that, and rlock tries again until the
+// lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
 	return do(ctx, l.in(), fn, terms("do", false, true, opts))
 }
@@ -191,21 +198,15 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 	}
 	held, err := m.Take(ctx, t)
 	if err != nil {
-		return err
+		return whileWaiting(t.Op, err)
 	}
 	var hold lease.Hold
 	hold.Init(ctx, held)
 	defer func() {
-		lost := hold.Err()
 		failed := hold.Unlock(ctx)
-		if errors.Is(failed, ErrLost) {
-			lost = failed
-		}
 		switch {
-		case errors.Is(lost, ErrLost) && err == nil:
-			err = lost
-		case errors.Is(lost, ErrLost):
-			err = errors.Join(err, lost)
+		case errors.Is(failed, ErrLost):
+			err = afterLoss(t.Op, failed, err)
 		case failed != nil:
 			warn(m, failed)
 		}
@@ -213,11 +214,39 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 	return fn(hold.Context())
 }
 
+// afterLoss returns the error of Do after the loss of its lock. own is the error of its function. If own wraps the loss, it is
+// the context's cause, and so says everything. The loss is a pointer, so that the loss of another lock is not taken for it.
+func afterLoss(op string, loss, own error) error {
+	if own != nil && errors.Is(own, loss) {
+		return own
+	}
+	if held := (*fault.OpError)(nil); errors.As(loss, &held) {
+		loss = &fault.OpError{Op: op, Name: held.Name, What: held.What, Phase: "while held", Err: held.Err}
+	}
+	if own == nil {
+		return loss
+	}
+	return &fault.LossError{Loss: loss, Own: own}
+}
+
+// whileWaiting adds to an error of Do's acquisition in which phase it came. An error about a mistake in the call comes before
+// any.
+func whileWaiting(op string, err error) error {
+	var failed *fault.OpError
+	if !errors.As(err, &failed) || failed.Op != op || errors.Is(err, ErrInvalidOption) || errors.Is(err, ErrInvalidName) {
+		return err
+	}
+	return &fault.OpError{Op: op, Name: failed.Name, What: failed.What, Phase: "while waiting", Err: failed.Err}
+}
+
 // warn logs that Do could not release its lock.
 func warn(m lease.Member, err error) {
 	if logger, ok := m.(interface {
 		Warn(message string, err error)
 	}); ok {
-		logger.Warn("lock could not be released; it is free when its lease ends", err)
+		logger.Warn(table.LogNotReleased, err)
 	}
 }
+
+// LogValue returns the name and the kind of the lock, for a log line. It implements [slog.LogValuer].
+func (l *Lock) LogValue() slog.Value { return l.in().LogValue() }

@@ -66,6 +66,16 @@ var claims = []string{
 	"Shutdown is refused within a section",
 	"a cancelled wait leaves nothing to renew",
 	"thousands of turns leave no channels",
+	"an unlock past the deadline returns the loss at once",
+	"Do returns its function's error untouched",
+	"Do reports a loss once",
+	"the loss of another lock does not hide a loss from Do",
+	"Do's own errors name the phase",
+	"an error states the age of this process's hold",
+	"a wait with the context of the hold is logged",
+	"ErrNotHeld says which case it is",
+	"a loss is logged once",
+	"a lock and a hold log their names",
 	"nothing is left behind",
 }
 

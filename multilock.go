@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/go-rlock/rlock/internal/group"
 	"github.com/go-rlock/rlock/internal/lease"
@@ -42,6 +43,9 @@ func (m *MultiLock) in() *group.Group {
 }
 
 func (m *MultiLock) member() lease.Member { return m.in() }
+
+// LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
+func (m *MultiLock) LogValue() slog.Value { return m.in().LogValue() }
 
 // Lock is [Lock.Lock] for all members: it waits until the context's owner holds them. It also waits for a member that fails
 // for another reason than another owner's hold, if waiting may help. [Wait] bounds the wait for all members together, and

@@ -66,9 +66,9 @@ func newSettings(opts []Option) (*settings, error) {
 
 // WithCommandTimeout bounds how long rlock waits for the reply to one command, and how long [Lock.Unlock] and [Client.Close]
 // try before they give up. A fifth of it is how long a silent Redis counts as busy, and no longer: see [ErrUnavailable] and
-// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client
-// has a longer ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that,
-// [New] adds a hook of its own, and hooks that are added after it do not see rlock's commands. Subscriptions have no hooks.
+// [Wait]. The default is 5 s, the default ReadTimeout of go-redis. The minimum is 1 ms. If a redis.Client has a longer
+// ReadTimeout, or none, rlock's commands use the command timeout instead. Its hooks see them nevertheless. For that, [New] adds
+// a hook of its own, and hooks that are added after it do not see rlock's commands. Subscriptions have no hooks.
 func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }
@@ -185,8 +185,12 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where warnings go: a lock that was lost while its holder used neither the hold's context nor its channel,
-// a hold that was dropped without an unlock, a release that failed for good. The default is [slog.Default].
+// WithLogger sets where log lines go. Warnings are about a lock that was lost, the first renewal that fails in an outage, a
+// possible self-deadlock, a hold that was dropped without an unlock, a release that failed for good. One line at the level
+// Info says that renewals succeed again. A line has the name of the lock as the attribute "lock", cut at 64 characters.
+//
+// The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
+// the dropped ones as the attribute "suppressed". The default is [slog.Default].
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {

@@ -2,6 +2,7 @@ package rlock
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/go-rlock/rlock/internal/group"
 	"github.com/go-rlock/rlock/internal/lease"
@@ -35,6 +36,9 @@ func (r *RedLock) in() *group.Group {
 }
 
 func (r *RedLock) member() lease.Member { return r.in() }
+
+// LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
+func (r *RedLock) LogValue() slog.Value { return r.in().LogValue() }
 
 // Lock is [Lock.Lock] for a majority of the members: it waits until the context's owner holds one. After an error nothing is
 // held, and everything that was granted, or may still be, is released. [Wait] bounds the wait for all members together, and

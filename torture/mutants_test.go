@@ -32,7 +32,7 @@ var mutants = []mutant{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n\tg.turns.End()", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n\tg.turns.End()"},
+		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n"},
 		{"internal/table/due.go", "g.confirm(sent, t.cfg.WatchdogTimeout, n)", "g.confirm(now, t.cfg.WatchdogTimeout, n)"},
 		{"internal/table/settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
 	}},

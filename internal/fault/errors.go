@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -14,8 +15,7 @@ var (
 
 	ErrUnavailable = errors.New("rlock: Redis unavailable")
 
-	ErrNotHeld = errors.New("rlock: not held by this owner (to unlock elsewhere than where the lock was taken, " +
-		"pass Hold.Context, or an owner by WithOwner, or use Do)")
+	ErrNotHeld = errors.New("rlock: not held")
 
 	ErrLost error = lostError{}
 
@@ -53,6 +53,24 @@ var (
 
 	// ErrReply is the error of a reply that no script of rlock gives.
 	ErrReply = errors.New("unexpected reply from Redis")
+)
+
+// The cases of ErrNotHeld.
+var (
+	// ErrNeverLocked is the error of an unlock by an owner, or through a handle, that has not locked.
+	ErrNeverLocked = fmt.Errorf("%w: never locked by this owner or through this handle", ErrNotHeld)
+
+	// ErrUnlockedAlready is the error of a second unlock.
+	ErrUnlockedAlready = fmt.Errorf("%w: unlocked already", ErrNotHeld)
+
+	// ErrTakenByHold is the error of an unlock through a handle of what only a Hold or Do unlocks.
+	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do", ErrNotHeld)
+
+	// ErrOtherHandle is the error of an unlock without an owner of what another handle locked without an owner.
+	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner", ErrNotHeld)
+
+	// ErrBorrowed is the error of an unlock of a hold that is another caller's.
+	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed", ErrNotHeld)
 )
 
 // lostError is the type of ErrLost, so that ErrLost matches ErrNotHeld too.
@@ -96,20 +114,62 @@ func (o outage) Error() string { return string(o) }
 // Is makes it an outage.
 func (outage) Is(target error) bool { return target == ErrUnavailable }
 
-// Quote makes a name fit for an error or a log line: quoted, and at most 64 runes of it.
+// Quote makes a name fit for an error: quoted, and at most 64 runes of it.
 func Quote(name string) string {
-	if utf8.RuneCountInString(name) <= 64 {
-		return strconv.Quote(name)
+	if cut := Cut(name); cut != name {
+		return strconv.Quote(cut) + "..."
 	}
-	return strconv.Quote(string([]rune(name)[:64])) + "..."
+	return strconv.Quote(name)
 }
+
+// Cut returns at most 64 runes of a name, for a log line. The log handler quotes it.
+func Cut(name string) string {
+	if utf8.RuneCountInString(name) <= 64 {
+		return name
+	}
+	return string([]rune(name)[:64])
+}
+
+// HeldHereError is the refusal of an acquisition because another owner of this process holds the lock. It matches ErrNotAcquired.
+type HeldHereError struct {
+	For time.Duration // how long it has held the lock
+	// Refusal is ErrRefused, or ErrNotAcquired if the caller's context ended the wait.
+	Refusal error
+}
+
+// Error states the age of the hold.
+func (e *HeldHereError) Error() string {
+	age := e.For.Round(time.Second).String()
+	if e.For < time.Minute {
+		age = strconv.FormatFloat(e.For.Seconds(), 'f', 1, 64) + "s"
+	}
+	return e.Refusal.Error() + ": held by this process for " + age
+}
+
+// Unwrap returns the refusal.
+func (e *HeldHereError) Unwrap() error { return e.Refusal }
+
+// LossError is the error of Do when its lock was lost, and its function failed for another reason.
+type LossError struct {
+	Loss, Own error // Own is the function's error
+}
+
+// Error has the loss, and then the function's error.
+func (e *LossError) Error() string {
+	return e.Loss.Error() + "; its function returned: " + e.Own.Error()
+}
+
+// Unwrap returns both errors.
+func (e *LossError) Unwrap() []error { return []error{e.Loss, e.Own} }
 
 // OpError names the operation that failed and its lock. Its text begins with "rlock: ", once.
 type OpError struct {
 	Op   string // the operation, such as lock
 	Name string // the name of the lock
 	What string // instead of Name: a description, such as that of a group
-	Err  error
+	// Phase is what the operation did when it failed, such as "while waiting". Empty means that it has no phases.
+	Phase string
+	Err   error
 }
 
 // Error returns the operation, the lock, and then what is wrong.
@@ -117,6 +177,9 @@ func (e *OpError) Error() string {
 	what := e.What
 	if what == "" {
 		what = Quote(e.Name)
+	}
+	if e.Phase != "" {
+		what += ": " + e.Phase
 	}
 	return "rlock: " + e.Op + " " + what + ": " + strings.TrimPrefix(e.Err.Error(), "rlock: ")
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -34,9 +35,9 @@ type acquisition struct {
 	closed   bool      // unlocked, or being unlocked, or given up
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
-	// watched means that the caller is informed of a loss. Otherwise a member that is lost logs it.
-	watched bool
-	timer   *time.Timer // asks again for the members that are not held; nil means that they are not asked again
+	// quiet means that an outer group logs a loss.
+	quiet bool
+	timer *time.Timer // asks again for the members that are not held; nil means that they are not asked again
 }
 
 var _ lease.Held = (*acquisition)(nil)
@@ -79,28 +80,12 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 
 // watch makes a member report its end to the acquisition.
 func (a *acquisition) watch(i int, h lease.Held) {
-	a.mu.Lock()
-	watched := a.watched
-	a.mu.Unlock()
 	tell := func(why error) { a.memberEnded(i, h, why) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }
 	}
-	if why := h.Notify(tell, watched); why != nil {
+	if why := h.Notify(tell, true); why != nil {
 		a.memberEnded(i, h, why)
-	}
-}
-
-// watchAll records that the caller is informed of a loss.
-func (a *acquisition) watchAll() {
-	a.mu.Lock()
-	again, members := a.watched, slices.Clone(a.members)
-	a.watched = true
-	a.mu.Unlock()
-	for i, h := range members {
-		if h != nil && !again {
-			a.watch(i, h)
-		}
 	}
 }
 
@@ -156,13 +141,27 @@ func (a *acquisition) look() (tell func()) {
 	if !a.begun || a.why != nil || a.hadQuorum(a.holds) {
 		return func() {}
 	}
+	return a.end(a.group.wrap(a.reason(), "hold"))
+}
+
+// reason returns why too few members are held: their client is closed, or the reason of the last one that was lost. a.mu must
+// be held.
+func (a *acquisition) reason() error {
 	reason := fault.ErrLost
 	for _, h := range a.members {
-		if h != nil && errors.Is(h.Err(), fault.ErrClosed) {
-			reason = fault.ErrClosed
+		if h == nil {
+			continue
+		}
+		err := h.Err()
+		var op *fault.OpError
+		switch {
+		case errors.Is(err, fault.ErrClosed):
+			return fault.ErrClosed
+		case errors.Is(err, fault.ErrLost) && errors.As(err, &op):
+			reason = op.Err
 		}
 	}
-	return a.end(a.group.wrap(reason, "hold"))
+	return reason
 }
 
 // end ends the acquisition. The caller must call the returned function without a.mu. a.mu must be held.
@@ -175,12 +174,18 @@ func (a *acquisition) end(why error) (tell func()) {
 		a.timer.Stop()
 	}
 	over, cancel := a.over, a.cancel
+	logs := a.renewed && !a.quiet && errors.Is(why, fault.ErrLost)
 	return func() {
 		if cancel != nil {
 			cancel(why)
 		}
 		if over != nil {
 			close(over)
+		}
+		if logs { // its members do not
+			clientOf(a.group).Log(table.Line{
+				Level: slog.LevelWarn, Lock: a.group.description, Message: table.LogLost, Err: why, Whole: true,
+			})
 		}
 	}
 }
@@ -212,7 +217,7 @@ func (a *acquisition) close() bool {
 	}
 	tell := a.look()
 	a.closed = true
-	also := a.end(fault.ErrNotHeld)
+	also := a.end(fault.ErrUnlockedAlready)
 	a.mu.Unlock()
 	tell()
 	also()
@@ -240,7 +245,6 @@ func (a *acquisition) Err() error {
 
 // Done returns a channel that is closed when the acquisition is over.
 func (a *acquisition) Done() <-chan struct{} {
-	a.watchAll()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over == nil {
@@ -276,26 +280,26 @@ func (a *acquisition) Deadline() time.Time {
 	return a.deadline
 }
 
+// Description returns the name of the group, for log lines.
+func (a *acquisition) Description() string { return a.group.description }
+
 // Token returns 0: a group has no fencing token.
 func (a *acquisition) Token() uint64 { return 0 }
 
 // Unlock releases the members, once.
 func (a *acquisition) Unlock(ctx context.Context) error {
 	if !a.close() {
-		return a.group.wrap(fault.ErrNotHeld, "unlock")
+		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
 	}
 	return a.release(ctx)
 }
 
 // Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
 // already, and [fault.ErrClosed] while the client of a member shuts down.
-func (a *acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
-	if watched {
-		a.watchAll()
-	}
+func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cancel = tell
+	a.cancel, a.quiet = tell, quiet
 	if a.why == nil && a.stopping {
 		return fault.ErrClosed
 	}

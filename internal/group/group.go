@@ -9,8 +9,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
@@ -30,6 +32,9 @@ type Group struct {
 	quorum func(need int, errs []error) error
 
 	open openList // taken by Lock and TryLock through this handle, and not unlocked
+	// unlocked tells a second unlock from one without a lock: it has the latest owner that unlocked through this handle.
+	unlocked atomic.Pointer[table.Owner]
+	locked   atomic.Bool // through this handle
 }
 
 var _ lease.Member = (*Group)(nil)
@@ -130,7 +135,19 @@ func (g *Group) Members() []lease.Member {
 
 // Warn logs what happened to the group, through the client of its first lock.
 func (g *Group) Warn(message string, err error) {
-	clientOf(g).Log(message+": "+g.description, err)
+	clientOf(g).LogHere(table.Line{Level: slog.LevelWarn, Lock: g.description, Message: message, Err: err, Whole: true})
+}
+
+// LogValue implements [slog.LogValuer].
+func (g *Group) LogValue() slog.Value {
+	if g == nil {
+		return slog.StringValue("no locks")
+	}
+	kind := "multi"
+	if g.quorum != nil {
+		kind = "red"
+	}
+	return slog.GroupValue(slog.String("name", g.description), slog.String("kind", kind))
 }
 
 // ownerIn returns the owner that ctx stands for: that of the first member for which ctx has an owner. Nil means that ctx has

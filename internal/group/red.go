@@ -59,6 +59,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		case once || !r.retryable(a):
 			return nil, verdict.CleanedUp(err, released)
 		}
+		if round == 1 {
+			defer r.waits()()
+		}
 		w.Listen(a.refusing())
 		r.pause(clock.Backoff(round, time.Second, nil), w.C())
 		if r.isOver() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,6 +73,28 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAWaitingRedLockIsCounted has one request for a red lock be refused, and another one queue behind it.
+func TestAWaitingRedLockIsCounted(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		for _, m := range fakes {
+			m.set(fault.ErrRefused)
+		}
+		client := clientOf(members[0])
+		ctx, cancel := context.WithCancel(t.Context())
+		g := NewRed(members, newTestQuorum)
+		head, behind := take(ctx, g, forever), take(ctx, g, forever)
+		<-time.After(time.Minute)
+		require.Equal(t, 2, client.Table().Counts().Waiting)
+		cancel()
+		require.ErrorIs(t, <-head, context.Canceled)
+		require.ErrorIs(t, <-behind, context.Canceled)
+		require.Zero(t, client.Table().Counts().Waiting)
+	})
 }
 
 // TestARedLockSurvivesTheCloseOfAMember has the client of a minority be closed, which ends nothing.

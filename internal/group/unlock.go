@@ -22,13 +22,24 @@ func (g *Group) Unlock(ctx context.Context) error {
 			a = latest(ownedBy(o).All(), g)
 		}
 		if a == nil {
-			return g.wrap(fault.ErrNotHeld, "unlock")
+			return g.wrap(g.notHeld(o), "unlock")
+		}
+		if o != nil {
+			g.unlocked.Store(o)
 		}
 		if a.close() {
 			return a.release(ctx)
 		}
 		g.forget(a) // another goroutine is unlocking it
 	}
+}
+
+// notHeld returns why an unlock has nothing to end.
+func (g *Group) notHeld(o *table.Owner) error {
+	if o == nil && g.locked.Load() || o != nil && g.unlocked.Load() == o {
+		return fault.ErrUnlockedAlready
+	}
+	return fault.ErrNeverLocked
 }
 
 // remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the oldest
@@ -40,6 +51,7 @@ func (g *Group) remember(a *acquisition) {
 		}
 	}
 	g.open.Add(a)
+	g.locked.Store(true)
 	ownedBy(a.owner).Add(a)
 }
 

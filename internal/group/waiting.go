@@ -37,6 +37,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error]
 	if w.Head() == nil {
 		return w, false, nil
 	}
+	defer r.waits()()
 	select {
 	case <-w.Head():
 		return w, false, nil
@@ -49,6 +50,13 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error]
 		return nil, true, nil
 	}
 	return nil, false, r.ended(ctx, last, time.Since(r.start))
+}
+
+// waits counts the request among the waiting calls of the client, until the returned function is called.
+func (r *request) waits() (end func()) {
+	client := clientOf(r.group).Table()
+	client.Waits(1)
+	return func() { client.Waits(-1) }
 }
 
 // holdsAny reports whether the owner holds a member.

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
@@ -59,7 +58,7 @@ func (b borrowed) Unlock(context.Context) error {
 	if len(locks) > 1 {
 		what += " and others"
 	}
-	return &fault.OpError{Op: "unlock", What: what, Err: fmt.Errorf("%w: the hold is borrowed", fault.ErrNotHeld)}
+	return &fault.OpError{Op: "unlock", What: what, Err: fault.ErrBorrowed}
 }
 
 // Part implements [Held].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/outcome"
@@ -51,8 +52,8 @@ func (l *Lock) explained(err error) error {
 }
 
 // ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over, given
-// what is known at that moment. A cancellation by itself says nothing about Redis. A wait that passes without a reply does.
-func (l *Lock) ended(ctx context.Context, last outcome.Result) error {
+// what is known at that moment, and for how long this process has held the lock. A cancellation by itself says nothing about Redis. A wait that passes without a reply does.
+func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duration) error {
 	end := ctx.Err()
 	if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {
 		last.Err = fault.ErrNoAnswer
@@ -61,11 +62,11 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result) error {
 	case end == nil && l.m.IsClosed():
 		return fault.ErrClosed
 	case end == nil && last.Refused:
-		return fault.ErrRefused
+		return heldFor(fault.ErrRefused, held)
 	case end == nil:
 		return l.explained(last.Err)
 	case last.Refused:
-		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, EndOf(ctx))
+		return fmt.Errorf("%w: %w", heldFor(fault.ErrNotAcquired, held), EndOf(ctx))
 	case l.m.IsClosed():
 		return fmt.Errorf("%w (%w)", fault.ErrClosed, EndOf(ctx))
 	case last.Err == nil:
@@ -74,6 +75,14 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result) error {
 		return fmt.Errorf("%w (%w)", l.explained(last.Err), EndWithout(ctx, fault.ErrLost))
 	}
 	return fmt.Errorf("%w (%w)", l.explained(last.Err), EndOf(ctx))
+}
+
+// heldFor adds to a refusal for how long this process has held the lock. Zero means that it does not hold it.
+func heldFor(refusal error, held time.Duration) error {
+	if held == 0 {
+		return refusal
+	}
+	return &fault.HeldHereError{For: held, Refusal: refusal}
 }
 
 // EndOf returns why ctx ended: its cause, and its error if the cause does not match it. If the cause says how another call

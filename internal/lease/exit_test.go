@@ -189,3 +189,66 @@ func TestQueries(t *testing.T) {
 		require.ErrorIs(l.Unlock(f.Context()), fault.ErrLost)
 	})
 }
+
+// TestAnUnlockPastTheDeadline has an unlock between the deadline and the end of the lease in Redis: it returns at once, and the
+// release goes out at the same moment, whatever Redis does.
+func TestAnUnlockPastTheDeadline(t *testing.T) {
+	const lease = 10 * time.Second
+	for what, c := range map[string]struct {
+		others int           // acquisitions of the owner
+		hangs  time.Duration // every command from the deadline on
+	}{"the last one": {}, "a partial one": {others: 1}, "while Redis hangs": {hangs: time.Minute}, "both": {1, time.Minute}} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				l, ctx := f.newLock(), WithOwner(f.Context())
+				h := f.hold(ctx, l, Terms{Lease: lease})
+				for range c.others {
+					f.hold(ctx, l, Terms{Lease: lease - time.Second})
+				}
+				f.until(h.Deadline().Sub(f.start))
+				require.ErrorIs(f, h.Err(), fault.ErrLost)
+				require.NotNil(f, f.held(), "Redis still has it")
+				f.took()
+				var asked time.Duration
+				f.instead(func(_ string, do func() wire.Reply) wire.Reply {
+					asked = time.Since(f.start)
+					time.Sleep(c.hangs)
+					return do()
+				})
+				now := time.Since(f.start)
+				r := f.async(func() error { return h.Unlock(ctx) })
+				r.failed(fault.ErrLost, now)
+				require.Equal(f, now, r.at, "at once")
+				require.ErrorIs(f, r.err, fault.ErrLost)
+				require.Equal(f, h.Err().Error(), r.err.Error())
+				require.NotErrorIs(f, r.err, fault.ErrUnavailable)
+				require.Equal(f, now, asked, "the release is under way")
+				if c.hangs == 0 {
+					f.free()
+				}
+				f.until(2 * time.Minute)
+			})
+		})
+	}
+}
+
+// TestAReleaseWithoutAReplyIsUnavailable has no unlock return an error of two classes.
+func TestAReleaseWithoutAReplyIsUnavailable(t *testing.T) {
+	for what, reply := range map[string]func() wire.Reply{"the network": network, "a state of the server": busy} {
+		t.Run(what, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				l := f.newLock()
+				require.NoError(f, acquire(f.Context(), l))
+				f.instead(func(string, func() wire.Reply) wire.Reply { return reply() })
+				err := l.Unlock(f.Context())
+				require.ErrorIs(f, err, fault.ErrUnavailable)
+				require.NotErrorIs(f, err, fault.ErrLost)
+				require.NotErrorIs(f, err, fault.ErrNotHeld)
+				err = l.Unlock(f.Context())
+				require.ErrorIs(f, err, fault.ErrNotHeld, "the hold is over")
+				require.NotErrorIs(f, err, fault.ErrUnavailable)
+				f.until(time.Hour)
+			})
+		})
+	}
+}

@@ -51,8 +51,9 @@ type fixture struct {
 	start   time.Time
 	clients []*Manager
 
-	mu   sync.Mutex
-	logs []string
+	mu    sync.Mutex
+	logs  []string
+	attrs map[string]slog.Value // the latest ones
 }
 
 // run runs a test in virtual time, and closes its clients afterwards. Then nothing may be left of their locks.
@@ -191,6 +192,13 @@ func (f *fixture) Handle(_ context.Context, r slog.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.logs = append(f.logs, r.Message)
+	if f.attrs == nil {
+		f.attrs = make(map[string]slog.Value)
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		f.attrs[a.Key] = a.Value
+		return true
+	})
 	return nil
 }
 

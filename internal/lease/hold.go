@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"sync"
 	"time"
@@ -104,7 +105,7 @@ func (h *Hold) Context() context.Context {
 	ctx, cancel := context.WithCancelCause(h.parent)
 	ctx = context.WithValue(ctx, holdsKey{}, h)
 	h.ctx = h.carriedFor(ctx, h.of.Locks())
-	if err := h.of.Notify(cancel, true); err != nil {
+	if err := h.of.Notify(cancel, false); err != nil {
 		cancel(err)
 	}
 	return h.ctx
@@ -140,6 +141,26 @@ func (h *Hold) Deadline() time.Time {
 		return time.Time{}
 	}
 	return h.of.Deadline()
+}
+
+// LogValue implements [slog.LogValuer].
+func (h *Hold) LogValue() slog.Value {
+	if !h.valid() {
+		return slog.StringValue("no hold")
+	}
+	attrs := append(make([]slog.Attr, 0, 3), slog.String("name", nameOf(h.of)))
+	if token := h.Token(); token != 0 {
+		attrs = append(attrs, slog.Uint64("token", token))
+	}
+	return slog.GroupValue(append(attrs, slog.Time("deadline", h.Deadline()))...)
+}
+
+// nameOf returns the name of a lock, or the description of a group, for a log line.
+func nameOf(of Held) string {
+	if group, ok := of.(interface{ Description() string }); ok {
+		return group.Description()
+	}
+	return fault.Cut(of.Locks()[0].Name())
 }
 
 // Token returns the fencing token, or 0.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,49 +194,4 @@ func requireOver(f *fixture, h *Hold, want error) {
 		require.Fail(f, "Done is open")
 	}
 	require.ErrorIs(f, context.Cause(h.Context()), want)
-}
-
-func TestSelfDeadlockWarning(t *testing.T) {
-	suspects := func(logs []string) bool {
-		return slices.ContainsFunc(logs, func(s string) bool {
-			return s == "rlock: possible self-deadlock: waited longer than a lease for a lock that this handle holds; if the "+
-				"hold is the caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner"
-		})
-	}
-	t.Run("of a handle that waits for itself", func(t *testing.T) {
-		run(t, func(f *fixture) {
-			l := f.newLock()
-			require.NoError(f, acquire(f.Context(), l))
-			r := f.async(func() error { return acquire(f.Context(), l) })
-			f.until(watchdogTimeout - 1)
-			require.Empty(f, f.logged())
-			f.until(watchdogTimeout)
-			require.True(f, suspects(f.logged()))
-			f.until(5 * watchdogTimeout)
-			require.Empty(f, f.logged(), "once")
-			require.NoError(f, l.Unlock(f.Context()))
-			r.succeeded(5 * watchdogTimeout)
-			require.NoError(f, l.Unlock(f.Context()))
-		})
-	})
-	t.Run("not of one that waits for another", func(t *testing.T) {
-		run(t, func(f *fixture) {
-			holder, l := f.newLock(), f.newLock()
-			require.NoError(f, acquire(f.Context(), holder))
-			f.async(func() error { return acquireWithin(f.Context(), l, 2*watchdogTimeout) }).failed(
-				fault.ErrRefused, 2*watchdogTimeout)
-			require.Empty(f, f.logged())
-			require.NoError(f, holder.Unlock(f.Context()))
-		})
-	})
-	t.Run("not once the wait is over", func(t *testing.T) {
-		run(t, func(f *fixture) {
-			l := f.newLock()
-			require.NoError(f, acquire(f.Context(), l))
-			f.async(func() error { return acquireWithin(f.Context(), l, time.Second) }).failed(fault.ErrRefused, time.Second)
-			f.until(2 * watchdogTimeout)
-			require.Empty(f, f.logged())
-			require.NoError(f, l.Unlock(f.Context()))
-		})
-	})
 }

@@ -74,7 +74,15 @@ func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, cloc
 
 // Warn logs what happened to the lock.
 func (l *Lock) Warn(message string, err error) {
-	l.m.Log(message, err, slog.String("lock", fault.Quote(l.h.Name)))
+	l.m.LogHere(table.Line{Level: slog.LevelWarn, Lock: l.h.Name, Message: message, Err: err})
+}
+
+// LogValue implements [slog.LogValuer].
+func (l *Lock) LogValue() slog.Value {
+	if l == nil || l.m == nil {
+		return slog.StringValue("no lock")
+	}
+	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
 }
 
 // Check returns what is wrong with the handle itself.
@@ -111,7 +119,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	defer l.m.tasks.End()
 	a := &table.Attempt{
 		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Lease == 0, ByHold: t.ByHold, Single: t.Single(),
-		Caller: ctx,
+		Caller: ctx, Done: ctx.Done(),
 	}
 	if a.Owner == nil {
 		a.Owner = t.Owner
@@ -136,7 +144,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	return nil, l.named(l.ended(ctx, a.Last), t.Op)
+	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }
 
 // bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
@@ -168,7 +176,7 @@ var errWaitOver = errors.New("wait is over")
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
-	warned := a.Owner != nil
+	watched := false
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
 		limit := waiting
@@ -180,9 +188,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			r := m.ask(limit, waiting, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)
 		case table.Sleep:
-			if !warned {
-				warned = true
-				defer l.warnLater()()
+			if !watched && a.SuspectAfter != 0 {
+				watched = true
+				defer l.suspectLater(a)()
 			}
 			why := m.sleep(limit, &step)
 			step = m.table.Wake(a, why, clock.Now(), &n)
@@ -237,14 +245,16 @@ func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	return why
 }
 
-// warnLater logs a hint about self-deadlock when a caller without an owner has waited for as long as a lease. It returns the
-// function that cancels this.
-func (l *Lock) warnLater() (cancel func() bool) {
-	return time.AfterFunc(l.m.cfg.Table.WatchdogTimeout, func() {
-		if l.m.table.SuspectSelf(&l.h) {
-			l.Warn("possible self-deadlock: waited longer than a lease for a lock that this handle holds; if the hold is the "+
-				"caller's own, lock with the context that Do or Hold.Context gives, or with an owner by WithOwner", nil)
-		}
+// suspectLater logs a possible self-deadlock when the attempt has waited for too long. It returns the function that cancels
+// this.
+func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
+	if a.Ends != 0 && a.Ends < clock.Now().Add(a.SuspectAfter) {
+		return func() bool { return true } // the wait is over by then
+	}
+	return time.AfterFunc(a.SuspectAfter, func() {
+		var n table.Notices
+		l.m.table.Suspect(a, &n)
+		n.Deliver(l.m)
 	}).Stop
 }
 

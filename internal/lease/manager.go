@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/signal"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
@@ -29,7 +28,7 @@ type Config struct {
 	Sharded    signal.Mode
 	// Gather means that calls which goroutines make at the same time are sent in pipelines.
 	Gather bool
-	// Logger returns where warnings go. It is called for each warning.
+	// Logger returns where log lines go. It is called for each of them.
 	Logger func() *slog.Logger
 }
 
@@ -48,6 +47,7 @@ type Manager struct {
 	stopping chan struct{} // closed by Shutdown and by Close
 	stop     sync.Once     // closes stopping
 	values   sync.Map
+	log      lineLimit
 }
 
 // New returns a manager that locks through a driver. It sends nothing, and starts no goroutine yet.
@@ -61,7 +61,9 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}
 	m.conn = transport.New(send, d, m.tasks)
 	m.hub = signal.New(signal.Config{
-		Sharded: cfg.Sharded, Warn: func(message string, err error) { m.logAside(message, err) },
+		Sharded: cfg.Sharded, Warn: func(message string, err error) {
+			m.Log(table.Line{Level: slog.LevelWarn, Message: message, Err: err})
+		},
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.dog = watchdog.New(watchdog.Config{
@@ -125,24 +127,6 @@ func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(
 
 // Alarm implements [table.Told].
 func (m *Manager) Alarm(at clock.Instant) { m.dog.Alarm(at) }
-
-// Warn logs what happened to a lock, on a worker, because a log handler may block. It implements [table.Told].
-func (m *Manager) Warn(w table.Warning) {
-	m.logAside(w.Message, w.Err, slog.String("lock", fault.Quote(w.Lock)))
-}
-
-// logAside logs on a worker, for a goroutine that must not wait for a log handler.
-func (m *Manager) logAside(message string, err error, attrs ...slog.Attr) {
-	m.Aside(func() { m.Log(message, err, attrs...) })
-}
-
-// Log logs a warning that belongs to no single call. It runs code of the user, so no mutex may be held.
-func (m *Manager) Log(message string, err error, attrs ...slog.Attr) {
-	if err != nil {
-		attrs = append(attrs, slog.Any("error", err))
-	}
-	m.cfg.Logger().LogAttrs(context.Background(), slog.LevelWarn, "rlock: "+message, attrs...)
-}
 
 // cleanUp carries out a background release on a worker. The table has begun a duty for it, and ends it.
 func (m *Manager) cleanUp(x *table.Exit) {

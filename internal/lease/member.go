@@ -46,9 +46,9 @@ type Held interface {
 	Token() uint64
 	Unlock(ctx context.Context) error
 
-	// Notify sets the function to which the end is reported. watched means that this report informs the holder of a loss. It
-	// returns why the acquisition is over, if it is already.
-	Notify(tell context.CancelCauseFunc, watched bool) error
+	// Notify sets the function to which the end is reported. quiet means that the function logs a loss. It returns why the
+	// acquisition is over, if it is already.
+	Notify(tell context.CancelCauseFunc, quiet bool) error
 	// Loss returns how an acquisition that is over was lost.
 	Loss() table.Loss
 	// RenewSoon plans the next renewal sooner.

@@ -8,8 +8,6 @@ type Ending struct {
 	why    error                   // nil means that it is not over
 	over   chan struct{}           // made when it is asked for, closed when why is set
 	cancel context.CancelCauseFunc // called with why; nil if no function was set
-
-	watched bool // the user is informed
 }
 
 // ended is the report of an end.
@@ -36,19 +34,16 @@ func (e *Ending) Done() <-chan struct{} {
 	case e.why != nil:
 		return closedChan
 	}
-	e.over, e.watched = make(chan struct{}), true
+	e.over = make(chan struct{})
 	return e.over
 }
 
-// Notify sets the function to which the end is reported, with its reason. watched means that this report informs the user.
-// It returns the reason if it is over already: then the function is not called.
-func (e *Ending) Notify(tell context.CancelCauseFunc, watched bool) error {
-	e.cancel, e.watched = tell, e.watched || watched
+// Notify sets the function to which the end is reported, with its reason. It returns the reason if it is over already: then
+// the function is not called.
+func (e *Ending) Notify(tell context.CancelCauseFunc) error {
+	e.cancel = tell
 	return e.why
 }
-
-// Watched reports whether Done or Notify informs the user of the end.
-func (e *Ending) Watched() bool { return e.watched }
 
 // End ends it for a reason, unless it is over already. It reports whether it was not.
 func (e *Ending) End(why error, n *List) bool {
@@ -62,12 +57,10 @@ func (e *Ending) End(why error, n *List) bool {
 	return true
 }
 
-// Tell calls the function of Notify for a reason, although it is not over. The end will be reported too. Only Done informs
-// the user of that end: the function has said what it has to say.
+// Tell calls the function of Notify for a reason, although it is not over. The end will be reported too.
 func (e *Ending) Tell(why error, n *List) {
 	if e.why == nil && e.cancel != nil {
 		n.endings = append(n.endings, ended{why: why, cancel: e.cancel})
-		e.watched = e.over != nil
 	}
 }
 

@@ -2,7 +2,11 @@
 // logging run code of the user.
 package notice
 
-import "github.com/go-rlock/rlock/internal/clock"
+import (
+	"log/slog"
+
+	"github.com/go-rlock/rlock/internal/clock"
+)
 
 // Receiver receives notices. It is called without the mutex.
 type Receiver interface {
@@ -10,21 +14,23 @@ type Receiver interface {
 	Alarm(at clock.Instant)
 	// Unlisten ends the listening of a [Listener].
 	Unlisten(channel string, heard chan struct{})
-	// Warn logs. It must not block.
-	Warn(w Warning)
+	// Log logs. It must not block.
+	Log(l Line)
 }
 
-// Warning is a log line about a lock.
-type Warning struct {
+// Line is a log line about a lock.
+type Line struct {
+	Level   slog.Level
 	Lock    string // the user's name of it
 	Message string
 	Err     error // nil means none
+	Whole   bool  // Lock is not cut: it is the description of a group
 }
 
 // List is the notices of one critical section. The zero value is empty. It is not safe for concurrent use.
 type List struct {
 	endings  []ended
-	warnings []Warning
+	lines    []Line
 	unlisten []Listener
 	alarm    clock.Instant
 }
@@ -36,9 +42,14 @@ func (n *List) Alarm(at clock.Instant) {
 	}
 }
 
-// Warn adds a log line about the lock that the user calls by a name. A nil err means none.
+// Warn adds a warning about the lock that the user calls by a name. A nil err means none.
 func (n *List) Warn(lock, message string, err error) {
-	n.warnings = append(n.warnings, Warning{lock, message, err})
+	n.lines = append(n.lines, Line{Level: slog.LevelWarn, Lock: lock, Message: message, Err: err})
+}
+
+// Inform adds a log line about the lock that the user calls by a name, which asks for no action.
+func (n *List) Inform(lock, message string) {
+	n.lines = append(n.lines, Line{Level: slog.LevelInfo, Lock: lock, Message: message})
 }
 
 // Unlisten adds the end of a listener, if it listens, and resets it.
@@ -69,10 +80,10 @@ func (n *List) Deliver(to Receiver) {
 	for _, l := range n.unlisten {
 		to.Unlisten(l.Channel, l.Heard)
 	}
-	for _, w := range n.warnings {
-		to.Warn(w)
+	for _, l := range n.lines {
+		to.Log(l)
 	}
-	if n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.warnings != nil {
+	if n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.lines != nil {
 		*n = List{}
 	}
 }

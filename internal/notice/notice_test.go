@@ -16,7 +16,7 @@ func (r *receiver) Alarm(clock.Instant) { r.told = append(r.told, "alarm") }
 func (r *receiver) Unlisten(channel string, _ chan struct{}) {
 	r.told = append(r.told, "unlisten "+channel)
 }
-func (r *receiver) Warn(w Warning) { r.told = append(r.told, "warn "+w.Lock) }
+func (r *receiver) Log(l Line) { r.told = append(r.told, l.Level.String()+" "+l.Lock) }
 
 var errOver = errors.New("over")
 
@@ -33,7 +33,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 		default:
 		}
 		r.told = append(r.told, "cancel")
-	}, true))
+	}))
 	var l Listener
 	require.True(t, l.On("channel"))
 	require.False(t, l.On("channel"), "it listens already")
@@ -41,17 +41,18 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 	var n List
 	n.Alarm(1)
 	n.Warn("name", "message", nil)
+	n.Inform("other", "message")
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))
 	require.Empty(t, r.told, "nothing is told before Deliver")
 	n.Deliver(&r)
-	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "warn name"}, r.told)
+	require.Equal(t, []string{"alarm", "cancel", "unlisten channel", "WARN name", "INFO other"}, r.told)
 	<-over
 	require.Equal(t, List{}, n)
 	require.Equal(t, Listener{}, l)
 	n.Deliver(&r)
-	require.Len(t, r.told, 4, "notices are told once")
+	require.Len(t, r.told, 5, "notices are told once")
 }
 
 func TestAnEndThatIsPast(t *testing.T) {
@@ -63,7 +64,7 @@ func TestAnEndThatIsPast(t *testing.T) {
 	require.Equal(t, List{}, n, "nobody asked")
 	require.ErrorIs(t, e.Err(), errOver)
 	<-e.Done()
-	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }, false), errOver)
+	require.ErrorIs(t, e.Notify(func(error) { t.Error("the caller knows already") }), errOver)
 }
 
 func TestAReleasedEndCancelsOnce(t *testing.T) {
@@ -71,10 +72,8 @@ func TestAReleasedEndCancelsOnce(t *testing.T) {
 	var e Ending
 	var n List
 	canceled := 0
-	require.NoError(t, e.Notify(func(error) { canceled++ }, false))
-	require.False(t, e.Watched())
+	require.NoError(t, e.Notify(func(error) { canceled++ }))
 	over := e.Done()
-	require.True(t, e.Watched())
 	e.Release(errOver, &n)
 	n.Deliver(nil)
 	require.Equal(t, 1, canceled)

@@ -19,11 +19,13 @@ type Acquisition struct {
 	// The table's mutex guards what follows.
 
 	ending  notice.Ending
-	byHold  bool // only its Hold unlocks it
-	plain   bool // made without an owner in the context
-	renewed bool // made without a lease: the watchdog keeps the grant for it
-	closed  bool // unlocked, or being unlocked, or leaked
-	settled bool // no caller has to unlock it any more, and its unlock is over
+	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
+	byHold  bool            // only its Hold unlocks it
+	plain   bool            // made without an owner in the context
+	renewed bool            // made without a lease: the watchdog keeps the grant for it
+	closed  bool            // unlocked, or being unlocked, or leaked
+	quiet   bool            // a group logs its loss
+	settled bool            // no caller has to unlock it any more, and its unlock is over
 }
 
 // Owner returns the owner that holds the lock.
@@ -36,7 +38,7 @@ func (a *Acquisition) Token() uint64 { return a.grant.token } // set before ther
 func (a *Acquisition) Err(now clock.Instant) error {
 	defer a.grant.table.lock().Unlock()
 	if a.ending.Err() == nil && a.grant.term.Past(now) {
-		return lossOf(a.handle, fault.ErrLost)
+		return lossOf(a.handle, errLeaseEnded)
 	}
 	return a.ending.Err()
 }
@@ -53,13 +55,14 @@ func (a *Acquisition) Deadline() clock.Instant {
 	return a.grant.term.Deadline
 }
 
-// Notify sets the function to which the end is reported, without the table's mutex. watched means that this report informs
-// the holder of a loss, so that the loss need not be logged. It returns why the acquisition is over, if it is already. It
-// returns [fault.ErrClosed] while the client shuts down, because that is told only once; the end is still reported.
-func (a *Acquisition) Notify(tell context.CancelCauseFunc, watched bool) error {
+// Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
+// so that the table does not. It returns why the acquisition is over, if it is already. It returns [fault.ErrClosed] while the
+// client shuts down, because that is told only once; the end is still reported.
+func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	t := a.grant.table
 	defer t.lock().Unlock()
-	why := a.ending.Notify(tell, watched)
+	why := a.ending.Notify(tell)
+	a.quiet = quiet
 	if why == nil && t.stopping {
 		return fault.ErrClosed
 	}
@@ -98,7 +101,7 @@ func (a *Acquisition) Leak(n *Notices) {
 		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
-	a.ending.Release(fault.ErrNotHeld, n)
+	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed = true
 	t.settle(a)
 	g.acquisitions = queue.Without(g.acquisitions, a)

@@ -391,18 +391,3 @@ func (v *verb) label() string {
 func (e *exit) String() string {
 	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
 }
-
-func (s Step) String() string {
-	switch s.Do {
-	case Ask:
-		return fmt.Sprintf("ask %v", s.Call.Args)
-	case Sleep:
-		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
-	default:
-	}
-	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
-}
-
-func (f *flight) String() string {
-	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
-}

@@ -26,15 +26,26 @@ type Attempt struct {
 	Caller Ender         // an error means that the caller is gone
 	// Bound is when the call has to return, even if its first question has no reply. Zero means never.
 	Bound clock.Instant
+	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
+	Done <-chan struct{}
 
 	// Last is what is known at the end. It is valid after Done.
 	Last outcome.Result
+	// HeldFor is for how long another owner of this process had held the lock when the attempt gave up. Zero means that none
+	// did. It is valid after Done.
+	HeldFor time.Duration
+	// SuspectAfter is after how much sleep to call [Table.Suspect]. Zero means that there is nothing to suspect. It is valid
+	// once there is a step that sleeps.
+	SuspectAfter time.Duration
 
 	// The table's mutex guards what follows.
 
 	phase     phase
 	waits     bool // it has slept, and is not done
 	grant     *Grant
+	began     clock.Instant
+	suspected bool           // own was looked for
+	own       *Grant         // the hold for which it waits, if that may be its caller's own
 	known     outcome.Record // unless it is in a local queue, whose record counts
 	asked     bool           // whether Redis was asked, or another attempt was on this one's behalf
 	retries   int            // failures in a row
@@ -71,6 +82,7 @@ const (
 // Admit begins an attempt.
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	a.began = now
 	return t.after(a, t.admit(a, now, n), now)
 }
 
@@ -205,6 +217,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	}
 	a.phase = queued
 	a.asked = true // the head does, on its behalf
+	t.suspect(a)
 	return a.sleep(-1)
 }
 
@@ -217,6 +230,7 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 // the attempt, so that it asks once more when no release can be missed any longer.
 func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	a.phase = resting
+	t.suspect(a)
 	s := a.sleep(pause)
 	channel := a.grant.holder.Channel(a.Handle.Names())
 	if channel == "" { // a polling waiter keeps its pace
@@ -311,6 +325,9 @@ func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >
 // background release follows.
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	if h := t.rival(g, now); h != nil && h.stage == held {
+		a.HeldFor = now.Sub(h.streak.Began())
+	}
 	if err == nil {
 		err = t.barred(a, now)
 	}

@@ -30,14 +30,14 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 	for g := t.heap.Due(now); g != nil; g = t.heap.Due(now) {
 		switch {
 		case g.stage == expired:
-			t.lose(g, errLeaseEnded, false, now, n)
+			t.lose(g, errLeaseEnded, now, n)
 		case g.stage == retiring:
 			t.heap.Remove(g)
 			release = append(release, &Exit{phase: pausing, grant: g, background: true})
 		case g.term.Past(now):
 			t.expire(g, n)
 		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
-			t.lose(g, errMaxHold, false, now, n)
+			t.lose(g, errMaxHold, now, n)
 		case !g.renewing() || g.inRound:
 			t.plan(g, n)
 		default:
@@ -115,7 +115,9 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		case !g.usable(now):
 		case r.Err != nil:
 			t.counts.RenewalFailures++
-			g.failures++
+			if g.failures++; g.failures == 1 { // once in each outage
+				n.Warn(g.handle.Name, logNoRenewal, r.Err)
+			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
 			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
@@ -124,7 +126,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			t.counts.Renewals++
 			g.confirm(sent, t.cfg.WatchdogTimeout, n)
 		default:
-			t.lose(g, errHolderGone, false, now, n)
+			t.lose(g, errHolderGone, now, n)
 		}
 	}
 }

@@ -247,6 +247,7 @@ func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {
 	case chosen.byHold && chosen != r:
 		w.failf("OneResult: an unlock chose the acquisition of a hold")
 	}
+	w.checkPastUnlock(x, s)
 	chosen.unlocked = true
 	e := &exit{proc: p, name: r.name, x: x, rec: chosen}
 	if why := chosen.acq.ending.Err(); !errors.Is(why, fault.ErrLost) {
@@ -258,6 +259,18 @@ func (w *world) unlockedOne(p *process, r *record, x *Exit, s Step) {
 	w.nextExit(e, s)
 }
 
+// checkPastUnlock checks that an unlock past the deadline returns the loss at once, and that the release goes out now.
+func (w *world) checkPastUnlock(x *Exit, s Step) {
+	g := x.grant
+	switch {
+	case !g.term.Past(w.now):
+	case s.Do != Done || !errors.Is(s.Err, fault.ErrLost):
+		w.failf("LostAtOnce: an unlock past the deadline gets %s", s)
+	case g.stage == held, g.stage == expired, g.stage == retiring && g.failures == 0 && g.DueAt() > w.now:
+		w.failf("LostAtOnce: #%d is past its deadline and unlocked, and in stage %d", g.holder.Number, g.stage)
+	}
+}
+
 func (w *world) unlockAgain() bool {
 	r, ok := pick(w, w.records, func(r *record) bool { return r.unlocked || r.leaked })
 	if !ok {
@@ -265,7 +278,7 @@ func (w *world) unlockAgain() bool {
 	}
 	s := r.proc.table.Release(new(Exit), r.acq, w.now, &r.proc.notices)
 	r.proc.deliver()
-	if s.Do != Done || s.Err != fault.ErrNotHeld { // the very error
+	if s.Do != Done || s.Err != fault.ErrUnlockedAlready { // the very error
 		w.failf("OneResult: the second unlock gets %s", s)
 	}
 	return true
@@ -329,7 +342,9 @@ func (w *world) failOver() bool {
 // stop begins to shut a process down. A repetition changes nothing.
 func (w *world) stop() bool {
 	p := w.procs[w.rand(2)]
-	if p.closed || w.rand(4) > 0 {
+	// A lock that was handed over, and that its caller has not got yet, is rare.
+	rare := slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.a.got != nil })
+	if p.closed || !rare && w.rand(4) > 0 {
 		return false
 	}
 	if p.drained == nil {

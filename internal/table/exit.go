@@ -2,7 +2,6 @@ package table
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -21,8 +20,7 @@ type Exit struct {
 	grant      *Grant
 	acq        *Acquisition // nil for a background release
 	background bool
-	start      clock.Instant // of the release
-	inside     bool          // it began before the deadline
+	start      clock.Instant // of the release, which is before the deadline
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
 	mark       yield.Mark // when it was sent
@@ -44,30 +42,67 @@ const (
 )
 
 // Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
-// acquisition made through this handle.
+// acquisition made through this handle. It never is another caller's, even if that is the only one.
 func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	a := h.soonest()
 	if o != nil {
-		return t.begin(x, h.latest(o), now, n)
+		a = h.latest(o)
 	}
-	return t.begin(x, h.soonest(), now, n)
+	if a == nil {
+		return x.finish(t.notHeld(h, o))
+	}
+	if o != nil {
+		h.unlockedBy = o
+	}
+	return t.begin(x, a, now, n)
 }
 
 // Release begins the unlock of one acquisition.
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	if a.closed {
+		return x.finish(fault.ErrUnlockedAlready)
+	}
 	return t.begin(x, a, now, n)
 }
 
+// begin begins an unlock. An unlock past the deadline has no question for Redis: the hold is lost, and nobody can say since
+// when. It does not wait for its turn either, behind an operation that Redis does not answer.
 func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
-	if a == nil || a.closed {
-		return x.finish(fault.ErrNotHeld)
-	}
+	g := a.grant
+	x.grant, x.acq = g, a
+	t.loseIfPast(g, now, n)
 	a.closed = true
-	a.ending.End(fault.ErrNotHeld, n)
-	x.grant, x.acq = a.grant, a
-	a.grant.turns.Announce()
+	if g.over() {
+		return t.endLost(x)
+	}
+	a.ending.End(fault.ErrUnlockedAlready, n)
+	g.turns.Announce()
 	return t.turn(x, now, n)
+}
+
+// loseIfPast loses a grant that is past its deadline, so that its release goes out now.
+func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *Notices) {
+	if (g.stage == held || g.stage == expired) && g.term.Past(now) {
+		t.lose(g, errLeaseEnded, now, n)
+	}
+}
+
+// over reports whether a grant that was held is over here.
+func (g *Grant) over() bool { return g.stage == retiring || g.stage == retired }
+
+// endLost ends the unlock of an acquisition whose grant is over, without a turn.
+func (t *Table) endLost(x *Exit) Step {
+	g, a := x.grant, x.acq
+	g.acquisitions = queue.Without(g.acquisitions, a)
+	a.handle.unlocks.Forget(a)
+	g.settleLost()
+	g.table.settle(a)
+	if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
+		return x.finish(why)
+	}
+	return x.finish(lossOf(a.handle, g.whyLost())) // it was ended before: by Close, or by an unlock that waited for its turn
 }
 
 // ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
@@ -86,28 +121,26 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 // turn waits for its turn among the owner's operations, and then takes the next step of the unlock.
 func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	g, a := x.grant, x.acq
-	if !g.turns.BeginAnnounced() {
+	t.loseIfPast(g, now, n)
+	switch {
+	case g.over():
+		g.turns.Withdraw()
+		return t.endLost(x)
+	case !g.turns.BeginAnnounced():
 		return g.awaitTurn(-1)
 	}
 	g.acquisitions = queue.Without(g.acquisitions, a)
 	a.handle.unlocks.Forget(a)
-	switch {
-	case g.stage == retiring || g.stage == retired:
-		g.settleLost()
-		if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
-			return t.endPart(x, why)
-		}
-		return t.endPart(x, fault.ErrLost)
-	case len(g.acquisitions) > 0:
+	if len(g.acquisitions) > 0 {
 		t.plan(g, n)
 		x.phase = showing
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked() {
-		leaked.ending.End(fault.ErrNotHeld, n)
+		leaked.ending.End(fault.ErrUnlockedAlready, n)
 	}
-	x.start, x.inside = now, !g.term.Past(now)
+	x.start = now
 	next := t.nextHolder(g, now)
 	if next != nil && t.pass(g, next, now, n) {
 		return t.endRelease(x, nil)
@@ -152,11 +185,11 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
-		t.lose(g, errHolderGone, true, now, n)
+		t.lose(g, errHolderGone, now, n)
 	case r.Err == nil && r.N == 1, r.Err != nil && g.usable(now):
 		return t.endPart(x, nil)
 	}
-	return t.endPart(x, fault.ErrLost)
+	return t.endPart(x, lossOf(x.acq.handle, g.whyLost()))
 }
 
 // endPart ends an exit that leaves the grant as it is.
@@ -176,12 +209,12 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	switch {
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
-		if r.N > 0 || x.doubt && x.inside {
+		if r.N > 0 || x.doubt {
 			return t.endRelease(x, nil)
 		}
-		return t.endRelease(x, errHolderGone)
+		return t.endGone(x, errHolderGone, n)
 	case r.Err.WrongType():
-		return t.endRelease(x, fmt.Errorf("%w: %w", fault.ErrLost, r.Err))
+		return t.endGone(x, errOverwritten, n)
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
 		return t.endSilent(x, r.Err, now, n)
 	}
@@ -213,6 +246,14 @@ func (t *Table) endRelease(x *Exit, err error) Step {
 	return t.endPart(x, err)
 }
 
+// endGone ends an exit whose release found that the lock was lost before.
+func (t *Table) endGone(x *Exit, why error, n *Notices) Step {
+	if x.acq.renewed {
+		n.Warn(x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
+	}
+	return t.endRelease(x, why)
+}
+
 // endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
 // the background.
 func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
@@ -231,7 +272,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	if !settled {
-		n.Warn(g.handle.Name, "lock could not be released; it is free when its lease ends", r.Err)
+		n.Warn(g.handle.Name, LogNotReleased, r.Err)
 	}
 	t.finish(g)
 	t.tasks.End()

@@ -56,6 +56,8 @@ type Grant struct {
 	// had left, or a place in a queue.
 	needsCleanup bool
 
+	accused bool // a possible self-deadlock was logged
+
 	// For the watchdog.
 
 	inRound  bool  // its renewal is on its way: sent, or soon to be
@@ -67,6 +69,7 @@ type Grant struct {
 type rarely struct {
 	leaked   []*Acquisition // open, but no caller can unlock them any more
 	giveUpAt clock.Instant  // when a background release gives up
+	lost     error          // why the grant was lost
 }
 
 // rarely returns what few grants have, and makes it if this one has none.
@@ -104,6 +107,21 @@ var (
 	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
 	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
+
+	errOverwritten = fmt.Errorf("%w: its key has a value that is not a lock", fault.ErrLost)
+)
+
+// The log lines about a grant.
+const (
+	logNoRenewal = "renewal failed; it is sent again until the deadline"
+	logRenewed   = "renewals succeed again"
+	logSelf      = "possible self-deadlock: a call waits for a hold that was acquired with the same context"
+	logLong      = "possible self-deadlock: a call has waited longer than a lease for one hold of this process"
+
+	// LogLost is about a hold that was lost.
+	LogLost = "lock lost while held"
+	// LogNotReleased is about a release that did not succeed.
+	LogNotReleased = "lock could not be released; it is free when its lease ends"
 )
 
 // newGrant gives an attempt a new pending grant. Without an owner, the grant gets one of its own.
@@ -184,6 +202,9 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
+	if g.failures > 0 {
+		n.Inform(g.handle.Name, logRenewed)
+	}
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
 }
@@ -196,7 +217,7 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so an unlock may
 // still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
-	g.endAcquisitions(errLeaseEnded, false, n)
+	g.endAcquisitions(errLeaseEnded, n)
 	t.settleOver(g)
 	t.counts.lost(g)
 	t.counts.leave(g.stage)
@@ -204,10 +225,11 @@ func (t *Table) expire(g *Grant, n *Notices) {
 	t.plan(g, n)
 }
 
-// lose ends the grant for its users and here. told means that the caller itself reports the loss to the owner.
-func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notices) {
+// lose ends the grant for its users and here.
+func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
-	g.endAcquisitions(why, told, n)
+	g.rarely().lost = why
+	g.endAcquisitions(why, n)
 	t.settleOver(g)
 	t.counts.lost(g)
 	open := false
@@ -230,19 +252,27 @@ func (t *Table) lose(g *Grant, why error, told bool, now clock.Instant, n *Notic
 	t.retire(g, now, n)
 }
 
-// endAcquisitions ends all acquisitions for their users. It logs a loss that would otherwise stay unknown until the unlock.
-// The end of a fixed lease need not be logged, because Lease asked for it.
-func (g *Grant) endAcquisitions(why error, told bool, n *Notices) {
-	ended := false
+// endAcquisitions ends all acquisitions for their users. It logs a loss once, even if the users are told. The end of a fixed
+// lease need not be logged, because Lease asked for it. A group logs its own loss instead of that of a member.
+func (g *Grant) endAcquisitions(why error, n *Notices) {
+	loud := false
 	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked()} {
 		for _, a := range list {
-			told = told || a.ending.Watched()
-			ended = a.ending.End(lossOf(a.handle, why), n) || ended
+			ended := a.ending.End(lossOf(a.handle, why), n)
+			loud = loud || ended && !a.quiet
 		}
 	}
-	if ended && !told && g.renewing() {
-		n.Warn(g.handle.Name, "lock lost while held; Do and Hold.Context tell the holder", lossOf(g.handle, why))
+	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {
+		n.Warn(g.handle.Name, LogLost, lossOf(g.handle, why))
 	}
+}
+
+// whyLost returns why a grant was lost.
+func (g *Grant) whyLost() error {
+	if g.rare == nil || g.rare.lost == nil {
+		return errLeaseEnded
+	}
+	return g.rare.lost
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
@@ -331,12 +361,13 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	}
 	*q = Acquisition{
 		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared() && len(g.acquisitions) == 0, renewed: a.Renewed,
+		plain: !g.shared() && len(g.acquisitions) == 0, renewed: a.Renewed, done: a.Done,
 	}
 	g.acquisitions = append(g.acquisitions, q)
 	g.table.open++
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
+		a.Handle.locked = true
 	}
 	return q
 }

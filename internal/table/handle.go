@@ -26,6 +26,9 @@ type Handle struct {
 	// The table's mutex guards what follows.
 
 	unlocks owner.Unlocks[*Acquisition] // what was made through this handle without a Hold
+	locked  bool                        // something was
+	// unlockedBy is the latest owner that unlocked through this handle.
+	unlockedBy *Owner
 }
 
 // MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.

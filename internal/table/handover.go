@@ -59,14 +59,15 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		if x.nextGrant.stage == held {
 			t.counts.HandOvers++
 			x.nextGrant.streak = g.streak.Next()
+			x.nextGrant.streak.Begin(now)
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endRelease(x, errHolderGone)
+		return t.endGone(x, errHolderGone, n)
 	}
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
-		return t.endSilent(x, fault.ErrNoAnswer, now, n)
+		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 	}
 	return t.free(x)
 }
@@ -111,6 +112,7 @@ func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
 	next.streak = g.streak.Next()
+	next.streak.Begin(now)
 	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)

@@ -2,7 +2,6 @@ package table
 
 import (
 	"errors"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
@@ -155,6 +154,6 @@ func (w *world) checkOutage(v *verb) {
 	}
 	if e.stands(w) && seen.step < e.refused {
 		w.failf("HonestOutage: %s reports %v; refused in step %d, failed in step %d, asked %v ago", v, v.a.Last.Err, e.refused,
-			e.failed, time.Duration(max(0, w.now.Sub(e.asked))))
+			e.failed, w.now.Sub(e.asked))
 	}
 }

@@ -55,7 +55,7 @@ var bugs = []bug{
 		{"settle.go", "case r.N == 0 && g.stage == held:", "case false:"},
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
-		{"exit.go", "if a == nil || a.closed {", "if a == nil {"},
+		{"exit.go", "if a.closed {", "if false {"},
 		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
@@ -74,8 +74,12 @@ var bugs = []bug{
 		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
 		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
 	}},
-	{"15", "an unlock after the deadline succeeds if its release went unanswered before", []edit{
-		{"exit.go", "x.doubt && x.inside", "x.doubt"},
+	{"15", "an unlock past the deadline asks Redis", []edit{
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed = true", "a.closed = true"},
+		{"exit.go", "t.loseIfPast(g, now, n)\n\tswitch {", "switch {"},
+	}},
+	{"16", "the release after an unlock past the deadline waits for the end of the margin", []edit{
+		{"exit.go", "t.lose(g, errLeaseEnded, now, n)", "t.expire(g, n)"},
 	}},
 	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []edit{
 		{

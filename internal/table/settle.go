@@ -163,6 +163,7 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
 	g.streak = yield.Streak{Since: a.sent}
+	g.streak.Begin(now)
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
 	}
@@ -225,7 +226,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case r.Err != nil:
 		return a.finish(r.Err)
 	case r.N == 0 && g.stage == held:
-		t.lose(g, errHolderGone, true, now, n) // the error of the caller reports the loss
+		t.lose(g, errHolderGone, now, n)
 	case g.usable(now) && t.bars(a, now): // the others have leaked meanwhile
 		return a.finish(fault.ErrClosed)
 	case g.usable(now):

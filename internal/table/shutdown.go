@@ -120,6 +120,12 @@ func (t *Table) after(a *Attempt, s Step, now clock.Instant) Step {
 	return s
 }
 
+// Waits adds to the gauge of waiting calls. A group that waits without an attempt uses it.
+func (t *Table) Waits(more int) {
+	defer t.lock().Unlock()
+	t.counts.Waiting += more
+}
+
 // Counts is what happened in a table, and what is the case at one moment. The root package documents the fields.
 type Counts struct {
 	Held, Waiting, InDoubt int

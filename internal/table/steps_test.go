@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
@@ -252,7 +253,7 @@ func (w *world) checkCount(f *flight) {
 	} else {
 		g = f.exit.x.grant
 	}
-	if len(g.leaked()) == 0 && f.call.Args.Extra != len(g.acquisitions)+more {
+	if len(g.leaked()) == 0 && !g.over() && f.call.Args.Extra != len(g.acquisitions)+more {
 		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, len(g.acquisitions)+more)
 	}
 }
@@ -316,4 +317,19 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		p.table.Forced(f.force.key, w.now, n)
 		p.deliver()
 	}
+}
+
+func (f *flight) String() string {
+	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
+}
+
+func (s Step) String() string {
+	switch s.Do {
+	case Ask:
+		return fmt.Sprintf("ask %v", s.Call.Args)
+	case Sleep:
+		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
+	default:
+	}
+	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }

@@ -34,8 +34,10 @@ type Messages interface {
 type (
 	// Notices collects the reports that a caller must deliver.
 	Notices = notice.List
-	// Warning is a log line about a lock.
-	Warning = notice.Warning
+	// Line is a log line about a lock.
+	Line = notice.Line
+	// LineLimit drops the log lines that come too often.
+	LineLimit = notice.Limit
 	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
 	Told = notice.Receiver
 )
@@ -103,7 +105,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 	defer t.lock().Unlock()
 	t.closed, t.stopping = true, true
 	for _, g := range slices.Clone(t.heap.All()) {
-		g.endAcquisitions(fault.ErrClosed, true, n)
+		g.endAcquisitions(fault.ErrClosed, n)
 		switch g.stage {
 		case held:
 			t.heap.Remove(g)
@@ -123,7 +125,7 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 	t.forced.Add(k)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
-			t.lose(g, errForced, false, now, n)
+			t.lose(g, errForced, now, n)
 		}
 	}
 }
@@ -132,12 +134,6 @@ func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
 func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
 	defer t.lock().Unlock()
 	return t.grants.Of(h.sideKey(), o).usable(now)
-}
-
-// SuspectSelf reports whether a caller that waits through a handle may wait for an acquisition of its own.
-func (t *Table) SuspectSelf(h *Handle) bool {
-	defer t.lock().Unlock()
-	return h.unlocks.Open() > 0
 }
 
 // Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the

@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,8 +32,8 @@ func (l *listener) Unlisten(channel string, _ chan struct{}) {
 	l.told = append(l.told, "unlisten "+channel)
 }
 
-// Warn implements Told.
-func (l *listener) Warn(w Warning) { l.told = append(l.told, "warn "+w.Lock) }
+// Log implements Told.
+func (l *listener) Log(line Line) { l.told = append(l.told, line.Message+" "+line.Lock) }
 
 const start = clock.Instant(time.Second)
 
@@ -123,17 +124,22 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	<-done
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
 	require.Equal(t, Loss{Early: true, Since: start, Final: true}, a.Loss())
-	require.NotContains(t, l.told, "warn name", "the holder was told")
+	require.NotContains(t, l.told, LogLost+" name", "the receiver of the report logs it")
 }
 
-func TestAnUnwatchedLossIsLogged(t *testing.T) {
+func TestALossIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	acquire(t, h)
+	a := acquire(t, h)
+	_ = a.Done()
+	require.NoError(t, a.Notify(func(error) {}, false))
 	var n Notices
 	table.Forced(h.Key, start, &n)
 	n.Deliver(l)
-	require.Contains(t, l.told, "warn name")
+	var x Exit
+	require.ErrorIs(t, table.Release(&x, a, start, &n).Err, errForced)
+	n.Deliver(l)
+	require.Equal(t, 1, strings.Count(strings.Join(l.told, "\n"), LogLost+" name"), "although the holder is told")
 }
 
 func TestAHandleForgetsTheOldestLosses(t *testing.T) {
@@ -155,7 +161,7 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 		require.ErrorIs(t, s.Err, fault.ErrLost)
 	}
 	var x Exit
-	require.Equal(t, Step{Do: Done, Err: fault.ErrNotHeld}, table.Unlock(&x, h, nil, start, &n))
+	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, nil, start, &n))
 	s := table.Release(&x, all[0], start, &n)
 	require.ErrorIs(t, s.Err, fault.ErrLost, "its hold still knows")
 }

@@ -319,10 +319,10 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 	}
 }
 
-// Warn implements Told.
-func (p *process) Warn(warning Warning) {
-	if warning.Message == "lock could not be released; it is free when its lease ends" {
-		p.gaveUp[p.world.nameOf(warning.Lock).index] = true
+// Log implements Told.
+func (p *process) Log(line Line) {
+	if line.Message == LogNotReleased {
+		p.gaveUp[p.world.nameOf(line.Lock).index] = true
 	}
 }
 

@@ -66,14 +66,17 @@ var Kinds = map[string]Kind{
 		"a plain context does not re-enter":                     readersShare,
 		"waiters of one process are served in order of arrival": readersShare,
 		"a late unlock on a shared handle reports the loss":     readersShare,
+		"a wait with the context of the hold is logged":         readersShare,
 	}},
 	"multi": {Make: newMultiLock, Groups: true, Skips: map[string]string{
 		"queries without an owner refer to the handle": "a group has no queries",
 	}},
 	"red": {Make: newRedLock, Groups: true, Skips: map[string]string{
-		"queries without an owner refer to the handle": "a group has no queries",
-		"exactly one of a thousand TryLocks succeeds":  "the votes may split, and then nobody gets the lock",
-		"a force unlock notifies the holder":           "the members are unlocked one by one and reacquired meanwhile",
+		"an error states the age of this process's hold": "its errors are those of the members",
+		"a wait with the context of the hold is logged":  "it does not wait for its members",
+		"queries without an owner refer to the handle":   "a group has no queries",
+		"exactly one of a thousand TryLocks succeeds":    "the votes may split, and then nobody gets the lock",
+		"a force unlock notifies the holder":             "the members are unlocked one by one and reacquired meanwhile",
 	}},
 }
 
@@ -200,6 +203,14 @@ func OnBoth(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 			test(t, start(t))
 		})
 	}
+}
+
+// Handle returns the public handle of a lock.
+func Handle(lock Locker) rlock.Locker {
+	if g, ok := lock.(grouped); ok {
+		return g.Locker
+	}
+	return lock
 }
 
 // Red reports whether a lock is held by a majority of its members.

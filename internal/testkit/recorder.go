@@ -29,6 +29,17 @@ func (r *Recorder) String() string {
 	return r.buf.String()
 }
 
+// unexpected returns the lines that are neither about a loss nor about renewals. Tests of trouble cause many of those.
+func (r *Recorder) unexpected() (lines []string) {
+	for line := range strings.Lines(r.String()) {
+		if !strings.Contains(line, "lock lost while held") && !strings.Contains(line, "renewal failed") &&
+			!strings.Contains(line, "renewals succeed again") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Contains reports whether a text is in the output so far.
 func (r *Recorder) Contains(text string) bool { return strings.Contains(r.String(), text) }
 

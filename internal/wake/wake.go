@@ -69,6 +69,12 @@ func (t *Turns) BeginAnnounced() bool {
 	return true
 }
 
+// Withdraw ends the announcement of an operation that does not begin after all.
+func (t *Turns) Withdraw() {
+	t.announced--
+	t.Notify()
+}
+
 // End ends the operation that is under way, if there is one, and wakes all that wait.
 func (t *Turns) End() {
 	t.busy = false

@@ -27,12 +27,12 @@ type client struct {
 	renewals int
 	gone     bool
 	released []wire.Call
-	warnings []table.Warning
+	lines    []table.Line
 }
 
 func (c *client) Alarm(at clock.Instant)                                   { c.watchdog.Alarm(at) }
 func (c *client) Unlisten(string, chan struct{})                           {}
-func (c *client) Warn(w table.Warning)                                     { c.warnings = append(c.warnings, w) }
+func (c *client) Log(l table.Line)                                         { c.lines = append(c.lines, l) }
 func (c *client) Heard(string) (uint64, bool)                              { return 0, false }
 func (c *client) BySlot() bool                                             { return false }
 func (c *client) Silent()                                                  {}
@@ -106,7 +106,7 @@ func TestAHoldIsRenewed(t *testing.T) {
 		require.InDelta(c, 30, c.renewals, 1, "three times a lease")
 		require.ErrorIs(c, leased.Err(clock.Now()), fault.ErrLost)
 		require.Len(c, c.released, 1, "a lease that ended here is released in Redis")
-		require.Empty(c, c.warnings)
+		require.Empty(c, c.lines)
 		c.gone = true
 		over := renewed.Done()
 		time.Sleep(watchdogTimeout)

@@ -186,7 +186,17 @@ var (
 // in Keys, because only acquires and hand-overs get it.
 const tokenKey = "redisson_lock_token"
 
-// Kinds has every kind by its name, for tests.
+// Name returns the name of the kind in [Kinds].
+func (k *Kind) Name() string {
+	for name, kind := range Kinds {
+		if kind == k {
+			return name
+		}
+	}
+	return ""
+}
+
+// Kinds has every kind by its name, for log lines and tests.
 var Kinds = map[string]*Kind{
 	"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "fenced fair": FencedFair,
 	"read": Read, "write": Write, "fenced write": FencedWrite,

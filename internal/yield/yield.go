@@ -2,6 +2,7 @@
 package yield
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -75,10 +76,19 @@ func (m Mark) After(receivers int64, messages uint64) (others int64, own uint64)
 type Streak struct {
 	Since clock.Instant // when the lock was last free for all
 	Count int32
+	after int32 // milliseconds from Since to the beginning of the latest hold
 }
 
+// Begin notes when the latest hold of the streak began.
+func (s *Streak) Begin(now clock.Instant) {
+	s.after = int32(min(now.Sub(s.Since)/time.Millisecond, math.MaxInt32))
+}
+
+// Began returns when the latest hold of the streak began, or up to a millisecond before.
+func (s *Streak) Began() clock.Instant { return s.Since.Add(time.Duration(s.after) * time.Millisecond) }
+
 // Next returns the streak with one more hand-over.
-func (s Streak) Next() Streak { return Streak{s.Since, s.Count + 1} }
+func (s Streak) Next() Streak { return Streak{Since: s.Since, Count: s.Count + 1} }
 
 // Over reports whether the streak has reached a limit: of its hand-overs, or of its duration.
 func (s Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {

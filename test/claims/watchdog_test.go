@@ -232,7 +232,7 @@ func TestASuspectedSelfDeadlockIsLogged(t *testing.T) {
 	lock := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(2*time.Second)).NewLock(testkit.NewName())
 	require.NoError(t, lock.Lock(t.Context()))
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, "the self-deadlock is logged", func() bool { return log.Contains("WithOwner") })
+	testkit.Eventually(t, "the self-deadlock is logged", func() bool { return log.Contains("possible self-deadlock") })
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -273,22 +273,6 @@ func TestErrLooksAtTheClock(t *testing.T) {
 		require.ErrorIs(t, hold.Err(), rlock.ErrLost, "the hold ends at its deadline, even before a timer fires")
 		_ = hold.Unlock(t.Context())
 	}
-}
-
-func TestAnUnlockJustAfterTheDeadlineAsksRedis(t *testing.T) {
-	t.Parallel()
-	lock := testkit.NewClient(t, redistest.Embedded(t)).NewLock(testkit.NewName())
-	succeeded := 0
-	for range 20 { // the deadline is only 4 ms before the end of the lease in Redis
-		hold, err := lock.Acquire(t.Context(), rlock.Lease(200*time.Millisecond))
-		require.NoError(t, err)
-		testkit.Within(t, "the lease ends", hold.Done())
-		require.ErrorIs(t, hold.Err(), rlock.ErrLost)
-		if hold.Unlock(t.Context()) == nil {
-			succeeded++ // no other owner can have had the lock
-		}
-	}
-	require.Positive(t, succeeded)
 }
 
 func TestALateRenewalRevivesNothing(t *testing.T) {

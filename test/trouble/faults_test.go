@@ -232,7 +232,7 @@ func TestAHoldEndsAtItsDeadlineInALongOutage(t *testing.T) {
 	require.NoError(t, f.Other.Unlock(t.Context()))
 }
 
-func TestAnUnwatchedLossIsLogged(t *testing.T) {
+func TestALossIsLogged(t *testing.T) {
 	t.Parallel()
 	logger, log := testkit.Recording()
 	rdb := redistest.Embedded(t)

@@ -98,7 +98,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 						took := time.Since(start)
 						cancel()
 						if err != nil {
-							if !strings.Contains(err.Error(), "no answer") && !strings.Contains(err.Error(), "too late") && !errors.Is(err, rlock.ErrNotAcquired) && !errors.Is(err, rlock.ErrLost) && !errors.Is(err, rlock.ErrUpgrade) &&
+							if !strings.Contains(err.Error(), "no answer") && !strings.Contains(err.Error(), "too late") && !errors.Is(err, rlock.ErrNotAcquired) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, rlock.ErrLost) && !errors.Is(err, rlock.ErrUpgrade) &&
 								(!errors.Is(err, rlock.ErrInvalidOption) || i%2 == 1 || !testkit.Kinds[kind].Tokens) { // a hold without a token is not re-entered
 								t.Errorf("%s: %v", kind, err)
 							}

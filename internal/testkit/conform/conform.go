@@ -72,6 +72,16 @@ var conformance = []struct {
 	{"Shutdown is refused within a section", shutdownWithinSection},
 	{"a cancelled wait leaves nothing to renew", cancelledNotRenewed},
 	{"thousands of turns leave no channels", thousandsOfTurns},
+	{"an unlock past the deadline returns the loss at once", unlockPastDeadline},
+	{"Do returns its function's error untouched", doKeepsError},
+	{"Do reports a loss once", doReportsLossOnce},
+	{"the loss of another lock does not hide a loss from Do", doReportsOwnLoss},
+	{"Do's own errors name the phase", doNamesPhase},
+	{"an error states the age of this process's hold", errorNamesAge},
+	{"a wait with the context of the hold is logged", selfDeadlockLogged},
+	{"ErrNotHeld says which case it is", notHeldNamesCase},
+	{"a loss is logged once", lossLoggedOnce},
+	{"a lock and a hold log their names", logsItself},
 	{"nothing is left behind", nothingLeft},
 }
 

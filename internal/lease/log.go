@@ -1,0 +1,54 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// lineLimit drops the log lines of a client that come too often. It is safe for concurrent use.
+type lineLimit struct {
+	mu    sync.Mutex // a leaf
+	limit table.LineLimit
+}
+
+func (l *lineLimit) allow(line *table.Line) (dropped int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit.Allow(line.Message, line.Lock, clock.Now())
+}
+
+// Log logs a line, on a worker, because a log handler may block. It implements [table.Told].
+func (m *Manager) Log(line table.Line) { m.logLine(line, m.Aside) }
+
+// LogHere logs a line in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
+// held.
+func (m *Manager) LogHere(line table.Line) { m.logLine(line, func(log func()) { log() }) }
+
+// logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
+func (m *Manager) logLine(line table.Line, run func(log func())) {
+	dropped, ok := m.log.allow(&line)
+	if !ok {
+		return
+	}
+	run(func() {
+		attrs := make([]slog.Attr, 0, 3)
+		if !line.Whole {
+			line.Lock = fault.Cut(line.Lock)
+		}
+		if line.Lock != "" {
+			attrs = append(attrs, slog.String("lock", line.Lock))
+		}
+		if line.Err != nil {
+			attrs = append(attrs, slog.Any("error", line.Err))
+		}
+		if dropped > 0 {
+			attrs = append(attrs, slog.Int("suppressed", dropped))
+		}
+		m.cfg.Logger().LogAttrs(context.Background(), line.Level, "rlock: "+line.Message, attrs...)
+	})
+}

@@ -1,0 +1,92 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// soonSuspect is after how long, at most, a wait for a hold with the same context is logged.
+const soonSuspect = time.Second
+
+// suspect notes the hold for which an attempt begins to wait, if it may be the hold of the attempt's own caller. Such a hold is
+// older than the attempt. The wait is suspicious soon if the attempt has the context with which the hold was acquired.
+// Otherwise it is so after a lease of the hold, but not for an attempt with an owner.
+func (t *Table) suspect(a *Attempt) {
+	h := t.holder(a.Handle.Key)
+	if a.suspected || h == nil {
+		return
+	}
+	a.suspected = true
+	if !h.renewing() && h.term.Lease <= 3*soonSuspect {
+		return // it ends by itself soon
+	}
+	same := a.Done != nil && slices.ContainsFunc(h.acquisitions, func(q *Acquisition) bool { return q.done == a.Done })
+	switch {
+	case h.stage != held || h.owner == a.grant.owner || h.accused || h.streak.Began() > a.began:
+	case same:
+		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
+	case a.Owner == nil:
+		a.own, a.SuspectAfter = h, h.term.Lease
+	}
+}
+
+// Suspect logs that an attempt may wait for a hold of its own caller, if it still waits for that hold: once for each hold. It
+// is called [Attempt.SuspectAfter] after the attempt began to sleep. Meanwhile the attempt may take its steps.
+func (t *Table) Suspect(a *Attempt, n *Notices) {
+	defer t.lock().Unlock()
+	h := a.own
+	if a.phase == done || h.stage != held || h.accused || t.closed {
+		return
+	}
+	h.accused = true
+	message := logLong
+	if a.SuspectAfter < h.term.Lease {
+		message = logSelf
+	}
+	n.Warn(h.handle.Name, message, nil)
+}
+
+// notHeld returns why an unlock through a handle has nothing to end.
+func (t *Table) notHeld(h *Handle, o *Owner) error {
+	otherHandle := false
+	for _, g := range t.holdersOf(h) {
+		for _, a := range g.acquisitions {
+			mine := o == g.owner || o == nil && a.handle == h
+			switch {
+			case a.closed:
+			case mine && a.byHold:
+				return fault.ErrTakenByHold
+			case o == nil && a.plain && !a.byHold:
+				otherHandle = true
+			}
+		}
+	}
+	switch {
+	case o == nil && h.locked, o != nil && h.unlockedBy == o:
+		return fault.ErrUnlockedAlready
+	case otherHandle:
+		return fault.ErrOtherHandle
+	}
+	return fault.ErrNeverLocked
+}
+
+// holdersOf returns the grants of a handle's name and side, for an error. Of those that share the lock it looks among the
+// first thousand grants of the client only.
+func (t *Table) holdersOf(h *Handle) (found []*Grant) {
+	if h.Kind.Side == wire.MainSide {
+		if g := t.holder(h.Key); g != nil {
+			found = append(found, g)
+		}
+		return found
+	}
+	all := t.heap.All()
+	for _, g := range all[:min(len(all), 1000)] {
+		if g.handle.sideKey() == h.sideKey() {
+			found = append(found, g)
+		}
+	}
+	return found
+}
