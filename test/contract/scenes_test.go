@@ -194,6 +194,11 @@ var unheld = []scene{
 		s.acquire(bg)
 		return s.lock.Unlock(bg)
 	}},
+	{"`Hold.Unlock` of a hold that `HoldFrom` has returned", func(s *stage) error {
+		hold, ok := rlock.HoldFrom(s.acquire(bg).Context(), s.lock)
+		require.True(s, ok)
+		return hold.Unlock(bg)
+	}},
 	{"`Unlock` through another handle, without an owner", func(s *stage) error {
 		require.NoError(s, s.lock.Lock(bg))
 		return s.client.NewLock(name).Unlock(bg)
