@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +74,12 @@ type method struct {
 	run      func(context.Context, call, []rlock.AcquireOption) (result string, err error)
 }
 
-var methods = []method{
+// extender is the method that holds have as soon as their leases can be extended.
+type extender interface {
+	Extend(ctx context.Context, d time.Duration) error
+}
+
+var methods = slices.DeleteFunc([]method{
 	{name: "Lock", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
 		return "", c.lock.Lock(ctx, opts...)
 	}},
@@ -96,6 +102,9 @@ var methods = []method{
 	{name: "Hold.Unlock", held: true, unlocks: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
 		return "", c.hold.Unlock(ctx)
 	}},
+	{name: extend, held: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
+		return "", any(c.hold).(extender).Extend(ctx, time.Minute)
+	}},
 	{name: "IsLocked", single: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
 		locked, err := c.lock.IsLocked(ctx)
 		return fmt.Sprint(locked), err
@@ -104,7 +113,12 @@ var methods = []method{
 		freed, err := c.lock.ForceUnlock(ctx)
 		return fmt.Sprint(freed), err
 	}},
-}
+}, func(m method) bool {
+	_, ok := any((*rlock.Hold)(nil)).(extender)
+	return m.name == extend && !ok
+})
+
+const extend = "Hold.Extend"
 
 // cell is the outcome of one case.
 type cell struct {
