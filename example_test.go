@@ -373,3 +373,43 @@ func ExampleHold() {
 	// true
 	// true
 }
+
+// A fixed lease is lengthened while the work makes progress. If it gets stuck, the lock becomes free.
+func ExampleHold_Extend() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+
+	hold, err := locks.NewLock("import").Acquire(ctx, rlock.Lease(10*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for batch := range 3 {
+		if err := hold.Extend(ctx, time.Duration(batch+1)*time.Minute); err != nil {
+			log.Fatal(err) // errors.Is(err, rlock.ErrLost): another owner may have the lock
+		}
+	}
+	fmt.Println(time.Until(hold.Deadline()).Round(time.Minute))
+	fmt.Println(hold.Unlock(ctx))
+	// Output:
+	// 3m0s
+	// <nil>
+}
+
+// A leader that dies should be replaced sooner than the locks of long jobs, which outlast longer outages.
+func ExampleRenewedLease() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+
+	leader := locks.NewLock("leader")
+	err := leader.Do(ctx, func(ctx context.Context) error {
+		left, err := leader.TTL(ctx)
+		fmt.Println(left.Round(time.Second))
+		return err
+	}, rlock.RenewedLease(3*time.Second))
+	fmt.Println(err)
+	// Output:
+	// 3s
+	// <nil>
+}

@@ -69,3 +69,24 @@ func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }
 // not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to release it until
 // the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
+
+// Extend makes the lease end no earlier than d from now. It never shortens a lease. On a hold that is renewed it does the
+// same, and the renewals go on: code that is given a Hold need not know how the lock was taken. The extension is for all
+// acquisitions of the owner. A re-entry in Redisson lengthens a lease too; it has no method for that alone.
+//
+// Extend asks Redis even if the lease already lasts as long. So nil also means that Redis had the hold a moment ago. It does
+// not wait for the replicas of [WithReplicaAcks], and [WithMaxHold] still ends the hold. d is from 1 ms to 100 years.
+// Otherwise the error is [ErrInvalidOption]. A process that dies after Extend blocks other owners for as long as d.
+//
+// Extend returns [ErrLost] if the hold is lost, which Extend itself may find out. It returns [ErrNotHeld] once the hold is
+// unlocked, and [ErrClosed] after [Client.Close]. If ctx ends first, it returns the error and cause of ctx. Without a reply
+// it returns [ErrUnavailable]. The hold then goes on with its old deadline, but Redis may keep the lock for as long as d.
+//
+// A multi lock extends all of its members, a red lock at least a majority.
+func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
+	var invalid error
+	if d < minLease || d > maxLease {
+		invalid = outOfRange("extension", d, minLease)
+	}
+	return h.in().Extend(ctx, d, invalid)
+}

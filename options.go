@@ -100,8 +100,9 @@ func WithHandOver(n int, d time.Duration) Option {
 }
 
 // WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver], from one
-// acquisition without [Lease] to another. The next owner continues with the holder that Redis has, and with its lease, as
-// long as half of that lease remains. This multiplies the hand-overs of a busy name.
+// acquisition that is renewed to another with an equal lease. The next owner continues with the holder that Redis has, and
+// with its lease, as long as half of that lease remains, and unless a re-entry or [Hold.Extend] asked for a longer one. This
+// multiplies the hand-overs of a busy name.
 //
 // A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
 // for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
@@ -243,13 +244,25 @@ type acquireOption uint8
 
 const (
 	leaseOption acquireOption = iota + 1
+	renewedLeaseOption
 	waitOption
 )
 
 // Lease holds the lock for d and no longer: it is not renewed, and when d is over the hold is lost. A fraction of a
 // millisecond is rounded up in Redis, but not here. The minimum is 1 ms, the maximum 100 years. Without Lease the lock is
 // held, and renewed, until it is unlocked. On a re-entry Lease lengthens a lease that is shorter, and never shortens one.
+// [Hold.Extend] lengthens it later. Lease cannot be combined with [RenewedLease].
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
+
+// RenewedLease holds the lock until it is unlocked, with a lease of d that is renewed every third of d. It takes the place of
+// [WithWatchdogTimeout] for one acquisition: if the process dies, the lock is free after at most d. Another owner may then
+// have it that soon, and a hold learns that soon of a loss. The minimum is 100 ms, the maximum 100 years. Redisson has one
+// lockWatchdogTimeout for all locks of a client.
+//
+// An owner that holds the lock several times has the longest lease of those that are renewed, renewed every third of the
+// shortest. RenewedLease and [Lease] together are refused with [ErrInvalidOption]. If either is given twice, the last one
+// applies.
+func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedLeaseOption, d} }
 
 // Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
 // false and nil. If Redis could not say so, the error is [ErrUnavailable].
@@ -265,12 +278,10 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 	t := lease.Terms{Op: op, ByHold: byHold, Limited: try}
 	for _, opt := range opts {
 		switch opt.what {
-		case leaseOption:
-			if opt.d < minLease || opt.d > maxLease {
-				t.Err = outOfRange("lease", opt.d, minLease)
+		case leaseOption, renewedLeaseOption:
+			if t.Err = setLease(&t, opt); t.Err != nil {
 				return t
 			}
-			t.Lease = opt.d
 		case waitOption:
 			if opt.d < 0 {
 				t.Err = fmt.Errorf("%w: wait %v is negative", ErrInvalidOption, opt.d)
@@ -283,4 +294,20 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 		}
 	}
 	return t
+}
+
+// setLease applies an option that sets the lease.
+func setLease(t *lease.Terms, opt AcquireOption) error {
+	renewed, what, least := opt.what == renewedLeaseOption, "lease", minLease
+	if renewed {
+		what, least = "renewed lease", minWatchdogTimeout
+	}
+	switch {
+	case opt.d < least || opt.d > maxLease:
+		return outOfRange(what, opt.d, least)
+	case t.Lease != 0 && t.Renewed != renewed:
+		return fmt.Errorf("%w: a lease and a renewed lease together", ErrInvalidOption)
+	}
+	t.Lease, t.Renewed = opt.d, renewed
+	return nil
 }

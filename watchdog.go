@@ -14,9 +14,9 @@ const (
 	maxBatchSize       = 1000
 )
 
-// WithWatchdogTimeout sets the lease of locks that are taken without [Lease]: how long such a lock outlives the death of its
-// process. While the lock is held, it is renewed whenever a third of that time has passed. The default is 30 s, Redisson's
-// lockWatchdogTimeout. The minimum is 100 ms.
+// WithWatchdogTimeout sets the lease of locks that are taken without [Lease] and [RenewedLease]: how long such a lock outlives
+// the death of its process. While the lock is held, it is renewed whenever a third of that time has passed. The default is
+// 30 s, Redisson's lockWatchdogTimeout. The minimum is 100 ms.
 func WithWatchdogTimeout(d time.Duration) Option {
 	return durationOption("watchdog timeout", d, minWatchdogTimeout, func(s *settings) { s.Table.WatchdogTimeout = d })
 }

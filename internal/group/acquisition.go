@@ -19,7 +19,9 @@ type acquisition struct {
 	group   *Group
 	owner   *table.Owner
 	plain   bool // made without an owner in the context
-	renewed bool // made without a lease
+	renewed bool // members that are not held are asked again
+	// lease is that of the members; zero means the watchdog timeout of their clients.
+	lease time.Duration
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -45,7 +47,7 @@ var _ lease.Held = (*acquisition)(nil)
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	return &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Lease == 0, members: make([]lease.Held, n),
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, members: make([]lease.Held, n),
 		since: make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }

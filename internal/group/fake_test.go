@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,8 +88,10 @@ type member struct {
 	err    error         // of Take
 	delay  time.Duration // before Take replies
 	unlock error         // of the unlock of what it grants
-	hangs  time.Duration // before that unlock returns
+	hangs  time.Duration // before that unlock, or an Extend, returns
+	extend error         // of an Extend
 	held   *held         // the latest grant
+	terms  lease.Terms   // of the latest Take
 
 	reached func() // called after each reply
 }
@@ -103,6 +106,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	m.log.add("%s %s", how, m.lock.Name())
 	m.mu.Lock()
 	err, delay := m.err, m.delay
+	m.terms = t
 	m.mu.Unlock()
 	if ctx.Err() != nil {
 		return nil, lease.EndOf(ctx)
@@ -120,6 +124,13 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	defer m.mu.Unlock()
 	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(leaseTime)}
 	return m.held, nil
+}
+
+// asked returns the terms of the latest Take.
+func (m *member) asked() lease.Terms {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.terms
 }
 
 // reply waits for the delay of the reply, and keeps to the bounds of a member: the error has the class that the end of
@@ -242,6 +253,27 @@ func (h *held) Unlock(context.Context) error {
 		return was
 	}
 	return h.member.unlock
+}
+
+func (h *held) Extend(ctx context.Context, d time.Duration) error {
+	h.member.log.add("extend %s", h.member.lock.Name())
+	until := time.Now().Add(d)
+	if h.member.hangs > 0 {
+		select {
+		case <-time.After(h.member.hangs):
+		case <-ctx.Done():
+			return lease.EndOf(ctx)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil || h.member.extend != nil {
+		return cmp.Or(h.err, h.member.extend)
+	}
+	if until.After(h.deadline) {
+		h.deadline = until
+	}
+	return nil
 }
 
 func (h *held) Done() <-chan struct{}          { return nil }

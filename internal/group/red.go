@@ -90,7 +90,7 @@ func (r *request) poll(ctx context.Context, a *acquisition, last error) (granted
 		cut = r.over
 	}
 	for i := range r.group.members {
-		a.ask(ctx, i, r.Lease, r.By)
+		a.ask(ctx, i, r.By)
 	}
 	for {
 		if done, err := a.standing(); done {
@@ -174,13 +174,15 @@ const minTimeout = 50 * time.Millisecond
 // ask asks a member for the lock, without waiting for the reply. The member has a short time to reply, and until by at the
 // most; a zero by means no such limit. Only the values of ctx are used: its end ends neither the call nor the release of a
 // grant that comes too late.
-func (a *acquisition) ask(ctx context.Context, i int, d time.Duration, by time.Time) {
+func (a *acquisition) ask(ctx context.Context, i int, by time.Time) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
 	client := clientOf(m)
 	cfg := client.Config().Table
-	timeout := min(max(cmp.Or(d, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
-	t := lease.Terms{Op: "acquire", Lease: d, Limited: true, ByHold: true, Owner: a.owner, By: time.Now().Add(timeout)}
+	timeout := min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
+	t := lease.Terms{
+		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, Owner: a.owner, By: time.Now().Add(timeout),
+	}
 	if !by.IsZero() && by.Before(t.By) {
 		t.By = by
 	}
@@ -203,14 +205,14 @@ func (a *acquisition) ask(ctx context.Context, i int, d time.Duration, by time.T
 }
 
 // scheduleReacquire asks the members that are not held again, every third of a lease, for as long as the acquisition is
-// held. An acquisition with a lease is not extended in this way.
+// held. An acquisition whose lease is not renewed is not extended in this way.
 func (a *acquisition) scheduleReacquire() {
 	if !a.renewed {
 		return
 	}
 	pause := time.Duration(0)
 	for _, l := range a.group.locks {
-		if d := l.Manager().Config().Table.WatchdogTimeout / 3; pause == 0 || d < pause {
+		if d := cmp.Or(a.lease, l.Manager().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
 			pause = d
 		}
 	}
@@ -245,13 +247,13 @@ func (a *acquisition) reacquire(pause time.Duration) {
 		a.members[i] = nil
 		a.mu.Unlock()
 		if gone == nil {
-			a.ask(ctx, i, 0, time.Time{})
+			a.ask(ctx, i, time.Time{})
 			continue
 		}
 		clientOf(gone).Background(func() {
 			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
-				a.ask(ctx, i, 0, time.Time{})
+				a.ask(ctx, i, time.Time{})
 			}
 		})
 	}

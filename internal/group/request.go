@@ -75,7 +75,9 @@ func (r *request) isOver() bool {
 // ask takes one member: it waits for the member for as long as the wait lasts, or only tries. If there was a reply before,
 // the end of the wait ends also the first question to the member.
 func (r *request) ask(ctx context.Context, m lease.Member, try, replied bool) (lease.Held, error) {
-	t := lease.Terms{Op: r.Op, Lease: r.Lease, Limited: try || r.Limited, ByHold: true, Owner: r.Owner, By: r.By}
+	t := lease.Terms{
+		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: try || r.Limited, ByHold: true, Owner: r.Owner, By: r.By,
+	}
 	switch {
 	case !try && r.Limited:
 		t.Wait = r.left()

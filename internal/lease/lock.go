@@ -118,13 +118,13 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	}
 	defer l.m.tasks.End()
 	a := &table.Attempt{
-		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Lease == 0, ByHold: t.ByHold, Single: t.Single(),
+		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(),
 		Caller: ctx, Done: ctx.Done(),
 	}
 	if a.Owner == nil {
 		a.Owner = t.Owner
 	}
-	if a.Renewed {
+	if a.Lease == 0 {
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
 	}
 	waiting := ctx

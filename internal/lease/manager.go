@@ -66,9 +66,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 		},
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
-	m.dog = watchdog.New(watchdog.Config{
-		WatchdogTimeout: cfg.Table.WatchdogTimeout, CommandTimeout: cfg.Table.CommandTimeout,
-	}, m.table, m.conn, m, m.cleanUp, m.tasks)
+	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.tasks)
 	m.conn.Publisher(m.hub.Publish)
 	m.conn.OnTopology(m.hub.Topology)
 	return m

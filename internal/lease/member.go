@@ -21,7 +21,8 @@ type Member interface {
 // Terms are the conditions under which a verb acquires.
 type Terms struct {
 	Op      string        // the operation, for errors
-	Lease   time.Duration // zero means that the watchdog keeps the lock
+	Lease   time.Duration // zero means the client's watchdog timeout, renewed
+	Renewed bool          // the watchdog renews the lease
 	Wait    time.Duration
 	Limited bool // whether Wait limits the wait; if not, the context alone does
 	ByHold  bool // only the Hold unlocks it
@@ -34,6 +35,9 @@ type Terms struct {
 	Err error
 }
 
+// Renews reports whether the watchdog keeps the lock until it is unlocked.
+func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
+
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
 
@@ -45,6 +49,8 @@ type Held interface {
 	Deadline() time.Time
 	Token() uint64
 	Unlock(ctx context.Context) error
+	// Extend makes the lease end no earlier than d from now. The error names the operation and the lock.
+	Extend(ctx context.Context, d time.Duration) error
 
 	// Notify sets the function to which the end is reported. quiet means that the function logs a loss. It returns why the
 	// acquisition is over, if it is already.

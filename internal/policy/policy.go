@@ -10,7 +10,7 @@ import (
 // Config is the options. The zero value is not usable. All durations are positive unless said otherwise.
 type Config struct {
 	ClientID        string
-	WatchdogTimeout time.Duration // the lease of a hold that is renewed
+	WatchdogTimeout time.Duration // the lease of a hold that asks for none
 	CommandTimeout  time.Duration
 	PollInterval    time.Duration // the longest sleep of a waiter
 	MaxHold         time.Duration // zero means no limit
@@ -35,14 +35,15 @@ func (c *Config) Retry(failures int) time.Duration {
 // Floor returns how long a question to Redis may go without a reply before the silence counts as an outage.
 func (c *Config) Floor() time.Duration { return c.CommandTimeout / 5 }
 
-// RetryRenewal returns the pause before a renewal is sent again, after a number of failures in a row.
-func (c *Config) RetryRenewal(failures int) time.Duration {
-	return clock.Backoff(failures, RenewalTimeout(c.WatchdogTimeout), c.Random)
+// RetryRenewal returns the pause before the renewal of a lease is sent again, after a number of failures in a row.
+func (c *Config) RetryRenewal(lease time.Duration, failures int) time.Duration {
+	return clock.Backoff(failures, RenewalTimeout(lease), c.Random)
 }
 
-// RenewalTimeout returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
-func RenewalTimeout(watchdogTimeout time.Duration) time.Duration {
-	return max(min(watchdogTimeout/10, time.Second), 20*time.Millisecond)
+// RenewalTimeout returns how long the watchdog waits for the reply to the renewal of a lease before it sends the renewal
+// again.
+func RenewalTimeout(lease time.Duration) time.Duration {
+	return max(min(lease/10, time.Second), 20*time.Millisecond)
 }
 
 // Rest returns the longest pause of a waiter that was refused. hint is the time, in the reply of Redis, until another

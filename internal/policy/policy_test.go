@@ -15,7 +15,7 @@ func TestPausesFollowFromTheOptions(t *testing.T) {
 	}
 	require.Equal(t, 10*time.Millisecond, c.Retry(1))
 	require.Equal(t, time.Second, c.Retry(100))
-	require.Equal(t, 30*time.Millisecond, c.RetryRenewal(100))
+	require.Equal(t, 30*time.Millisecond, c.RetryRenewal(c.WatchdogTimeout, 100))
 	require.Equal(t, 20*time.Millisecond, RenewalTimeout(time.Millisecond))
 	require.Equal(t, time.Second, RenewalTimeout(time.Hour))
 	require.Equal(t, time.Second, c.Rest(time.Hour, false))

@@ -3,11 +3,11 @@ package table
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/term"
 )
 
@@ -20,9 +20,9 @@ type Acquisition struct {
 
 	ending  notice.Ending
 	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
+	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
 	byHold  bool            // only its Hold unlocks it
 	plain   bool            // made without an owner in the context
-	renewed bool            // made without a lease: the watchdog keeps the grant for it
 	closed  bool            // unlocked, or being unlocked, or leaked
 	quiet   bool            // a group logs its loss
 	settled bool            // no caller has to unlock it any more, and its unlock is over
@@ -75,15 +75,19 @@ type Loss = term.Loss
 // Loss returns how the lock was lost, once it is.
 func (a *Acquisition) Loss() Loss {
 	defer a.grant.table.lock().Unlock()
-	return a.grant.loss
+	if a.grant.rare == nil {
+		return Loss{}
+	}
+	return a.grant.rare.loss
 }
 
 // RenewSoon makes the next renewal come sooner than planned, but not at once: most holds are over before that.
 func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
-	soon := now.Add(t.cfg.WatchdogTimeout / 30)
-	if g.stage == held && g.failures == 0 && soon < g.term.RenewAt {
+	_, shortest := g.renewal()
+	soon := now.Add(shortest / 30)
+	if shortest > 0 && g.stage == held && g.failures == 0 && soon < g.term.RenewAt {
 		g.term.RenewAt = soon
 		t.plan(g, n)
 	}
@@ -97,14 +101,14 @@ func (a *Acquisition) Leak(n *Notices) {
 	if a.closed {
 		return
 	}
-	if a.ending.Err() == nil && a.renewed { // an acquisition for a fixed time may run out
+	if a.ending.Err() == nil && a.renewal > 0 { // an acquisition for a fixed time may run out
 		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed = true
 	t.settle(a)
-	g.acquisitions = queue.Without(g.acquisitions, a)
+	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()
 	if g.stage == held { // a grant that is being released in the background has its due time already

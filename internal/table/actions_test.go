@@ -43,6 +43,8 @@ var actions = []action{
 	{"unlock", 10, (*world).unlock},
 	{"unlock again", 1, (*world).unlockAgain},
 	{"leak", 1, (*world).leak},
+	{"extend", 3, (*world).extend},
+	{"leave an extension", 1, (*world).leaveExtension},
 	{"force", 1, (*world).force},
 	{"force by a stranger", 1, (*world).forceByStranger},
 	{"fail over", 1, (*world).failOver},
@@ -85,8 +87,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence)}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
-	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 9*time.Second)
-	v.a.Renewed = v.a.Lease == modelWatchdog
+	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 2*time.Second, 9*time.Second)
+	v.a.Renewed = v.a.Lease == modelWatchdog || w.rand(3) == 0
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
 		wait := time.Duration(w.rand(300)) * time.Millisecond
@@ -198,7 +200,7 @@ func (w *world) reject() bool {
 		w.answer(f, wire.Reply{N: -1, Err: errNoConn})
 	case kind == 2:
 		w.answer(f, wire.Reply{N: -1, Err: errStays})
-	case f.renewal != nil && kind == 3:
+	case (f.renewal != nil || f.extend != nil) && kind == 3:
 		w.answer(f, wire.Reply{N: -1, Err: &fault.Error{Code: "TRYAGAIN", Transient: true, Err: errPasses.Err}})
 	default:
 		w.answer(f, wire.Reply{N: -1, Err: errPasses})
@@ -214,7 +216,7 @@ func (w *world) silence() bool {
 	if !ok {
 		return false
 	}
-	if f.left || f.renewal != nil || f.force != nil {
+	if f.left || f.renewal != nil || f.force != nil || f.extend != nil {
 		w.answer(f, wire.Reply{N: -1, Err: errDoubt})
 		f.dead = true
 		return true

@@ -17,7 +17,7 @@ type Attempt struct {
 	Handle  *Handle
 	Owner   *Owner        // nil means an owner of its own
 	Lease   time.Duration // at least 1 ms
-	Renewed bool          // the watchdog keeps the lock
+	Renewed bool          // the watchdog renews the lease
 	ByHold  bool          // only the Hold unlocks it
 	Single  bool          // one question to Redis, and no waiting
 

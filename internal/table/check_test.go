@@ -40,10 +40,11 @@ func (w *world) check() {
 // checkRenewals checks that every hold that is kept hears from Redis in time.
 func (w *world) checkRenewals(p *process) {
 	for _, g := range p.table.heap.All() {
+		longest, shortest := w.renewals(g)
 		if g.stage != held || g.inRound || g.failures > 0 || !g.renewing() {
 			continue
 		}
-		if soonest := g.term.Confirmed.Add(modelWatchdog / 3); g.DueAt() > soonest {
+		if latest := min(g.term.Confirmed.Add(shortest/3), g.term.Ends().Add(-2*longest/3)); g.DueAt() > latest {
 			w.failf("RenewInTime: #%d was confirmed at %v, and is due at %v", g.holder.Number,
 				time.Duration(g.term.Confirmed), time.Duration(g.DueAt()))
 		}

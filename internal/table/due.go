@@ -1,6 +1,8 @@
 package table
 
 import (
+	"time"
+
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -38,27 +40,38 @@ func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, 
 			t.expire(g, n)
 		case g.term.MaxHold != 0 && g.term.MaxHold <= now:
 			t.lose(g, errMaxHold, now, n)
-		case !g.renewing() || g.inRound:
+		case !g.renewing() || g.inRound || g.term.RenewAt > now:
 			t.plan(g, n)
 		default:
-			renew = append(renew, t.gather(now, bySlot, n)...) // this one, and all others
+			renew = append(renew, t.gather(g, now, bySlot, n)...) // this one, and others
 		}
 	}
 	n.Alarm(t.heap.Alarm())
 	return renew, release
 }
 
-// Batch is the grants that one call of a script renews.
-type Batch []*Grant
+// Batch is the grants that one call of a script renews, all with the same lease.
+type Batch struct {
+	grants   []*Grant
+	lease    time.Duration
+	shortest time.Duration // of the leases by which the grants are due
+}
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
-func (b *Batch) Name() string { return (*b)[0].handle.Key.Name }
+func (b *Batch) Name() string { return b.grants[0].handle.Key.Name }
 
-// gather makes batches of the renewals that are due now or soon. Locks that were taken one by one are then renewed together.
-func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
-	var wanted Batch
-	for _, g := range t.heap.Before(now.Add(t.cfg.WatchdogTimeout / 6)) {
-		if g.stage != held || g.term.Past(now) || g.inRound || !g.renewing() || g.failures > 0 && g.term.RenewAt > now {
+// Shortest returns the lease that leaves the least time for the reply.
+func (b *Batch) Shortest() time.Duration { return b.shortest }
+
+// gather makes batches of the renewals that are due now or soon: each at most a sixth of its lease too early, and none later
+// than a sixth of the first one's. Locks that were taken one by one are then renewed together.
+func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *Notices) []Batch {
+	_, window := first.renewal()
+	var wanted []*Grant
+	for _, g := range t.heap.Before(now.Add(window / 6)) {
+		_, shortest := g.renewal()
+		early := g.term.RenewAt.Sub(now)
+		if shortest == 0 || early > shortest/6 || g.stage != held || g.term.Past(now) || g.inRound || g.failures > 0 && early > 0 {
 			continue
 		}
 		g.inRound = true
@@ -67,39 +80,60 @@ func (t *Table) gather(now clock.Instant, bySlot bool, n *Notices) []Batch {
 	}
 	type sort struct {
 		script *wire.Script
+		lease  time.Duration
 		slot   uint16
 	}
-	return queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
+	all := queue.Batches(wanted, t.cfg.BatchSize, func(g *Grant) (s sort, alone bool) {
 		s.script = g.handle.Kind.Renew
+		s.lease, _ = g.renewal()
 		if bySlot {
 			s.slot = wire.Slot(g.handle.Key.Name)
 		}
 		return s, g.alone
 	})
+	batches := make([]Batch, 0, len(all))
+	for _, grants := range all {
+		batches = append(batches, newBatch(grants))
+	}
+	return batches
+}
+
+// newBatch returns the batch of grants that are renewed with the same lease.
+func newBatch(grants []*Grant) Batch {
+	b := Batch{grants: grants}
+	for _, g := range grants {
+		longest, shortest := g.renewal()
+		b.lease = longest
+		if b.shortest == 0 || shortest < b.shortest {
+			b.shortest = shortest
+		}
+	}
+	return b
 }
 
 // Wanted returns the call that renews the grants of a batch that still need it, and drops the others from the batch. It is
 // called right before the batch is sent. A call without keys means that there is nothing to send.
 func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	defer t.lock().Unlock()
-	wanted := make(Batch, 0, len(*b))
-	for _, g := range *b {
+	wanted := make([]*Grant, 0, len(b.grants))
+	for _, g := range b.grants {
+		longest, _ := g.renewal()
 		switch {
 		case t.closed, !g.inRound || g.stage != held || g.term.Past(now):
-		case !g.renewing():
+		case longest != b.lease: // an acquisition came or went: another batch renews it, or none
 			g.inRound = false
 			t.plan(g, n)
 		default:
-			g.sending(t.cfg.WatchdogTimeout, now)
+			g.sending(b.lease, now)
 			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
 	}
-	*b = wanted
+	b.grants = wanted
 	if len(wanted) == 0 {
 		return wire.Call{}
 	}
-	c := wire.NewRenewal(wanted[0].handle.Kind.Renew, t.cfg.WatchdogTimeout, len(wanted))
+	c := wire.NewRenewal(wanted[0].handle.Kind.Renew, b.lease, len(wanted))
 	for _, g := range wanted {
 		c.Renew(&g.holder, g.handle.Key.Name)
 	}
@@ -110,21 +144,22 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 // then the watchdog tries again until the deadline. A reply counts only for a grant that is still held.
 func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	for i, g := range *b {
+	for i, g := range b.grants {
 		switch {
 		case !g.usable(now):
 		case r.Err != nil:
+			_, shortest := g.renewal()
 			t.counts.RenewalFailures++
 			if g.failures++; g.failures == 1 { // once in each outage
 				n.Warn(g.handle.Name, logNoRenewal, r.Err)
 			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(int(g.failures)))
+			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(shortest, int(g.failures)))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			t.counts.Renewals++
-			g.confirm(sent, t.cfg.WatchdogTimeout, n)
+			g.confirm(sent, b.lease, n)
 		default:
 			t.lose(g, errHolderGone, now, n)
 		}

@@ -131,6 +131,11 @@ func (w *world) due() bool {
 	p.deliver()
 	for i := range renew {
 		w.batches = append(w.batches, &renewal{proc: p, b: &renew[i]})
+		for _, g := range renew[i].grants {
+			if _, shortest := w.renewals(g); renew[i].Shortest() > shortest {
+				w.failf("RenewInTime: #%d has %v, its batch %v", g.holder.Number, shortest, renew[i].Shortest())
+			}
+		}
 	}
 	w.logf("due at c%d: %d batches, %d releases", p.index, len(renew), len(release))
 	for _, x := range release {
@@ -158,12 +163,17 @@ func (w *world) send() bool {
 	if len(c.Keys) == 0 {
 		return true
 	}
-	if len(c.Argv)-1 != len(*r.b) || len(*r.b) > modelBatch {
-		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(*r.b))
+	if len(c.Argv)-1 != len(r.b.grants) || len(r.b.grants) > modelBatch {
+		w.failf("RenewHeld: %d fields for %d grants", len(c.Argv)-1, len(r.b.grants))
 	}
-	for _, g := range *r.b {
-		if g.stage != held || g.term.Past(w.now) || !w.renewed(g) {
+	for _, g := range r.b.grants {
+		longest, _ := w.renewals(g)
+		w.noteLease(g.holder.Field, wire.Millis(longest))
+		switch {
+		case g.stage != held || g.term.Past(w.now) || longest == 0:
 			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)
+		case c.Argv[0] != wire.Millis(longest):
+			w.failf("RenewLongest: renews #%d by %v ms instead of %v", g.holder.Number, c.Argv[0], longest)
 		}
 	}
 	w.bag = append(w.bag, &flight{call: c, proc: p, renewal: r, until: w.now.Add(modelCommand)})
@@ -171,19 +181,27 @@ func (w *world) send() bool {
 	return true
 }
 
-// renewed reports whether an acquisition that is open keeps a grant.
-func (w *world) renewed(g *Grant) bool {
+// renewals returns the longest and the shortest of the leases that the open acquisitions of a grant have renewed. Zero means
+// that there is none.
+func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
+	note := func(a *Acquisition) {
+		if a.renewal > 0 {
+			longest = max(longest, a.renewal)
+			shortest = min(shortest, a.renewal)
+		}
+	}
+	shortest = 1 << 62
 	for _, a := range g.acquisitions {
-		if a.renewed && a.ending.Err() == nil {
-			return true
+		if a.ending.Err() == nil {
+			note(a)
 		}
 	}
 	for _, e := range w.exits { // an unlock that waits for its turn
 		if e.x.grant == g && e.x.phase == turning && e.step.Do == Sleep {
-			return true
+			note(e.x.acq)
 		}
 	}
-	return false
+	return longest, shortest
 }
 
 // sendAgain sends a batch on another connection, while the reply may still come.

@@ -2,11 +2,11 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -95,7 +95,7 @@ func (g *Grant) over() bool { return g.stage == retiring || g.stage == retired }
 // endLost ends the unlock of an acquisition whose grant is over, without a turn.
 func (t *Table) endLost(x *Exit) Step {
 	g, a := x.grant, x.acq
-	g.acquisitions = queue.Without(g.acquisitions, a)
+	g.drop(a)
 	a.handle.unlocks.Forget(a)
 	g.settleLost()
 	g.table.settle(a)
@@ -129,7 +129,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	case !g.turns.BeginAnnounced():
 		return g.awaitTurn(-1)
 	}
-	g.acquisitions = queue.Without(g.acquisitions, a)
+	g.drop(a)
 	a.handle.unlocks.Forget(a)
 	if len(g.acquisitions) > 0 {
 		t.plan(g, n)
@@ -142,7 +142,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	x.start = now
 	next := t.nextHolder(g, now)
-	if next != nil && t.pass(g, next, now, n) {
+	if next != nil && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil)
 	}
 	t.counts.leave(g.stage)
@@ -214,7 +214,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		}
 		return t.endGone(x, errHolderGone, n)
 	case r.Err.WrongType():
-		return t.endGone(x, errOverwritten, n)
+		return t.endGone(x, fmt.Errorf("%w (%w)", errOverwritten, r.Err), n)
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
 		return t.endSilent(x, r.Err, now, n)
 	}
@@ -248,7 +248,7 @@ func (t *Table) endRelease(x *Exit, err error) Step {
 
 // endGone ends an exit whose release found that the lock was lost before.
 func (t *Table) endGone(x *Exit, why error, n *Notices) Step {
-	if x.acq.renewed {
+	if x.acq.renewal > 0 {
 		n.Warn(x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
 	return t.endRelease(x, why)

@@ -43,7 +43,6 @@ type Grant struct {
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
 	term    term.Term
-	loss    Loss
 
 	streak yield.Streak
 	stage  stage
@@ -70,6 +69,7 @@ type rarely struct {
 	leaked   []*Acquisition // open, but no caller can unlock them any more
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost
+	loss     Loss
 }
 
 // rarely returns what few grants have, and makes it if this one has none.
@@ -108,7 +108,7 @@ var (
 	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 
-	errOverwritten = fmt.Errorf("%w: its key has a value that is not a lock", fault.ErrLost)
+	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)
 )
 
 // The log lines about a grant.
@@ -158,14 +158,31 @@ func (g *Grant) usable(now clock.Instant) bool {
 	return g != nil && g.stage == held && !g.term.Past(now)
 }
 
-// renewing reports whether the watchdog keeps the grant.
-func (g *Grant) renewing() bool {
+// renewal returns the lease with which the watchdog renews the grant: the longest one of the open acquisitions for which it
+// keeps the grant. It renews three times in the shortest one. Zero means that it does not keep the grant.
+func (g *Grant) renewal() (longest, shortest time.Duration) {
 	for _, a := range g.acquisitions {
-		if a.renewed {
-			return true
+		longest = max(longest, a.renewal)
+		if a.renewal > 0 && (shortest == 0 || a.renewal < shortest) {
+			shortest = a.renewal
 		}
 	}
-	return false
+	return longest, shortest
+}
+
+// renewing reports whether the watchdog keeps the grant.
+func (g *Grant) renewing() bool {
+	_, shortest := g.renewal()
+	return shortest > 0
+}
+
+// drop takes an acquisition out of the open ones. The remaining ones may let the next renewal come later.
+func (g *Grant) drop(a *Acquisition) {
+	asPlanned := g.term.RenewAt == g.term.Renewal(g.renewal())
+	g.acquisitions = queue.Without(g.acquisitions, a)
+	if asPlanned {
+		g.term.RenewAt = g.term.Renewal(g.renewal())
+	}
 }
 
 // unregister removes the grant from its owner, and from its name if it excludes others there.
@@ -201,7 +218,8 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
-	g.term.Confirm(sent, lease, g.table.cfg.WatchdogTimeout/3)
+	g.term.Confirm(sent, lease)
+	g.term.RenewAt = g.term.Renewal(g.renewal())
 	if g.failures > 0 {
 		n.Inform(g.handle.Name, logRenewed)
 	}
@@ -227,7 +245,7 @@ func (t *Table) expire(g *Grant, n *Notices) {
 
 // lose ends the grant for its users and here.
 func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
-	g.loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
+	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
 	t.settleOver(g)
@@ -335,6 +353,9 @@ func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	var n Notices
 	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
+	if l := t.lines.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
+		l.Shared.known.Late(now) // else waiters whose calls are short would take this for silence
+	}
 	switch {
 	case r.Acquired():
 		g.needsCleanup = true
@@ -361,7 +382,10 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	}
 	*q = Acquisition{
 		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared() && len(g.acquisitions) == 0, renewed: a.Renewed, done: a.Done,
+		plain: !g.shared() && len(g.acquisitions) == 0, done: a.Done,
+	}
+	if a.Renewed {
+		q.renewal = a.Lease
 	}
 	g.acquisitions = append(g.acquisitions, q)
 	g.table.open++

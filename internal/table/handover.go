@@ -98,9 +98,15 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 
 // pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
 // holder that Redis has.
-func (t *Table) pass(g *Grant, a *Attempt, now clock.Instant, n *Notices) bool {
-	next, lease := a.grant, t.cfg.WatchdogTimeout
-	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || g.term.Lease != lease || !a.Renewed || next.inDoubt || next.needsCleanup {
+//
+// Both leases must be renewed and equal, and the last one never lengthened. Otherwise, if the next holder crashed, others
+// would wait for the longer one.
+func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
+	g, next, lease := x.grant, a.grant, a.Lease
+	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.inDoubt || next.needsCleanup {
+		return false
+	}
+	if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
 		return false
 	}
 	// Choose the moment so that a full lease from then ends no later than the present lease.

@@ -99,7 +99,7 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 	if g == nil || g.stage != held || a.grant.sibling().usable(now) {
 		return false
 	}
-	if !g.renewing() && now.Sub(g.term.Confirmed) > t.cfg.WatchdogTimeout/3 {
+	if !g.renewing() && now.Sub(g.term.Confirmed) > min(g.term.Lease, t.cfg.WatchdogTimeout)/3 {
 		return false // no renewal would show that the lock was taken away
 	}
 	a.refuse(g)

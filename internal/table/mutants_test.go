@@ -43,7 +43,7 @@ var bugs = []bug{
 	}},
 	{"5", "renewals include grants that are being released", []edit{
 		{"due.go", "case t.closed, !g.inRound || g.stage != held || g.term.Past(now):", "case t.closed:"},
-		{"due.go", "case !g.renewing():\n\t\t\tg.inRound = false", "case false:\n\t\t\tg.inRound = false"},
+		{"due.go", "case longest != b.lease: // an", "case longest < 0: // an"},
 	}},
 	{"6", "the end of the exclusive holder does not wake the head", []edit{
 		{"grant.go", "if l := t.lines.Of(k); l != nil {", "if l := t.lines.Of(k); false {"},
@@ -144,8 +144,26 @@ var bugs = []bug{
 	{"E.2", "a hand-over may end the lease earlier", []edit{
 		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
 	}},
+	{"N.2", "a renewal uses the shortest lease", []edit{
+		{"grant.go", "return longest, shortest", "return shortest, shortest"},
+	}},
+	{"N.8", "an extension without a reply moves the deadline", []edit{
+		{"extend.go", "case !g.usable(now) || r.Err != nil:\n\tcase r.List[0] == 1:", "case !g.usable(now):\n\tcase r.Err != nil || r.List[0] == 1:"},
+	}},
+	{"N.8b", "the late reply of an extension revives a hold", []edit{
+		{"extend.go", "case !g.usable(now) || r.Err != nil:", "case r.Err != nil || g.stage == retired:"},
+	}},
+	{"N.8c", "an extension forgets how long Redis may keep the lock", []edit{
+		{"extend.go", "\tg.sending(d, now)\n", ""},
+	}},
+	{"N.6", "a lazy hand-over goes to another lease", []edit{
+		{"handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
+	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []edit{
-		{"../term/term.go", "t.RenewAt = t.Confirmed.Add(interval)", "t.RenewAt = t.Ends().Add(-2 * interval)"},
+		{"../term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
+	}},
+	{"N.3b", "a short confirmation puts the next renewal off", []edit{
+		{"../term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Confirmed.Add(shortest / 3)"},
 	}},
 }
 

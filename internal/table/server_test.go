@@ -268,7 +268,9 @@ func (s *server) handOver(c *wire.Call) int64 {
 		s.join(next, b)
 		s.mode = mode
 		expiry := s.now.Add(millis(c.Args.Millis))
-		s.cut = expiry < s.expiry
+		stray := len(s.holders) > 1 // a read hold of the last writer, whose caller left
+		s.cut = expiry < s.expiry && !stray
+		s.quiet = s.quiet || expiry < s.expiry && stray
 		s.expiry = expiry
 	}
 	if fenced {

@@ -20,8 +20,16 @@ func (w *world) noteGrant(g *Grant) {
 			return
 		}
 		w.handed[field]++
+		if lease := wire.Millis(g.term.Lease); lease != w.asked[field] {
+			w.failf("LazyEqual: %s, whose lease was %d ms, is handed over to a lease of %d ms", field, w.asked[field], lease)
+		}
 	}
 	w.grants[field] = g
+}
+
+// noteLease keeps which lease a command asks for.
+func (w *world) noteLease(field any, lease int64) {
+	w.asked[text(field)] = max(w.asked[text(field)], lease)
 }
 
 // next carries out the step that a verb got.
@@ -43,6 +51,7 @@ func (w *world) next(v *verb, s Step) {
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
 		}
+		w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		if v.ended && v.a.overdue(w.now) {
 			w.failf("Bound: asks when it has to return")
 		}
@@ -154,6 +163,9 @@ func (w *world) nextExit(e *exit, s Step) {
 			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, until: w.now.Add(modelCommand),
 		}
 		w.bag = append(w.bag, f)
+		if e.x.phase == showing || e.x.phase == handing {
+			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
+		}
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
@@ -206,7 +218,7 @@ func (w *world) unlocked(e *exit, err error) {
 func (w *world) execute(f *flight) {
 	f.executed, f.at = true, w.now
 	c := &f.call
-	if f.renewal != nil {
+	if f.renewal != nil || f.extend != nil {
 		read := c.Script == wire.Read.Renew
 		for i, field := range c.Argv[1:] {
 			lease, _ := c.Argv[0].(int64)
@@ -273,8 +285,11 @@ func (w *world) answer(f *flight, r wire.Reply) {
 	}
 	w.logf("reply to %s: %d %v", f, r.N, r.Err)
 	switch {
+	case f.extend != nil:
+		w.extended(f, r)
 	case f.left:
 		if f.late != nil {
+			w.learnsLate(f.late, r)
 			f.late.Late(r, w.now)
 		}
 	case f.verb != nil:

@@ -216,3 +216,28 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	require.Zero(t, waiters)
 	require.False(t, listens)
 }
+
+func TestALazyHandOverLeavesHalfALease(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		age  time.Duration
+		lazy bool
+	}{{modelWatchdog/2 - 10*time.Millisecond, true}, {modelWatchdog/2 + 10*time.Millisecond, false}} {
+		table, h, _ := newTable()
+		table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Hour
+		last := acquire(t, h)
+		var n Notices
+		next := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+		require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
+		var x Exit
+		s := table.Release(&x, last, start.Add(c.age), &n)
+		require.Equal(t, c.lazy, s.Do == Done)
+		if c.lazy {
+			s = table.Wake(next, ByNews, start.Add(c.age), &n)
+			require.NotNil(t, s.Got)
+			require.Equal(t, last.Deadline(), s.Got.Deadline(), "the lease that Redis has")
+		} else {
+			require.Equal(t, h.Kind.HandOver, s.Call.Script)
+		}
+	}
+}

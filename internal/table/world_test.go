@@ -34,8 +34,9 @@ type world struct {
 	logging   bool
 	lines     map[*line]*evidence // what the heads of each local queue know
 	byAttempt map[*Attempt]*verb
-	handed    map[string]int // how often a field was handed over without asking Redis
-	places    int            // given out in local queues
+	handed    map[string]int   // how often a field was handed over without asking Redis
+	asked     map[string]int64 // the longest lease that a command asked for a field, in ms
+	places    int              // given out in local queues
 	cfg       Config
 }
 
@@ -145,7 +146,14 @@ type forcing struct {
 	key  Key
 }
 
-// flight is a call in the bag. One of verb, exit, renewal and force gets its reply, or late does.
+// extension is one call that lengthens a lease.
+type extension struct {
+	rec  *record
+	d    time.Duration
+	sent clock.Instant
+}
+
+// flight is a call in the bag. One of verb, exit, renewal, extension and force gets its reply, or late does.
 type flight struct {
 	call     wire.Call
 	proc     *process
@@ -153,6 +161,7 @@ type flight struct {
 	verb     *verb
 	exit     *exit
 	renewal  *renewal
+	extend   *extension
 	force    *forcing
 	late     *Grant
 	slot     bool
@@ -243,7 +252,7 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
 	cfg := Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,

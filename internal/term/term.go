@@ -45,14 +45,21 @@ func (t *Term) Sending(lease, commandTimeout time.Duration, now clock.Instant) {
 	t.LatestExpiry = max(t.LatestExpiry, now.Add(commandTimeout+lease))
 }
 
-// Confirm counts a lease that Redis granted from the moment before its command was sent. The next renewal is due an interval
-// after the latest confirmation, wherever the deadline is. Otherwise a long lease would hide a loss until its end is near.
-func (t *Term) Confirm(sent clock.Instant, lease, interval time.Duration) {
+// Confirm counts a lease that Redis granted from the moment before its command was sent.
+func (t *Term) Confirm(sent clock.Instant, lease time.Duration) {
 	if deadline := sent.Add(lease - Margin(lease)); deadline > t.Deadline {
 		t.Deadline, t.margin = deadline, Margin(lease)
 	}
 	t.Confirmed = max(t.Confirmed, sent)
-	t.RenewAt = t.Confirmed.Add(interval)
+}
+
+// Renewal returns when the next renewal is due. longest and shortest are those of the leases that are renewed.
+//
+// It is due a third of the shortest lease after the latest confirmation, wherever the deadline is. Otherwise a long lease would
+// hide a loss until its end is near. It is due earlier if the lease ends in less than two thirds of the longest one: a
+// confirmation of a short lease shows that Redis has the holder, but lengthens nothing.
+func (t *Term) Renewal(longest, shortest time.Duration) clock.Instant {
+	return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))
 }
 
 // Loss is how a lock was lost.

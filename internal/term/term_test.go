@@ -24,7 +24,7 @@ func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {
 	t.Parallel()
 	var term Term
 	require.True(t, term.Past(start), "nothing is confirmed")
-	term.Confirm(start, lease, lease/3)
+	term.Confirm(start, lease)
 	deadline := start.Add(lease - Margin(lease))
 	require.Equal(t, deadline, term.Deadline)
 	require.Equal(t, start.Add(lease), term.Ends())
@@ -36,23 +36,32 @@ func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {
 func TestAShorterLeaseMovesNoDeadline(t *testing.T) {
 	t.Parallel()
 	var term Term
-	term.Confirm(start, lease, lease/3)
+	term.Confirm(start, lease)
 	deadline := term.Deadline
-	term.Confirm(start.Add(time.Second), time.Second, lease/3)
+	term.Confirm(start.Add(time.Second), time.Second)
 	require.Equal(t, deadline, term.Deadline)
 	require.Equal(t, start.Add(lease), term.Ends(), "the margin stays that of the longer lease")
 	require.Equal(t, start.Add(time.Second), term.Confirmed)
-	term.Confirm(start, lease, lease/3)
+	term.Confirm(start, lease)
 	require.Equal(t, start.Add(time.Second), term.Confirmed, "the reply to an older command came later")
 }
 
 func TestARenewalIsDueAfterTheConfirmation(t *testing.T) {
 	t.Parallel()
 	var term Term
-	term.Confirm(start, lease, lease/3)
-	term.Confirm(start.Add(time.Second), time.Hour, lease/3)
-	require.Equal(t, start.Add(time.Second+lease/3), term.Due(true), "wherever the deadline is")
-	require.Equal(t, term.Deadline, term.Due(false))
+	term.Confirm(start, lease)
+	require.Equal(t, start.Add(lease/3), term.Renewal(lease, lease))
+	require.Equal(t, start.Add(lease/9), term.Renewal(lease, lease/3), "by the shortest lease")
+	term.Confirm(start.Add(time.Second), time.Hour)
+	require.Equal(t, start.Add(time.Second+lease/3), term.Renewal(lease, lease), "wherever the deadline is")
+}
+
+func TestARenewalIsDueBeforeTheLeaseIsShort(t *testing.T) {
+	t.Parallel()
+	var term Term
+	term.Confirm(start, lease)
+	term.Confirm(start.Add(lease/4), time.Second)
+	require.Equal(t, start.Add(lease/3), term.Renewal(lease, lease), "the second lease is no longer than the first")
 }
 
 func TestAReplyIsLateFromTheDeadlineOn(t *testing.T) {
@@ -74,9 +83,10 @@ func TestRedisMayKeepTheHolderForAsLongAsAnyCommandSaid(t *testing.T) {
 func TestALeaseIsDueAtWhatComesFirst(t *testing.T) {
 	t.Parallel()
 	var term Term
-	term.Confirm(start, lease, lease/3)
+	term.Confirm(start, lease)
 	require.Equal(t, term.Deadline, term.Due(false))
-	require.Equal(t, start.Add(lease/3), term.Due(true))
+	term.RenewAt = start.Add(lease / 3)
+	require.Equal(t, term.RenewAt, term.Due(true))
 	term.MaxHold = start.Add(time.Second)
 	require.Equal(t, term.MaxHold, term.Due(false))
 	require.Equal(t, term.MaxHold, term.Due(true))

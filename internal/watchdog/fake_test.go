@@ -51,7 +51,7 @@ func run(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, tasks: task.New(), start: clock.Now(), hangs: make(map[driver.Node]time.Duration)}
-		f.watchdog = newWatchdog(Config{WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout}, f, f, f.tasks)
+		f.watchdog = newWatchdog(Config{CommandTimeout: commandTimeout}, f, f, f.tasks)
 		defer func() {
 			if !f.tasks.IsClosed() {
 				f.tasks.Close()
@@ -158,17 +158,24 @@ type fakeBatch struct {
 
 	name  string
 	locks int
+	lease time.Duration
 }
 
 // batches returns batches of so many locks each.
 func (f *fixture) batches(locks int, names ...string) (all []batch) {
 	for _, name := range names {
-		all = append(all, &fakeBatch{f, name, locks})
+		all = append(all, &fakeBatch{f, name, locks, watchdogTimeout})
 	}
 	return all
 }
 
-func (b *fakeBatch) Name() string { return b.name }
+// leased returns one batch of so many locks with a lease.
+func (f *fixture) leased(locks int, lease time.Duration, name string) []batch {
+	return []batch{&fakeBatch{f, name, locks, lease}}
+}
+
+func (b *fakeBatch) Name() string            { return b.name }
+func (b *fakeBatch) Shortest() time.Duration { return b.lease }
 
 // wanted returns no call if no lock is left.
 func (b *fakeBatch) wanted(clock.Instant) (batch, wire.Call) {

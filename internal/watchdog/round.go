@@ -1,26 +1,39 @@
 package watchdog
 
 import (
+	"cmp"
 	"context"
+	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// round is the renewals for one node: it sends some batches in one pipeline, and after their replies the next ones. So a
-// confirmation counts from the moment its own pipeline was sent, however many locks are held. A server that is slow to renew
-// all locks is never asked for the same one twice, and a sick node delays no renewal elsewhere.
+// round is the renewals of similar leases for one node: it sends some batches in one pipeline, and after their replies the
+// next ones. So a confirmation counts from the moment its own pipeline was sent, however many locks are held. A server that
+// is slow to renew all locks is never asked for the same one twice, and a sick node delays no renewal elsewhere. Nor do a
+// hundred thousand long leases delay the renewal of a short one.
 type round struct {
-	node driver.Node // nil where there is one server, or the node is not known
+	key roundKey
 
 	// Guarded by Watchdog.mu.
-	batches  []batch       // yet to be sent
+	pause    time.Duration // how long the replies may take, by the shortest lease
+	batches  []batch       // yet to be sent, shorter leases first
 	inFlight []batch       // of the present pipeline
 	sent     clock.Instant // when the present pipeline was sent
 	size     int           // how many locks go into a pipeline
+}
+
+// roundKey identifies a round.
+type roundKey struct {
+	node driver.Node // nil where there is one server, or the node is not known
+	// class is that of the leases: those of one class allow similar times for the reply.
+	class int
 }
 
 // minPipeline is the minimum number of locks that a pipeline renews, if there are as many. That is little work for a server,
@@ -40,12 +53,12 @@ func (w *Watchdog) stalled(now clock.Instant) (all []batch, silent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = 0
-	for node, r := range w.rounds {
-		if late := r.sent.Add(w.retryPause()); late > now {
+	for key, r := range w.rounds {
+		if late := r.sent.Add(r.pause); late > now {
 			w.arm(late)
 			continue
 		}
-		delete(w.rounds, node)
+		delete(w.rounds, key)
 		all = slices.Concat(all, r.inFlight, r.batches)
 		r.batches = nil
 		silent = true
@@ -90,27 +103,44 @@ func (w *Watchdog) route(batches []batch) {
 	}
 }
 
-// join adds batches to the round of a node, and starts the round if there is none.
+// join adds batches to the rounds of a node, and starts the rounds that are new.
 func (w *Watchdog) join(node driver.Node, batches []batch) {
-	if r := w.roundOf(node, batches); r != nil {
-		w.start(func() { w.runRound(r) })
+	byClass := make(map[int][]batch)
+	for _, b := range batches {
+		class := classOf(b.Shortest())
+		byClass[class] = append(byClass[class], b)
+	}
+	for class, batches := range byClass {
+		if r := w.roundOf(roundKey{node, class}, batches); r != nil {
+			w.start(func() { w.runRound(r) })
+		}
 	}
 }
 
-// roundOf adds batches to the round of a node. It returns the round if that is new, and nil otherwise.
-func (w *Watchdog) roundOf(node driver.Node, batches []batch) *round {
+// classOf returns the class of a lease. Within a class, the times for the reply differ by less than a factor of two.
+func classOf(lease time.Duration) int {
+	return bits.Len64(uint64(policy.RenewalTimeout(lease) / policy.RenewalTimeout(0))) // positive
+}
+
+// roundOf adds batches to a round. It returns the round if that is new, and nil otherwise.
+func (w *Watchdog) roundOf(key roundKey, batches []batch) *round {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r := w.rounds[node]; r != nil {
-		r.batches = append(r.batches, batches...)
+	r, known := w.rounds[key]
+	if !known {
+		if w.tasks.IsClosed() {
+			return nil
+		}
+		r = &round{key: key, pause: time.Hour, sent: clock.Now(), size: minPipeline}
+		w.rounds[key] = r
+	}
+	r.batches = append(r.batches, batches...)
+	slices.SortStableFunc(r.batches, func(a, b batch) int { return cmp.Compare(a.Shortest(), b.Shortest()) })
+	r.pause = min(r.pause, policy.RenewalTimeout(r.batches[0].Shortest()))
+	w.arm(r.sent.Add(r.pause))
+	if known {
 		return nil
 	}
-	if w.tasks.IsClosed() {
-		return nil
-	}
-	r := &round{node: node, batches: batches, sent: clock.Now(), size: minPipeline}
-	w.rounds[node] = r
-	w.arm(r.sent.Add(w.retryPause()))
 	return r
 }
 
@@ -120,13 +150,13 @@ func (w *Watchdog) runRound(r *round) {
 		if len(p.calls) == 0 {
 			return
 		}
-		w.renew(r.node, p)
+		w.renew(r.key.node, p)
 	}
 }
 
 // next returns the next pipeline of a round. One without calls means that the round is over.
 func (w *Watchdog) next(r *round) pipeline {
-	sent, size := w.beginPipeline(r)
+	sent, size, pause := w.beginPipeline(r)
 	p := pipeline{sent: sent}
 	for n := 0; n < size; {
 		b := w.take(r, len(p.calls) > 0)
@@ -142,21 +172,22 @@ func (w *Watchdog) next(r *round) pipeline {
 		p.batches, p.calls = append(p.batches, wanted), append(p.calls, call)
 	}
 	if len(p.calls) > 0 {
-		w.Alarm(sent.Add(w.retryPause()))
+		w.Alarm(sent.Add(pause))
 	}
 	return p
 }
 
-// beginPipeline returns the moment from which the next pipeline of a round counts, and how many locks go into it.
-func (w *Watchdog) beginPipeline(r *round) (now clock.Instant, size int) {
+// beginPipeline returns the moment from which the next pipeline of a round counts, how many locks go into it, and how long
+// the replies may take.
+func (w *Watchdog) beginPipeline(r *round) (now clock.Instant, size int, pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now = clock.Now()
-	if r.inFlight != nil && now.Sub(r.sent) < w.retryPause()/3 {
+	if r.inFlight != nil && now.Sub(r.sent) < r.pause/3 {
 		r.size *= 2 // the round trip is long, so send more at a time
 	}
 	r.inFlight, r.sent = nil, now
-	return now, r.size
+	return now, r.size, r.pause
 }
 
 // take moves a batch of a round into its pipeline. It returns nil if there is none, or if the client is closed. The round
@@ -171,8 +202,8 @@ func (w *Watchdog) take(r *round, sending bool) batch {
 		r.inFlight = append(r.inFlight, b)
 		return b
 	}
-	if !sending && w.rounds[r.node] == r {
-		delete(w.rounds, r.node)
+	if !sending && w.rounds[r.key] == r {
+		delete(w.rounds, r.key)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package watchdog
 import (
 	"context"
 	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,10 @@ type client struct {
 	gone     bool
 	released []wire.Call
 	lines    []table.Line
+
+	mu      sync.Mutex
+	byLease map[int64]int // renewals of one lock, by the lease in ms; guarded by mu
+	pause   time.Duration // for a pipeline of several locks
 }
 
 func (c *client) Alarm(at clock.Instant)                                   { c.watchdog.Alarm(at) }
@@ -39,8 +45,15 @@ func (c *client) Silent()                                                  {}
 func (c *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }
 
 func (c *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
+	if len(calls) > 1 || calls[0].Numbers() > 1 {
+		time.Sleep(c.pause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i := range calls {
 		c.renewals++
+		lease, _ := calls[i].Argv[0].(int64)
+		c.byLease[lease] += calls[i].Numbers()
 		renewed := int64(1)
 		if c.gone {
 			renewed = 0
@@ -66,12 +79,22 @@ func (c *client) release(x *table.Exit) {
 // lock acquires a lock.
 func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acquisition {
 	c.Helper()
+	return c.lockAs(nil, name, lease, renewed)
+}
+
+// lockAs acquires a lock for an owner, or re-enters it.
+func (c *client) lockAs(o *table.Owner, name string, lease time.Duration, renewed bool) *table.Acquisition {
+	c.Helper()
 	h := &table.Handle{Key: c.table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
-	a := &table.Attempt{Handle: h, Lease: lease, Renewed: renewed, Single: true}
+	a := &table.Attempt{Handle: h, Owner: o, Lease: lease, Renewed: renewed, Single: true}
 	var n table.Notices
 	step := c.table.Admit(a, clock.Now(), &n)
 	require.Equal(c, table.Ask, step.Do)
-	step = c.table.Settle(a, wire.Reply{}, clock.Now(), &n)
+	reply := wire.Reply{}
+	if step.Call.Script == wire.Plain.Count {
+		reply.N = 1
+	}
+	step = c.table.Settle(a, reply, clock.Now(), &n)
 	n.Deliver(c)
 	require.Equal(c, table.Done, step.Do)
 	require.NoError(c, step.Err)
@@ -81,11 +104,11 @@ func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acq
 func runTable(t *testing.T, test func(c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &client{T: t, tasks: task.New()}
+		c := &client{T: t, tasks: task.New(), byLease: make(map[int64]int)}
 		c.table = table.New(table.Config{
 			ClientID: "client", WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, BatchSize: 100,
 		}, c.tasks, c, c)
-		c.watchdog = New(Config{WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
+		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
 		defer func() {
 			c.tasks.Close()
 			c.tasks.Wait(t.Context())
@@ -116,5 +139,66 @@ func TestAHoldIsRenewed(t *testing.T) {
 		require.Len(c, c.released, 1)
 		require.Zero(c, c.table.Stats().Due)
 		require.Zero(c, c.tasks.Count())
+	})
+}
+
+func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		short, long := c.lock("short", 900*time.Millisecond, true), c.lock("long", time.Minute, true)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.NoError(c, short.Err(clock.Now()))
+		require.NoError(c, long.Err(clock.Now()))
+		require.InDelta(c, 2020, c.byLease[900], 20, "three times a lease, or a little more often to join a round")
+		require.InDelta(c, 30, c.byLease[60000], 6, "three times a lease, or a little more often to join a round")
+		require.Len(c, c.byLease, 2)
+	})
+}
+
+// unlock ends an acquisition of a lock that has others.
+func (c *client) unlock(a *table.Acquisition) {
+	c.Helper()
+	var n table.Notices
+	var x table.Exit
+	step := c.table.Release(&x, a, clock.Now(), &n)
+	require.Equal(c, table.Ask, step.Do)
+	step = c.table.SettleRelease(&x, wire.Reply{N: 1}, clock.Now(), &n)
+	n.Deliver(c)
+	require.Equal(c, table.Step{Do: table.Done}, step)
+}
+
+func TestManyLongLeasesDoNotDelayAShortOne(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		for i := range 5000 {
+			c.lock(strconv.Itoa(i), 30*time.Second, true)
+		}
+		c.pause = 900 * time.Millisecond // for each pipeline of many locks
+		short := c.lock("short", 900*time.Millisecond, true)
+		for range 60 {
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			require.NoError(c, short.Err(clock.Now()))
+			require.Greater(c, short.Deadline().Sub(clock.Now()), 500*time.Millisecond)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		require.GreaterOrEqual(c, c.byLease[30000], 5000, "the long leases were renewed meanwhile")
+	})
+}
+
+func TestShortReentriesDoNotPutOffRenewals(t *testing.T) {
+	t.Parallel()
+	runTable(t, func(c *client) {
+		o := table.NewOwner()
+		a := c.lockAs(o, "name", watchdogTimeout, true)
+		for range 20 {
+			time.Sleep(watchdogTimeout / 4)
+			synctest.Wait()
+			c.unlock(c.lockAs(o, "name", 10*time.Millisecond, false))
+		}
+		require.NoError(c, a.Err(clock.Now()), "each re-entry is a confirmation, but lengthens nothing")
+		require.Positive(c, c.renewals)
 	})
 }

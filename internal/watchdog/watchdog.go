@@ -11,15 +11,13 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Config configures a watchdog. Both durations are positive.
+// Config configures a watchdog.
 type Config struct {
-	WatchdogTimeout time.Duration // the lease of a hold that is renewed
-	CommandTimeout  time.Duration
+	CommandTimeout time.Duration // positive
 }
 
 // Sender is the part of the transport that a watchdog needs.
@@ -51,6 +49,8 @@ type work struct {
 type batch interface {
 	// Name returns the name in Redis of one of the locks, which decides the node.
 	Name() string
+	// Shortest returns the lease that leaves the least time for the reply.
+	Shortest() time.Duration
 	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is nothing.
 	wanted(now clock.Instant) (batch, wire.Call)
 	// renewed takes in the reply to a call that was sent at a moment.
@@ -67,9 +67,9 @@ type Watchdog struct {
 
 	// mu is a leaf: the watchdog calls nothing of the table or of a user while it holds it.
 	mu      sync.Mutex
-	rounds  map[driver.Node]*round // the renewals under way; guarded by mu
-	timer   *time.Timer            // nil until started
-	armed   clock.Instant          // when the timer fires; zero means that it is not set
+	rounds  map[roundKey]*round // the renewals under way; guarded by mu
+	timer   *time.Timer         // nil until started
+	armed   clock.Instant       // when the timer fires; zero means that it is not set
 	stopped bool
 
 	stopping chan struct{}
@@ -80,7 +80,7 @@ type Watchdog struct {
 func newWatchdog(cfg Config, t lockTable, conn Sender, tasks *task.Group) *Watchdog {
 	return &Watchdog{
 		cfg: cfg, table: t, conn: conn, tasks: tasks,
-		rounds: make(map[driver.Node]*round), stopping: make(chan struct{}),
+		rounds: make(map[roundKey]*round), stopping: make(chan struct{}),
 	}
 }
 
@@ -142,6 +142,3 @@ func (w *Watchdog) look() {
 	w.send(slices.Concat(stalled, due.renew))
 	due.deliver()
 }
-
-// retryPause returns how long the watchdog waits for the reply to a renewal before it sends the renewal again.
-func (w *Watchdog) retryPause() time.Duration { return policy.RenewalTimeout(w.cfg.WatchdogTimeout) }

@@ -163,6 +163,65 @@ func TestALateReplyDoesNotEndTheNextRound(t *testing.T) {
 	})
 }
 
+func TestAShortLeaseNeverWaitsForTheRoundOfALongOne(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.hang(nil, 900*time.Millisecond)
+		var long []batch
+		for _, name := range []string{"a", "b", "c"} {
+			long = append(long, f.leased(1000, 30*time.Second, name)...)
+		}
+		f.alarmAt(time.Second, work{renew: long})
+		f.until(1100 * time.Millisecond)
+		f.hang(nil, 10*time.Millisecond)
+		f.alarmAt(1100*time.Millisecond, work{renew: f.leased(1, 900*time.Millisecond, "s")})
+		f.until(1500 * time.Millisecond)
+		require.Equal(f, []string{
+			"1s 1000 locks to the server [a]",
+			"1.1s 1 locks to the server [s]", "1.11s s renewed as of 1.1s",
+		}, f.recorded())
+		f.until(1950 * time.Millisecond)
+		require.Equal(f, []string{
+			"1.9s a renewed as of 1s", "1.9s 1000 locks to the server [b]", "1.91s b renewed as of 1.9s",
+			"1.91s 1000 locks to the server [c]", "1.92s c renewed as of 1.91s",
+		}, f.recorded())
+		require.Empty(f, f.watchdog.rounds)
+	})
+}
+
+func TestThePauseBeforeAReSendGoesByTheShortestLease(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.hang(nil, time.Hour)
+		both := append(f.leased(1, 30*time.Second, "long"), f.leased(1, 900*time.Millisecond, "short")...)
+		f.alarmAt(time.Second, work{renew: both})
+		f.until(time.Second)
+		f.recorded()
+		f.until(1100 * time.Millisecond)
+		require.Equal(f, []string{"1.09s silent", "1.09s 1 locks to the server [short]"}, f.recorded())
+		f.until(2100 * time.Millisecond)
+		require.Contains(f, f.recorded(), "2s 1 locks to the server [long]")
+	})
+}
+
+func TestSimilarLeasesShareARound(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.hang(nil, 100*time.Millisecond)
+		f.alarmAt(time.Second, work{renew: f.leased(1000, 5*time.Second, "a")})
+		f.until(1050 * time.Millisecond)
+		more := append(f.leased(1000, 5*time.Second, "b"), f.leased(10, 4*time.Second, "c")...)
+		f.alarmAt(1050*time.Millisecond, work{renew: more})
+		f.until(1150 * time.Millisecond)
+		f.hang(nil, time.Hour)
+		f.until(1700 * time.Millisecond)
+		require.Equal(f, []string{
+			"1s 1000 locks to the server [a]", "1.1s a renewed as of 1s",
+			"1.1s 1010 locks to the server [c b]", "1.2s c renewed as of 1.1s", "1.2s b renewed as of 1.1s",
+		}, f.recorded(), "the shorter lease comes first")
+	})
+}
+
 func TestARenewalWithoutAReplyFails(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {

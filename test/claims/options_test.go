@@ -74,12 +74,15 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 	ctx := t.Context()
 	before := server.CommandCount()
 	for what, opt := range map[string]rlock.AcquireOption{
-		"a lease of 0":            rlock.Lease(0),
-		"a negative lease":        rlock.Lease(-time.Second),
-		"a lease below 1 ms":      rlock.Lease(time.Millisecond - 1),
-		"a lease that never ends": rlock.Lease(math.MaxInt64),
-		"a negative wait":         rlock.Wait(-1),
-		"a zero option":           {},
+		"a lease of 0":                               rlock.Lease(0),
+		"a negative lease":                           rlock.Lease(-time.Second),
+		"a lease below 1 ms":                         rlock.Lease(time.Millisecond - 1),
+		"a lease that never ends":                    rlock.Lease(math.MaxInt64),
+		"a renewed lease of 0":                       rlock.RenewedLease(0),
+		"a renewed lease that is too short to renew": rlock.RenewedLease(100*time.Millisecond - 1),
+		"a renewed lease that never ends":            rlock.RenewedLease(math.MaxInt64),
+		"a negative wait":                            rlock.Wait(-1),
+		"a zero option":                              {},
 	} {
 		require.ErrorIs(t, lock.Lock(ctx, opt), rlock.ErrInvalidOption, what)
 		require.ErrorIs(t, lock.Do(ctx, func(context.Context) error { return nil }, opt), rlock.ErrInvalidOption, what)
@@ -88,6 +91,15 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 		require.ErrorIs(t, testkit.Second(lock.TryAcquire(ctx, opt)), rlock.ErrInvalidOption, what)
 	}
 	require.ErrorIs(t, lock.Do(ctx, nil), rlock.ErrInvalidOption)
+	for _, both := range [][]rlock.AcquireOption{
+		{rlock.Lease(time.Second), rlock.RenewedLease(time.Second)}, {rlock.RenewedLease(time.Second), rlock.Lease(time.Second)},
+	} {
+		for _, locker := range []rlock.Locker{lock, rlock.NewMultiLock(lock), rlock.NewRedLock(lock)} {
+			err := locker.Lock(ctx, both...)
+			require.ErrorIs(t, err, rlock.ErrInvalidOption)
+			require.ErrorContains(t, err, "a lease and a renewed lease together")
+		}
+	}
 
 	for what, name := range map[string]string{"empty": "", "too long": strings.Repeat("x", 64<<10+1)} {
 		bad := client.NewLock(name)
@@ -129,6 +141,7 @@ func TestNilAndZeroValuesDoNotPanic(t *testing.T) {
 	}
 	for _, hold := range []*rlock.Hold{nil, {}} {
 		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrNotHeld)
+		require.ErrorIs(t, hold.Extend(ctx, time.Second), rlock.ErrNotHeld)
 		require.ErrorIs(t, hold.Err(), rlock.ErrNotHeld)
 		require.ErrorIs(t, context.Cause(hold.Context()), rlock.ErrNotHeld)
 		require.Zero(t, hold.Deadline())
@@ -178,6 +191,10 @@ func TestTheLastOptionWins(t *testing.T) {
 	left, err := lock.TTL(ctx)
 	require.NoError(t, err)
 	require.Greater(t, left, time.Minute)
+	require.NoError(t, lock.Unlock(ctx))
+
+	require.NoError(t, lock.Lock(ctx, rlock.RenewedLease(time.Second), rlock.RenewedLease(time.Hour)))
+	require.Greater(t, testkit.Must(lock.TTL(ctx)), time.Minute)
 	require.NoError(t, lock.Unlock(ctx))
 
 	lock = testkit.NewClient(t, rdb, rlock.WithKeyPrefix("app:")).NewLock("b")

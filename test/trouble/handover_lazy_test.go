@@ -150,14 +150,14 @@ func TestLazyHandOverExceptions(t *testing.T) {
 		kind        string
 		opts        []rlock.Option
 		first, next []rlock.AcquireOption
-		age         time.Duration
 	}{
 		"a fenced lock":              {kind: "fenced"},
 		"a fenced write lock":        {kind: "fenced write"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
 		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
-		"when less than half a lease is left": {
-			kind: "lock", age: 1600 * time.Millisecond, first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
+		"to a longer renewed lease":  {kind: "lock", next: []rlock.AcquireOption{rlock.RenewedLease(4 * time.Second)}},
+		"from a fixed lease to an equal renewed one": {
+			kind: "lock", first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -168,7 +168,6 @@ func TestLazyHandOverExceptions(t *testing.T) {
 			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(c.kind, client, testkit.NewName()))
 			hold := testkit.Must(queue.Lock.Acquire(t.Context(), c.first...))
 			queue.Join(t.Context(), c.next...)
-			<-time.After(c.age)
 			queue.AwaitSleep(admin)
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.Next()

@@ -1,0 +1,66 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+)
+
+// Extend lengthens the leases of the members, side by side, and returns as soon as enough of them have confirmed, or can no
+// longer do so. The others go on in the background.
+func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
+	if why := a.Err(); why != nil {
+		return a.endedAs(why)
+	}
+	if ctx.Err() != nil {
+		return a.group.wrap(lease.EndOf(ctx), "extend")
+	}
+	members := a.held()
+	errs := make([]error, len(members))
+	results := make(chan extended, len(members))
+	running, confirmed := 0, 0
+	for i, h := range members {
+		if h == nil || h.Err() != nil {
+			errs[i] = errMissing
+			continue
+		}
+		running++
+		clientOf(h).Background(func() { results <- extended{i, h.Extend(ctx, d)} })
+	}
+	for confirmed < a.group.need && confirmed+running >= a.group.need {
+		r := <-results
+		running--
+		if errs[r.member] = r.err; r.err == nil {
+			confirmed++
+		}
+	}
+	switch why := a.Err(); {
+	case why != nil:
+		return a.endedAs(why)
+	case confirmed >= a.group.need:
+		return nil
+	case ctx.Err() != nil:
+		return a.group.wrap(lease.EndOf(ctx), "extend")
+	}
+	return a.group.wrap(a.group.rule().Of(errs), "extend")
+}
+
+// extended is the result of the extension of one member.
+type extended struct {
+	member int
+	err    error
+}
+
+// errMissing is the error of a member that is not held.
+var errMissing = errors.New("not held")
+
+// endedAs returns why the acquisition is over, with the operation and the group.
+func (a *acquisition) endedAs(why error) error {
+	if known := (*fault.OpError)(nil); errors.As(why, &known) {
+		return why
+	}
+	return a.group.wrap(why, "extend")
+}
