@@ -125,7 +125,7 @@ func (d *deployed) hold() {
 		}
 		t.unlocking(hold)
 		return nil
-	}, renewedLease(d.lease))
+	}, rlock.RenewedLease(d.lease))
 	if !started {
 		d.held()
 		t.Answered, t.Answer, t.Class, t.Err = now(), failed, t.class(err), err.Error()

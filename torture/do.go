@@ -141,7 +141,7 @@ func (s *section) extend(hold *rlock.Hold, d time.Duration) {
 	from, start, deadline := now(), time.Now(), hold.Deadline()
 	s.Extended = from.add(d + commandTimeout) // also if the process is killed meanwhile
 	s.emit(*s.Turn)
-	err := extendHold(hold, d)
+	err := hold.Extend(context.Background(), d)
 	class := s.called(from, err)
 	switch {
 	case err == nil:

@@ -34,7 +34,7 @@ var mutants = []mutant{
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
 		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n"},
-		{"internal/table/due.go", "g.confirm(sent, t.cfg.WatchdogTimeout, n)", "g.confirm(now, t.cfg.WatchdogTimeout, n)"},
+		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
 		{"internal/table/settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
@@ -60,7 +60,7 @@ var mutants = []mutant{
 		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
 			"\tg.term.Deadline = g.term.Deadline.Add(time.Hour)\n\tg.inRound = false\n" +
 			"\tg.term.RenewAt = g.term.Confirmed.Add(t.cfg.WatchdogTimeout / 3)\n\tt.heap.Set(g, g.term.RenewAt)\n"},
-		{"internal/table/grant.go", "func (g *Grant) renewing() bool {\n", "func (g *Grant) renewing() bool {\n\tif true {\n\t\treturn true\n\t}\n"},
+		{"internal/table/grant.go", "\treturn longest, shortest\n", "\tif longest == 0 {\n\t\tlongest = g.table.cfg.WatchdogTimeout\n\t\tshortest = longest\n\t}\n\treturn longest, shortest\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
 		{"internal/lua/fair_prelude.lua", "if not head or head == asking then", "if true then"},
@@ -83,7 +83,7 @@ var mutants = []mutant{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
 	}},
 	{"M14", "a lease under a millisecond is sent as zero", []string{"quiet"}, []edit{
-		{"options.go", "if opt.d < minLease || opt.d > maxLease {", "if opt.d <= 0 || opt.d > maxLease {"},
+		{"options.go", "case opt.d < least || opt.d > maxLease:", "case opt.d <= 0*least || opt.d > maxLease:"},
 		{"internal/wire/call.go", "int64((d + time.Millisecond - 1) / time.Millisecond)", "int64(d / time.Millisecond)"},
 	}},
 	{"M15", "nobody releases a lock that was handed over to a waiter that has left", []string{"late"}, []edit{
@@ -144,6 +144,15 @@ var mutants = []mutant{
 	}},
 	{"M31", "a new owner does not hide the holds of its context", []string{"quiet"}, []edit{
 		{"internal/lease/carried.go", "hold.created == hiding;", "(hold.created == hiding || hiding != nil);"},
+	}},
+	{"M32", "a renewal is due before the end of the lease, however long the lease is", []string{"unsafe"}, []edit{
+		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
+	}},
+	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
+		{"internal/lease/extend.go", "\treturn r.Err\n}", "\treturn nil\n}"},
+	}},
+	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
+		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
 	}},
 	{"M35", "a shutdown ends the renewals", []string{"deploy"}, []edit{
 		{"internal/table/due.go", "case g.stage == held && !t.closed:", "case g.stage == held && !t.stopping:"},

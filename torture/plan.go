@@ -70,10 +70,10 @@ func (w *worker) draw() plan {
 	switch n := r.IntN(12); {
 	case n < 2:
 		p.lease = shortLease + time.Duration(r.IntN(int(2*shortLease)))
-	case n < 4 && leases:
+	case n < 4:
 		p.renewed = 2*shortLease + time.Duration(r.IntN(int(watchdogTimeout-2*shortLease)))
 	}
-	if r.IntN(10) == 0 && leases {
+	if r.IntN(10) == 0 {
 		p.extend = shortLease/3 + time.Duration(r.IntN(int(3*shortLease)))
 	}
 	switch n := r.IntN(1000); {
@@ -83,9 +83,12 @@ func (w *worker) draw() plan {
 	case n < 24: // the owner works for longer than its lease, and checks the hold
 		p.lease, p.renewed = shortLease, 0
 		p.hold = 2 * shortLease
-	case n < 28 && leases: // the owner works for several of its renewed leases
+	case n < 27 || p.extend > 0 && p.lease > 0: // it works for longer than its lease, which it extends
+		p.lease, p.renewed, p.extend = shortLease, 0, 4*shortLease
+		p.hold = 3 * shortLease
+	case n < 30: // the owner works for several of its renewed leases
 		p.hold, p.lease, p.renewed = 7*shortLease, 0, 2*shortLease
-	case n < 31: // the owner works for longer than the watchdog's lease
+	case n < 33: // the owner works for longer than the watchdog's lease
 		p.hold, p.lease, p.renewed = watchdogTimeout*11/10, 0, 0
 	}
 	switch n := r.IntN(100); {

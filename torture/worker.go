@@ -92,7 +92,7 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 		opts = append(opts, rlock.Lease(s.plan.lease))
 	}
 	if s.plan.renewed > 0 {
-		opts = append(opts, renewedLease(s.plan.renewed))
+		opts = append(opts, rlock.RenewedLease(s.plan.renewed))
 	}
 	if s.plan.wait > 0 {
 		opts = append(opts, rlock.Wait(s.plan.wait))
