@@ -93,9 +93,9 @@ func (s *section) done(own, err error) {
 	s.Unlocked, s.ByDo = now(), true
 	s.class(err)
 	switch {
-	case err == own && own != errOwn && errors.Is(own, rlock.ErrLost): // the section says that the lock is lost
+	case same(err, own) && !same(own, errOwn) && errors.Is(own, rlock.ErrLost): // the section says that the lock is lost
 		s.Unlock, s.Err = lost, err.Error()
-	case err == own:
+	case same(err, own):
 		s.Unlock = got
 	case !errors.Is(err, rlock.ErrLost) || own != nil && !errors.Is(err, own) || strings.Contains(err.Error(), "\n"):
 		s.wrong("L10: Do returned %q, and fn %v", err, own)
@@ -104,6 +104,9 @@ func (s *section) done(own, err error) {
 		s.Unlock, s.Err = lost, err.Error()
 	}
 }
+
+// same reports whether Do returned the very error of its function.
+func same(err, own error) bool { return any(err) == any(own) }
 
 // borrow looks for the hold in its context. The borrowed hold must be the same, and must not end it.
 func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {

@@ -198,7 +198,7 @@ func TestMutantsFit(t *testing.T) {
 	}
 }
 
-// TestMutants plants one mutant after another and runs the scenes that must find it. It takes half an hour.
+// TestMutants plants one mutant after another and runs the scenes that must find it. It takes forty minutes.
 func TestMutants(t *testing.T) {
 	if *mutantsFlag == "" {
 		t.Skip("runs with make mutants")

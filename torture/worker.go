@@ -88,29 +88,29 @@ type section struct {
 // once it no longer needs the context.
 func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
 	var opts []rlock.AcquireOption
-	if s.plan.lease > 0 {
-		opts = append(opts, rlock.Lease(s.plan.lease))
+	if s.lease > 0 {
+		opts = append(opts, rlock.Lease(s.lease))
 	}
-	if s.plan.renewed > 0 {
-		opts = append(opts, rlock.RenewedLease(s.plan.renewed))
+	if s.renewed > 0 {
+		opts = append(opts, rlock.RenewedLease(s.renewed))
 	}
-	if s.plan.wait > 0 {
-		opts = append(opts, rlock.Wait(s.plan.wait))
+	if s.wait > 0 {
+		opts = append(opts, rlock.Wait(s.wait))
 	}
 	var cancel context.CancelFunc = func() {}
 	switch {
-	case s.plan.deadline > 0:
+	case s.deadline > 0:
 		s.Timed = true
-		ctx, cancel = context.WithTimeout(context.Background(), s.plan.deadline)
-		s.Limit = now().add(s.plan.deadline)
-		s.Turn.Ended = s.Limit
-	case s.plan.cancel > 0:
+		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
+		s.Limit = now().add(s.deadline)
+		s.Ended = s.Limit
+	case s.cancel > 0:
 		ended, end := context.WithCancel(context.Background())
-		stop := time.AfterFunc(s.plan.cancel, end)
+		stop := time.AfterFunc(s.cancel, end)
 		ctx, cancel = ended, func() { stop.Stop(); end() }
-		s.Turn.Ended = now().add(s.plan.cancel)
+		s.Ended = now().add(s.cancel)
 	}
-	s.Hears = s.plan.deadline == 0 && s.plan.cancel == 0
+	s.Hears = s.deadline == 0 && s.cancel == 0
 	s.Asked = now()
 	s.emit(*s.Turn)
 	return ctx, opts, cancel
@@ -119,8 +119,8 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 // answered records that the attempt is over.
 func (s *section) answered(ctx context.Context, err error) {
 	s.Answered = now()
-	if s.Turn.Ended > s.Answered {
-		s.Turn.Ended = 0
+	if s.Ended > s.Answered {
+		s.Ended = 0
 	}
 	s.Class = s.class(err)
 	switch {
@@ -174,10 +174,10 @@ func (t *Turn) badInput(lock rlock.Locker) {
 // reenter acquires the lock again as its owner.
 func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
 	var again []*rlock.Hold
-	if s.plan.lease > 0 && s.plan.lease < 2*shortLease || s.depth == 1 {
+	if s.lease > 0 && s.lease < 2*shortLease || s.depth == 1 {
 		return nil
 	}
-	s.Turn.Lease = max(s.Turn.Lease, watchdogTimeout)
+	s.Lease = max(s.Lease, watchdogTimeout)
 	for i := range s.depth - 1 {
 		ctx := hold.Context()
 		if i > 0 {
@@ -217,7 +217,7 @@ func (s *section) work(hold *rlock.Hold) {
 		return
 	}
 	s.Writes = append(s.Writes, now())
-	until := s.Answered.add(s.plan.hold)
+	until := s.Answered.add(s.hold)
 	if s.plan.extend > 0 {
 		s.extend(hold, s.plan.extend)
 	}
