@@ -78,6 +78,7 @@ func holdPassing(a *Arena, r *rand.Rand, e *Event) {
 func blackHole(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r) * 5 / 4
+	a.overstay(r)
 	if e.What = "both ways"; r.IntN(2) == 0 {
 		node.Proxy.Freeze()
 		a.silence(r, e, d)

@@ -56,6 +56,7 @@ func busy(a *Arena, r *rand.Rand, e *Event) {
 func stopServer(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r)
+	a.overstay(r)
 	node.Pause()
 	a.silence(r, e, d)
 	node.Resume()
