@@ -95,6 +95,10 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
 	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' ./test/figures
 
+.PHONY: errors
+errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md; takes a minute
+	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./test/contract -update
+
 .PHONY: leaks
 leaks: ## make a million acquisitions and check that nothing is left of them; takes 5 minutes and needs a redis-server
 	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./test/figures

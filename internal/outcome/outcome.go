@@ -28,6 +28,14 @@ func (r *Record) Asked(now clock.Instant) {
 // Answered notes a reply that is no refusal.
 func (r *Record) Answered() { r.asked = 0 }
 
+// Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
+// Redis answers: the silence of younger questions counts from now.
+func (r *Record) Late(now clock.Instant) {
+	if r.asked != 0 {
+		r.asked = now
+	}
+}
+
 // Refused notes that Redis refused the lock.
 func (r *Record) Refused() { *r = Record{refused: true} }
 

@@ -49,6 +49,15 @@ func TestResult(t *testing.T) {
 		"questions that are abandoned one after the other": {
 			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Asked(at(12)) }, 13, silent,
 		},
+		"a late reply": {
+			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Late(at(13)) }, 15, refused,
+		},
+		"a late reply, and f of silence after it": {
+			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Late(at(12)) }, 15, silent,
+		},
+		"a late reply that says nothing": {
+			func(r *Record) { r.Asked(at(10)); r.Late(at(12)) }, 14, unknown,
+		},
 		"a reply that says nothing about the lock": {
 			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Answered() }, 100, refused,
 		},

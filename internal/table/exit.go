@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -213,7 +214,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		}
 		return t.endGone(x, errHolderGone, n)
 	case r.Err.WrongType():
-		return t.endGone(x, errOverwritten, n)
+		return t.endGone(x, fmt.Errorf("%w (%w)", errOverwritten, r.Err), n)
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
 		return t.endSilent(x, r.Err, now, n)
 	}

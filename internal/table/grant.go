@@ -108,7 +108,7 @@ var (
 	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 
-	errOverwritten = fmt.Errorf("%w: its key has a value that is not a lock", fault.ErrLost)
+	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)
 )
 
 // The log lines about a grant.
@@ -353,6 +353,9 @@ func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	var n Notices
 	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
+	if l := t.lines.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
+		l.Shared.known.Late(now) // else waiters whose calls are short would take this for silence
+	}
 	switch {
 	case r.Acquired():
 		g.needsCleanup = true

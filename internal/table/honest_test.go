@@ -87,6 +87,17 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 	}
 }
 
+// learnsLate notes a reply whose caller has left. It reaches the local queue that is there now.
+func (w *world) learnsLate(g *Grant, r wire.Reply) {
+	l := g.table.lines.Of(g.handle.Key)
+	if l == nil || r.Err != nil && !r.Err.Replied() {
+		return
+	}
+	if e := w.lines[l]; e != nil && e.asked != 0 {
+		e.asked = w.now
+	}
+}
+
 // learnsMore notes what only the table can tell: that a lock which was granted is not to be relied on, or that it is held.
 func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
 	e := v.told

@@ -289,6 +289,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		w.extended(f, r)
 	case f.left:
 		if f.late != nil {
+			w.learnsLate(f.late, r)
 			f.late.Late(r, w.now)
 		}
 	case f.verb != nil:

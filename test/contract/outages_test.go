@@ -1,0 +1,163 @@
+package contract
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// world is a deployment that is about to fail.
+type world struct {
+	works bool // before it fails
+	open  func() redis.UniversalClient
+	fail  func()
+
+	closing []func()
+}
+
+// close closes a client at the end of the test, together with all others.
+func (w *world) close(client *rlock.Client, rdb redis.UniversalClient) {
+	w.closing = append(w.closing, func() {
+		_ = client.Close()
+		_ = rdb.Close()
+	})
+}
+
+func newWorld(t *testing.T, works bool, open func() redis.UniversalClient, fail, repair func()) *world {
+	t.Helper()
+	w := &world{works: works, open: open, fail: fail}
+	t.Cleanup(func() {
+		if repair != nil {
+			repair()
+		}
+		var all sync.WaitGroup
+		for _, end := range w.closing {
+			all.Go(end)
+		}
+		all.Wait()
+	})
+	return w
+}
+
+// fault is a way in which Redis fails.
+type fault struct {
+	name, what string
+	start      func(*testing.T) *world
+}
+
+var faults = []fault{
+	{"a hung server", "The process is stopped (SIGSTOP). Its connections stay open, and nothing answers.", hung},
+	{"a killed server", "Connections break, and new ones are refused.", killed},
+	{"a black hole", "The network takes everything and delivers nothing.", blackHole},
+	{"refused connections", "The server is down before the first call.", refused},
+	{"out of memory", "`maxmemory` is reached, with `maxmemory-policy noeviction`.", outOfMemory},
+	{"a read-only replica", "The server was the master when the locks were taken. Now it is a replica that has them.", readOnly},
+	{"a cluster slot without master", "The cluster answers CLUSTERDOWN.", noMaster},
+}
+
+func opener(addr string) func() redis.UniversalClient {
+	return func() redis.UniversalClient {
+		return redis.NewClient(&redis.Options{
+			Addr:                     addr,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		})
+	}
+}
+
+func hung(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	return newWorld(t, true, opener(server.Addr), server.Pause, server.Resume)
+}
+
+func killed(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	return newWorld(t, true, opener(server.Addr), server.Kill, nil)
+}
+
+func blackHole(t *testing.T) *world {
+	t.Helper()
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	return newWorld(t, true, opener(proxy.Addr), proxy.Freeze, proxy.Thaw)
+}
+
+func refused(t *testing.T) *world {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return newWorld(t, false, opener(l.Addr().String()), func() {}, nil)
+}
+
+func outOfMemory(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	set := func(bytes string) func() {
+		return func() { require.NoError(t, admin.ConfigSet(context.Background(), "maxmemory", bytes).Err()) }
+	}
+	return newWorld(t, true, opener(server.Addr), set("1"), set("0"))
+}
+
+func readOnly(t *testing.T) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	other := redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(server.Port))
+	admin, promoted := server.Client(t), other.Client(t)
+	inSync := func(replica *redis.Client) {
+		redistest.Eventually(t, "the replica is in sync", func() bool {
+			return strings.Contains(replica.Info(context.Background(), "replication").Val(), "master_link_status:up")
+		})
+	}
+	return newWorld(t, true, opener(server.Addr), func() {
+		inSync(promoted)
+		require.True(t, testkit.Replicated(t, admin, "any", 1), "the replica has the locks")
+		require.NoError(t, promoted.Do(context.Background(), "replicaof", "no", "one").Err())
+		require.NoError(t, admin.Do(context.Background(), "replicaof", "127.0.0.1", other.Port).Err())
+		inSync(admin)
+	}, nil)
+}
+
+func noMaster(t *testing.T) *world {
+	t.Helper()
+	cluster := redistest.StartCluster(t)
+	master := cluster.MasterOf(t, "{orders}").Client(t)
+	return newWorld(t, true, func() redis.UniversalClient {
+		return redis.NewClusterClient(cluster.Options())
+	}, func() {
+		slot, err := master.ClusterKeySlot(context.Background(), "{orders}").Result()
+		require.NoError(t, err)
+		require.NoError(t, master.ClusterDelSlots(context.Background(), int(slot)).Err())
+		redistest.Eventually(t, "the slot has no master", func() bool {
+			err := master.Get(context.Background(), "{orders}").Err()
+			return err != nil && strings.Contains(err.Error(), "CLUSTERDOWN")
+		})
+	}, nil)
+}
+
+// TestNoCallOutlastsItsBound checks every method of every kind under every fault. Only calls without a bound are left to
+// make errors, because they wait.
+func TestNoCallOutlastsItsBound(t *testing.T) {
+	t.Parallel()
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range f.measure(t, bounds[1:]) {
+				what := fmt.Sprintf("%s of %s, %s: %s after %v: %v", c.method.name, c.kind, c.bound.name, c.class(), c.took, c.err)
+				c.check(t, what)
+			}
+		})
+	}
+}
