@@ -104,7 +104,7 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 	defer l.m.tasks.End()
 	var known outcome.Record
 	known.Asked(clock.Now())
-	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.WaitSlot}, late)
+	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
 	switch {
 	case r.Err == nil:
 		return r, nil

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -35,8 +36,8 @@ func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
 	default:
 	}
 	var over <-chan time.Time
-	if q.Within > 0 {
-		timer := time.NewTimer(q.Within)
+	if q.Within > 0 || q.Slot == QuerySlot {
+		timer := time.NewTimer(cmp.Or(q.Within, c.CommandTimeout))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -44,7 +45,7 @@ func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
 	case slots <- struct{}{}:
 		return slots, nil
 	case <-wait.Done():
-		return nil, notSent(wait.Err())
+		return nil, noConnection(wait)
 	case <-over:
 		return nil, notSent(fault.ErrNoConnection)
 	case <-c.tasks.Closed():
