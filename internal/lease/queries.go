@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -109,6 +110,9 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 	case r.Err == nil:
 		return r, nil
 	case ctx.Err() != nil && !r.Err.Replied():
+		if errors.Is(r.Err, fault.ErrNoConnection) {
+			known.Unsent()
+		}
 		return r, l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), op)
 	case r.Err.Fate == fault.NotSent && l.m.IsClosed():
 		return r, l.wrap(fault.ErrClosed, op)
