@@ -24,7 +24,8 @@ type errand struct {
 
 // The states of an errand.
 const (
-	seeking int32 = iota // it waits for a connection slot
+	locating int32 = iota // it asks which node has the key
+	seeking               // it waits for a connection slot of that node
 	running
 	returned
 	abandoned
@@ -36,7 +37,7 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 		e = &errand{done: make(chan struct{}, 1)}
 	}
 	e.question, e.late = *q, late
-	e.state.Store(seeking)
+	e.state.Store(locating)
 	return e
 }
 
@@ -87,7 +88,10 @@ func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.
 	case <-ctx.Done():
 	case <-expired:
 	}
-	switch {
+	switch { // in the order in which an errand takes its states
+	case e.state.CompareAndSwap(locating, abandoned):
+		e.stop()
+		return wire.Reply{N: -1, Err: c.unlocated(ctx)}
 	case e.state.CompareAndSwap(seeking, abandoned):
 		e.stop()
 		return wire.Reply{N: -1, Err: noConnection(ctx)}
@@ -101,12 +105,26 @@ func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
 func (c *Conn) run(ctx, slot context.Context, e *errand) {
-	r, sent := c.send(ctx, slot, &e.question, &e.state)
+	r, sent := c.send(ctx, slot, &e.question, e)
 	e.reply = r
 	switch {
-	case e.state.CompareAndSwap(running, returned), e.state.CompareAndSwap(seeking, returned):
+	case e.proceed(returned):
 		e.done <- struct{}{}
 	case sent && e.late != nil:
 		e.late.Late(r, clock.Now())
 	}
+}
+
+// proceed takes an errand to its next state. It reports false if the caller has left. A nil errand is a call in place, whose
+// caller stays.
+func (e *errand) proceed(to int32) bool {
+	if e == nil {
+		return true
+	}
+	for state := e.state.Load(); state != abandoned; state = e.state.Load() {
+		if e.state.CompareAndSwap(state, to) {
+			return true
+		}
+	}
+	return false
 }

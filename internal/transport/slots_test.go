@@ -86,6 +86,35 @@ func TestACallerThatLeavesBeforeItHasASlotSendsNothing(t *testing.T) {
 	}
 }
 
+// TestACallerThatLeavesBeforeTheNodeIsKnown has a cluster not say which node has the key. This is no lack of connections.
+func TestACallerThatLeavesBeforeTheNodeIsKnown(t *testing.T) {
+	t.Parallel()
+	known := make(chan struct{})
+	d := &hidden{stub: stub{info: driver.Info{Bounded: true, Cluster: true}, run: granted}, known: known}
+	conn, tasks := open(t, Config{Slots: 1}, d)
+	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Slot: WaitSlot, Within: time.Millisecond}, nil)
+	require.Equal(t, fault.NotSent, r.Err.Fate)
+	require.True(t, r.Err.Unavailable())
+	require.ErrorIs(t, r.Err, fault.ErrNoAnswer)
+	require.NotErrorIs(t, r.Err, fault.ErrNoConnection)
+	require.Equal(t, 1, d.refreshed(), "the topology may be out of date")
+	close(known)
+	tasks.Close()
+	tasks.Wait(context.Background())
+	require.Empty(t, d.sent())
+}
+
+// hidden is a driver that finds no node for a while.
+type hidden struct {
+	stub
+	known chan struct{}
+}
+
+func (h *hidden) Node(ctx context.Context, key string) (driver.Node, *fault.Error) {
+	<-h.known
+	return h.stub.Node(ctx, key)
+}
+
 // TestAQueryWaitsForTheCommandTimeoutOnly has no slot come free for a query, which nothing else bounds.
 func TestAQueryWaitsForTheCommandTimeoutOnly(t *testing.T) {
 	t.Parallel()

@@ -137,17 +137,17 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 	return c.publisher(call.Key())
 }
 
-// send sends a call in place, and waits for a slot before if it needs one. The state is that of the call's errand; nil means
-// that it is none. Nothing is sent if its caller has left by then, or if there was no slot: then sent is false.
-func (c *Conn) send(ctx, wait context.Context, q *Question, state *atomic.Int32) (r wire.Reply, sent bool) {
+// send sends a call in place, and waits for a slot before if it needs one. A nil errand means that its caller stays. Nothing
+// is sent if its caller has left by then, or if there was no slot: then sent is false.
+func (c *Conn) send(ctx, wait context.Context, q *Question, e *errand) (r wire.Reply, sent bool) {
 	if q.Slot != NoSlot && c.slot != nil {
-		taken, err := c.take(wait, q)
+		taken, err := c.take(wait, q, e)
 		if err != nil {
 			return wire.Reply{N: -1, Err: err}, false
 		}
 		defer taken.free()
 	}
-	if state != nil && !state.CompareAndSwap(seeking, running) {
+	if !e.proceed(running) {
 		return wire.Reply{}, false
 	}
 	bounded := driver.Bound(ctx, c.CommandTimeout) // now, because the wait may have taken longer than the command timeout
@@ -227,6 +227,16 @@ func noConnection(wait context.Context) *fault.Error {
 		return notSent(fmt.Errorf("%w: %w", fault.ErrNoConnection, err))
 	}
 	return notSent(fault.ErrNoConnection)
+}
+
+// unlocated returns the error of a call whose caller left before it was known which node has the key.
+func (c *Conn) unlocated(ctx context.Context) *fault.Error {
+	if err := ctx.Err(); err != nil {
+		return notSent(err)
+	}
+	err := unsent(noAnswer())
+	c.note(err)
+	return err
 }
 
 func notSent(err error) *fault.Error {
