@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -297,6 +298,35 @@ func TestQueriesInAnOutage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExtendInAnOutage has an extension without a reply. Its error has the class that a query's has, and the hold goes on.
+func TestExtendInAnOutage(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		h := f.hold(f.Context(), l, Terms{Op: "acquire", ByHold: true})
+		extend := func(ctx context.Context, want class, after time.Duration) error {
+			f.hang()
+			began := time.Since(f.start)
+			r := f.async(func() error { return h.Extend(ctx, time.Hour, nil) })
+			r.ends(want, began+after)
+			require.Equal(f, 1, strings.Count(r.err.Error(), "unavailable")+strings.Count(r.err.Error(), "canceled"), "%v", r.err)
+			f.instead(nil)
+			f.until(began + 2*commandTimeout)
+			require.NoError(f, h.Err())
+			return r.err
+		}
+		require.NotErrorIs(f, extend(context.Background(), unavailable, commandTimeout), context.DeadlineExceeded)
+		for _, d := range []time.Duration{floor / 2, 2 * floor} {
+			ctx, cancel := context.WithTimeout(f.Context(), d)
+			require.ErrorIs(f, extend(ctx, unavailable, d), context.DeadlineExceeded)
+			cancel()
+		}
+		ctx, cancel := context.WithCancel(f.Context())
+		time.AfterFunc(floor/2, cancel)
+		require.ErrorIs(f, extend(ctx, neither, floor/2), context.Canceled)
+		require.NoError(f, h.Unlock(f.Context()))
+	})
 }
 
 // TestQueriesWithoutAConnection has all connections busy. A query waits no longer than an attempt would.
