@@ -81,9 +81,9 @@ func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
 // Otherwise the error is [ErrInvalidOption]. A process that dies after Extend blocks other owners for as long as d.
 //
 // Extend returns [ErrLost] if the hold is lost, which Extend itself may find out. It returns [ErrNotHeld] once the hold is
-// unlocked, and [ErrClosed] after [Client.Close]. If ctx ends first, it returns the error and cause of ctx, also for a
-// deadline while Redis hangs. Without a reply within the command timeout it returns [ErrUnavailable]. After either, the hold
-// goes on with its old deadline, but Redis may keep the lock for as long as d.
+// unlocked, and [ErrClosed] after [Client.Close]. Without a reply it returns [ErrUnavailable], and also the error and cause of
+// ctx if ctx ended the call. A cancellation soon after the call has only these, because it says nothing about Redis. The hold
+// then goes on with its old deadline, but Redis may keep the lock for as long as d.
 //
 // A multi lock extends all of its members, a red lock at least a majority.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {
