@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -56,7 +57,9 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	case r.Err == nil:
 		return nil
 	case ctx.Err() != nil && !r.Err.Replied():
-		return EndOf(ctx)
+		var known outcome.Record
+		known.Asked(x.sent)
+		return l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), "extend")
 	}
 	return r.Err
 }

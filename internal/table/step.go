@@ -26,7 +26,7 @@ type Step struct {
 	// For Ask and Sleep.
 
 	Free   bool          // the end of the wait does not end the step
-	Within time.Duration // for how long a free step may take; zero means that only the command timeout bounds a call
+	Within time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
 
 	// For Ask.
 
