@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -24,6 +25,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration, invalid error) error
 	if invalid != nil {
 		return &fault.OpError{Op: op, What: "a group of locks", Err: invalid}
 	}
+	defer runtime.KeepAlive(h) // the hold is no leak while the program waits for it, even if it uses the hold for the last time
 	return h.of.Extend(ctx, d)
 }
 
