@@ -69,6 +69,7 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		because := errors.New("because")
 		time.AfterFunc(time.Minute, func() { cancel(because) })
+		synctest.Wait()
 		fakes[1].hangs = time.Hour
 		err := h.Extend(ctx, 3*time.Hour)
 		require.ErrorIs(t, err, context.Canceled)
@@ -83,6 +84,7 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 
+		synctest.Wait() // the members that were extended in vain
 		fakes[0].hangs, fakes[1].hangs, fakes[2].hangs = 0, 0, 0
 		fakes[0].extend, fakes[1].extend = fault.ErrLost, fault.Unavailable(errBroken)
 		err = h.Extend(t.Context(), 3*time.Hour)
@@ -107,9 +109,11 @@ func TestAMemberThatIsMissingIsNotExtended(t *testing.T) {
 		fakes, members, log := newMembers(t, 3)
 		fakes[2].set(errBroken)
 		h := takeFakes(t, NewRed(members, newTestQuorum))
+		synctest.Wait() // the third member replies last
 		log.take()
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		require.ElementsMatch(t, []string{"extend a", "extend b"}, log.take())
+		synctest.Wait()
 		fakes[0].extend = fault.Unavailable(errBroken)
 		err := h.Extend(t.Context(), time.Hour)
 		require.ErrorIs(t, err, fault.ErrUnavailable)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -224,6 +226,50 @@ func TestLeak(t *testing.T) {
 		case <-time.After(time.Millisecond): // the next collection
 		}
 	}
+}
+
+// TestAnExtensionKeepsItsHold has a program use a hold for the last time in an Extend without a reply. Meanwhile the hold is no
+// leak. It runs in real time, because cleanups run outside the virtual one.
+func TestAnExtensionKeepsItsHold(t *testing.T) {
+	d := &stalling{Driver: &client{server: newServer()}, stalled: make(chan struct{}), reply: make(chan struct{})}
+	m := New(testConfig(), d)
+	defer m.Close()
+	var l Lock
+	l.Init(m, wire.Plain, name, name)
+	held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
+	require.NoError(t, err)
+	extended := make(chan error)
+	go func() {
+		user := new(heldByUser)
+		user.h.Init(t.Context(), held)
+		user.h.WatchLeak()
+		d.stalls.Store(true)
+		extended <- user.h.Extend(t.Context(), time.Hour, nil)
+	}()
+	<-d.stalled
+	for range 3 {
+		collect(t)
+	}
+	err = held.Err()
+	close(d.reply)
+	require.NoError(t, err)
+	require.NoError(t, <-extended)
+}
+
+// stalling is a driver whose next call waits.
+type stalling struct {
+	driver.Driver
+
+	stalls         atomic.Bool
+	stalled, reply chan struct{}
+}
+
+func (s *stalling) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
+	if s.stalls.CompareAndSwap(true, false) {
+		close(s.stalled)
+		<-s.reply
+	}
+	return s.Driver.Run(ctx, at, c)
 }
 
 // messages is a log handler that passes the messages on.

@@ -88,10 +88,10 @@ func (s *Streak) Begin(now clock.Instant) {
 func (s *Streak) Began() clock.Instant { return s.Since.Add(time.Duration(s.after) * time.Millisecond) }
 
 // Next returns the streak with one more hand-over.
-func (s Streak) Next() Streak { return Streak{Since: s.Since, Count: s.Count + 1} }
+func (s *Streak) Next() Streak { return Streak{Since: s.Since, Count: s.Count + 1} }
 
 // Over reports whether the streak has reached a limit: of its hand-overs, or of its duration.
-func (s Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {
+func (s *Streak) Over(handOvers int, most time.Duration, now clock.Instant) bool {
 	return int(s.Count) >= handOvers || now.Sub(s.Since) >= most
 }
 

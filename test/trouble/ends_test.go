@@ -49,12 +49,12 @@ func TestAVerbReturnsAtOnceWhenItsHoldIsOver(t *testing.T) {
 			return ended, err
 		},
 	}
-	for kind, make := range testkit.Kinds {
+	for kind, of := range testkit.Kinds {
 		for how, end := range ends {
 			t.Run(kind+", "+how, func(t *testing.T) {
 				t.Parallel()
 				server := redistest.Start(t)
-				lock := make.Make(testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(5*time.Second), rlock.WithLogger(testkit.Discard)), testkit.NewName())
+				lock := of.Make(testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(5*time.Second), rlock.WithLogger(testkit.Discard)), testkit.NewName())
 				ended, err := end(t, lock, func() {
 					deadline := time.Now().Add(lease)
 					server.Pause()

@@ -63,9 +63,12 @@ func doKeepsError(f *fixture) {
 	for _, mine := range []error{
 		nil, boom, errors.Join(boom, context.Canceled), fmt.Errorf("another lock: %w", rlock.ErrLost), rlock.ErrNotAcquired, rlock.ErrUnavailable,
 	} {
-		require.True(f, lock.Do(f.Context(), func(context.Context) error { return mine }) == mine, "%v", mine)
+		require.True(f, identical(lock.Do(f.Context(), func(context.Context) error { return mine }), mine), "%v", mine)
 	}
 }
+
+// identical reports whether two errors are the same value, which says more than [errors.Is].
+func identical(a, b error) bool { return any(a) == any(b) }
 
 func doReportsLossOnce(f *fixture) {
 	lock := f.lock(rlock.WithWatchdogTimeout(300 * time.Millisecond))
@@ -91,13 +94,13 @@ func doReportsLossOnce(f *fixture) {
 	require.Contains(f, err.Error(), "while held")
 	require.Contains(f, err.Error(), "boom")
 
-	require.True(f, do(func(cause error) error { return cause }) == cause, "the cause alone")
+	require.True(f, identical(do(func(cause error) error { return cause }), cause), "the cause alone")
 	joined := error(nil)
 	err = do(func(cause error) error {
 		joined = fmt.Errorf("save: %w", errors.Join(boom, cause))
 		return joined
 	})
-	require.True(f, err == joined, "an error that wraps the cause is returned alone: %v", err)
+	require.True(f, identical(err, joined), "an error that wraps the cause is returned alone: %v", err)
 }
 
 func doReportsOwnLoss(f *fixture) {
@@ -245,8 +248,8 @@ func logsItself(f *fixture) {
 	lock := f.newLock(client, f.name)
 	hold, err := lock.Acquire(f.Context())
 	require.NoError(f, err)
-	logger.Info("handle", "lock", testkit.Handle(lock))
-	logger.Info("hold", "hold", hold)
+	logger.Info("handle", slog.Any("lock", testkit.Handle(lock)))
+	logger.Info("hold", slog.Any("hold", hold))
 	text := log.String()
 	require.Equal(f, 2, strings.Count(text, ".name="), text)
 	require.Contains(f, text, f.name)
