@@ -388,20 +388,3 @@ func TestClosedClientIsNoOutage(t *testing.T) {
 		f.until(time.Minute)
 	})
 }
-
-// TestTextOfAnOutage checks the words.
-func TestTextOfAnOutage(t *testing.T) {
-	run(t, func(f *fixture) {
-		l := f.newLock()
-		f.instead(func(string, func() wire.Reply) wire.Reply { return busy() })
-		require.EqualError(f, acquireWithin(f.Context(), l, 0), `rlock: lock "name": Redis unavailable: LOADING says the server`)
-		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
-		defer cancel()
-		require.EqualError(f, acquire(ctx, l),
-			`rlock: lock "name": Redis unavailable: LOADING says the server (context deadline exceeded)`)
-		f.hang()
-		require.EqualError(f, acquireWithin(f.Context(), l, 0), `rlock: lock "name": Redis unavailable: no answer from Redis in time`)
-		f.instead(nil)
-		f.until(time.Minute)
-	})
-}

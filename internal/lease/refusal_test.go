@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -168,5 +169,22 @@ func TestOtherGoroutinesOfTheOwner(t *testing.T) {
 		f.instead(nil)
 		f.until(15 * time.Second)
 		require.NoError(f, holder.Unlock(f.Context()))
+	})
+}
+
+// TestTextOfAnOutage checks the words.
+func TestTextOfAnOutage(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		f.instead(func(string, func() wire.Reply) wire.Reply { return busy() })
+		require.EqualError(f, acquireWithin(f.Context(), l, 0), `rlock: lock "name": Redis unavailable: LOADING says the server`)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+		defer cancel()
+		require.EqualError(f, acquire(ctx, l),
+			`rlock: lock "name": Redis unavailable: LOADING says the server (context deadline exceeded)`)
+		f.hang()
+		require.EqualError(f, acquireWithin(f.Context(), l, 0), `rlock: lock "name": Redis unavailable: no answer from Redis in time`)
+		f.instead(nil)
+		f.until(time.Minute)
 	})
 }

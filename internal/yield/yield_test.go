@@ -37,7 +37,8 @@ func TestAStreakEnds(t *testing.T) {
 	s := Streak{Since: now}
 	require.False(t, s.Over(1, time.Second, now))
 	require.True(t, s.Over(1, time.Second, now.Add(time.Second)))
-	require.True(t, s.Next().Over(1, time.Second, now))
-	require.Equal(t, now, s.Next().Since)
+	next := s.Next()
+	require.True(t, next.Over(1, time.Second, now))
+	require.Equal(t, now, next.Since)
 	require.True(t, s.Over(0, time.Second, now), "none is allowed")
 }
