@@ -25,7 +25,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration, invalid error) error
 	if invalid != nil {
 		return &fault.OpError{Op: op, What: "a group of locks", Err: invalid}
 	}
-	defer runtime.KeepAlive(h) // the hold is no leak while the program waits for it, even if it uses the hold for the last time
+	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	return h.of.Extend(ctx, d)
 }
 
