@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -24,6 +25,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration, invalid error) error
 	if invalid != nil {
 		return &fault.OpError{Op: op, What: "a group of locks", Err: invalid}
 	}
+	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	return h.of.Extend(ctx, d)
 }
 
