@@ -346,6 +346,8 @@ func (c *checker) freed(t *Turn) Moment {
 		return t.Answered.add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
 	case t.Answer == got && t.Unlock == got:
 		return t.Unlocked
+	case t.Answer == got && t.Unlock == lost && t.Renew: // its last renewal may have come late
+		return max(t.Unlocked.add(t.Lease), t.Extended)
 	case t.Answer == got && (t.Unlock == left || t.Unlock == lost):
 		return max(t.Unlocked, t.Answered.add(t.Lease), t.Extended)
 	case t.Unlock == failed:

@@ -155,7 +155,7 @@ var mutants = []mutant{
 		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
 	}},
 	{"M35", "a shutdown ends the renewals", []string{"deploy"}, []edit{
-		{"internal/table/due.go", "case g.stage == held && !t.closed:", "case g.stage == held && !t.stopping:"},
+		{"internal/table/due.go", "case t.closed, !g.inRound ||", "case t.closed, t.stopping, !g.inRound ||"},
 	}},
 	{"M36", "a shutdown does not tell the holders", []string{"deploy"}, []edit{
 		{"internal/table/shutdown.go", "\t\t\ta.ending.Tell(fault.ErrClosed, n)\n", "\t\t\t_ = a\n"},

@@ -1,8 +1,10 @@
 package torture
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -10,9 +12,10 @@ import (
 // idleArena returns an arena with two sites that do nothing by themselves.
 func idleArena(t *testing.T) *Arena {
 	t.Helper()
-	a := newArena(t, Scene{Topology: topologySingle})
+	a := newArena(t, Scene{Topology: topologySingle, Safe: true, Mix: mix()})
 	for range 2 {
 		site := a.site(formPlain, 0)
+		site.Lasting = true
 		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
 		require.NoError(t, err)
 		t.Cleanup(func() { _, _ = r.close() })
@@ -67,4 +70,38 @@ func TestSilencesStrike(t *testing.T) {
 	require.NotZero(t, r.Figures.Silences)
 	require.NotZero(t, r.Figures.Outages)
 	require.NotZero(t, r.Figures.Over)
+}
+
+// TestWorkersUseEverything checks that the workload reaches each method, and breaks no promise while nothing goes wrong.
+func TestWorkersUseEverything(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	a := idleArena(t)
+	for _, s := range a.sites {
+		s.Workers, s.Keepers = 8, 8
+	}
+	watching, unwatch := context.WithCancel(t.Context())
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.watch(watching)
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	runSites(ctx, a.sites)
+	for _, s := range a.sites {
+		require.Empty(t, s.unsettled())
+	}
+	unwatch()
+	<-watched
+	r := Check(a.collector.history(a.scene, 0, now()))
+	require.Empty(t, r.Broken)
+	for what, n := range map[string]int{
+		"got": r.Figures.Got, "refused": r.Figures.Refused, "failed": r.Figures.Failed, "Do": r.Figures.Dos,
+		"extended": r.Figures.Extends, "over": r.Figures.Over, "gauges": r.Figures.Gauges,
+	} {
+		require.NotZero(t, n, what)
+	}
+	t.Log(&r.Figures)
 }

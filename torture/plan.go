@@ -58,10 +58,10 @@ func (w *worker) draw() plan {
 	case n < 75:
 		p.cancel = time.Duration(1 + r.IntN(int(60*time.Millisecond)))
 	case n < 80:
-		p.deadline = time.Duration(1 + r.IntN(int(time.Second)))
+		p.deadline = 100*time.Millisecond + time.Duration(r.IntN(int(time.Second))) // time for a reply
 	}
 	if p.try && r.IntN(6) == 0 {
-		p.deadline = time.Duration(1 + r.IntN(int(time.Second)))
+		p.deadline = 100*time.Millisecond + time.Duration(r.IntN(int(time.Second))) // time for a reply
 	}
 	p.hold = time.Duration(r.IntN(int(5 * time.Millisecond)))
 	if r.IntN(6) == 0 {
