@@ -47,6 +47,8 @@ func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
 		return nil, notSent(wait.Err())
 	case <-over:
 		return nil, notSent(fault.ErrNoConnection)
+	case <-q.Stop:
+		return nil, notSent(fault.ErrClosed)
 	case <-c.tasks.Closed():
 		if q.Slot == DutySlot {
 			return nil, nil
