@@ -46,6 +46,10 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for round := 1; ; round++ {
 		a, asked := r.newAcquisition(), time.Now()
 		granted, err := r.poll(ctx, a, last)
+		if granted && a.interrupted() {
+			_ = a.giveUp(ctx, r)
+			continue
+		}
 		if granted {
 			waiter.Share(fault.ErrRefused) // for the requests behind this one: its hold refuses them
 			a.scheduleReacquire()
