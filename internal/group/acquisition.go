@@ -18,8 +18,9 @@ import (
 type acquisition struct {
 	group   *Group
 	owner   *table.Owner
-	plain   bool // made without an owner in the context
-	renewed bool // members that are not held are asked again
+	plain   bool           // made without an owner in the context
+	renewed bool           // members that are not held are asked again
+	owners  []*table.Owner // of the members of a red lock; nil means owner. Only one question to a member is under way
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
 
@@ -49,7 +50,8 @@ func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	return &acquisition{
 		reenters: slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool { return l.Manager().IsStopping() }), group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, members: make([]lease.Held, n),
-		since: make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
+		owners: make([]*table.Owner, n),
+		since:  make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }
 
