@@ -77,6 +77,7 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 		require.Equal(t, began.Add(2*time.Hour), h.Deadline())
 		require.NoError(t, h.Err())
 
+		synctest.Wait() // for the last member
 		fakes[0].hangs, fakes[1].hangs, fakes[2].hangs = 0, 0, 0
 		fakes[0].extend, fakes[1].extend = fault.ErrLost, fault.Unavailable(errBroken)
 		err = h.Extend(t.Context(), 3*time.Hour)
@@ -101,6 +102,7 @@ func TestAMemberThatIsMissingIsNotExtended(t *testing.T) {
 		fakes, members, log := newMembers(t, 3)
 		fakes[2].set(errBroken)
 		h := takeFakes(t, NewRed(members, newTestQuorum))
+		synctest.Wait() // for the last member
 		log.take()
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		require.ElementsMatch(t, []string{"extend a", "extend b"}, log.take())

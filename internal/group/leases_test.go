@@ -49,6 +49,7 @@ func TestTheLeaseSetsTheTimesOfARedLock(t *testing.T) {
 		h, err := NewRed(members, newTestQuorum).Take(t.Context(), terms)
 		require.NoError(t, err)
 		<-time.After(299 * time.Millisecond)
+		synctest.Wait() // for the last member
 		fakes[2].delay = 0
 		log.take()
 		<-time.After(2 * time.Millisecond)
