@@ -291,7 +291,7 @@ func (w *world) end(v *verb) {
 		if f.verb != v || f.dead {
 			continue
 		}
-		if f.slot && !f.executed && w.rand(4) == 0 {
+		if f.slot && !f.executed && w.rand(2) == 0 {
 			w.answer(f, wire.Reply{N: -1, Err: errNotSent})
 			return
 		}

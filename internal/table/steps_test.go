@@ -302,7 +302,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			p.refused[f.name.index] = w.step
 		}
 		w.learns(v, f, r)
-		before, spared := v.a.line, r.Err == errStopped && w.mayReenter(v, v.a.got)
+		before, spared := v.a.line, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
 		s := p.table.Settle(v.a, r, w.now, n)
 		if spared && s.Do == Done && errors.Is(s.Err, fault.ErrClosed) {
 			w.failf("Stopped: the shutdown ends %s, which re-enters", v)
