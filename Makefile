@@ -54,7 +54,7 @@ torture: ## break Redis, the network and processes on purpose; 5 minutes, or as 
 		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
 
 .PHONY: mutants
-mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 30 minutes
+mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 40 minutes
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted

@@ -8,8 +8,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 )
 
-// Acquirer has the methods that everything has which can be held: all kinds of lock, and groups of them. It cannot be
-// implemented outside this package.
+// Acquirer is the part of [Locker] that [HoldFrom] and [DoValue] need. All kinds of lock, and groups of them, have its
+// methods. It cannot be implemented outside this package.
 type Acquirer interface {
 	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
@@ -20,7 +20,7 @@ type Acquirer interface {
 	member() lease.Member
 }
 
-// Locker has the methods that all kinds of lock share. It cannot be implemented outside this package.
+// Locker has the methods that all kinds of lock share, and groups of locks too. It cannot be implemented outside this package.
 type Locker interface {
 	Acquirer
 	Lock(ctx context.Context, opts ...AcquireOption) error
@@ -35,8 +35,8 @@ var (
 )
 
 // TryDo is [Lock.Do] with a [Wait] of 0 unless another is given: it runs fn unless another owner holds the lock. It reports
-// whether fn ran. It returns false and nil if another owner holds the lock, and false and an error if the lock could not be
-// acquired for another reason. If fn ran, the error is that of Do.
+// whether fn ran. It returns false and nil if another owner holds the lock. It returns false and an error if the lock could
+// not be acquired for another reason, or if ctx ended a longer wait. If fn ran, the error is that of Do.
 //
 // ran says more than the error can: fn may itself return the [ErrNotAcquired] of another lock.
 func (l *Lock) TryDo(

@@ -68,18 +68,21 @@ func (c *Client) Close() error {
 }
 
 // Shutdown ends the client in good order, for a process that is about to exit. From the call on, methods that wait or acquire
-// return [ErrClosed], and every [Hold.Context] ends with cause ErrClosed: that tells the critical sections to wind up. The
-// locks stay held, and are renewed, until they are unlocked. [Hold.Err] remains nil and [Hold.Done] open, so a section can
-// ask whether the lock is still its own. Unlocks and queries work. An owner that holds a lock can still re-enter it. That
-// needs a context that has not ended, such as [context.WithoutCancel] of the hold's context.
+// return [ErrClosed]. Every [Hold.Context] ends with cause ErrClosed, which tells the critical sections to wind up. The locks
+// stay held, and are renewed, until they are unlocked. [Hold.Err] remains nil and [Hold.Done] open, so a section can ask
+// whether the lock is still its own. Unlocks and queries work, and so does [Hold.Extend]. An owner that holds a lock can still
+// re-enter it. Extend and a re-entry need a context that has not ended, such as [context.WithoutCancel] of the hold's context.
 //
 // Shutdown waits until every lock is unlocked, also the members of groups. It then closes the client, waits as [Client.Close]
 // does, and returns nil. It does not wait for locks that are lost, or that the program can no longer unlock.
 //
-// If ctx ends first, Shutdown closes the client and returns the error and the cause of ctx. Its text has the number of
+// If ctx ends first, Shutdown closes the client, waits as [Client.Close] does, and returns the error and the cause of ctx. If
+// Redis does not answer, it therefore returns up to the command timeout after the end of ctx. Its text has the number of
 // acquisitions that were left. Each member of a group counts. The locks become free when they are unlocked, or when their
-// leases end. Several calls wait for the same end. The first context that ends closes the client for all of them: the others
-// return ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
+// leases end.
+//
+// Several calls wait for the same end. The first context that ends closes the client for all of them. The others return
+// ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
 //
 // With a context that carries a hold of this client, Shutdown would wait for its own caller. It returns [ErrInvalidOption] at
 // once, and stops nothing. With any other context, a call from within a critical section waits until that context ends.
@@ -98,8 +101,8 @@ type Stats struct {
 	// Waiting is how many calls wait for a lock after a first attempt failed, or behind another call of this client. A call
 	// for a multi lock counts while it waits for a member, and one for a red lock at the client of the first member.
 	Waiting int
-	// InDoubt is how many locks Redis may hold for this client although no caller has them: an acquisition or a release went
-	// unanswered, or a lock was lost. rlock releases them in the background.
+	// InDoubt is how many locks Redis may hold for this client although no caller has them. An acquisition or a release of
+	// them went unanswered, or the lock was lost. rlock releases them in the background.
 	InDoubt int
 
 	// Acquired counts the locks that were acquired, without re-entries.

@@ -33,17 +33,17 @@
 //
 // # A refusal is not an error
 //
-// TryLock returns false and no error if another owner holds the lock. All other methods that acquire return [ErrNotAcquired]
-// then. If Redis could not answer, all of them return an error that matches [ErrUnavailable]. No error matches both. If the
-// context had ended before the call, the error has the context's error and cause, and matches neither.
+// TryLock and TryDo return false and no error if another owner holds the lock. All other methods that acquire return
+// [ErrNotAcquired] then. If Redis could not answer, all of them return an error that matches [ErrUnavailable]. No error
+// matches both. If the context had ended before the call, the error has the context's error and cause, and matches neither.
 //
 // # Kinds
 //
-// [Client.NewLock] makes the plain lock. There are also fair locks ([Client.NewFairLock]), which serve waiters in the order
-// of asking; read-write locks ([Client.NewRWLock]); fenced locks ([Client.NewFencedLock]), whose tokens let a resource
-// refuse the writes of earlier holders; and spin locks ([Client.NewSpinLock]), which need no pub/sub. With the option
-// [Fenced], fair locks and the write side of read-write locks have tokens too. [NewMultiLock] combines several locks into
-// one. [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
+// [Client.NewLock] makes the plain lock. Fair locks ([Client.NewFairLock]) serve waiters in the order in which they asked.
+// Read-write locks ([Client.NewRWLock]) admit many readers or one writer. The tokens of fenced locks ([Client.NewFencedLock])
+// let a resource refuse the writes of earlier holders. Spin locks ([Client.NewSpinLock]) need no pub/sub. With the option
+// [Fenced], fair locks and the write side of read-write locks have tokens too. [NewMultiLock] combines several locks into one.
+// [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
 //
 // # Inside
 //
@@ -51,8 +51,8 @@
 //
 //   - the watchdog, from the first acquisition to Close: it starts renewals and background releases, and ends holds at their
 //     deadlines;
-//   - the keeper and the reader of the one subscription connection, while an owner waits and 10 s longer; with sharded
-//     pub/sub, two per node that has a lock for which an owner waits;
+//   - the keeper and the reader of the one subscription connection, while an owner waits and 10 s longer;
+//   - with sharded pub/sub, these two for each node that has a lock for which an owner waits;
 //   - with [WithAutoPipeline], one per node, which gathers scripts, and one for each batch under way, until Close;
 //   - workers, which run the commands whose callers can leave before the reply; each ends after an idle second.
 package rlock

@@ -17,17 +17,18 @@ var (
 	ErrNotAcquired = fault.ErrNotAcquired
 
 	// ErrUnavailable means that Redis gave no usable answer: there was no reply, no connection, or only a temporary error of
-	// the server. Nothing is known about the lock. The error wraps the reason. No error matches it and also [ErrNotAcquired]
-	// or [ErrLost]. Every method may return it.
+	// the server. Nothing is known about the lock. The error wraps the reason. No error matches both it and [ErrNotAcquired],
+	// or both it and [ErrLost]. Every method that sends a command may return it.
 	//
-	// If [Wait] or a deadline ends before any reply, the error matches it, even if nothing could be sent. A canceled context
-	// says nothing about Redis. Then the error matches it only if a command has failed, or has had no reply for a fifth of the
-	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
+	// If [Wait] or a deadline ends before any reply, the error of an acquisition or a query matches it, even if nothing could
+	// be sent. [Hold.Extend] returns the error of its context then. A canceled context says nothing about Redis. Then the
+	// error matches it only if a command has failed, or has had no reply for a fifth of the command timeout. An error that
+	// waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
-	// ErrNotHeld means that an unlock has nothing to release. The error says why: the lock was never locked by this owner or
-	// through this handle, it is unlocked already, only its [Hold] or Do unlocks it, or it was locked through another handle
-	// without an owner. Nothing was changed in Redis.
+	// ErrNotHeld means that an unlock has nothing to release, or [Hold.Extend] nothing to lengthen. The error says why. The
+	// lock was never locked by this owner or through this handle, or it is unlocked already. Or only its [Hold] or Do unlocks
+	// it, or it was locked through another handle without an owner. Nothing was changed in Redis.
 	ErrNotHeld = fault.ErrNotHeld
 
 	// ErrLost means that an acquired lock can no longer be guaranteed: its lease ended, or Redis no longer has its holder.
@@ -37,8 +38,8 @@ var (
 	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant].
 	ErrReentered = fault.ErrReentered
 
-	// ErrUpgrade means that an owner which holds the read lock asked for the write lock of the same name: it would wait for
-	// itself. It has to unlock the read lock first.
+	// ErrUpgrade means that an owner which holds the read lock asked for the write lock of the same name. It would wait for
+	// itself, and has to unlock the read lock first.
 	ErrUpgrade = fault.ErrUpgrade
 
 	// ErrNotReplicated means that fewer replicas acknowledged an acquisition than [WithReplicaAcks] asks for, or that the

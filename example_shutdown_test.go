@@ -42,7 +42,7 @@ func ExampleClient_Shutdown() {
 
 	<-terminated.Done()
 	stop()                                                                   // a second signal ends the process at once
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second) // less than the orchestrator allows
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // the orchestrator allows 30
 	defer cancel()
 	if err := locks.Shutdown(ctx); err != nil {
 		log.Print(err) // says how many locks are still held

@@ -395,21 +395,3 @@ func ExampleHold_Extend() {
 	// 3m0s
 	// <nil>
 }
-
-// A leader that dies should be replaced sooner than the locks of long jobs, which outlast longer outages.
-func ExampleRenewedLease() {
-	locks, _, end := exampleLocks()
-	defer end()
-	ctx := context.Background()
-
-	leader := locks.NewLock("leader")
-	err := leader.Do(ctx, func(ctx context.Context) error {
-		left, err := leader.TTL(ctx)
-		fmt.Println(left.Round(time.Second))
-		return err
-	}, rlock.RenewedLease(3*time.Second))
-	fmt.Println(err)
-	// Output:
-	// 3s
-	// <nil>
-}

@@ -31,13 +31,13 @@ func (t Token) Value() (driver.Value, error) {
 // Fenced makes every outermost acquisition draw a fencing token: [Hold.Token]. It orders the Go holders of a name among
 // themselves, and no more. Of Redisson's locks only getFencedLock draws tokens, one for each acquisition and each re-entry.
 // They come from the same counter as those of [Client.NewLock] with this option. A Java holder of a plain, fair or read-write
-// lock bears no token. No fence stops a write by a holder without a token, between the holders of tokens 41 and 42. So use
-// this option for all handles of a name, or for none.
+// lock bears no token. It may come between the holders of tokens 41 and 42, and no fence stops its write. So use this option
+// for all handles of a name, or for none.
 //
-// Each token is greater than all before it. A resource that remembers the greatest token that it has seen, and refuses lower
-// ones, is safe from a holder that has lost the lock without noticing. Tokens come from the clock of Redis, in microseconds
-// since 1970, so they keep growing through a failover that lost the latest ones. The first acquisition in Go lifts the
-// counter of Java processes to that clock, for good.
+// Each token is greater than all before it. A resource can remember the greatest token that it has seen, and refuse lower
+// ones. It is then safe from a holder that has lost the lock without noticing. Tokens come from the clock of Redis, in
+// microseconds since 1970, so they keep growing through a failover that lost the latest ones. The first acquisition in Go
+// lifts the counter of Java processes to that clock, for good.
 //
 // A hand-over draws a token too, and always asks Redis, even with [WithLazyHandOver]. A re-entry draws none: it has the token
 // of the hold, even through a handle without this option. The reverse returns [ErrInvalidOption] and sends nothing: through a

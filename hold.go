@@ -33,9 +33,11 @@ func (h *Hold) in() *lease.Hold {
 	return &h.h
 }
 
-// Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold
-// is over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. Run under
-// it all work that must not go on without the lock. It also carries the hold: locking the same lock with it is a re-entry.
+// Context returns a child of the context that acquired the lock. It ends when that context ends. It also ends when the hold is
+// over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. The
+// context's Err is [context.Canceled] after a loss, after an unlock and in a shutdown. [context.Cause] tells these apart. Run
+// under the context all work that must not go on without the lock. It also carries the hold: locking the same lock with it is
+// a re-entry.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's
@@ -65,13 +67,13 @@ func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }
 // It returns nil once, and then [ErrNotHeld]. It returns [ErrLost] if the lock was lost before, also if only its deadline has
 // passed. Then it returns at once, and rlock releases the lock in the background. That changes nothing for the present holder.
 //
-// It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout, and an error that waiting does
-// not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to release it until
-// the lease is over.
+// It returns [ErrUnavailable] if Redis did not confirm the release within the command timeout. It returns an error that
+// waiting does not help, such as NOPERM, as it is. After both the hold is over: rlock no longer renews it, and tries to
+// release it until the lease is over.
 func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
 
 // Extend makes the lease end no earlier than d from now. It never shortens a lease. On a hold that is renewed it does the
-// same, and the renewals go on: code that is given a Hold need not know how the lock was taken. The extension is for all
+// same, and the renewals go on. So code that is given a Hold need not know how the lock was taken. The extension is for all
 // acquisitions of the owner. A re-entry in Redisson lengthens a lease too; it has no method for that alone.
 //
 // Extend asks Redis even if the lease already lasts as long. So nil also means that Redis had the hold a moment ago. It does
@@ -79,8 +81,9 @@ func (h *Hold) Unlock(ctx context.Context) error { return h.in().Unlock(ctx) }
 // Otherwise the error is [ErrInvalidOption]. A process that dies after Extend blocks other owners for as long as d.
 //
 // Extend returns [ErrLost] if the hold is lost, which Extend itself may find out. It returns [ErrNotHeld] once the hold is
-// unlocked, and [ErrClosed] after [Client.Close]. If ctx ends first, it returns the error and cause of ctx. Without a reply
-// it returns [ErrUnavailable]. The hold then goes on with its old deadline, but Redis may keep the lock for as long as d.
+// unlocked, and [ErrClosed] after [Client.Close]. Without a reply it returns [ErrUnavailable], and also the error and cause of
+// ctx if ctx ended the call. A cancellation soon after the call has only these, because it says nothing about Redis. The hold
+// then goes on with its old deadline, but Redis may keep the lock for as long as d.
 //
 // A multi lock extends all of its members, a red lock at least a majority.
 func (h *Hold) Extend(ctx context.Context, d time.Duration) error {

@@ -35,9 +35,9 @@ func HoldFrom(ctx context.Context, of Acquirer) (*Hold, bool) {
 	return hold, true
 }
 
-// DoValue is the Do of a lock for a function that returns a value: see [Lock.Do]. It returns fn's value whenever fn
-// returned, also beside an error: fn may have inserted a row whose id the caller needs to undo that, and the lock may have
-// been lost meanwhile. It returns the zero value only if fn did not return.
+// DoValue is the Do of a lock for a function that returns a value: see [Lock.Do]. It returns fn's value whenever fn returned,
+// also beside an error. fn may have inserted a row, and the caller may need its id to undo that after a loss. It returns the
+// zero value only if fn did not return.
 //
 // The error for a nil lock and for a nil fn is [ErrInvalidOption].
 func DoValue[T any](
@@ -56,8 +56,8 @@ func DoValue[T any](
 	return value, err
 }
 
-// EnsureOwner returns ctx itself if it has an owner. Otherwise it returns a context with a new owner, as [WithOwner] does,
-// but one that hides no hold of ctx: locks that ctx holds still re-enter.
+// EnsureOwner returns ctx itself if it has an owner. Otherwise it returns a context with a new owner, as [WithOwner] does.
+// Unlike WithOwner, it hides no hold of ctx: locks that ctx holds still re-enter.
 //
 // It is for middleware, which does not know whether its caller has an owner or holds a lock. WithOwner there, inside a Do of
 // the same lock, would be a different owner, and wait for itself. Where a goroutine begins, use WithOwner: with EnsureOwner

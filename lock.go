@@ -13,10 +13,10 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Lock is a handle on a lock in Redis, made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
-// [Client.NewSpinLock], or one side of an [RWLock]. This documentation applies to all of them. A handle is cheap, holds
-// nothing by itself, and is safe for concurrent use: goroutines that share it exclude each other. The handles of one name
-// are one lock.
+// Lock is a handle on a lock in Redis. It is made by [Client.NewLock], [Client.NewFairLock], [Client.NewFencedLock] or
+// [Client.NewSpinLock], or is one side of an [RWLock]. This documentation applies to all of them. A handle is cheap, holds
+// nothing by itself, and is safe for concurrent use: goroutines that share it exclude each other. The handles of one name are
+// one lock.
 //
 // The context that is passed to a method decides which owner holds the lock: see [WithOwner] and [Hold.Context]. A context
 // without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
@@ -75,18 +75,18 @@ func (l *Lock) Name() string {
 // canceled before Redis could reply, the error is ctx's error and cause alone. If another owner of this process holds the
 // lock, ErrNotAcquired says for how long.
 //
-// The other errors are [ErrLost] if this owner lost the lock and has not unlocked it since; [ErrClosed], [ErrInvalidName],
-// [ErrInvalidOption]; or an error from Redis that waiting does not help. After an error nothing is held. If an abandoned
-// command acquires the lock later, rlock releases it in the background.
+// The error is [ErrLost] if this owner lost the lock and has not unlocked it since. The other errors are [ErrClosed],
+// [ErrInvalidName], [ErrInvalidOption], or an error from Redis that waiting does not help. After an error nothing is held. If
+// an abandoned command acquires the lock later, rlock releases it in the background.
 func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 	_, err := l.in().Acquire(ctx, terms("lock", false, false, opts))
 	return err
 }
 
 // TryLock is [Lock.Lock] with a [Wait] of 0 unless another is given. It ports tryLock. It returns false and nil if another
-// owner holds the lock. If Redis could not answer, the error is [ErrUnavailable]. It does not ask Redis while another owner of
-// this client holds the lock. If that owner lost the lock by force, this client notices it at the next renewal, at the
-// latest.
+// owner holds the lock. If ctx ends a longer wait, it returns false and the error of Lock. If Redis could not answer, the
+// error is [ErrUnavailable]. It does not ask Redis while another owner of this client holds the lock. If that owner lost the
+// lock by force, this client notices it at the next renewal, at the latest.
 //
 // A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
 // for replica acks. It never takes longer than the command timeout.
@@ -107,14 +107,17 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 	return takeHold(ctx, l.in(), terms("try acquire", true, true, opts))
 }
 
-// Do runs fn while it holds the lock, and then unlocks, even if fn panics. It waits as [Lock.Lock] does. With Wait(0) it
-// runs fn unless another owner holds the lock: then the error is [ErrNotAcquired]. fn gets the context of [Hold.Context]:
-// it ends when the lock is lost, and locking this lock with it re-enters.
+// Do runs fn while it holds the lock, and then unlocks, even if fn panics. It waits as [Lock.Lock] does. With Wait(0) it makes
+// a single attempt. If another owner holds the lock then, the error is [ErrNotAcquired]. fn gets the context of
+// [Hold.Context], which ends when the lock is lost. Locking this lock with it re-enters. Do undoes only its own acquisition: a
+// re-entry that fn does not unlock keeps the lock after Do.
 //
 // Do returns fn's error as it is, unless the lock was lost while fn ran. After a loss, the error wraps [ErrLost] and fn's
 // error. If fn's error wraps the cause of its context, which is the loss, Do returns fn's error alone. Do's own errors say
-// whether they came "while waiting" or "while held". If the release fails, Do logs that, and rlock tries again until the
-// lease is over.
+// whether they came "while waiting" or "while held"; a single attempt is a wait too.
+//
+// Do waits for its unlock. If Redis does not answer, Do returns up to the command timeout after fn, whatever ctx says. If the
+// release fails, Do logs that, and returns fn's error alone. rlock tries again until the lease is over.
 func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
 	return do(ctx, l.in(), fn, terms("do", false, true, opts))
 }

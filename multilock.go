@@ -11,8 +11,8 @@ import (
 // MultiLock is several locks that are taken as one: all of them or none. It is made by [NewMultiLock], holds nothing by
 // itself, and is safe for concurrent use.
 //
-// It asks its members in an order of its own, so that callers that name the same locks in different orders do not wait for
-// each other in a circle. It waits for one member at a time, and holds no other meanwhile.
+// It asks its members in an order of its own. So callers that name the same locks in different orders do not wait for each
+// other in a circle. It waits for one member at a time, and holds no other meanwhile.
 type MultiLock struct{ g *group.Group }
 
 // NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given

@@ -99,10 +99,10 @@ func WithHandOver(n int, d time.Duration) Option {
 	}
 }
 
-// WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver], from one
-// acquisition that is renewed to another with an equal lease. The next owner continues with the holder that Redis has, and
-// with its lease, as long as half of that lease remains, and unless a re-entry or [Hold.Extend] asked for a longer one. This
-// multiplies the hand-overs of a busy name.
+// WithLazyHandOver hands plain and write locks over without asking Redis, within the bounds of [WithHandOver]. It does so from
+// one acquisition that is renewed to another with an equal lease. The next owner continues with the holder that Redis has, and
+// with its lease. At least half of that lease must remain, and no re-entry or [Hold.Extend] may have asked for a longer one.
+// This multiplies the hand-overs of a busy name.
 //
 // A critical section may therefore begin although a forced unlock or a failover has taken the lock since it was last free
 // for all processes. A hand-over through Redis would notice that. Fenced locks, and clients with [WithReplicaAcks], are
@@ -186,9 +186,10 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where log lines go. Warnings are about a lock that was lost, the first renewal that fails in an outage, a
-// possible self-deadlock, a hold that was dropped without an unlock, a release that failed for good. One line at the level
-// Info says that renewals succeed again. A line has the name of the lock as the attribute "lock", cut at 64 characters.
+// WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
+// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
+// and a name that was acquired with and without tokens. One line at the level Info says that renewals succeed again. A line
+// has the name of the lock as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
 // the dropped ones as the attribute "suppressed". The default is [slog.Default].
@@ -255,11 +256,11 @@ const (
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
 
 // RenewedLease holds the lock until it is unlocked, with a lease of d that is renewed every third of d. It takes the place of
-// [WithWatchdogTimeout] for one acquisition: if the process dies, the lock is free after at most d. Another owner may then
-// have it that soon, and a hold learns that soon of a loss. The minimum is 100 ms, the maximum 100 years. Redisson has one
-// lockWatchdogTimeout for all locks of a client.
+// [WithWatchdogTimeout] for one acquisition: if the process dies, the lock is free after at most d. A short d also loses the
+// lock in a shorter outage of Redis. A hold notices within d that its lock is gone from Redis. The minimum is 100 ms, the
+// maximum 100 years. Redisson has one lockWatchdogTimeout for all locks of a client.
 //
-// An owner that holds the lock several times has the longest lease of those that are renewed, renewed every third of the
+// If an owner holds the lock several times, the longest of its renewed leases applies. It is renewed every third of the
 // shortest. RenewedLease and [Lease] together are refused with [ErrInvalidOption]. If either is given twice, the last one
 // applies.
 func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedLeaseOption, d} }
@@ -267,9 +268,9 @@ func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedL
 // Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
 // false and nil. If Redis could not say so, the error is [ErrUnavailable].
 //
-// A short d does not cut the first attempt off: the call ends after the longer of d and a fifth of the command timeout, and
-// the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means a
-// single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
+// A short d does not cut the first attempt off. The call ends after the longer of d and a fifth of the command timeout, plus
+// the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means
+// a single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
 // Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 

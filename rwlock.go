@@ -9,9 +9,9 @@ type RWLock struct{ read, write *Lock }
 
 // NewRWLock returns handles on the read-write lock of that name. It ports getReadWriteLock.
 //
-// A writer may also take the read lock, and keep it after it releases the write lock. That needs an owner made by
-// [WithOwner], because an acquisition with the context of a hold ends with that hold. An owner that holds the read lock
-// cannot take the write lock: it gets [ErrUpgrade].
+// A writer may also take the read lock, and keep it after it releases the write lock. Lock both sides with a context made by
+// [WithOwner]. The context of a hold of the write lock works too, but ends with that hold, and so do the contexts derived from
+// it. An owner that holds the read lock cannot take the write lock: it gets [ErrUpgrade].
 //
 // The options are those of both sides, except that [Fenced] applies to the write side only.
 func (c *Client) NewRWLock(name string, opts ...LockOption) *RWLock {

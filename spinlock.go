@@ -37,8 +37,9 @@ const (
 )
 
 // Backoff sets the delays between the attempts of a spin lock: first, doubled up to longest, each lengthened a little by
-// chance. If first equals longest, they are constant. The minimum is 1 ms, the maximum 1 hour. The default is 1 ms and 128 ms,
-// that of Redisson's BackOff. Other kinds do not have it, because their waiters are notified.
+// chance. If first equals longest, they are constant. longest must not be shorter than first. The minimum is 1 ms, the maximum
+// 1 hour. The default is 1 ms and 128 ms, that of Redisson's BackOff. Other kinds do not have it, because their waiters are
+// notified.
 func Backoff(first, longest time.Duration) SpinOption { return backoff{first, longest} }
 
 type backoff struct{ first, longest time.Duration }

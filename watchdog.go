@@ -22,7 +22,7 @@ func WithWatchdogTimeout(d time.Duration) Option {
 }
 
 // WithMaxHold ends any hold as lost, and releases the lock, once it has been held for d. It is a safety net against code that
-// forgets to unlock. The minimum is 1 ms. The default is 0, which means no limit.
+// forgets to unlock. The default is 0, which means no limit. Otherwise the minimum is 1 ms.
 func WithMaxHold(d time.Duration) Option {
 	if d == 0 {
 		return func(s *settings) error { s.Table.MaxHold = 0; return nil }

@@ -72,7 +72,7 @@ var permitted = map[string][]string{
 var goRedis = []string{".", "internal/driver/goredis"}
 
 // lines limits the lines of a package, comments included, without tests.
-var lines = map[string]int{".": 2200, "internal/table": 2500, "internal/group": 1490, "internal/lease": 1600}
+var lines = map[string]int{".": 2200, "internal/table": 2500, "internal/group": 1510, "internal/lease": 1600}
 
 const (
 	maxPackage  = 1200

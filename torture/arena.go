@@ -38,7 +38,8 @@ type Arena struct {
 	collector *collector
 	sites     []*running
 	children  []*child
-	started   int // sites so far
+	started   int            // sites so far
+	alone     sync.WaitGroup // callers that want locks while Redis is silent
 }
 
 func newArena(tb testing.TB, scene Scene) *Arena {
@@ -161,9 +162,10 @@ func Run(tb testing.TB, scene Scene) *History {
 	a := newArena(tb, scene)
 	for i, form := range []string{formPlain, formPipelined} {
 		site := a.site(form, scene.Workers)
+		site.Lasting = true
 		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
 		require.NoError(tb, err, i)
-		for _, client := range r.clients {
+		for _, client := range r.all() {
 			a.collector.hear(site.Name, message{Client: client.ID()})
 		}
 		a.sites = append(a.sites, r)
@@ -199,10 +201,16 @@ func Run(tb testing.TB, scene Scene) *History {
 	})
 	start := now()
 	a.strike(start.add(scene.Duration))
+	a.alone.Wait()
 	stop := now()
 	cancel()
 	a.dismiss(done)
 	a.idle()
+	for _, s := range a.sites {
+		for _, found := range s.unsettled() {
+			a.collector.foundf("%s: %s", s.Name, found)
+		}
+	}
 	a.end()
 	unwatch()
 	<-watched

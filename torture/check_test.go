@@ -186,12 +186,18 @@ func TestCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}},
 		},
 	} {
-		breaks := func(h History) bool {
-			return slices.ContainsFunc(Check(&h).Broken, func(s string) bool { return strings.HasPrefix(s, c.promise) })
-		}
-		require.False(t, breaks(c.good), c.promise)
-		require.True(t, breaks(c.evil), c.promise)
+		breaks(t, c.promise, c.good, c.evil)
 	}
+}
+
+// breaks checks that only the second history breaks a promise.
+func breaks(t *testing.T, promise string, good, evil History) {
+	t.Helper()
+	broken := func(h History) bool {
+		return slices.ContainsFunc(Check(&h).Broken, func(s string) bool { return strings.HasPrefix(s, promise) })
+	}
+	require.False(t, broken(good), promise)
+	require.True(t, broken(evil), promise)
 }
 
 // TestStoppedProcessMayLoseLocks checks that a process that was stopped for longer than its lease may lose its locks.

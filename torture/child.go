@@ -24,6 +24,7 @@ const ChildEnv = "RLOCK_TORTURE_CHILD"
 type message struct {
 	Client string        `json:",omitempty"` // the id of one of its clients
 	Turn   *Turn         `json:",omitempty"`
+	Found  string        `json:",omitempty"` // a fault that the process noticed
 	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
 }
 
@@ -51,7 +52,7 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, client := range r.clients {
+	for _, client := range r.all() {
 		say(message{Client: client.ID()})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,6 +61,9 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 		cancel()
 	}()
 	r.run(ctx)
+	for _, found := range r.unsettled() {
+		say(message{Found: found})
+	}
 	took, err := r.close()
 	say(message{Closed: max(took, 1)})
 	return err

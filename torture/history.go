@@ -15,6 +15,29 @@ type Event struct {
 	Site     string // the process that it struck
 	Killed   bool   // the process was killed
 	Lost     string // the name of a lock that the nemesis took from its keeper at From
+
+	// Redis gave no reply from Silent to Heard.
+	Silent, Heard Moment
+
+	// Of a client that was shut down: its id, the error of Shutdown, and which of its fields were then left in Redis.
+	Client string
+	Err    string
+	Left   []string
+}
+
+// is reports whether it was a strike of a nemesis.
+func (e *Event) is(nemesis string) bool { return strings.HasPrefix(e.What, nemesis+" ") }
+
+// gauges is one look at the Stats of a client.
+type gauges struct {
+	Client        string
+	From, To      Moment
+	Held, Waiting int
+}
+
+// stall is a time in which the machine, or Redis, was slow without any nemesis.
+type stall struct {
+	From, To Moment
 }
 
 // sample is one observation of Redis: whether a lock had a holder at some moment between From and To.
@@ -33,6 +56,8 @@ type History struct {
 	Turns   []*Turn
 	Events  []Event
 	Samples []sample
+	Gauges  []gauges
+	Slow    []stall
 	Found   []string            // faults that the run itself noticed
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
@@ -45,6 +70,8 @@ type collector struct {
 	turns   map[string]*Turn
 	events  []Event
 	samples []sample
+	gauges  []gauges
+	slow    []stall
 	found   []string
 	closes  []time.Duration
 	stalls  Spread
@@ -65,6 +92,9 @@ func (c *collector) hear(site string, m message) {
 	if m.Client != "" {
 		c.clients[site] = append(c.clients[site], m.Client)
 	}
+	if m.Found != "" {
+		c.found = append(c.found, site+": "+m.Found)
+	}
 	if m.Closed != 0 {
 		c.closes = append(c.closes, m.Closed)
 	}
@@ -81,6 +111,20 @@ func (c *collector) see(samples []sample, stalled time.Duration) {
 	defer c.mu.Unlock()
 	c.stalls = append(c.stalls, stalled)
 	c.samples = append(c.samples, samples...)
+}
+
+// looked records the gauges of clients.
+func (c *collector) looked(g []gauges) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gauges = append(c.gauges, g...)
+}
+
+// slowed records that something that should take no time took longer.
+func (c *collector) slowed(from, to Moment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow = append(c.slow, stall{from, to})
 }
 
 func (c *collector) foundf(format string, args ...any) {
@@ -118,7 +162,7 @@ func (c *collector) dead(from, to Moment) []string {
 func (c *collector) history(scene Scene, start, stop Moment) *History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := &History{Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes, Clients: c.clients, Stalls: c.stalls}
+	h := &History{Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes, Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)
 	}

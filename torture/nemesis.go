@@ -50,6 +50,8 @@ const (
 	n21Starve     = "N21 busy pool"
 	n22Replicas   = "N22 min-replicas"
 	n22MaxClients = "N22 maxclients"
+	n23Deploy     = "N23 shutdown"
+	n23Hurry      = "N23 hurried shutdown"
 )
 
 var nemeses = map[string]nemesis{
@@ -87,6 +89,8 @@ var nemeses = map[string]nemesis{
 	n21Starve:     starve,
 	n22Replicas:   minReplicas,
 	n22MaxClients: maxClients,
+	n23Deploy:     func(a *Arena, r *rand.Rand, e *Event) { a.shutdown(r, e, time.Minute) },
+	n23Hurry:      func(a *Arena, r *rand.Rand, e *Event) { a.shutdown(r, e, short(r)/2) },
 }
 
 // short draws the duration of a safe nemesis.

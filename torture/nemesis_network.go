@@ -77,15 +77,17 @@ func holdPassing(a *Arena, r *rand.Rand, e *Event) {
 
 func blackHole(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
+	d := short(r) * 5 / 4
+	a.overstay(r)
 	if e.What = "both ways"; r.IntN(2) == 0 {
 		node.Proxy.Freeze()
-		wait(short(r))
+		a.silence(r, e, d)
 		node.Proxy.Thaw()
 		return
 	}
 	e.What = "of replies"
 	f := node.Proxy.SwallowReply(-1, every)
-	wait(short(r))
+	a.silence(r, e, d)
 	f.Release()
 }
 

@@ -56,8 +56,9 @@ func busy(a *Arena, r *rand.Rand, e *Event) {
 func stopServer(a *Arena, r *rand.Rand, e *Event) {
 	node, _ := a.master(r)
 	d := short(r)
+	a.overstay(r)
 	node.Pause()
-	wait(d)
+	a.silence(r, e, d)
 	node.Resume()
 	e.What = fmt.Sprint("for ", d)
 }
@@ -134,7 +135,7 @@ func force(a *Arena, r *rand.Rand, e *Event) {
 	name := a.keeps(r)
 	by := a.sites[r.IntN(len(a.sites))]
 	from := now()
-	if freed, err := by.clients[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
+	if freed, err := by.all()[0].NewLock(name).ForceUnlock(context.Background()); err != nil || !freed {
 		e.What = name + ", without success"
 		return
 	}

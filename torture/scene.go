@@ -86,6 +86,10 @@ func Scenes(seed uint64) []Scene {
 			Name: "clock", Topology: topologySingle, Duration: 20 * time.Second, Rest: time.Second, Long: true,
 			Nemeses: []string{n18Clock},
 		},
+		{
+			Name: "deploy", Topology: topologySingle, Duration: 14 * time.Second, Safe: true, Rest: 300 * time.Millisecond,
+			Nemeses: []string{n2Drop, n23Deploy, n23Deploy, n23Hurry},
+		},
 	}
 	return staffed(scenes, seed)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ const (
 	shortLease      = 150 * time.Millisecond
 	commandTimeout  = 1500 * time.Millisecond
 	readTimeout     = 600 * time.Millisecond
+	ackTimeout      = 300 * time.Millisecond
 	fairWait        = 10 * time.Second // the minimum that rlock accepts
 )
 
@@ -62,6 +62,7 @@ type Site struct {
 	Mix     []Share
 	Form    string // selects the options of its clients
 	Acks    int    // see [Scene]
+	Lasting bool   // the process is never killed
 }
 
 // running is a site at work.
@@ -69,10 +70,13 @@ type running struct {
 	Site
 
 	rdbs    []redis.UniversalClient
-	clients []*rlock.Client
+	clients atomic.Pointer[[]*rlock.Client] // a shutdown replaces them
 	emit    func(Turn)
 	ids     atomic.Int64
 }
+
+// all returns the present clients: one per independent Redis.
+func (r *running) all() []*rlock.Client { return *r.clients.Load() }
 
 // The forms of clients. Each exercises other code.
 const (
@@ -96,7 +100,7 @@ func (s Site) options() []rlock.Option {
 		opts = append(opts, rlock.WithHandOver(0, 0))
 	}
 	if s.Acks > 0 {
-		opts = append(opts, rlock.WithReplicaAcks(s.Acks, 300*time.Millisecond))
+		opts = append(opts, rlock.WithReplicaAcks(s.Acks, ackTimeout))
 	}
 	return opts
 }
@@ -104,14 +108,21 @@ func (s Site) options() []rlock.Option {
 // start opens the site's clients.
 func (s Site) start(emit func(Turn)) (*running, error) {
 	r := &running{Site: s, emit: emit, rdbs: s.Place.open()}
+	clients, err := r.renew()
+	r.clients.Store(&clients)
+	return r, err
+}
+
+// renew makes new clients.
+func (r *running) renew() (clients []*rlock.Client, err error) {
 	for _, rdb := range r.rdbs {
-		client, err := rlock.New(rdb, s.options()...)
+		client, err := rlock.New(rdb, r.options()...)
 		if err != nil {
 			return nil, err
 		}
-		r.clients = append(r.clients, client)
+		clients = append(clients, client)
 	}
-	return r, nil
+	return clients, nil
 }
 
 // run works until ctx ends. Then every worker ends its turn, and the keepers unlock.
@@ -133,7 +144,7 @@ func (r *running) run(ctx context.Context) {
 func (r *running) close() (time.Duration, error) {
 	var errs []error
 	start := time.Now()
-	for _, client := range r.clients {
+	for _, client := range r.all() {
 		errs = append(errs, client.Close())
 	}
 	took := time.Since(start)
@@ -159,9 +170,14 @@ const (
 	kindRed   = "red"
 )
 
-// make returns a new handle.
+// make returns a new handle of the present clients.
 func (r *running) make(kind string, names ...string) rlock.Locker {
-	c := r.clients[0]
+	return handle(r.all(), kind, names...)
+}
+
+// handle returns a new handle.
+func handle(clients []*rlock.Client, kind string, names ...string) rlock.Locker {
+	c := clients[0]
 	switch kind {
 	case kindSpin:
 		return c.NewSpinLock(names[0], rlock.Backoff(time.Millisecond, 30*time.Millisecond))
@@ -185,60 +201,12 @@ func (r *running) make(kind string, names ...string) rlock.Locker {
 		return rlock.NewMultiLock(members...)
 	case kindRed:
 		var members []rlock.Locker
-		for _, client := range r.clients {
+		for _, client := range clients {
 			members = append(members, client.NewLock(names[0]))
 		}
 		return rlock.NewRedLock(members...)
 	}
 	return c.NewLock(names[0])
-}
-
-// keep holds the site's own locks, and a read lock that all sites share, until ctx ends. It reports each loss and acquires
-// the lock again.
-func (r *running) keep(ctx context.Context) {
-	kinds := []string{kindLock, kindFenced, kindWrite, kindFair}
-	if r.Place.Topology == topologyRed {
-		kinds = []string{kindRed}
-	}
-	var wg sync.WaitGroup
-	turns := make(chan struct{}, 4) // limits concurrent attempts: each needs a subscription or two
-	for i := range r.Keepers {
-		kind, name := kinds[i%len(kinds)], fmt.Sprintf("keep-%s-%d", r.Name, i)
-		wg.Go(func() { r.keepOne(ctx, turns, kind, name) })
-	}
-	if !slices.Contains(kinds, kindRed) {
-		wg.Go(func() { r.keepOne(ctx, turns, kindRead, "readers") })
-	}
-	wg.Wait()
-}
-
-func (r *running) keepOne(ctx context.Context, turns chan struct{}, kind, name string) {
-	lock := r.make(kind, name)
-	for ctx.Err() == nil {
-		turns <- struct{}{}
-		t := Turn{ID: r.ids.Add(1), Site: r.Name, Worker: -1, Kind: kind, Names: []string{name}, Renew: true, Keeper: true}
-		t.Lease = watchdogTimeout
-		t.Asked = now()
-		hold, err := lock.Acquire(ctx)
-		t.Answered = now()
-		<-turns
-		if err != nil {
-			t.Answer, t.Err = failed, err.Error()
-			r.emit(t)
-			pause(ctx, 20*time.Millisecond) // Redis may refuse again at once
-			continue
-		}
-		t.Answer, t.First, t.Last = got, t.Answered, t.Answered
-		r.emit(t)
-		select {
-		case <-hold.Done():
-			t.Lost, t.Err = now(), fmt.Sprint(hold.Err())
-		case <-ctx.Done():
-			t.believe(hold)
-		}
-		t.unlock(context.Background(), hold)
-		r.emit(t)
-	}
 }
 
 // believe records that the owner believes to hold the lock now. It reports whether the hold is still good.
@@ -254,12 +222,19 @@ func (t *Turn) believe(hold *rlock.Hold) bool {
 	return true
 }
 
-// unlock ends the hold and records the result.
-func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
+// unlocking records that the unlock begins.
+func (t *Turn) unlocking(hold *rlock.Hold) {
+	t.Over = errors.Is(hold.Err(), rlock.ErrLost)
 	t.Unlocking = now()
 	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
+}
+
+// unlock ends the hold and records the result.
+func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
+	t.unlocking(hold)
 	err := hold.Unlock(ctx)
 	t.Unlocked = now()
+	t.class(err)
 	switch {
 	case err == nil:
 		t.Unlock = got

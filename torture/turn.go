@@ -46,15 +46,29 @@ type Turn struct {
 	Try    bool // one attempt without waiting
 	Keeper bool // holds a lock of its own for the lifetime of the process
 
+	Client  string        // the id of its client, the first one of a red lock
+	Verb    string        // the method
+	Wait    time.Duration // the option; zero means none
+	Renewal time.Duration // the lease that the watchdog renews; zero means none
+	Timed   bool          // the context has a deadline, and is not canceled
+	Limit   Moment        // the deadline of the context; zero means none
+
 	Asked    Moment
 	Ended    Moment // when the context of the attempt ended, if that was before the attempt returned
 	Answered Moment
 	Answer   Answer
+	Class    Class // of the error of the attempt
 	Token    uint64
 
 	// The owner believed to hold the lock from First to Last. It reads the clock first and then Hold.Err.
 	First, Last Moment
 	Lost        Moment // when the owner noticed the loss
+	Told        Moment // when the hold's context said that the client shuts down
+	Hears       bool   // nothing but the end of the hold, or of the client, ends the hold's context
+	// Extended is until when Redis may keep the lock because of Hold.Extend.
+	Extended Moment
+	Extends  int         // calls of Hold.Extend that succeeded
+	Outages  [][2]Moment // when other calls than the attempt and the unlock began and reported an outage
 	// Writes are the writes to the protected data, each after a look at Hold.Err. The last one may come long after its look.
 	Writes []Moment
 
@@ -62,6 +76,8 @@ type Turn struct {
 	Unlocked  Moment
 	Unlock    Answer
 	Deadline  Moment // Hold.Deadline at the unlock
+	Over      bool   // Hold.Err said before the unlock that the lock was lost
+	ByDo      bool   // Do unlocked, and does not say whether Redis confirmed that
 
 	// Wrong lists the broken promises that the process itself noticed.
 	Wrong []string

@@ -27,10 +27,16 @@ func (a *Arena) watch(ctx context.Context) {
 		start := now()
 		pause(ctx, 10*time.Millisecond)
 		stalled := now().sub(start.add(10 * time.Millisecond))
+		for _, s := range a.sites {
+			a.collector.looked(s.gauges())
+		}
 		if round%10 == 0 {
 			latest = a.lookForFresh(ctx)
 		}
 		a.collector.see(a.look(ctx, slices.Concat(names, latest)), stalled)
+		if end := now(); end.sub(start) > 40*time.Millisecond { // with the looks, which usually take a millisecond or two
+			a.collector.slowed(start, end)
+		}
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
 		}

@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -45,162 +44,121 @@ type worker struct {
 	random *rand.Rand
 }
 
-// plan holds the random choices for a turn.
-type plan struct {
-	share   Share
-	names   []string
-	try     bool
-	wait    time.Duration // zero means no limit
-	cancel  time.Duration // until the context ends; zero means never
-	lease   time.Duration // zero means renewed
-	depth   int           // acquisitions in total; all but one are re-entries
-	hold    time.Duration
-	gap     time.Duration // between the last look and the last write
-	release string
-}
-
-const (
-	releaseOnce     = "once"
-	releaseCanceled = "with an ended context"
-	releaseTwice    = "twice"
-	releaseAtOnce   = "twice at once"
-	releaseNever    = "never"
-)
-
-func (w *worker) draw() plan {
-	r := w.random
-	p := plan{share: w.pick(), depth: 1, release: releaseOnce}
-	p.names = []string{p.share.Names[r.IntN(len(p.share.Names))]}
-	if p.share.Kind == kindMulti {
-		i := r.IntN(len(p.share.Names))
-		p.names = []string{p.share.Names[i], p.share.Names[(i+1)%len(p.share.Names)]}
-	}
-	if p.names[0] == fresh {
-		p.names[0] = fmt.Sprintf("%s-%d", fresh, now()/Moment(25*time.Millisecond))
-	}
-	switch n := r.IntN(100); {
-	case n < 30:
-		p.try = true
-	case n < 60:
-		p.wait = time.Duration(1+r.IntN(400)) * time.Millisecond
-	case n < 75:
-		p.cancel = time.Duration(r.IntN(int(60 * time.Millisecond)))
-	}
-	p.hold = time.Duration(r.IntN(int(5 * time.Millisecond)))
-	if r.IntN(6) == 0 {
-		p.depth += 1 + r.IntN(2)
-	}
-	if r.IntN(6) == 0 {
-		p.lease = shortLease + time.Duration(r.IntN(int(2*shortLease)))
-	}
-	switch n := r.IntN(1000); {
-	case n < 12: // the owner sleeps while its lease runs out
-		p.lease = shortLease
-		p.hold, p.gap = shortLease/2, shortLease
-	case n < 24: // the owner works for longer than its lease, and checks the hold
-		p.lease = shortLease
-		p.hold = 2 * shortLease
-	case n < 27: // the owner works for longer than the watchdog's lease
-		p.hold, p.lease = watchdogTimeout*11/10, 0
-	}
-	switch n := r.IntN(100); {
-	case n < 10:
-		p.release = releaseCanceled
-	case n < 13:
-		p.release = releaseTwice
-	case n < 15:
-		p.release = releaseAtOnce
-	case n < 40 && p.lease > 0:
-		p.release, p.depth = releaseNever, 1 // a re-entry has no Lease and would extend the lease
-	}
-	return p
-}
-
-func (w *worker) pick() Share {
-	total := 0
-	for _, s := range w.Mix {
-		total += s.Weight
-	}
-	n := w.random.IntN(total)
-	for _, s := range w.Mix {
-		if n -= s.Weight; n < 0 {
-			return s
-		}
-	}
-	panic("unreachable")
-}
-
 // turn uses a lock once.
 func (w *worker) turn(ctx context.Context) {
 	p := w.draw()
-	t := Turn{ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0, Try: p.try}
+	clients := w.all()
+	t := Turn{
+		ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0, Try: p.try,
+		Client: clients[0].ID(), Verb: p.verb, Wait: p.wait,
+	}
 	if t.Renew {
 		t.Lease = watchdogTimeout
+		if p.renewed > 0 {
+			t.Lease = p.renewed
+		}
+		t.Renewal = t.Lease
 	}
-	lock := w.make(t.Kind, t.Names...)
+	s := section{worker: w, plan: p, Turn: &t, clients: clients, lock: handle(clients, t.Kind, t.Names...)}
 	if w.random.IntN(200) == 0 {
-		t.badInput(lock)
+		t.badInput(s.lock)
 	}
-	hold := w.acquire(ctx, &t, p, lock)
+	if p.verb == verbAcquire {
+		s.acquire(ctx)
+	} else {
+		s.do(ctx)
+	}
 	w.emit(t)
-	if hold == nil {
-		if t.Answer == failed {
-			pause(ctx, 2*time.Millisecond)
-		}
-		return
+	if t.Answer == failed {
+		pause(ctx, 2*time.Millisecond)
 	}
-	again := w.reenter(&t, p, lock, hold)
-	w.work(&t, p, hold)
-	for _, h := range again {
-		if err := h.Unlock(context.Background()); errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-			t.wrong("the unlock of a re-entry returned %v", err)
-		}
-	}
-	w.release(&t, p, hold)
-	w.emit(t)
 }
 
-func (w *worker) acquire(ctx context.Context, t *Turn, p plan, lock rlock.Locker) *rlock.Hold {
+// section is a turn in progress.
+type section struct {
+	*worker
+	plan
+	*Turn
+
+	clients []*rlock.Client
+	lock    rlock.Locker
+}
+
+// terms returns the context and the options of the attempt, and notes when it is asked. The caller must call the function
+// once it no longer needs the context.
+func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
 	var opts []rlock.AcquireOption
-	if p.lease > 0 {
-		opts = append(opts, rlock.Lease(p.lease))
+	if s.lease > 0 {
+		opts = append(opts, rlock.Lease(s.lease))
 	}
-	if p.wait > 0 {
-		opts = append(opts, rlock.Wait(p.wait))
+	if s.renewed > 0 {
+		opts = append(opts, rlock.RenewedLease(s.renewed))
 	}
-	if p.cancel > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(context.Background())
-		stop := time.AfterFunc(p.cancel, cancel)
-		defer stop.Stop()
-		defer cancel()
-		t.Ended = now().add(p.cancel)
+	if s.wait > 0 {
+		opts = append(opts, rlock.Wait(s.wait))
 	}
-	t.Asked = now()
-	w.emit(*t)
-	verb := lock.Acquire
-	if p.try {
-		verb = lock.TryAcquire
+	var cancel context.CancelFunc = func() {}
+	switch {
+	case s.deadline > 0:
+		s.Timed = true
+		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
+		s.Limit = now().add(s.deadline)
+		s.Ended = s.Limit
+	case s.cancel > 0:
+		ended, end := context.WithCancel(context.Background())
+		stop := time.AfterFunc(s.cancel, end)
+		ctx, cancel = ended, func() { stop.Stop(); end() }
+		s.Ended = now().add(s.cancel)
 	}
-	hold, err := verb(ctx, opts...)
-	t.Answered = now()
-	if t.Ended > t.Answered {
-		t.Ended = 0
+	s.Hears = s.deadline == 0 && s.cancel == 0
+	s.Asked = now()
+	s.emit(*s.Turn)
+	return ctx, opts, cancel
+}
+
+// answered records that the attempt is over.
+func (s *section) answered(ctx context.Context, err error) {
+	s.Answered = now()
+	if s.Ended > s.Answered {
+		s.Ended = 0
 	}
+	s.Class = s.class(err)
 	switch {
 	case err == nil:
-		t.Answer, t.Token = got, uint64(hold.Token())
-		t.believe(hold)
-		return hold
-	case ctx.Err() != nil:
-		t.Answer = failed
-	case errors.Is(err, rlock.ErrNotAcquired):
-		t.Answer = refused
+		s.Answer = got
+		return
+	case ctx.Err() == nil && s.Class == contention:
+		s.Answer = refused
 	default:
-		t.Answer = failed
+		s.Answer = failed
 	}
-	t.Err = err.Error()
-	return nil
+	s.Err = err.Error()
+}
+
+// acquire uses the lock with Acquire, or TryAcquire.
+func (s *section) acquire(ctx context.Context) {
+	ctx, opts, cancel := s.terms(ctx)
+	verb := s.lock.Acquire
+	if s.try {
+		verb = s.lock.TryAcquire
+	}
+	hold, err := verb(ctx, opts...)
+	if s.answered(ctx, err); err == nil {
+		s.Token = uint64(hold.Token())
+		s.believe(hold)
+	}
+	cancel()
+	s.emit(*s.Turn)
+	if err != nil {
+		return
+	}
+	again := s.reenter(hold)
+	if s.random.IntN(4) == 0 {
+		s.borrow(hold.Context(), hold)
+	}
+	s.work(hold)
+	s.unlockAll(again)
+	s.release(hold)
 }
 
 // badInput tries invalid leases, which rlock must reject before it sends anything.
@@ -210,103 +168,140 @@ func (t *Turn) badInput(lock rlock.Locker) {
 			t.wrong("Lease(%v) returned %v %v", d, hold, err)
 		}
 	}
+	t.endedContext(lock)
 }
 
 // reenter acquires the lock again as its owner.
-func (w *worker) reenter(t *Turn, p plan, lock rlock.Locker, hold *rlock.Hold) []*rlock.Hold {
+func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
 	var again []*rlock.Hold
-	if p.lease > 0 && p.lease < 2*shortLease {
+	if s.lease > 0 && s.lease < 2*shortLease || s.depth == 1 {
 		return nil
 	}
-	for range p.depth - 1 {
-		inner, err := lock.TryAcquire(hold.Context())
+	s.Lease = max(s.Lease, watchdogTimeout)
+	for i := range s.depth - 1 {
+		ctx := hold.Context()
+		if i > 0 {
+			ctx = rlock.EnsureOwner(ctx)
+		}
+		from := now()
+		inner, err := s.lock.TryAcquire(ctx)
+		s.called(from, err)
 		switch {
 		case err == nil:
 			again = append(again, inner)
+			if inner.Token() != hold.Token() {
+				s.wrong("I2: a re-entry has the token %d instead of %d", inner.Token(), hold.Token())
+			}
 		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-			t.wrong("a re-entry of the owner was refused: %v", err)
+			s.wrong("a re-entry of the owner was refused: %v", err)
 		}
 	}
 	return again
 }
 
+// unlockAll ends the re-entries.
+func (s *section) unlockAll(again []*rlock.Hold) {
+	for _, h := range again {
+		from := now()
+		err := h.Unlock(context.Background())
+		s.called(from, err)
+		if errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
+			s.wrong("the unlock of a re-entry returned %v", err)
+		}
+	}
+}
+
 // work holds the lock for as long as planned. It writes to the protected data at the beginning and at the end.
-func (w *worker) work(t *Turn, p plan, hold *rlock.Hold) {
-	if t.First == 0 {
+func (s *section) work(hold *rlock.Hold) {
+	if s.First == 0 {
 		return
 	}
-	t.Writes = append(t.Writes, now())
-	until := t.Answered.add(p.hold)
+	s.Writes = append(s.Writes, now())
+	until := s.Answered.add(s.hold)
+	if s.plan.extend > 0 {
+		s.extend(hold, s.plan.extend)
+	}
 	for told := now(); now() < until; {
 		pause(context.Background(), min(until.sub(now()), 4*time.Millisecond))
-		if !t.believe(hold) {
-			t.Lost = now()
+		s.notice(hold)
+		if !s.stillBelieves(hold) {
 			return
 		}
 		if now().sub(told) > 50*time.Millisecond {
 			told = now()
-			w.emit(*t)
+			s.emit(*s.Turn)
 		}
 	}
-	if t.believe(hold) {
-		pause(context.Background(), p.gap)
-		t.Writes = append(t.Writes, now())
+	if s.stillBelieves(hold) {
+		pause(context.Background(), s.gap)
+		s.Writes = append(s.Writes, now())
 	}
 }
 
+// stillBelieves looks at the hold, and records a loss.
+func (s *section) stillBelieves(hold *rlock.Hold) bool {
+	if s.believe(hold) {
+		return true
+	}
+	if errors.Is(hold.Err(), rlock.ErrLost) {
+		s.Lost = now()
+	}
+	return false
+}
+
 // release ends the hold in the way that the plan chose.
-func (w *worker) release(t *Turn, p plan, hold *rlock.Hold) {
+func (s *section) release(hold *rlock.Hold) {
 	ctx := context.Background()
-	switch p.release {
+	switch s.plan.release {
 	case releaseNever:
-		t.Unlock, t.Unlocked = left, now()
-		t.Deadline = t.Unlocked.add(time.Until(hold.Deadline()))
+		s.Unlock, s.Unlocked = left, now()
+		s.Deadline = s.Unlocked.add(time.Until(hold.Deadline()))
 		return
 	case releaseCanceled:
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		cancel()
 	case releaseAtOnce:
-		w.releaseAtOnce(t, hold)
+		s.releaseAtOnce(hold)
 		return
 	}
-	if p.gap == 0 {
-		t.believe(hold)
+	if s.gap == 0 {
+		s.believe(hold)
 	}
-	t.unlock(ctx, hold)
-	if p.release == releaseTwice {
+	s.unlock(ctx, hold)
+	if s.plan.release == releaseTwice {
 		if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-			t.wrong("the second unlock returned %v", err)
+			s.wrong("the second unlock returned %v", err)
 		}
 	}
 }
 
 // releaseAtOnce lets two goroutines unlock the same hold. One of them must release it, and the other must get
 // [rlock.ErrNotHeld].
-func (w *worker) releaseAtOnce(t *Turn, hold *rlock.Hold) {
-	t.Unlocking = now()
-	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
+func (s *section) releaseAtOnce(hold *rlock.Hold) {
+	s.unlocking(hold)
 	var wg sync.WaitGroup
 	var errs [2]error
 	for i := range errs {
 		wg.Go(func() { errs[i] = hold.Unlock(context.Background()) })
 	}
 	wg.Wait()
-	t.Unlocked = now()
+	s.Unlocked = now()
 	late := 0
 	for _, err := range errs {
+		s.class(err)
 		switch {
 		case err == nil:
-			t.Unlock = got
+			s.Unlock = got
 		case errors.Is(err, rlock.ErrLost):
-			t.Unlock, t.Err = lost, err.Error()
+			s.Unlock, s.Err = lost, err.Error()
 		case errors.Is(err, rlock.ErrNotHeld):
 			late++
 		default:
-			t.Unlock, t.Err = failed, err.Error()
+			s.Unlock, s.Err = failed, err.Error()
 		}
 	}
 	if late != 1 {
-		t.wrong("two unlocks at once returned %v and %v", errs[0], errs[1])
+		s.wrong("two unlocks at once returned %v and %v", errs[0], errs[1])
 	}
 }

@@ -42,10 +42,12 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 		return a.endedAs(why)
 	case confirmed >= a.group.need:
 		return nil
-	case ctx.Err() != nil:
-		return a.group.wrap(lease.EndOf(ctx), "extend")
 	}
-	return a.group.wrap(a.group.rule().Of(errs), "extend")
+	err := a.group.rule().Of(errs)
+	if ctx.Err() != nil && !errors.Is(err, fault.ErrUnavailable) { // a cancellation by itself says nothing about Redis
+		err = lease.EndOf(ctx)
+	}
+	return a.group.wrap(err, "extend")
 }
 
 // extended is the result of the extension of one member.

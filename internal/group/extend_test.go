@@ -77,6 +77,12 @@ func TestARedLockExtendsAMajority(t *testing.T) {
 		require.Equal(t, began.Add(2*time.Hour), h.Deadline())
 		require.NoError(t, h.Err())
 
+		ended, end := context.WithTimeout(t.Context(), floor)
+		defer end()
+		err = h.Extend(ended, 3*time.Hour) // two members have no reply
+		require.ErrorIs(t, err, fault.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
 		synctest.Wait() // for the last member
 		fakes[0].hangs, fakes[1].hangs, fakes[2].hangs = 0, 0, 0
 		fakes[0].extend, fakes[1].extend = fault.ErrLost, fault.Unavailable(errBroken)

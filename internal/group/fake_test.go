@@ -262,7 +262,10 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 		select {
 		case <-time.After(h.member.hangs):
 		case <-ctx.Done():
-			return lease.EndOf(ctx)
+			if err := lease.EndOf(ctx); errors.Is(err, context.Canceled) {
+				return err
+			}
+			return fault.Unavailable(lease.EndOf(ctx))
 		}
 	}
 	h.mu.Lock()

@@ -94,7 +94,7 @@ func (r *request) poll(ctx context.Context, a *acquisition, last error) (granted
 		cut = r.over
 	}
 	for i := range r.group.members {
-		a.ask(ctx, i, r.By)
+		a.ask(ctx, i, r.By, r.Single())
 	}
 	for {
 		if done, err := a.standing(); done {
@@ -176,9 +176,9 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 const minTimeout = 50 * time.Millisecond
 
 // ask asks a member for the lock, without waiting for the reply. The member has a short time to reply, and until by at the
-// most; a zero by means no such limit. Only the values of ctx are used: its end ends neither the call nor the release of a
+// most; a zero by means no such limit. If all is set, it has the time until by: no round follows. Only the values of ctx are used: its end ends neither the call nor the release of a
 // grant that comes too late.
-func (a *acquisition) ask(ctx context.Context, i int, by time.Time) {
+func (a *acquisition) ask(ctx context.Context, i int, by time.Time, all bool) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
 	if o := m.Locks()[0].OwnerIn(ctx); o != nil { // the context of a later question has none
@@ -191,7 +191,7 @@ func (a *acquisition) ask(ctx context.Context, i int, by time.Time) {
 		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(timeout),
 		Owner: cmp.Or(a.owners[i], a.owner),
 	}
-	if !by.IsZero() && by.Before(t.By) {
+	if !by.IsZero() && (all || by.Before(t.By)) {
 		t.By = by
 	}
 	a.mu.Lock()
@@ -255,13 +255,13 @@ func (a *acquisition) reacquire(pause time.Duration) {
 		a.members[i] = nil
 		a.mu.Unlock()
 		if gone == nil {
-			a.ask(ctx, i, time.Time{})
+			a.ask(ctx, i, time.Time{}, false)
 			continue
 		}
 		clientOf(gone).Background(func() {
 			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
-				a.ask(ctx, i, time.Time{})
+				a.ask(ctx, i, time.Time{}, false)
 			}
 		})
 	}

@@ -35,23 +35,24 @@ func (a *acquisition) release(ctx context.Context) error {
 // that hangs is unlocked in the background.
 func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
 	u := lease.NewUnlocking(a.held())
-	multi := a.group.quorum == nil
+	multi, begun := a.group.quorum == nil, time.Now()
 	for i := range u.Members {
 		if i > 0 || !multi {
 			u.Begin(ctx, i)
 		}
 	}
-	if multi { // the first member comes last, because others wait for it
+	if multi { // the first member comes last, because others wait for it; all have one command timeout together
 		u.Await(nil)
 		u.Begin(ctx, 0)
-		u.Await(nil)
+		u.AwaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
+	} else {
+		u.Await(func() bool {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			done, _ := a.released(u)
+			return done
+		})
 	}
-	u.Await(func() bool {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		done, _ := a.released(u)
-		return done
-	})
 	u.Linger(minTimeout)
 	return u
 }

@@ -33,11 +33,11 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	if r.Owner == nil {
 		r.Owner, r.plain = table.NewOwner(), true
 	}
-	var timeout, acks time.Duration
+	var acks time.Duration
 	for _, l := range g.locks {
-		cfg := l.Manager().Config()
-		timeout, acks = max(timeout, cfg.Table.CommandTimeout), max(acks, cfg.AckTimeout)
+		acks = max(acks, l.Manager().Config().AckTimeout)
 	}
+	timeout := g.timeout()
 	r.floor = timeout / 5
 	_, limited := ctx.Deadline()
 	switch {
@@ -57,6 +57,14 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	}
 	r.over, r.bound = waiting.Done(), bounded.Done()
 	return r, func() { endWait(); endBound() }
+}
+
+// timeout returns the longest command timeout of the clients.
+func (g *Group) timeout() (longest time.Duration) {
+	for _, l := range g.locks {
+		longest = max(longest, l.Manager().Config().Table.CommandTimeout)
+	}
+	return longest
 }
 
 // left returns how much of the wait is left.

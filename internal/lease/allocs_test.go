@@ -37,10 +37,10 @@ type pair struct {
 
 // pairs are what the root's verbs do.
 var pairs = []pair{
-	{"plain context", 13, false, lockAndUnlock},
-	{"context that can end", 17, true, lockAndUnlock},
-	{"hold", 17, true, holdAndUnlock},
-	{"single attempt", 17, false, tryLockAndUnlock},
+	{"plain context", 10, false, lockAndUnlock},
+	{"context that can end", 12, true, lockAndUnlock},
+	{"hold", 16, true, holdAndUnlock},
+	{"single attempt", 11, false, tryLockAndUnlock},
 }
 
 func lockAndUnlock(ctx context.Context, l *Lock) error {

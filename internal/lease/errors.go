@@ -52,11 +52,12 @@ func (l *Lock) explained(err error) error {
 }
 
 // ended returns the error of an attempt that stops because its context ended, the client closed, or its wait is over, given
-// what is known at that moment, and for how long this process has held the lock. A cancellation by itself says nothing about Redis. A wait that passes without a reply does.
+// what is known at that moment, and for how long this process has held the lock. A cancellation by itself says nothing about
+// Redis. A wait that passes without a reply does.
 func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duration) error {
 	end := ctx.Err()
 	if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {
-		last.Err = fault.ErrNoAnswer
+		last.Err = last.Silence()
 	}
 	switch {
 	case end == nil && l.m.IsClosed():

@@ -85,6 +85,20 @@ func TestTroubleOfReleases(t *testing.T) {
 			require.Zero(f, l.m.Table().Stats().Due)
 		})
 	})
+	t.Run("ends by the command timeout, although an attempt ends before", func(t *testing.T) {
+		run(t, func(f *fixture) {
+			r := unlocks(f, f.newLock(), func(string, func() wire.Reply) wire.Reply {
+				time.Sleep(commandTimeout * 3 / 5) // such as the ReadTimeout of a client
+				return network()
+			})
+			<-r.done
+			require.Equal(f, unavailable, f.classOf(r.err))
+			require.Equal(f, commandTimeout, r.at)
+			f.instead(nil)
+			f.until(time.Minute)
+			f.free()
+		})
+	})
 	t.Run("is logged if the background gives up", func(t *testing.T) {
 		run(t, func(f *fixture) {
 			l := f.newLock()

@@ -2,10 +2,12 @@ package lease
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -23,6 +25,7 @@ func (h *Hold) Extend(ctx context.Context, d time.Duration, invalid error) error
 	if invalid != nil {
 		return &fault.OpError{Op: op, What: "a group of locks", Err: invalid}
 	}
+	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	return h.of.Extend(ctx, d)
 }
 
@@ -56,7 +59,9 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	case r.Err == nil:
 		return nil
 	case ctx.Err() != nil && !r.Err.Replied():
-		return EndOf(ctx)
+		var known outcome.Record
+		known.Asked(x.sent)
+		return l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), "extend")
 	}
 	return r.Err
 }

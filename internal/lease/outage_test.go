@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -174,7 +175,12 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 				f.slowly("acquire", 0, commandTimeout-time.Millisecond)
 				first := f.async(func() error { return acquire(f.Context(), busy) })
 				f.took()
-				f.async(func() error { return c.acquire(f, l) }).ends(c.want, c.at)
+				r := f.async(func() error { return c.acquire(f, l) })
+				r.ends(c.want, c.at)
+				if c.want == unavailable {
+					require.ErrorContains(f, r.err, "Redis unavailable: no", c.what)
+					require.ErrorContains(f, r.err, "no free connection", c.what)
+				}
 				require.Empty(f, f.took(), "nothing was sent")
 				first.succeeded(commandTimeout - time.Millisecond)
 				f.until(time.Minute)
@@ -290,6 +296,70 @@ func TestQueriesInAnOutage(t *testing.T) {
 				require.ErrorIs(f, r.err, context.DeadlineExceeded, what)
 				cancel()
 			}
+		})
+	}
+}
+
+// TestExtendInAnOutage has an extension without a reply. Its error has the class that a query's has, and the hold goes on.
+func TestExtendInAnOutage(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		h := f.hold(f.Context(), l, Terms{Op: "acquire", ByHold: true})
+		extend := func(ctx context.Context, want class, after time.Duration) error {
+			f.hang()
+			began := time.Since(f.start)
+			r := f.async(func() error { return h.Extend(ctx, time.Hour, nil) })
+			r.ends(want, began+after)
+			require.Equal(f, 1, strings.Count(r.err.Error(), "unavailable")+strings.Count(r.err.Error(), "canceled"), "%v", r.err)
+			f.instead(nil)
+			f.until(began + 2*commandTimeout)
+			require.NoError(f, h.Err())
+			return r.err
+		}
+		require.NotErrorIs(f, extend(context.Background(), unavailable, commandTimeout), context.DeadlineExceeded)
+		for _, d := range []time.Duration{floor / 2, 2 * floor} {
+			ctx, cancel := context.WithTimeout(f.Context(), d)
+			require.ErrorIs(f, extend(ctx, unavailable, d), context.DeadlineExceeded)
+			cancel()
+		}
+		ctx, cancel := context.WithCancel(f.Context())
+		time.AfterFunc(floor/2, cancel)
+		require.ErrorIs(f, extend(ctx, neither, floor/2), context.Canceled)
+		require.NoError(f, h.Unlock(f.Context()))
+	})
+}
+
+// TestQueriesWithoutAConnection has all connections busy. A query waits no longer than an attempt would.
+func TestQueriesWithoutAConnection(t *testing.T) {
+	for _, deadline := range []time.Duration{0, 2 * time.Second} {
+		run(t, func(f *fixture) {
+			f.info = driver.Info{Bounded: true, Slots: 1}
+			m := f.client()
+			l := f.lock(m, wire.Plain)
+			f.slowly("acquire", 0, commandTimeout-time.Millisecond) // one after the other
+			var all []*result
+			for _, name := range []string{"one", "two", "three"} {
+				busy := new(Lock)
+				busy.Init(m, wire.Plain, name, name)
+				all = append(all, f.async(func() error { return acquire(f.Context(), busy) }))
+				f.took()
+			}
+			ctx, cancel := context.Background(), context.CancelFunc(func() {})
+			at := commandTimeout
+			if deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, deadline)
+				at = deadline
+			}
+			defer cancel()
+			r := f.async(func() error { _, err := l.IsLocked(ctx); return err })
+			r.ends(unavailable, at)
+			require.ErrorContains(f, r.err, "no free connection")
+			for _, r := range all {
+				<-r.done
+				require.NoError(f, r.err)
+			}
+			f.until(time.Minute)
+			f.free()
 		})
 	}
 }

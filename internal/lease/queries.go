@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -104,11 +105,14 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 	defer l.m.tasks.End()
 	var known outcome.Record
 	known.Asked(clock.Now())
-	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.WaitSlot}, late)
+	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
 	switch {
 	case r.Err == nil:
 		return r, nil
 	case ctx.Err() != nil && !r.Err.Replied():
+		if errors.Is(r.Err, fault.ErrNoConnection) {
+			known.Unsent()
+		}
 		return r, l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), op)
 	case r.Err.Fate == fault.NotSent && l.m.IsClosed():
 		return r, l.wrap(fault.ErrClosed, op)

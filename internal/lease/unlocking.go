@@ -68,6 +68,26 @@ func (u *Unlocking) Await(enough func() bool) {
 	}
 }
 
+// AwaitFor waits until it has the results of all members that were held, for d at most. The others have no answer by then.
+// Their unlocks go on.
+func (u *Unlocking) AwaitFor(d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for u.running > 0 {
+		select {
+		case r := <-u.results:
+			u.take(r)
+		case <-over.C:
+			for i, h := range u.Members {
+				if h != nil && !u.answered[i] {
+					u.Errs[i] = fault.ErrNoAnswer
+				}
+			}
+			return
+		}
+	}
+}
+
 // Linger waits for d at most for the results that nobody needs. The unlocks go on after that.
 func (u *Unlocking) Linger(d time.Duration) {
 	if u.running+u.ending == 0 {

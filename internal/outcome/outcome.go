@@ -16,6 +16,7 @@ type Record struct {
 	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
 	failure error         // of the latest question that failed, if no refusal followed
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
+	unsent  bool          // the latest question waited for a connection in vain
 }
 
 // Asked notes that a question is sent. A question that its caller abandons keeps its place: Redis has not answered it.
@@ -23,7 +24,12 @@ func (r *Record) Asked(now clock.Instant) {
 	if r.asked == 0 {
 		r.asked = now
 	}
+	r.unsent = false
 }
+
+// Unsent notes that the latest question had no connection before its caller left. It is no outcome: it only says why a silence
+// was none of Redis's.
+func (r *Record) Unsent() { r.unsent = true }
 
 // Answered notes a reply that is no refusal.
 func (r *Record) Answered() { r.asked = 0 }
@@ -55,16 +61,27 @@ func (r *Record) At(now clock.Instant, floor time.Duration) Result {
 	case r.failure != nil:
 		return Result{Err: r.failure}
 	case silent:
-		return Result{Err: fault.ErrNoAnswer}
+		return Result{Err: silence(r.unsent)}
 	}
-	return Result{Refused: r.refused}
+	return Result{Refused: r.refused, Unsent: r.unsent && !r.refused}
 }
 
 // Result is how an attempt went. The zero value means that nothing is known.
 type Result struct {
 	Refused bool  // another owner has the lock
 	Err     error // why nobody could say; nil if the lock was refused
+	Unsent  bool  // nothing is known, and the question waited for a connection in vain
 }
 
 // Known reports whether anything is known.
 func (r Result) Known() bool { return r.Refused || r.Err != nil }
+
+// Silence returns the error of a call that ended before anything was known.
+func (r Result) Silence() error { return silence(r.Unsent) }
+
+func silence(unsent bool) error {
+	if unsent {
+		return fault.ErrNoConnection
+	}
+	return fault.ErrNoAnswer
+}

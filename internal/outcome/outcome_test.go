@@ -70,6 +70,12 @@ func TestResult(t *testing.T) {
 		"a question after a local refusal": {
 			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(at(10)) }, 12, refused,
 		},
+		"no connection":          {func(r *Record) { r.Asked(at(0)); r.Unsent() }, 2, Result{Unsent: true}},
+		"no connection for long": {func(r *Record) { r.Asked(at(0)); r.Unsent() }, 3, Result{Err: fault.ErrNoConnection}},
+		"a question that was sent, after one that was not": {func(r *Record) { r.Asked(at(0)); r.Unsent(); r.Asked(at(1)) }, 3, silent},
+		"no connection after a refusal": {
+			func(r *Record) { r.Refused(); r.Asked(at(0)); r.Unsent() }, 2, refused,
+		},
 		"Redis refuses after a local refusal": {
 			func(r *Record) { r.RefusedUntil(at(10)); r.Asked(at(10)); r.Refused() }, 100, refused,
 		},
@@ -78,7 +84,7 @@ func TestResult(t *testing.T) {
 		c.happens(&r)
 		got := r.At(at(c.at), floor)
 		require.Equal(t, c.want, got, what)
-		require.Equal(t, c.want != unknown, got.Known(), what)
+		require.Equal(t, c.want.Refused || c.want.Err != nil, got.Known(), what)
 	}
 }
 

@@ -112,7 +112,7 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 	case turning:
 		return t.turn(x, now, n)
 	case pausing:
-		return t.free(x)
+		return t.free(x, now)
 	default:
 		return x.finish(errUndefined)
 	}
@@ -151,16 +151,22 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	if next != nil {
 		return t.handOver(x, next, now)
 	}
-	return t.free(x)
+	return t.free(x, now)
 }
 
-// free returns the step that frees the lock.
-func (t *Table) free(x *Exit) Step {
+// free returns the step that frees the lock. An unlock has one command timeout in all, also if it tried something before.
+func (t *Table) free(x *Exit, now clock.Instant) Step {
 	g := x.grant
+	var within time.Duration
+	if spent := now.Sub(x.start); spent > 0 && !x.background {
+		within = max(t.cfg.CommandTimeout-spent, time.Millisecond)
+	}
 	names := g.handle.Names()
 	x.phase = freeing
 	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
-	return Step{Do: Ask, Slot: x.background, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait)}
+	return Step{
+		Do: Ask, Slot: x.background, Within: within, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait),
+	}
 }
 
 // SettleRelease takes the reply to the exit's call.

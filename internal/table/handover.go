@@ -69,7 +69,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
 		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 	}
-	return t.free(x)
+	return t.free(x, now)
 }
 
 // handedOver records the outcome of a hand-over for the next holder.

@@ -90,6 +90,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		}
 		return s
 	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.bars(a, now)):
+		a.unsent(r.Err)
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
@@ -109,6 +110,13 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		return t.replace(a, now, n)
 	}
 	return t.giveUp(a, err, now, n)
+}
+
+// unsent notes why a question was not sent, if it waited for a connection.
+func (a *Attempt) unsent(err *fault.Error) {
+	if errors.Is(err, fault.ErrNoConnection) {
+		a.knows().Unsent()
+	}
 }
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
@@ -226,6 +234,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	case t.closed:
 		return a.finish(fault.ErrClosed)
 	case r.Err != nil && (r.Err.Fate == fault.Left && !r.Err.TimedOut() || errors.Is(r.Err, fault.ErrNotSent) && ended(a.Wait)):
+		a.unsent(r.Err)
 		t.conclude(a, now) // nobody answered, or nothing was tried
 		return a.finish(nil)
 	case r.Err != nil && !a.Single && r.Err.Transient:

@@ -27,7 +27,7 @@ type Step struct {
 
 	Stays  bool          // only Close ends the sleep or the wait for a slot, not Stop
 	Free   bool          // the end of the wait does not end the step
-	Within time.Duration // for how long a free step may take; zero means that only the command timeout bounds a call
+	Within time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
 
 	// For Ask.
 

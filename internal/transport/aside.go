@@ -7,64 +7,124 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// errand is a call on a worker. Its caller can leave before the reply.
+// errand is a call on a worker. Its caller can leave before the reply. An errand that returned is used again, so that a call
+// with a bound costs hardly more than one in place.
 type errand struct {
 	question Question
 	late     Late
-	bounded  driver.Bounded
 	state    atomic.Int32
-	reply    wire.Reply    // the caller's once done is closed
-	done     chan struct{} // closed when the errand is over
+	reply    wire.Reply    // the caller's once done has a token
+	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
+	expired  *time.Timer   // stopped, unless the caller waits for it
 }
 
 // The states of an errand.
 const (
-	running int32 = iota
+	locating int32 = iota // it asks which node has the key
+	seeking               // it waits for a connection slot of that node
+	running
 	returned
 	abandoned
 )
 
+func (c *Conn) newErrand(q *Question, late Late) *errand {
+	e, ok := c.errands.Get().(*errand)
+	if !ok {
+		e = &errand{done: make(chan struct{}, 1)}
+	}
+	e.question, e.late = *q, late
+	e.state.Store(locating)
+	return e
+}
+
+// reuse takes the reply of an errand that returned, and keeps the errand for another call.
+func (c *Conn) reuse(e *errand) wire.Reply {
+	r := e.reply
+	e.stop()
+	e.question, e.late, e.reply = Question{}, nil, wire.Reply{}
+	c.errands.Put(e)
+	return r
+}
+
+// expire starts the timer of an errand.
+func (e *errand) expire(after time.Duration) <-chan time.Time {
+	if e.expired == nil {
+		e.expired = time.NewTimer(after)
+	} else {
+		e.expired.Reset(after)
+	}
+	return e.expired.C
+}
+
+// stop stops the timer of an errand.
+func (e *errand) stop() {
+	if e.expired != nil {
+		e.expired.Stop()
+	}
+}
+
 // askAside sends a call on a worker. It ends the task that its caller began.
-func (c *Conn) askAside(ctx, slot context.Context, q Question, late Late) wire.Reply {
+func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.Reply {
 	if err := ctx.Err(); err != nil {
 		c.tasks.End()
 		return wire.Reply{N: -1, Err: notSent(err)}
 	}
+	e := c.newErrand(q, late)
 	var expired <-chan time.Time // for a command that the driver may not end in time
 	if !c.bounded || q.Within > 0 {
-		timeout := time.NewTimer(cmp.Or(q.Within, c.CommandTimeout))
-		defer timeout.Stop()
-		expired = timeout.C
+		expired = e.expire(cmp.Or(q.Within, c.CommandTimeout))
 	}
-	e := &errand{question: q, late: late, done: make(chan struct{})}
 	c.tasks.Run(task.Func(func() { // a closure, because contexts do not belong in the errand
 		defer c.tasks.End()
 		c.run(ctx, slot, e)
 	}))
 	select {
 	case <-e.done:
-		return e.reply
+		return c.reuse(e)
 	case <-ctx.Done():
 	case <-expired:
 	}
-	if e.state.CompareAndSwap(running, abandoned) {
+	switch { // in the order in which an errand takes its states
+	case e.state.CompareAndSwap(locating, abandoned):
+		e.stop()
+		return wire.Reply{N: -1, Err: c.unlocated(ctx)}
+	case e.state.CompareAndSwap(seeking, abandoned):
+		e.stop()
+		return wire.Reply{N: -1, Err: noConnection(ctx)}
+	case e.state.CompareAndSwap(running, abandoned):
+		e.stop()
 		return c.left(ctx)
 	}
 	<-e.done
-	return e.reply
+	return c.reuse(e)
 }
 
-// run sends the call of an errand. The end of ctx does not end the command.
+// run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
 func (c *Conn) run(ctx, slot context.Context, e *errand) {
-	r := c.send(ctx, slot, &e.bounded, e.question)
+	r, sent := c.send(ctx, slot, &e.question, e)
 	e.reply = r
-	if !e.state.CompareAndSwap(running, returned) && e.late != nil {
+	switch {
+	case e.proceed(returned):
+		e.done <- struct{}{}
+	case sent && e.late != nil:
 		e.late.Late(r, clock.Now())
 	}
-	close(e.done)
+}
+
+// proceed takes an errand to its next state. It reports false if the caller has left. A nil errand is a call in place, whose
+// caller stays.
+func (e *errand) proceed(to int32) bool {
+	if e == nil {
+		return true
+	}
+	for state := e.state.Load(); state != abandoned; state = e.state.Load() {
+		if e.state.CompareAndSwap(state, to) {
+			return true
+		}
+	}
+	return false
 }

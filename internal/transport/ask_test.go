@@ -41,11 +41,12 @@ func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations
 		"in place: the context that bounds the command")
 	ending, cancel := context.WithCancel(ctx)
 	defer cancel()
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ending, ending, q, nil) }), 3.0,
-		"aside: the errand, its channel and its job")
+	const dropped = 1 // the errand that is made again when the pool, under the race detector, drops one in four
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ending, ending, q, nil) }), 2.0+dropped,
+		"aside: that and the job")
 	q.Within = tooLong
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 6.0,
-		"aside, with a bound: a timer too")
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 2.0+dropped,
+		"aside, with a bound: no more")
 	q.Within = tooLong + 1
 	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 1.0,
 		"in place: the command timeout ends the call before")

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -19,7 +20,7 @@ func (s slot) free() {
 
 // take takes a slot for a question, at the node that has its key. It returns nil for a duty that is sent without a slot. Its error has the
 // fate [fault.NotSent].
-func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
+func (c *Conn) take(wait context.Context, q *Question, e *errand) (slot, *fault.Error) {
 	if q.Slot == DutySlot {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(wait, c.CommandTimeout)
@@ -34,9 +35,10 @@ func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
 		return slots, nil
 	default:
 	}
+	e.proceed(seeking)
 	var over <-chan time.Time
-	if q.Within > 0 {
-		timer := time.NewTimer(q.Within)
+	if q.Within > 0 || q.Slot == QuerySlot {
+		timer := time.NewTimer(cmp.Or(q.Within, c.CommandTimeout))
 		defer timer.Stop()
 		over = timer.C
 	}
@@ -44,7 +46,7 @@ func (c *Conn) take(wait context.Context, q *Question) (slot, *fault.Error) {
 	case slots <- struct{}{}:
 		return slots, nil
 	case <-wait.Done():
-		return nil, notSent(wait.Err())
+		return nil, noConnection(wait)
 	case <-over:
 		return nil, notSent(fault.ErrNoConnection)
 	case <-q.Stop:

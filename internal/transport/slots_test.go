@@ -56,22 +56,74 @@ func TestWaitForASlotEnds(t *testing.T) {
 	require.Nil(t, conn.Ask(context.Background(), wait, Question{Call: release("b")}, nil).Err, "a release needs no slot")
 }
 
-// TestWithinCoversTheWaitForASlot has no slot come free in time. Nothing is sent, also not after the caller has left.
-func TestWithinCoversTheWaitForASlot(t *testing.T) {
+// TestACallerThatLeavesBeforeItHasASlotSendsNothing has no slot come free in time. Nothing is sent, also not after the caller
+// has left, and nothing is in doubt.
+func TestACallerThatLeavesBeforeItHasASlotSendsNothing(t *testing.T) {
 	t.Parallel()
-	d := &stub{}
-	conn, end := busy(t, d)
-	late := make(lateReplies, 1)
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: WaitSlot, Within: 20 * time.Millisecond}, late)
-	require.True(t, r.Err.Unavailable())
-	if r.Err.Fate == fault.Left { // the caller was faster than the worker, which has the same bound
-		require.Equal(t, fault.NotSent, late.next(t).Err.Fate)
-	} else {
-		require.Equal(t, fault.NotSent, r.Err.Fate)
-		require.ErrorContains(t, r.Err, "no free connection")
+	const soon = 20 * time.Millisecond
+	for what, q := range map[string]Question{
+		"ctx":    {Call: acquire("b"), Slot: WaitSlot},
+		"Within": {Call: acquire("b"), Slot: WaitSlot, Within: soon},
+	} {
+		d := &stub{}
+		conn, end := busy(t, d)
+		ctx := context.Background()
+		if q.Within == 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, soon)
+			defer cancel()
+		}
+		late := make(lateReplies, 1)
+		r := conn.Ask(ctx, context.Background(), q, late)
+		require.Equal(t, fault.NotSent, r.Err.Fate, what)
+		require.True(t, r.Err.Unavailable(), what)
+		require.ErrorContains(t, r.Err, "no free connection", what)
+		end()
+		conn.tasks.Close()
+		conn.tasks.Wait(context.Background())
+		require.Len(t, d.sent(), 1, what)
+		require.Empty(t, late, what)
 	}
-	end()
-	require.Len(t, d.sent(), 1)
+}
+
+// TestACallerThatLeavesBeforeTheNodeIsKnown has a cluster not say which node has the key. This is no lack of connections.
+func TestACallerThatLeavesBeforeTheNodeIsKnown(t *testing.T) {
+	t.Parallel()
+	known := make(chan struct{})
+	d := &hidden{stub: stub{info: driver.Info{Bounded: true, Cluster: true}, run: granted}, known: known}
+	conn, tasks := open(t, Config{Slots: 1}, d)
+	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Slot: WaitSlot, Within: time.Millisecond}, nil)
+	require.Equal(t, fault.NotSent, r.Err.Fate)
+	require.True(t, r.Err.Unavailable())
+	require.ErrorIs(t, r.Err, fault.ErrNoAnswer)
+	require.NotErrorIs(t, r.Err, fault.ErrNoConnection)
+	require.Equal(t, 1, d.refreshed(), "the topology may be out of date")
+	close(known)
+	tasks.Close()
+	tasks.Wait(context.Background())
+	require.Empty(t, d.sent())
+}
+
+// hidden is a driver that finds no node for a while.
+type hidden struct {
+	stub
+	known chan struct{}
+}
+
+func (h *hidden) Node(ctx context.Context, key string) (driver.Node, *fault.Error) {
+	<-h.known
+	return h.stub.Node(ctx, key)
+}
+
+// TestAQueryWaitsForTheCommandTimeoutOnly has no slot come free for a query, which nothing else bounds.
+func TestAQueryWaitsForTheCommandTimeoutOnly(t *testing.T) {
+	t.Parallel()
+	conn, _ := busy(t, &stub{})
+	conn.CommandTimeout = 1
+	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: QuerySlot}, nil)
+	require.Equal(t, fault.NotSent, r.Err.Fate)
+	require.True(t, r.Err.Unavailable())
+	require.ErrorContains(t, r.Err, "no free connection")
 }
 
 func TestClosedIsNoOutage(t *testing.T) {

@@ -39,8 +39,9 @@ type Conn struct {
 	bounded  bool // the driver itself ends every command within the command timeout
 	bySlot   atomic.Bool
 
-	slot      slot     // outside clusters
-	nodeSlots sync.Map // of a cluster: the node's address -> slot
+	errands   sync.Pool // of *errand
+	slot      slot      // outside clusters
+	nodeSlots sync.Map  // of a cluster: the node's address -> slot
 
 	publisher func(key string) wire.Publish
 	stale     func(*fault.Error)
@@ -79,8 +80,10 @@ type Slot uint8
 const (
 	// NoSlot is for releases, counts and renewals, which must never wait for acquisitions.
 	NoSlot Slot = iota
-	// WaitSlot is for acquisitions and queries. If the wait for the slot ends without one, the call is not sent.
+	// WaitSlot is for acquisitions. If the wait for the slot ends without one, the call is not sent.
 	WaitSlot
+	// QuerySlot is for queries. It is like WaitSlot, but the wait also ends after the command timeout.
+	QuerySlot
 	// DutySlot is for a background release. Once the client is closed, the release goes without a slot. The wait also ends
 	// after the command timeout.
 	DutySlot
@@ -101,9 +104,9 @@ type Question struct {
 
 // Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
 //
-// Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command goes on, and late gets
-// its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before: then the fate is
-// [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and which has no Within, never leaves. So with a bounded
+// Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command
+// goes on, and late gets its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before, or if
+// the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and which has no Within, never leaves. So with a bounded
 // driver its call runs in place. Once the tasks are retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
 	if slot == nil {
@@ -121,9 +124,10 @@ func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply 
 		}
 	}
 	if c.bounded && ctx.Done() == nil && q.Within == 0 || !c.tasks.Keep() {
-		return c.send(ctx, slot, new(driver.Bounded), q)
+		r, _ := c.send(ctx, slot, &q, nil)
+		return r
 	}
-	return c.askAside(ctx, slot, q, late)
+	return c.askAside(ctx, slot, &q, late)
 }
 
 // publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
@@ -135,23 +139,26 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 	return c.publisher(call.Key())
 }
 
-// send sends a call in place, and waits for a slot before if it needs one. It sets bounded, the context of the command,
-// when it has the slot: the wait may have taken longer than the command timeout.
-func (c *Conn) send(ctx, wait context.Context, bounded *driver.Bounded, q Question) wire.Reply {
+// send sends a call in place, and waits for a slot before if it needs one. A nil errand means that its caller stays. Nothing
+// is sent if its caller has left by then, or if there was no slot: then sent is false.
+func (c *Conn) send(ctx, wait context.Context, q *Question, e *errand) (r wire.Reply, sent bool) {
 	if q.Slot != NoSlot && c.slot != nil {
-		taken, err := c.take(wait, &q)
+		taken, err := c.take(wait, q, e)
 		if err != nil {
-			return wire.Reply{N: -1, Err: err}
+			return wire.Reply{N: -1, Err: err}, false
 		}
 		defer taken.free()
 	}
-	*bounded = driver.Bound(ctx, c.CommandTimeout)
-	if q.Acked && c.Acks != nil {
-		return c.sendAcked(bounded, q.Call)
+	if !e.proceed(running) {
+		return wire.Reply{}, false
 	}
-	r := c.driver.Run(bounded, nil, q.Call)
+	bounded := driver.Bound(ctx, c.CommandTimeout) // now, because the wait may have taken longer than the command timeout
+	if q.Acked && c.Acks != nil {
+		return c.sendAcked(&bounded, q.Call), true
+	}
+	r = c.driver.Run(&bounded, nil, q.Call)
 	c.note(r.Err)
-	return r
+	return r, true
 }
 
 // Pipe sends renewals in one pipeline: they need no slot and no acks. It ends within the command timeout if the driver
@@ -214,6 +221,24 @@ func (c *Conn) left(ctx context.Context) wire.Reply {
 		c.note(err)
 	}
 	return wire.Reply{N: -1, Err: err}
+}
+
+// noConnection returns the error of a call whose wait for a slot ended, because its context did or the time was over.
+func noConnection(wait context.Context) *fault.Error {
+	if err := wait.Err(); err != nil {
+		return notSent(fmt.Errorf("%w: %w", fault.ErrNoConnection, err))
+	}
+	return notSent(fault.ErrNoConnection)
+}
+
+// unlocated returns the error of a call whose caller left before it was known which node has the key.
+func (c *Conn) unlocated(ctx context.Context) *fault.Error {
+	if err := ctx.Err(); err != nil {
+		return notSent(err)
+	}
+	err := unsent(noAnswer())
+	c.note(err)
+	return err
 }
 
 func notSent(err error) *fault.Error {

@@ -85,3 +85,29 @@ func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
 		})
 	}
 }
+
+func TestAHoldIsInUseDuringItsExtension(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(10*time.Second))
+	held := f.Proxy.HoldReply(1, testkit.Runs("renew"))
+	gone := make(chan struct{})
+	extended := testkit.Async(func() error {
+		hold, err := f.Lock.Acquire(t.Context())
+		if err != nil {
+			return err
+		}
+		runtime.AddCleanup(hold, func(struct{}) { close(gone) }, struct{}{})
+		return hold.Extend(t.Context(), time.Minute) // the last use of the hold
+	})
+	testkit.Within(t, "the extension is under way", held.Met())
+	for range 3 {
+		runtime.GC()
+	}
+	select {
+	case <-gone:
+		t.Error("the hold is collected while it is being extended")
+	default:
+	}
+	held.Release()
+	require.NoError(t, testkit.Within(t, "it is extended", extended))
+}

@@ -41,6 +41,7 @@ func TestClassify(t *testing.T) {
 		{err: serverError("WRONGPASS invalid username-password pair"), code: "WRONGPASS"},
 		{err: serverError("NOAUTH Authentication required."), code: "NOAUTH"},
 		{err: serverError("ERR unauthenticated"), code: "NOAUTH"},
+		{err: serverError("ERR Protocol error: unauthenticated multibulk length"), code: "NOAUTH"}, // Redis 7.0, to a long command
 		{err: serverError("ERR unknown command 'SSUBSCRIBE'"), code: "unknown"},
 		{err: serverError("CROSSSLOT Keys in request don't hash to the same slot"), code: "CROSSSLOT"},
 		{err: serverError("LOADING Redis is loading"), code: "LOADING", transient: true},

@@ -1,0 +1,86 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// gauges looks at the Stats of the site's present clients.
+func (r *running) gauges() []gauges {
+	clients := r.all()
+	all := make([]gauges, 0, len(clients))
+	for _, client := range clients {
+		from := now()
+		s := client.Stats()
+		all = append(all, gauges{Client: client.ID(), From: from, To: now(), Held: s.Held, Waiting: s.Waiting})
+	}
+	return all
+}
+
+// unsettled waits until all gauges of the site's clients are zero. It describes those that never are.
+func (r *running) unsettled() (found []string) {
+	for _, client := range r.all() {
+		var s rlock.Stats
+		for deadline := now().add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
+			if s = client.Stats(); s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0 {
+				break
+			}
+		}
+		switch {
+		case s.Held != 0 || s.Waiting != 0 || s.InDoubt != 0:
+			found = append(found, fmt.Sprintf("P10: after all locks were unlocked, the gauges were %+v", s))
+		case s.HandOvers > s.Acquired:
+			found = append(found, fmt.Sprintf("P10: more hand-overs than acquisitions: %+v", s))
+		}
+	}
+	return found
+}
+
+// gauged (P10) compares the gauges with the turns: a client holds what its owners believe to hold, and at most what they have
+// asked for and not yet given back.
+func (c *checker) gauged() {
+	if c.Scene.Topology == topologyRed {
+		return // a client there has one member of each lock
+	}
+	turns := make(map[string][]*Turn)
+	for _, t := range c.Turns {
+		turns[t.Client] = append(turns[t.Client], t)
+	}
+	for _, g := range c.Gauges {
+		c.gauge(g, turns[g.Client])
+	}
+}
+
+func (c *checker) gauge(g gauges, turns []*Turn) {
+	least, most, waiting := 0, 0, 0
+	for _, t := range turns {
+		if t.Asked > g.To {
+			break // the turns are sorted
+		}
+		if t.First != 0 && t.First < g.From && t.Last > g.To {
+			least += len(t.Names)
+		}
+		end := max(c.freed(t), t.Answered)
+		if t.Answered == 0 || t.Answer == got && t.Unlocked == 0 || end >= g.From {
+			most += len(t.Names)
+		}
+		if t.Answered == 0 || t.Answered >= g.From {
+			waiting += len(t.Names)
+		}
+	}
+	c.Figures.Gauges++
+	if g.Held < least || g.Held > most || g.Waiting > waiting {
+		c.brokenf("P10: at %d a client said that %d locks were held and %d calls waited; it was %d to %d, and at most %d: %s",
+			g.From, g.Held, g.Waiting, least, most, waiting, g.Client)
+	}
+}
+
+// within reports whether a field of a client belongs to one of the names.
+func within(field string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(field, name+" ") || strings.Contains(field, name) })
+}

@@ -1,0 +1,70 @@
+package torture
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// idleArena returns an arena with two sites that do nothing by themselves.
+func idleArena(t *testing.T) *Arena {
+	t.Helper()
+	a := newArena(t, Scene{Topology: topologySingle})
+	for range 2 {
+		site := a.site(formPlain, 0)
+		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
+		require.NoError(t, err)
+		t.Cleanup(func() { _, _ = r.close() })
+		a.sites = append(a.sites, r)
+	}
+	return a
+}
+
+// TestShutdownsStrike checks that a shutdown meets holders at work, and that others then get their locks.
+func TestShutdownsStrike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	a := idleArena(t)
+	e := Event{From: now()}
+	nemeses[n23Deploy](a, rand.New(rand.NewPCG(1, 0)), &e)
+	a.collector.happened(e)
+	require.Empty(t, e.Err)
+	h := a.collector.history(a.scene, 0, now())
+	told, others := 0, 0
+	for _, turn := range h.Turns {
+		require.Equal(t, got, turn.Unlock, "%v", turn)
+		if turn.Told != 0 {
+			told++
+		} else {
+			others++
+		}
+	}
+	require.Equal(t, deployHolders, told)
+	require.Equal(t, deployHolders, others)
+	require.Empty(t, Check(h).Broken)
+}
+
+// TestSilencesStrike checks that callers who are alone notice a silence, and that a lock is extended and another one lost
+// meanwhile.
+func TestSilencesStrike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	a := idleArena(t)
+	var h *History
+	for seed := range uint64(4) { // with some seeds the silence is short
+		e := Event{From: now()}
+		nemeses[n5BlackHole](a, rand.New(rand.NewPCG(seed, 0)), &e)
+		e.To, e.What = now(), n5BlackHole+" "+e.What
+		a.collector.happened(e)
+		a.alone.Wait()
+	}
+	h = a.collector.history(a.scene, 0, now())
+	r := Check(h)
+	require.Empty(t, r.Broken)
+	require.NotZero(t, r.Figures.Silences)
+	require.NotZero(t, r.Figures.Outages)
+	require.NotZero(t, r.Figures.Over)
+}
