@@ -18,8 +18,9 @@ import (
 type acquisition struct {
 	group   *Group
 	owner   *table.Owner
-	plain   bool // made without an owner in the context
-	renewed bool // members that are not held are asked again
+	plain   bool           // made without an owner in the context
+	renewed bool           // members that are not held are asked again
+	owners  []*table.Owner // of the members of a red lock; nil means owner. Only one question to a member is under way
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
 
@@ -34,6 +35,7 @@ type acquisition struct {
 	begun    bool      // enough members were held, once
 	why      error     // it is over; nil means that it is not
 	stopping bool      // the client of a member shuts down: the context has ended, although the acquisition may not be over
+	reenters bool      // a client shut down before any member was asked, so its members are re-entered or not held
 	closed   bool      // unlocked, or being unlocked, or given up
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
@@ -47,8 +49,9 @@ var _ lease.Held = (*acquisition)(nil)
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	return &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, members: make([]lease.Held, n),
-		since: make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
+		reenters: slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool { return l.Manager().IsStopping() }), group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, members: make([]lease.Held, n),
+		owners: make([]*table.Owner, n),
+		since:  make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }
 
@@ -97,6 +100,14 @@ func (a *acquisition) begin() bool {
 	defer a.mu.Unlock()
 	a.begun = a.live() >= a.group.need
 	return a.begun
+}
+
+// interrupted reports whether the client of a member began to shut down while the members were asked. Then they must be
+// asked again, because only an owner that re-enters may still have them.
+func (a *acquisition) interrupted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stopping && !a.reenters
 }
 
 // live counts the members that are held now. a.mu must be held.

@@ -63,7 +63,11 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		a := r.newAcquisition()
 		failed, err := r.takeFrom(ctx, a, first, last)
 		if err == nil && a.begin() {
-			return a, nil
+			if !a.interrupted() {
+				return a, nil
+			}
+			_ = a.giveUp(ctx, r)
+			continue
 		}
 		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
 		released := a.giveUp(ctx, r)

@@ -46,6 +46,10 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for round := 1; ; round++ {
 		a, asked := r.newAcquisition(), time.Now()
 		granted, err := r.poll(ctx, a, last)
+		if granted && a.interrupted() {
+			_ = a.giveUp(ctx, r)
+			continue
+		}
 		if granted {
 			waiter.Share(fault.ErrRefused) // for the requests behind this one: its hold refuses them
 			a.scheduleReacquire()
@@ -177,11 +181,15 @@ const minTimeout = 50 * time.Millisecond
 func (a *acquisition) ask(ctx context.Context, i int, by time.Time, all bool) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]
+	if o := m.Locks()[0].OwnerIn(ctx); o != nil { // the context of a later question has none
+		a.owners[i] = o
+	}
 	client := clientOf(m)
 	cfg := client.Config().Table
 	timeout := min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
 	t := lease.Terms{
-		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, Owner: a.owner, By: time.Now().Add(timeout),
+		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(timeout),
+		Owner: cmp.Or(a.owners[i], a.owner),
 	}
 	if !by.IsZero() && (all || by.Before(t.By)) {
 		t.By = by

@@ -364,3 +364,23 @@ func TestAGroupFindsALostGroupOfAClosedClient(t *testing.T) {
 		t.Fatal("the group waits for itself")
 	}
 }
+
+// TestAMemberIsReacquiredForItsOwner has EnsureOwner add an owner beside a hold of one member. So the members have different
+// owners, and each is asked again for its own.
+func TestAMemberIsReacquiredForItsOwner(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		mine := table.NewOwner()
+		ctx := lease.EnsureOwner(holdOf(t, &held{member: fakes[0], owner: mine, deadline: time.Now().Add(time.Hour)}).Context())
+		fakes[1].set(fault.ErrRefused)
+		taken, err := NewRed(members, newTestQuorum).Take(ctx, forever)
+		require.NoError(t, err)
+		fakes[1].set(nil)
+		<-time.After(leaseTime/3 + time.Second)
+		require.Same(t, mine, fakes[0].asked().Owner)
+		require.Same(t, lease.OwnerOf(ctx), fakes[1].asked().Owner)
+		require.NoError(t, taken.Unlock(ctx))
+	})
+}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,6 +73,43 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 				require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
 			})
 		})
+	}
+}
+
+// TestAShutdownDuringAnAcquisitionOfAGroup has the client of a member shut down while the last member is asked. The members are
+// released, and asked again: from then on they refuse, except an owner that re-enters.
+func TestAShutdownDuringAnAcquisitionOfAGroup(t *testing.T) {
+	t.Parallel()
+	for what, newGroup := range map[string]func([]lease.Member) *Group{
+		"multi": NewMulti,
+		"red":   func(m []lease.Member) *Group { return NewRed(m, newTestQuorum) },
+	} {
+		for _, reenters := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, re-enters %v", what, reenters), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					t.Helper()
+					fakes, members, _ := newMembers(t, 2)
+					fakes[1].delay = 10 * time.Millisecond
+					done := take(t.Context(), newGroup(members), forever)
+					<-time.After(5 * time.Millisecond)
+					first := fakes[0].grant()
+					first.stop()
+					if !reenters {
+						fakes[0].set(fault.ErrClosed)
+					}
+					err := <-done
+					require.ErrorIs(t, first.Err(), fault.ErrNotHeld, "it is released")
+					if reenters {
+						require.NoError(t, err)
+						require.NotSame(t, first, fakes[0].grant())
+						return
+					}
+					require.ErrorIs(t, err, fault.ErrClosed)
+					synctest.Wait()
+					require.ErrorIs(t, fakes[1].grant().Err(), fault.ErrNotHeld)
+				})
+			})
+		}
 	}
 }
 

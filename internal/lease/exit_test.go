@@ -266,3 +266,21 @@ func TestAReleaseWithoutAReplyIsUnavailable(t *testing.T) {
 		})
 	}
 }
+
+// TestAnUnlockThatWaitsForItsTurnEndsAtTheDeadline has an unlock wait behind a re-entry that goes unanswered. It returns when the
+// hold is over, not when Redis may have freed the lock.
+func TestAnUnlockThatWaitsForItsTurnEndsAtTheDeadline(t *testing.T) {
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		h := f.hold(f.Context(), l, Terms{Lease: 2 * time.Second})
+		deadline := time.Until(h.Deadline())
+		f.slowly("count", 4*time.Second, 4*time.Second)
+		again := f.async(func() error { return acquire(context.WithoutCancel(h.Context()), l) })
+		unlock := f.async(func() error { return h.Unlock(f.Context()) })
+		f.until(deadline - 1)
+		require.False(f, unlock.over())
+		f.until(deadline)
+		unlock.failed(fault.ErrLost, deadline)
+		<-again.done
+	})
+}

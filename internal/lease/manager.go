@@ -144,7 +144,9 @@ func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transpor
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	return m.conn.Ask(ctx, slot, transport.Question{
-		Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within,
-	}, late)
+	q := transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within}
+	if need == transport.WaitSlot && !step.Stays {
+		q.Stop = m.stopping
+	}
+	return m.conn.Ask(ctx, slot, q, late)
 }

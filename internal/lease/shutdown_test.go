@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -88,6 +89,45 @@ func TestShutdownEndsWaits(t *testing.T) {
 		require.NoError(f, h.Unlock(f.Context()))
 		stopped.succeeded(time.Second)
 		require.NoError(f, holder.Unlock(f.Context()))
+	})
+}
+
+// TestShutdownEndsTheWaitForAConnection has calls wait for the only connection slot, which an acquire has that goes unanswered.
+// An acquisition ends, a re-entry and a query go on.
+func TestShutdownEndsTheWaitForAConnection(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.info = driver.Info{Bounded: true, Slots: 1}
+		m := f.client()
+		mine := f.other(m, wire.Plain, "mine")
+		h := f.hold(f.Context(), mine, Terms{})
+		within := context.WithoutCancel(h.Context())
+		f.slowly("acquire", 2*time.Second, 2*time.Second)
+		slow := f.async(func() error { return acquire(f.Context(), f.lock(m, wire.Plain)) })
+		other := f.other(m, wire.Plain, "other")
+		waits := f.async(func() error { return acquire(f.Context(), other) })
+		owned := f.async(func() error {
+			return acquireWithin(WithOwner(f.Context()), f.other(m, wire.Plain, "owned"), time.Minute)
+		})
+		again := f.async(func() error { return acquire(within, mine) })
+		query := f.async(func() error {
+			_, err := mine.TTL(f.Context())
+			return err
+		})
+		f.until(time.Second)
+		stopped := f.shutdown(f.Context(), m)
+		waits.failed(fault.ErrClosed, time.Second)
+		owned.failed(fault.ErrClosed, time.Second)
+		require.False(f, again.over() || query.over())
+		<-slow.done
+		require.ErrorIs(f, slow.err, fault.ErrClosed)
+		<-again.done
+		require.NoError(f, again.err)
+		<-query.done
+		require.NoError(f, query.err)
+		require.NoError(f, mine.Unlock(within))
+		require.NoError(f, h.Unlock(f.Context()))
+		<-stopped.done
+		require.NoError(f, stopped.err)
 	})
 }
 

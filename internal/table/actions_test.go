@@ -48,7 +48,7 @@ var actions = []action{
 	{"force", 1, (*world).force},
 	{"force by a stranger", 1, (*world).forceByStranger},
 	{"fail over", 1, (*world).failOver},
-	{"stop", 1, (*world).stop},
+	{"stop", 4, (*world).stop},
 	{"close", 1, (*world).close},
 }
 
@@ -188,6 +188,10 @@ func (w *world) reject() bool {
 	if !ok {
 		return false
 	}
+	if f.verb != nil && f.slot && !f.executed && f.proc.drained != nil && !f.verb.step.Stays && w.rand(2) == 0 {
+		w.answer(f, wire.Reply{N: -1, Err: errStopped})
+		return true
+	}
 	freeing := f.exit != nil && f.exit.x.phase != showing
 	switch kind := w.rand(4); {
 	case f.executed && f.acked && f.reply.N >= 0 && w.cfg.Acks: // replicas are asked about granted locks only
@@ -287,7 +291,7 @@ func (w *world) end(v *verb) {
 		if f.verb != v || f.dead {
 			continue
 		}
-		if f.slot && !f.executed && w.rand(4) == 0 {
+		if f.slot && !f.executed && w.rand(2) == 0 {
 			w.answer(f, wire.Reply{N: -1, Err: errNotSent})
 			return
 		}
@@ -336,6 +340,10 @@ func (w *world) wake() bool {
 	})
 	if !ok {
 		return false
+	}
+	if w.endOf(v) == Closed && w.rand(4) == 0 { // it hears of the shutdown first
+		w.end(v)
+		return true
 	}
 	why, _ := w.wakeOf(v)
 	if why == ByNews && ready(v.step.Heard, false) && w.rand(2) == 0 {

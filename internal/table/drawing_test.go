@@ -113,7 +113,7 @@ func TestTransitionsAreDrawn(t *testing.T) {
 		exit:    readDrawing(t, "The phases of an exit"),
 		grant:   readDrawing(t, "The states of a grant"),
 	}
-	const fewest, most = 2000, 20000
+	const fewest, most = 2000, 80000
 	seed := uint64(1)
 	for ; seed <= fewest || seed <= most && len(d.attempt.untaken)+len(d.exit.untaken)+len(d.grant.untaken) > 0; seed++ {
 		d.follow(scheduleOf(seed))

@@ -360,9 +360,17 @@ func (w *world) failOver() bool {
 // stop begins to shut a process down. A repetition changes nothing.
 func (w *world) stop() bool {
 	p := w.procs[w.rand(2)]
-	// A lock that was handed over, and that its caller has not got yet, is rare.
-	rare := slices.ContainsFunc(w.verbs, func(v *verb) bool { return v.proc == p && v.a.got != nil })
-	if p.closed || !rare && w.rand(4) > 0 {
+	seldom := 16
+	for _, v := range w.verbs {
+		switch {
+		case v.proc != p:
+		case v.a.got != nil: // a lock was handed over, and its caller has not got it yet: that is rare
+			seldom = 1
+		case v.a.phase == resting && v.a.line != nil && p.table.holder(v.a.Handle.Key) != nil:
+			seldom = min(seldom, 2) // a lock could be handed over
+		}
+	}
+	if p.closed || w.rand(seldom) > 0 {
 		return false
 	}
 	if p.drained == nil {

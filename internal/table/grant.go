@@ -241,6 +241,7 @@ func (t *Table) expire(g *Grant, n *Notices) {
 	t.counts.leave(g.stage)
 	g.stage = expired
 	t.plan(g, n)
+	g.turns.Notify() // an unlock that waits for its turn returns now
 }
 
 // lose ends the grant for its users and here.

@@ -141,6 +141,9 @@ var bugs = []bug{
 		{"settle.go", "\tt.counts.Held++\n", ""},
 		{"grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
+	{"stop 9", "a shutdown ends a re-entry that waits for a connection", []edit{
+		{"settle.go", "t.stopping && !t.bars(a, now)\n}", "t.stopping && false\n}"},
+	}},
 	{"E.2", "a hand-over may end the lease earlier", []edit{
 		{"handover.go", "ended(a.Wait) || g.outlasts(a.Lease, now) {", "ended(a.Wait) {"},
 	}},

@@ -77,6 +77,9 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		g.needsCleanup = true
 	}
 	switch {
+	case t.spared(a, r, now):
+		a.asked = false
+		return t.ask(a, a.phase, now, n)
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
 		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
@@ -117,6 +120,12 @@ func (a *Attempt) unsent(err *fault.Error) {
 }
 
 func ended(e Ender) bool { return e != nil && e.Err() != nil }
+
+// spared reports whether Stop ended the wait for a slot of an attempt that may go on, because its owner holds the lock. Nothing
+// was sent, so the attempt asks again.
+func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
+	return r.Err != nil && r.Err.Fate == fault.NotSent && errors.Is(r.Err, fault.ErrClosed) && t.stopping && !t.bars(a, now)
+}
 
 // inTrouble goes on after a question without a reply, or with an error as the reply.
 func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *Notices) Step {
@@ -216,6 +225,10 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 // settleCount takes the reply of a re-entry.
 func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	if t.spared(a, r, now) {
+		a.asked = false
+		return t.reenter(a, now)
+	}
 	defer g.turns.End()
 	switch {
 	case t.closed:

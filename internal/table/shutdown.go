@@ -106,9 +106,11 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // after keeps account of an attempt that sleeps, and returns its next step.
 func (t *Table) after(a *Attempt, s Step, now clock.Instant) Step {
+	if s.Do != Done && t.stopping {
+		s.Stays = !t.bars(a, now)
+	}
 	switch {
 	case s.Do == Sleep:
-		s.Stays = t.stopping && !t.bars(a, now)
 		if !a.waits {
 			a.waits = true
 			t.counts.Waiting++

@@ -25,6 +25,7 @@ type Step struct {
 
 	// For Ask and Sleep.
 
+	Stays  bool          // only Close ends the sleep or the wait for a slot, not Stop
 	Free   bool          // the end of the wait does not end the step
 	Within time.Duration // for how long the step may take; zero means that only the command timeout bounds a call
 
@@ -41,7 +42,6 @@ type Step struct {
 	Wait   <-chan struct{} // something changed in this process
 	Listen string          // if not empty, listen first on this channel, with Heard
 	Heard  chan struct{}   // gets the messages
-	Stays  bool            // only Close ends the sleep, not Stop
 
 	// For Done.
 

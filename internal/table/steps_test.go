@@ -302,8 +302,11 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			p.refused[f.name.index] = w.step
 		}
 		w.learns(v, f, r)
-		before := v.a.line
+		before, spared := v.a.line, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
 		s := p.table.Settle(v.a, r, w.now, n)
+		if spared && s.Do == Done && errors.Is(s.Err, fault.ErrClosed) {
+			w.failf("Stopped: the shutdown ends %s, which re-enters", v)
+		}
 		w.learnsMore(v, before, r, s)
 		if s.Got != nil && s.Got.Err(w.now) != nil {
 			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))

@@ -372,6 +372,7 @@ var (
 	errPasses  = &fault.Error{Fate: fault.Rejected, Code: "LOADING", Transient: true, Err: errors.New("LOADING")}
 	errStays   = &fault.Error{Fate: fault.Rejected, Code: "NOPERM", Err: errors.New("NOPERM")}
 	errNotSent = &fault.Error{Fate: fault.NotSent, Transient: true, Err: fault.ErrNotSent}
+	errStopped = &fault.Error{Fate: fault.NotSent, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, fault.ErrClosed)}
 	errNoConn  = &fault.Error{Fate: fault.NotSent, Transient: true, Err: errors.New("no connection")}
 	errDoubt   = &fault.Error{Fate: fault.InDoubt, Transient: true, Err: errors.New("connection reset")}
 	errPartial = &fault.Error{Fate: fault.Partial, Transient: true, Code: "OOM", Err: errors.New("OOM")}

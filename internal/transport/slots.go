@@ -49,6 +49,8 @@ func (c *Conn) take(wait context.Context, q *Question, e *errand) (slot, *fault.
 		return nil, noConnection(wait)
 	case <-over:
 		return nil, notSent(fault.ErrNoConnection)
+	case <-q.Stop:
+		return nil, notSent(fault.ErrClosed)
 	case <-c.tasks.Closed():
 		if q.Slot == DutySlot {
 			return nil, nil

@@ -98,6 +98,8 @@ type Question struct {
 	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the wait for a slot. Zero, or more
 	// than the command timeout, means that only the command timeout counts, from when there is a slot.
 	Within time.Duration
+	// Stop ends the wait for a slot when it is closed, with [fault.ErrClosed]. Nil means that only Close does.
+	Stop <-chan struct{}
 }
 
 // Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
