@@ -216,3 +216,10 @@ func (f *fixture) logged() []string {
 	f.logs = nil
 	return logs
 }
+
+// tryFor is the root's Lock with a context that ends.
+func (f *fixture) tryFor(l *Lock, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(f.Context(), d)
+	defer cancel()
+	return acquire(ctx, l)
+}

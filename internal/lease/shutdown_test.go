@@ -404,10 +404,3 @@ func TestCounts(t *testing.T) {
 		require.Zero(f, counts().Held)
 	})
 }
-
-// tryFor is the root's Lock with a context that ends.
-func (f *fixture) tryFor(l *Lock, d time.Duration) error {
-	ctx, cancel := context.WithTimeout(f.Context(), d)
-	defer cancel()
-	return acquire(ctx, l)
-}

@@ -2,7 +2,6 @@ package table
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -378,26 +377,4 @@ func (w *world) resume() bool {
 		w.nextExit(e, s)
 	}
 	return ok
-}
-
-func (v *verb) String() string {
-	return fmt.Sprintf("%s of c%d", v.label(), v.proc.index)
-}
-
-func (v *verb) label() string {
-	number := int64(0)
-	if v.a.grant != nil {
-		number = v.a.grant.holder.Number
-	}
-	kind := ""
-	for name, k := range wire.Kinds {
-		if k == v.a.Handle.Kind {
-			kind = name
-		}
-	}
-	return fmt.Sprintf("%s %s #%d (owner %v)", kind, v.name.text, number, v.a.Owner != nil)
-}
-
-func (e *exit) String() string {
-	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
 }

@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -85,4 +86,26 @@ func TestOnlyRenewalsThatAreDueSoonAreGathered(t *testing.T) {
 	batches, _ = table.Due(now, false, &n)
 	require.Len(t, batches, 2, "one for each lease")
 	require.ElementsMatch(t, []string{"long", "longer"}, []string{batches[0].Name(), batches[1].Name()})
+}
+
+func (v *verb) String() string {
+	return fmt.Sprintf("%s of c%d", v.label(), v.proc.index)
+}
+
+func (v *verb) label() string {
+	number := int64(0)
+	if v.a.grant != nil {
+		number = v.a.grant.holder.Number
+	}
+	kind := ""
+	for name, k := range wire.Kinds {
+		if k == v.a.Handle.Kind {
+			kind = name
+		}
+	}
+	return fmt.Sprintf("%s %s #%d (owner %v)", kind, v.name.text, number, v.a.Owner != nil)
+}
+
+func (e *exit) String() string {
+	return fmt.Sprintf("exit of c%d %s #%d (background %v)", e.proc.index, e.name.text, e.x.grant.holder.Number, e.x.background)
 }

@@ -96,3 +96,47 @@ func (w *world) checkCounts(p *process) {
 		w.failf("Counts: c%d has %+v, and not %+v", p.index, got, want)
 	}
 }
+
+// stop begins to shut a process down. A repetition changes nothing.
+func (w *world) stop() bool {
+	p := w.procs[w.rand(2)]
+	seldom := 16
+	for _, v := range w.verbs {
+		switch {
+		case v.proc != p:
+		case v.a.got != nil: // a lock was handed over, and its caller has not got it yet: that is rare
+			seldom = 1
+		case v.a.phase == resting && v.a.line != nil && p.table.holder(v.a.Handle.Key) != nil:
+			seldom = min(seldom, 2) // a lock could be handed over
+		}
+	}
+	if p.closed || w.rand(seldom) > 0 {
+		return false
+	}
+	if p.drained == nil {
+		p.handOvers = p.table.Counts().HandOvers
+	}
+	p.drained = p.table.Stop(&p.notices)
+	p.deliver()
+	w.logf("c%d shuts down", p.index)
+	return true
+}
+
+func (w *world) close() bool {
+	p := w.procs[w.rand(2)]
+	if p.closed || w.rand(3) > 0 {
+		return false
+	}
+	p.closed = true
+	p.tasks.Close()
+	if open, left := w.open(p), p.table.Close(w.now, &p.notices); left != open {
+		w.failf("Drained: Close finds %d open acquisitions, and not %d", left, open)
+	}
+	p.deliver()
+	for _, r := range w.records {
+		if r.proc == p && r.acq.Err(w.now) == nil {
+			w.failf("Ends: a lock is held after Close")
+		}
+	}
+	return true
+}

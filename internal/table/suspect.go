@@ -13,7 +13,7 @@ const soonSuspect = time.Second
 
 // suspect notes the hold for which an attempt begins to wait, if it may be the hold of the attempt's own caller. Such a hold is
 // older than the attempt. The wait is suspicious soon if the attempt has the context with which the hold was acquired.
-// Otherwise it is so after a lease of the hold, but not for an attempt with an owner.
+// Otherwise it is so after a lease of the hold.
 func (t *Table) suspect(a *Attempt) {
 	h := t.holder(a.Handle.Key)
 	if a.suspected || h == nil {
@@ -28,7 +28,7 @@ func (t *Table) suspect(a *Attempt) {
 	case h.stage != held || h.owner == a.grant.owner || h.accused || h.streak.Began() > a.began:
 	case same:
 		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
-	case a.Owner == nil:
+	default: // also with an owner: WithOwner inside Do waits for itself
 		a.own, a.SuspectAfter = h, h.term.Lease
 	}
 }
