@@ -20,10 +20,9 @@ var (
 	// the server. Nothing is known about the lock. The error wraps the reason. No error matches both it and [ErrNotAcquired],
 	// or both it and [ErrLost]. Every method that sends a command may return it.
 	//
-	// If [Wait] or a deadline ends before any reply, the error of an acquisition or a query matches it, even if nothing could
-	// be sent. [Hold.Extend] returns the error of its context then. A canceled context says nothing about Redis. Then the
-	// error matches it only if a command has failed, or has had no reply for a fifth of the command timeout. An error that
-	// waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
+	// If [Wait] or a deadline ends before any reply, the error matches it, even if nothing could be sent. A canceled context
+	// says nothing about Redis. Then the error matches it only if a command has failed, or has had no reply for a fifth of the
+	// command timeout. An error that waiting does not help, such as NOPERM, WRONGTYPE or OOM, does not match it.
 	ErrUnavailable = fault.ErrUnavailable
 
 	// ErrNotHeld means that an unlock has nothing to release, or [Hold.Extend] nothing to lengthen. The error says why. The
