@@ -46,8 +46,11 @@ type backoff struct{ first, longest time.Duration }
 
 func (b backoff) lockOption() LockOption {
 	return func(h *lockSettings) error {
-		if b.first < minBackoff || b.longest < b.first || b.longest > maxBackoff {
+		switch {
+		case b.first < minBackoff || b.longest > maxBackoff:
 			return fmt.Errorf("%w: backoff from %v to %v out of range [1ms, 1h]", ErrInvalidOption, b.first, b.longest)
+		case b.longest < b.first:
+			return fmt.Errorf("%w: backoff from %v to %v, which is shorter", ErrInvalidOption, b.first, b.longest)
 		}
 		h.FirstDelay, h.MaxDelay = b.first, b.longest
 		return nil

@@ -88,7 +88,7 @@ func (l *Lock) LogValue() slog.Value {
 // Check returns what is wrong with the handle itself.
 func (l *Lock) Check(op string) error {
 	if l == nil || l.m == nil {
-		return &fault.OpError{Op: op, What: "of a nil or zero Lock", Err: fault.ErrInvalidOption}
+		return &fault.OpError{Op: op, What: "of a nil or zero Lock, or of a nil or zero Client", Err: fault.ErrInvalidOption}
 	}
 	return l.wrap(l.err, op)
 }
