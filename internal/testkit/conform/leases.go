@@ -80,12 +80,13 @@ func extendLengthens(f *fixture) {
 	first, before := hold.Deadline(), time.Now()
 	require.NoError(f, hold.Extend(ctx, time.Hour))
 	require.WithinRange(f, hold.Deadline(), before.Add(59*time.Minute), time.Now().Add(time.Hour))
-	// A member of a red lock may reply late, which moves the deadline a little.
-	require.WithinDuration(f, hold.Deadline(), same.Deadline(), time.Minute, "the extension is for all acquisitions of the owner")
+	if !testkit.Red(lock) { // two acquisitions of a red lock may have different majorities
+		require.Equal(f, hold.Deadline(), same.Deadline(), "the extension is for all acquisitions of the owner")
+	}
 	require.Greater(f, ttl(f, lock), 59*time.Minute)
 	extended := hold.Deadline()
 	require.NoError(f, same.Extend(ctx, time.Second))
-	require.WithinRange(f, hold.Deadline(), extended, extended.Add(time.Minute))
+	require.WithinRange(f, hold.Deadline(), extended, extended.Add(time.Minute)) // a member of a red lock may reply late
 	require.Greater(f, ttl(f, lock), 59*time.Minute)
 	testkit.Eventually(f, "the first lease is over", func() bool { return time.Now().After(first.Add(lease / 10)) })
 	require.False(f, tryLock(f, f.Context(), other))
