@@ -110,7 +110,7 @@ func (w *world) stop() bool {
 			seldom = min(seldom, 2) // a lock could be handed over
 		}
 	}
-	if p.closed || w.rand(seldom) > 0 {
+	if p.closed || w.keepsOn || w.rand(seldom) > 0 {
 		return false
 	}
 	if p.drained == nil {

@@ -20,6 +20,7 @@ type world struct {
 	random    uint64
 	names     [2]*name
 	crowded   bool // all attempts are for the first name
+	keepsOn   bool // no client shuts down
 	procs     [2]*process
 	owners    [2]*Owner // shared ones; both belong to both tables
 	verbs     []*verb
@@ -261,6 +262,7 @@ func newWorld(choice uint32) *world {
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0
+	w.keepsOn = w.rand(2) == 0
 	var families [2]wire.Family
 	nonReentrant := w.rand(8) == 0
 	for i, text := range [2]string{"a", "b"} {
