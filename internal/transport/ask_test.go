@@ -110,7 +110,7 @@ func TestCommandTimeout(t *testing.T) {
 	t.Parallel()
 	reply := make(chan wire.Reply)
 	d := &stub{run: func(context.Context, wire.Call) wire.Reply { return <-reply }}
-	conn, _ := open(t, Config{CommandTimeout: time.Millisecond}, d)
+	conn, _ := open(t, Config{CommandTimeout: 300 * time.Millisecond}, d)
 	var stale []*fault.Error
 	conn.OnTopology(func(err *fault.Error) { stale = append(stale, err) })
 	late := make(lateReplies, 1)
@@ -242,7 +242,7 @@ func TestWithin(t *testing.T) {
 		d := &stub{info: driver.Info{Bounded: bounded}, run: func(context.Context, wire.Call) wire.Reply { return <-reply }}
 		conn, _ := open(t, Config{}, d)
 		late := make(lateReplies, 1)
-		r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: time.Millisecond}, late)
+		r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: 300 * time.Millisecond}, late)
 		require.True(t, r.Err.TimedOut())
 		require.True(t, r.Err.InDoubt(), "the release needs a tombstone")
 		require.True(t, r.Err.Unavailable())
