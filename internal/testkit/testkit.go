@@ -39,8 +39,8 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // ALongTime is the timeout after which a test that waits for an event fails.
 const ALongTime = 20 * time.Second
 
-// NewClient returns a client that is closed with the test. The test fails if the client logs anything but a loss and what became
-// of renewals, unless an option sets another logger.
+// NewClient returns a client that is closed with the test. The test fails if the client logs an unexpected line, unless an option
+// sets another logger.
 func NewClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &Recorder{}
