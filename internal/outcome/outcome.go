@@ -16,6 +16,7 @@ type Record struct {
 	until   clock.Instant // for how long a refusal without a question to Redis stands; zero means that Redis refused
 	failure error         // of the latest question that failed, if no refusal followed
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
+	open    int           // how many questions have had no outcome
 	unsent  bool          // the latest question waited for a connection in vain
 }
 
@@ -24,6 +25,7 @@ func (r *Record) Asked(now clock.Instant) {
 	if r.asked == 0 {
 		r.asked = now
 	}
+	r.open++
 	r.unsent = false
 }
 
@@ -32,12 +34,15 @@ func (r *Record) Asked(now clock.Instant) {
 func (r *Record) Unsent() { r.unsent = true }
 
 // Answered notes a reply that is no refusal.
-func (r *Record) Answered() { r.asked = 0 }
+func (r *Record) Answered() { r.asked, r.open = 0, 0 }
 
 // Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
-// Redis answers: the silence of younger questions counts from now.
+// Redis answers: the silence of other questions counts from now.
 func (r *Record) Late(now clock.Instant) {
-	if r.asked != 0 {
+	switch r.open--; {
+	case r.open <= 0:
+		r.asked, r.open = 0, 0
+	default:
 		r.asked = now
 	}
 }

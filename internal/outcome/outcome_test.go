@@ -52,11 +52,17 @@ func TestResult(t *testing.T) {
 		"a late reply": {
 			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Late(at(13)) }, 15, refused,
 		},
-		"a late reply, and f of silence after it": {
-			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Late(at(12)) }, 15, silent,
+		"a late reply, and f of silence of another question": {
+			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Asked(at(11)); r.Late(at(12)) }, 15, silent,
+		},
+		"a late reply to the only question": {
+			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Late(at(12)) }, 100, refused,
 		},
 		"a late reply that says nothing": {
-			func(r *Record) { r.Asked(at(10)); r.Late(at(12)) }, 14, unknown,
+			func(r *Record) { r.Asked(at(10)); r.Late(at(12)) }, 100, unknown,
+		},
+		"late replies to questions of before a refusal": {
+			func(r *Record) { r.Asked(at(1)); r.Refused(); r.Late(at(2)); r.Asked(at(10)) }, 13, silent,
 		},
 		"a reply that says nothing about the lock": {
 			func(r *Record) { r.Refused(); r.Asked(at(10)); r.Answered() }, 100, refused,

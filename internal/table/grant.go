@@ -348,15 +348,21 @@ func (g *Grant) settleLost() {
 	}
 }
 
+// repliedLate notes, for the attempts that queue now, a reply whose caller had left. Otherwise waiters whose calls are short
+// would take their abandoned questions for silence.
+func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
+	if l := t.lines.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
+		l.Shared.known.Late(now)
+	}
+}
+
 // Late takes the reply of an acquire whose caller had left. It delivers its notices itself.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
 	var n Notices
 	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
-	if l := t.lines.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
-		l.Shared.known.Late(now) // else waiters whose calls are short would take this for silence
-	}
+	t.repliedLate(g, r, now)
 	switch {
 	case r.Acquired():
 		g.needsCleanup = true

@@ -77,6 +77,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 	a.handing = false
 	switch {
 	case a.phase == done: // it left, and a release of its own follows
+		t.repliedLate(g, r, now)
 		return
 	case r.Acquired() && r.Err == nil:
 		if a.got, a.failed = t.grant(a, g, uint64(r.N), now, n); a.failed != nil {

@@ -15,6 +15,7 @@ import (
 type evidence struct {
 	refused, failed int           // the latest step in which that happened
 	asked           clock.Instant // when the oldest question since then was sent; zero means that there is none
+	open            int           // how many questions since then have had no outcome
 	until           clock.Instant // of a refusal by a holder that hands over: its deadline
 }
 
@@ -22,6 +23,7 @@ func (e *evidence) ask(now clock.Instant) {
 	if e.asked == 0 {
 		e.asked = now
 	}
+	e.open++
 }
 
 // silent reports whether a question has had no reply for the floor.
@@ -93,9 +95,15 @@ func (w *world) learnsLate(g *Grant, r wire.Reply) {
 	if l == nil || r.Err != nil && !r.Err.Replied() {
 		return
 	}
-	if e := w.lines[l]; e != nil && e.asked != 0 {
-		e.asked = w.now
+	e := w.lines[l]
+	if e == nil {
+		return
 	}
+	if e.open--; e.open <= 0 {
+		e.asked, e.open = 0, 0
+		return
+	}
+	e.asked = w.now
 }
 
 // learnsMore notes what only the table can tell: that a lock which was granted is not to be relied on, or that it is held.
@@ -116,6 +124,7 @@ func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
 // learnsOfHandOver notes the reply to a hand-over.
 func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply) {
 	if next.phase == done {
+		w.learnsLate(next.grant, r)
 		return
 	}
 	e := w.evidenceOf(next)
@@ -123,7 +132,7 @@ func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply) {
 	case r.Err != nil:
 		*e = evidence{failed: w.step}
 	case !r.Acquired():
-		e.asked = 0
+		e.asked, e.open = 0, 0
 	default:
 		if next.failed != nil {
 			*e = evidence{failed: w.step}
