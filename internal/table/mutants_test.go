@@ -36,7 +36,7 @@ var bugs = []bug{
 		{"attempt.go", "if a.got != nil {\n\t\treturn t.succeed(a, a.got, n)\n\t}\n\tif a.phase", "if a.phase"},
 	}},
 	{"3", "a late grant of a retired number is ignored", []edit{
-		{"grant.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
+		{"late.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
 	}},
 	{"4", "a number in doubt gets no tombstone", []edit{
 		{"grant.go", "return policy.Tombstone(g.term.Lease)", "return policy.Tombstone(0) * 0"},
