@@ -76,9 +76,11 @@ func (c *checker) errorClasses() {
 	}
 }
 
-// explained checks that a nemesis explains an outage, of which a call spoke that lasted between two moments.
+// explained checks that a nemesis explains an outage, which a call reported that lasted between two moments.
 func (c *checker) explained(t *Turn, from, to Moment) {
-	from = from.add(-time.Second)
+	// A question that a nemesis held, and that its caller abandoned, fails after the command timeout. Then it is the latest
+	// outcome, until Redis replies to another question.
+	from = from.add(-commandTimeout - time.Second)
 	if c.trouble(from, to) == 0 && c.slow(from, to) == 0 {
 		c.brokenf("L2: an outage was reported, but Redis was well: %v", t)
 	}
