@@ -347,11 +347,13 @@ func FuzzFairDeadlines(f *testing.F) {
 			reply, err := rdb.Eval(ctx, source, keys, "me", lease, 1, testkit.Channel(lock), "PUBLISH", wait).Int64()
 			require.NoError(t, err)
 			require.Negative(t, reply, "another holder has the lock")
+			// The embedded server ages keys in steps, so the rest of the lease is read, and not calculated.
+			rest := testkit.Must(rdb.PTTL(ctx, keys[0]).Result()).Milliseconds()
 			end := milliseconds()
 			score, err := rdb.ZScore(ctx, keys[2], "me").Result()
 			require.NoError(t, err)
 			place := testkit.Must(rdb.LPos(ctx, keys[1], "me", redis.LPosArgs{}).Result())
-			low, high := start+min(max(lease-(end-start), 0), wait), end+min(lease, wait)
+			low, high := start+min(max(rest, 0), wait), end+min(lease, wait)
 			if place > 0 {
 				low = start + ahead + int64(places) - 1
 				high = low
