@@ -39,7 +39,7 @@ func newSettings(opts []Option) (*settings, error) {
 				WatchdogTimeout: 30 * time.Second,
 				CommandTimeout:  5 * time.Second,
 				PollInterval:    5 * time.Second,
-				FairWait:        5 * time.Minute,
+				FairWait:        time.Minute,
 				BatchSize:       100,
 				HandOvers:       32,
 				HandOverTime:    5 * time.Millisecond,
@@ -73,10 +73,13 @@ func WithCommandTimeout(d time.Duration) Option {
 	return durationOption("command timeout", d, time.Millisecond, func(s *settings) { s.Table.CommandTimeout = d })
 }
 
-// WithFairWait sets for how long a dead waiter of a fair lock may block the queue once it is first. A living waiter keeps
-// its place for as long as it waits. The default is 5 min, Redisson's fairLockWaitTimeout. The minimum is 10 s: Java
-// processes compare the deadlines of all waiters with their own clocks. Those may differ from Redis's clock by at most half
-// of this time.
+// WithFairWait sets for how long a waiter of a fair lock that has fallen silent may stand in the way of Redisson's waiters.
+// rlock's waiters do not wait for it: a waiter whose process died costs them a twentieth of a second. A living waiter keeps its
+// place for as long as it waits, and asks at least three times in this time, whatever [WithPollInterval] says.
+//
+// The default is 1 min. The minimum is 10 s: Java processes compare the deadlines of all waiters with their own clocks. Those may
+// be ahead of Redis's clock by at most two thirds of this time. On a cluster without sharded pub/sub, where Redis does not count
+// who listens, rlock's waiters wait for a silent one for this time, too.
 func WithFairWait(d time.Duration) Option {
 	return durationOption("fair wait", d, minFairWait, func(s *settings) { s.Table.FairWait = d })
 }

@@ -3,14 +3,14 @@
 --
 -- KEYS[1] lock       hash: holder -> count
 -- KEYS[2] queue      list of waiters, the first one first
--- KEYS[3] deadlines  zset: waiter -> Unix ms from which it counts as dead
+-- KEYS[3] deadlines  zset: waiter -> Unix ms from which Redisson counts it as dead
 -- KEYS[4] token      the latest token
 -- KEYS[5] tombstones hash: number -> Unix ms
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
--- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[6] wait       ms that a waiter may be silent; negative means that the caller does not queue
 -- returns the token when acquired; when refused, -1 minus the ms until another attempt may succeed
 

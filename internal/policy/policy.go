@@ -14,7 +14,7 @@ type Config struct {
 	CommandTimeout  time.Duration
 	PollInterval    time.Duration // the longest sleep of a waiter
 	MaxHold         time.Duration // zero means no limit
-	FairWait        time.Duration // for how long a silent waiter keeps its place in a queue in Redis
+	FairWait        time.Duration // for how long a silent waiter may stand in Redisson's way in a queue in Redis
 	BatchSize       int           // how many locks one renewal names
 	HandOvers       int           // how many local hand-overs may follow each other; zero means none
 	HandOverTime    time.Duration // for how long they may; zero means not at all
@@ -50,10 +50,14 @@ func RenewalTimeout(lease time.Duration) time.Duration {
 // attempt may help. queues means that it waits in a queue in Redis.
 func (c *Config) Rest(hint time.Duration, queues bool) time.Duration {
 	if queues {
-		hint = min(hint, c.FairWait/2) // or it would lose its place
+		hint = min(hint, c.Refresh())
 	}
 	return max(min(hint, c.PollInterval), time.Millisecond)
 }
+
+// Refresh returns the longest time from one attempt of a waiter in a queue in Redis to the next. It bounds the wait for a reply,
+// too.
+func (c *Config) Refresh() time.Duration { return c.FairWait / 3 }
 
 // Tombstone returns the lifetime of the tombstone of a number that may still become a holder.
 func Tombstone(lease time.Duration) time.Duration { return max(lease, 2*time.Minute) }

@@ -10,7 +10,7 @@ import (
 func TestPausesFollowFromTheOptions(t *testing.T) {
 	t.Parallel()
 	c := Config{
-		WatchdogTimeout: 300 * time.Millisecond, PollInterval: time.Second, FairWait: 500 * time.Millisecond,
+		WatchdogTimeout: 300 * time.Millisecond, PollInterval: time.Second, FairWait: 600 * time.Millisecond,
 		Random: func(time.Duration) time.Duration { return 0 },
 	}
 	require.Equal(t, 10*time.Millisecond, c.Retry(1))
@@ -19,7 +19,7 @@ func TestPausesFollowFromTheOptions(t *testing.T) {
 	require.Equal(t, 20*time.Millisecond, RenewalTimeout(time.Millisecond))
 	require.Equal(t, time.Second, RenewalTimeout(time.Hour))
 	require.Equal(t, time.Second, c.Rest(time.Hour, false))
-	require.Equal(t, 250*time.Millisecond, c.Rest(time.Hour, true))
+	require.Equal(t, 200*time.Millisecond, c.Rest(time.Hour, true))
 	require.Equal(t, time.Millisecond, c.Rest(0, false), "at least a millisecond")
 	require.Equal(t, 2*time.Minute, Tombstone(time.Second))
 	require.Equal(t, time.Hour, Tombstone(time.Hour))

@@ -136,7 +136,11 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 	if channel, _ := call.Args.Channel.(string); channel == "" || c.publisher == nil {
 		return wire.PublishPlain
 	}
-	return c.publisher(call.Key())
+	publish := c.publisher(call.Key())
+	if c.cluster && call.Script.Judges && publish == wire.PublishPlain {
+		return wire.PublishNode
+	}
+	return publish
 }
 
 // send sends a call in place, and waits for a slot before if it needs one. A nil errand means that its caller stays. Nothing

@@ -14,6 +14,9 @@ const (
 	PublishPlain   Publish = "PUBLISH"
 	PublishSharded Publish = "SPUBLISH"
 	PublishBoth    Publish = "BOTH" // while the hub does not know which one reaches the waiters
+	// PublishNode is PublishPlain for a script that judges waiters by its receivers, on a cluster: there may be more of them, at
+	// other nodes.
+	PublishNode Publish = "NODE"
 )
 
 // Args are the arguments of a script, ARGV[1] to ARGV[7]. A script gets as many of them as [Script.Argv] says. A nil
@@ -24,8 +27,8 @@ type Args struct {
 	Number  int64   // the holder's number
 	Channel any     // where a release is announced
 	Publish Publish // how; the transport fills it in for a script that announces
-	// Extra is the count that a count script shows. For the others it is how long a waiter of a queue may go without an
-	// attempt, in ms; negative means that the caller does not queue.
+	// Extra is the count that a count script shows. For an acquire it is how long a waiter of a queue may go without an attempt,
+	// in ms; negative means that the caller does not queue.
 	Extra any
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock. For a
 	// hand-over it is the field of the last holder.
@@ -70,6 +73,7 @@ func (c *Call) Numbers() int {
 // publishes has the values that Publish is sent as, so that none is allocated for a call.
 var publishes = map[Publish]any{
 	"": empty, PublishPlain: string(PublishPlain), PublishSharded: string(PublishSharded), PublishBoth: string(PublishBoth),
+	PublishNode: string(PublishNode),
 }
 
 var empty any = ""

@@ -32,11 +32,11 @@ var (
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 7}, lua.FencedPrelude, lua.HandOverPrelude, lua.FencedHandOver)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on.
-	fairAcquire = newScript(Script{Keys: 3, Argv: 7, Announces: true}, lua.FairPrelude, lua.FairAcquire)
-	fairRelease = newScript(release(3), lua.FairPrelude, lua.FairRelease)
-	fairForce   = newScript(release(3), lua.FairPrelude, lua.FairForce)
+	fairAcquire = newScript(fair(3, 7), lua.FairPrelude, lua.FairAcquire)
+	fairRelease = newScript(fair(3, 5), lua.FairPrelude, lua.FairRelease)
+	fairForce   = newScript(fair(3, 5), lua.FairPrelude, lua.FairForce)
 
-	fencedFairAcquire = newScript(Script{Keys: 4, Argv: 7, Announces: true}, lua.FairPrelude, lua.FencedPrelude, lua.FencedFairAcquire)
+	fencedFairAcquire = newScript(fair(4, 7), lua.FairPrelude, lua.FencedPrelude, lua.FencedFairAcquire)
 
 	readAcquire = newScript(acquire(2), lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
@@ -61,11 +61,16 @@ type Script struct {
 	Argv      int    // how many of [Args] it gets; zero for a renewal, which has arguments of its own
 	Numbers   int    // how many numbers it replies; zero means a single one, not in a list
 	Announces bool   // whether it publishes that the lock is free
+	Judges    bool   // whether it takes waiters for dead that its messages do not reach
 }
 
 func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
 
 func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
+
+func fair(keys, argv int) Script {
+	return Script{Keys: keys, Argv: argv, Announces: true, Judges: true}
+}
 
 func newScript(s Script, parts ...string) *Script {
 	last := len(parts) - 1
