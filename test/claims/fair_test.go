@@ -142,9 +142,8 @@ func TestADelayedFairRequestLeavesNoGhost(t *testing.T) {
 	}
 }
 
-// A process that is killed while it waits blocks the queue until its deadline, and no longer. The test sets the deadline
-// itself, because the minimum of WithFairWait is longer than a test should take.
-func TestADeadFairWaiterIsEvicted(t *testing.T) {
+// A Java process that is killed while it waits blocks the queue until its deadline, and no longer.
+func TestADeadFairWaiterOfJavaIsEvicted(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
@@ -158,49 +157,6 @@ func TestADeadFairWaiterIsEvicted(t *testing.T) {
 		require.False(t, float64(time.Now().UnixMilli()) < dead-100, "the dead waiter is not evicted early")
 		require.NoError(t, lock.Unlock(t.Context()))
 		testkit.Eventually(t, "nothing is left", func() bool { return !testkit.LeftIn(t, rdb, testkit.Keys(lock)) })
-	})
-}
-
-// A process that dies with many waiters blocks the queue for one wait, not for one wait per waiter. Live waiters keep their
-// positions. So do Redisson's waiters, because their deadlines do not show whether they are alive.
-func TestFairWaitersThatDiedTogetherAreEvictedTogether(t *testing.T) {
-	t.Parallel()
-	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
-		t.Helper()
-		ctx := t.Context()
-		lock := testkit.NewClient(t, rdb).NewFairLock(testkit.NewName())
-		source, n := testkit.Script("fair", "acquire")
-		ask := func(waiter string) int64 {
-			keys := append(testkit.Keys(lock)[:n:n], testkit.Keys(lock)[3])
-			return testkit.Must(rdb.Eval(ctx, source, keys, waiter, 60000, 1, testkit.Channel(lock), "PUBLISH", 300000, "").Int64())
-		}
-		require.Zero(t, ask("holder"))
-		var dead []string
-		for i := range 100 {
-			dead = append(dead, fmt.Sprint("dead:", i))
-		}
-		for _, waiter := range append(dead, "living:1") {
-			require.Negative(t, ask(waiter))
-		}
-		java := rdb.ZScore(ctx, testkit.Keys(lock)[2], "living:1").Val() + 300000 // Redisson adds its wait to the deadline of the waiter ahead
-		require.NoError(t, rdb.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger).Err())
-		require.NoError(t, rdb.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: java, Member: testkit.Stranger}).Err())
-		require.Negative(t, ask("living:2"))
-		for minute := range 7 { // each minute only the live waiters ask
-			if minute < 6 {
-				require.Equal(t, append(dead, "living:1", testkit.Stranger, "living:2"), testkit.Queued(t, rdb, lock))
-			}
-			for _, waiter := range testkit.Queued(t, rdb, lock) {
-				require.NoError(t, rdb.ZIncrBy(ctx, testkit.Keys(lock)[2], -60000, waiter).Err())
-			}
-			require.Negative(t, ask("living:2"))
-			require.Negative(t, ask("living:1"))
-		}
-		require.Equal(t, []string{"living:1", testkit.Stranger, "living:2"}, testkit.Queued(t, rdb, lock))
-		require.Equal(t, java-7*60000, rdb.ZScore(ctx, testkit.Keys(lock)[2], testkit.Stranger).Val())
-		require.NoError(t, rdb.Del(ctx, lock.Name()).Err())
-		require.Zero(t, ask("living:1"))
-		require.Equal(t, []string{testkit.Stranger, "living:2"}, testkit.Queued(t, rdb, lock))
 	})
 }
 
