@@ -62,15 +62,65 @@ func (s *server) releaseRead(c *wire.Call) int64 {
 	return 1
 }
 
-// evict removes dead waiters from the head of the queue, and returns the head that is left.
-func (s *server) evict(asking string) (head string, evicted bool) {
-	for len(s.queue) > 0 && s.queue[0].field != asking && s.queue[0].deadline <= s.now {
-		s.queue, evicted = s.queue[1:], true
+// The times of waiters that a message did not reach, or that it reached but that do not come.
+const (
+	placeKept = 3 * time.Second       // until they are removed
+	lockLeft  = 50 * time.Millisecond // until others may take the lock
+)
+
+// wakeFirst notifies the first waiter that can take the free lock, of those ahead of the asking one. It returns until when the
+// lock is left to others, whether it found the asking one, and how many it passed over.
+func (s *server) wakeFirst(c *wire.Call, asking string) (leave clock.Instant, found bool, passed int) {
+	for passed < len(s.queue) {
+		p := &s.queue[passed]
+		over := p.deadline <= s.now
+		switch {
+		case p.field == asking:
+			return leave, true, passed
+		case p.state == awaited && over:
+			s.drop(passed)
+			continue
+		case p.state == missed && !over:
+			leave = max(leave, p.deadline.Add(lockLeft-placeKept))
+			passed++
+			continue
+		}
+		reached := s.tell(c, ":"+p.field) > 0
+		switch {
+		case !s.counts && over, s.counts && !reached && p.state == missed:
+			s.drop(passed)
+		case s.counts && !reached:
+			p.state, p.deadline = missed, s.now.Add(placeKept)
+			leave = max(leave, s.now.Add(lockLeft))
+			passed++
+		default:
+			if s.counts && asking != "" && p.state != awaited {
+				p.state, p.deadline = awaited, s.now.Add(placeKept)
+			}
+			return p.deadline, false, passed
+		}
 	}
-	if len(s.queue) > 0 {
-		head = s.queue[0].field
+	return leave, false, passed
+}
+
+// drop removes a waiter from the queue.
+func (s *server) drop(i int) { s.queue = append(s.queue[:i], s.queue[i+1:]...) }
+
+// evict removes dead waiters from the head of the queue while the lock is held, and returns the head that is left.
+func (s *server) evict(c *wire.Call, asking string) (head string) {
+	evicted := false
+	for !s.counts && len(s.queue) > 0 && s.queue[0].field != asking && s.queue[0].deadline <= s.now {
+		s.drop(0)
+		evicted = true
 	}
-	return head, evicted
+	if len(s.queue) == 0 {
+		return ""
+	}
+	head = s.queue[0].field
+	if evicted && head != asking {
+		s.tell(c, ":"+head)
+	}
+	return head
 }
 
 func (s *server) position(field string) int {
@@ -92,30 +142,38 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 		s.extend(c.Args.Millis)
 		return s.fairToken(c)
 	}
-	head, evicted := s.evict(field)
-	free := len(s.holders) == 0
-	if free && (head == "" || head == field) {
-		if head == field {
-			if s.queue = s.queue[1:]; len(s.queue) > 0 {
+	head := ""
+	if len(s.holders) == 0 {
+		leave, found, passed := s.wakeFirst(c, field)
+		if leave <= s.now {
+			if found {
+				s.drop(passed)
+			}
+			if found && passed == 0 && len(s.queue) > 0 {
 				s.tell(c, ":"+s.queue[0].field)
 			}
+			if c.Script == wire.FencedFair.Acquire {
+				s.token++
+			}
+			s.create(field, "", c.Args.Millis)
+			return s.fairToken(c)
 		}
-		if c.Script == wire.FencedFair.Acquire {
-			s.token++
+		if extra > 0 {
+			s.enqueue(field, millis(extra))
 		}
-		s.create(field, "", c.Args.Millis)
-		return s.fairToken(c)
+		return -1 - int64((leave.Sub(s.now)+time.Millisecond-1)/time.Millisecond)
 	}
-	if evicted && head != "" && head != field {
-		s.tell(c, ":"+head)
-	}
+	head = s.evict(c, field)
 	if extra > 0 {
 		s.enqueue(field, millis(extra))
 	}
-	if head != "" && head != field && (free || extra > 0) {
-		return -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
+	switch {
+	case head == "" || head == field || extra < 0:
+		return s.refused()
+	case s.counts:
+		return -1 - extra
 	}
-	return s.refused()
+	return -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
 }
 
 // fairToken returns what a fair acquire replies to the holder.
@@ -136,7 +194,7 @@ func (s *server) enqueue(field string, wait time.Duration) {
 			s.back = field
 		}
 	}
-	s.queue[i].deadline = max(s.queue[i].deadline, s.now.Add(time.Duration(i+1)*wait))
+	s.queue[i].deadline, s.queue[i].state = s.now.Add(wait), asked
 }
 
 func (s *server) releaseFair(c *wire.Call) int64 {
@@ -145,12 +203,13 @@ func (s *server) releaseFair(c *wire.Call) int64 {
 	at := -1
 	if !freed {
 		if at = s.position(field); at >= 0 {
-			s.queue = append(s.queue[:at], s.queue[at+1:]...)
+			s.drop(at)
 		}
 	}
 	s.bury(c)
-	head, evicted := s.evict("")
-	if head != "" && (evicted || at == 0 || len(s.holders) == 0) {
+	if len(s.holders) == 0 {
+		s.wakeFirst(c, "")
+	} else if head := s.evict(c, ""); at == 0 && head != "" {
 		s.tell(c, ":"+head)
 	}
 	if freed {
@@ -167,8 +226,8 @@ func (s *server) force(c *wire.Call) int64 {
 	s.epoch++
 	if c.Script != wire.Fair.Force {
 		s.tell(c, "")
-	} else if head, _ := s.evict(""); head != "" {
-		s.tell(c, ":"+head)
+	} else {
+		s.wakeFirst(c, "")
 	}
 	return 1
 }
@@ -210,9 +269,22 @@ func (s *server) sound(field string) bool {
 func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
 	switch {
 	case k.Queues:
-		return len(s.holders) == 0 && len(s.queue) > 0 && s.queue[0].field == field // others cannot be told
+		return len(s.holders) == 0 && s.next(field)
 	case len(s.holders) == 0:
 		return true
 	}
 	return k == wire.Read && (s.mode == "read" || other != "" && s.find(other) != nil)
+}
+
+// next reports whether a waiter is in the queue, and nobody ahead of it can come.
+func (s *server) next(field string) bool {
+	for _, p := range s.queue {
+		if p.field == field {
+			return true
+		}
+		if p.state != missed || p.deadline.Add(lockLeft-placeKept) > s.now {
+			return false
+		}
+	}
+	return false
 }

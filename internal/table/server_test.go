@@ -11,6 +11,7 @@ import (
 type server struct {
 	now      clock.Instant
 	announce func(channel string) (receivers int64)
+	counts   bool // the receivers of a message are all that there are
 
 	mode    string // of a read-write lock
 	holders []holder
@@ -47,10 +48,21 @@ type birth struct {
 	lastly clock.Instant // when it was last free
 }
 
+// place is a waiter in the queue.
 type place struct {
 	field    string
 	deadline clock.Instant
+	state    state
 }
+
+// state is what is known of a waiter since it last asked.
+type state uint8
+
+const (
+	asked   state = iota
+	missed        // a message did not reach it
+	awaited       // a message reached it, but it did not come
+)
 
 type tomb struct {
 	key    string

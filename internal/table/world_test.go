@@ -269,7 +269,7 @@ func newWorld(choice uint32) *world {
 		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily)
 		w.names[i] = &name{index: i, text: text, server: newServer(nil)}
 		n := w.names[i]
-		n.server.now = w.now
+		n.server.now, n.server.counts = w.now, !cfg.Cluster
 		n.server.announce = func(channel string) int64 { return w.announce(n, channel) }
 	}
 	for i := range w.procs {

@@ -33,7 +33,7 @@ func newFairQueue(t *testing.T, rdb redis.UniversalClient) *fairQueue {
 func (q *fairQueue) ask(waiter string) int64 {
 	q.Helper()
 	source, n := testkit.Script("fair", "acquire")
-	return testkit.Must(q.rdb.Eval(q.Context(), source, append(q.keys[:n:n], q.keys[3]), waiter, 30_000, 1,
+	return testkit.Must(redis.NewScript(source).Run(q.Context(), q.rdb, append(q.keys[:n:n], q.keys[3]), waiter, 30_000, 1,
 		testkit.Channel(q.lock), q.publish, q.wait.Milliseconds(), "").Int64())
 }
 
@@ -41,7 +41,7 @@ func (q *fairQueue) ask(waiter string) int64 {
 func (q *fairQueue) release(holder string) {
 	q.Helper()
 	source, n := testkit.Script("fair", "release")
-	require.NoError(q, q.rdb.Eval(q.Context(), source, q.keys[:n], holder, 0, 1, testkit.Channel(q.lock), q.publish).Err())
+	require.NoError(q, redis.NewScript(source).Run(q.Context(), q.rdb, q.keys[:n], holder, 0, 1, testkit.Channel(q.lock), q.publish).Err())
 }
 
 // listen subscribes for a waiter.

@@ -197,7 +197,7 @@ func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) 
 	return rival.Lock(ctx)
 }
 
-// queues has a fair lock evict a dead waiter from the head of its queue while another waits.
+// queues has a fair lock evict dead waiters from the head of its queue. Then one waits behind a living waiter of Redisson.
 func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name string) error {
 	if kind != "fair" && kind != "fenced fair" {
 		return nil
@@ -205,7 +205,16 @@ func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name stri
 	lock := testkit.MakeLock(kind, u.newClient(), name)
 	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger, testkit.Stranger+"1").Err())
 	require.NoError(u, admin.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: 1, Member: testkit.Stranger}).Err())
-	return lock.Do(ctx, func(context.Context) error { return nil })
+	if err := lock.Do(ctx, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger).Err())
+	require.NoError(u, admin.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: 1e13, Member: testkit.Stranger}).Err())
+	defer admin.Del(ctx, testkit.Keys(lock)...)
+	if ok, err := lock.TryLock(ctx, rlock.Wait(100*time.Millisecond)); ok || err != nil {
+		return fmt.Errorf("got the lock: %v, %w", ok, err)
+	}
+	return nil
 }
 
 // listens waits until the library pings its subscription connection. It then waits until no channel is subscribed.
