@@ -256,7 +256,7 @@ func newWorld(choice uint32) *world {
 	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
 	cfg := Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
-		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: 10 * time.Second, BatchSize: modelBatch,
+		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: oneOf(w, 10*time.Second, 10*time.Second, 900*time.Millisecond), BatchSize: modelBatch,
 		HandOvers: oneOf(w, 3, 3, 3, 0), HandOverTime: oneOf(w, time.Second, 50*time.Millisecond),
 		Lazy: w.rand(2) == 0, StandBack: 2 * time.Millisecond, Acks: w.rand(8) == 0, Cluster: w.rand(8) == 0,
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
