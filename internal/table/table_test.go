@@ -241,3 +241,25 @@ func TestALazyHandOverLeavesHalfALease(t *testing.T) {
 		}
 	}
 }
+
+// An attempt in a fair queue is left after a third of the fair wait, and repeated with the same number.
+func TestAFairAttemptIsRepeatedInTime(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	table.cfg.CommandTimeout = time.Minute
+	h.Kind, h.Key.Family = wire.Fair, wire.FairFamily
+	var n Notices
+	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+	s := table.Admit(a, start, &n)
+	require.Equal(t, Ask, s.Do)
+	require.Equal(t, table.cfg.FairWait/3, s.Within)
+	number := s.Call.Args.Number
+	s = table.Settle(a, wire.Reply{N: -1, Err: errSilence}, start, &n)
+	require.Equal(t, Sleep, s.Do)
+	s = table.Wake(a, ByTime, start, &n)
+	require.Equal(t, Ask, s.Do)
+	require.Equal(t, number, s.Call.Args.Number)
+	s = table.Settle(a, wire.Reply{N: -1 - time.Hour.Milliseconds()}, start, &n)
+	require.Equal(t, Sleep, s.Do)
+	require.LessOrEqual(t, s.Pause, table.cfg.FairWait/3)
+}
