@@ -32,7 +32,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		Call: g.holder.Acquire(a.Handle.Names(), a.Lease, wait, writer),
 	}
 	s.Free, s.Within = a.asks(now)
-	if a.Handle.Kind.Queues && (s.Within == 0 || s.Within > t.cfg.Refresh()) {
+	if a.Handle.Kind.Queues && !a.Single && (s.Within == 0 || s.Within > t.cfg.Refresh()) {
 		s.Within = t.cfg.Refresh() // the next attempt shows Redisson that the waiter lives
 	}
 	return s
