@@ -128,8 +128,6 @@ func (r *request) ended(ctx context.Context, last error, silent time.Duration) e
 		return lease.EndOf(ctx)
 	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
 		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
-	case errors.Is(last, fault.ErrUnavailable):
-		return fmt.Errorf("%w (%w)", last, lease.EndWithout(ctx, fault.ErrLost))
 	}
-	return fmt.Errorf("%w (%w)", last, lease.EndOf(ctx))
+	return lease.WithEnd(ctx, last)
 }
