@@ -50,8 +50,10 @@ fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
-%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
-		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls,
+%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read`,
+		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
+		f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
+		f.WakeUps, f.Orphans, f.Late, f.Stalls,
 		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges)
 }
 
