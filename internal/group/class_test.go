@@ -193,19 +193,7 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 					end = context.DeadlineExceeded
 				}
 				defer cancel()
-				silence := func() {
-					for _, f := range fakes[1:] {
-						f.stall()
-					}
-				}
-				if c.refused {
-					for _, f := range fakes[1:] {
-						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall() }
-					}
-				} else {
-					silence()
-				}
+				silence(fakes[1:], c.refused)
 				result := take(ctx, g, forever)
 				if !c.deadline {
 					<-time.After(c.after)
@@ -216,6 +204,18 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 				require.ErrorIs(t, err, end)
 				require.NotErrorIs(t, err, fault.ErrRefused, "the context ended the wait")
 			})
+		}
+	}
+}
+
+// silence makes members silent: at once, or after they have refused once.
+func silence(fakes []*member, refused bool) {
+	for _, f := range fakes {
+		if refused {
+			f.set(fault.ErrRefused)
+			f.reached = f.stall
+		} else {
+			f.stall()
 		}
 	}
 }
@@ -240,19 +240,7 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 				if red {
 					g = NewRed(members, newTestQuorum)
 				}
-				silence := func() {
-					for _, f := range fakes[1:] {
-						f.stall()
-					}
-				}
-				if c.refused {
-					for _, f := range fakes[1:] {
-						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall() }
-					}
-				} else {
-					silence()
-				}
+				silence(fakes[1:], c.refused)
 				start := time.Now()
 				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait})
 				checkClass(t, err, c.want, what)
