@@ -9,7 +9,7 @@ import (
 // Figures are the counts and measurements of a run.
 type Figures struct {
 	Turns, Got, Refused, Failed int
-	Checked, Unchecked          int // operations that the model checked, and those that were too many for it
+	Checked, Unchecked          int // operations that the model checked, and operations too many for it to check
 	Refusals                    int // checked by the model
 	Overlaps                    int
 	LockSeconds                 float64 // of the keepers' locks

@@ -167,7 +167,7 @@ var mutants = []mutant{
 		{"internal/table/settle.go", "\tt.counts.Held++\n", ""},
 		{"internal/table/grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
-	{"M39", "a call that stops waiting is counted for ever", []string{"quiet"}, []edit{
+	{"M39", "a call that stops waiting is counted forever", []string{"quiet"}, []edit{
 		{"internal/table/shutdown.go", "\t\tt.counts.Waiting--\n", ""},
 	}},
 }
