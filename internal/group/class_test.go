@@ -252,6 +252,57 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 	}
 }
 
+// The group was refused. In the next round, the member that had refused grants a moment before the end of the wait, which
+// cuts off the question to another member.
+func TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		wait, deadline, cancel time.Duration
+		silence                error
+		want                   error
+	}{
+		"a wait":                {wait: floor / 2, want: fault.ErrNotAcquired},
+		"a wait, no connection": {wait: floor / 2, silence: fault.ErrNoConnection, want: fault.ErrNotAcquired},
+		"a wait, not sent": {
+			wait: floor / 2, want: fault.ErrNotAcquired,
+			silence: &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, fault.ErrNoConnection)},
+		},
+		"a network error": {
+			wait: floor / 2, want: fault.ErrUnavailable, silence: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: errBroken},
+		},
+		"a deadline":      {deadline: floor / 2, want: fault.ErrNotAcquired},
+		"a cancellation":  {cancel: floor / 2, want: fault.ErrNotAcquired},
+		"silent for long": {wait: 4 * floor, want: fault.ErrUnavailable},
+	} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, log := newMembers(t, 2)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.deadline)
+				defer cancel()
+			}
+			fakes[0].silence = c.silence
+			fakes[1].set(fault.ErrRefused)
+			fakes[1].reached = func() {
+				fakes[1].set(nil)
+				fakes[1].mu.Lock()
+				fakes[1].delay = floor/2 - time.Millisecond
+				fakes[1].mu.Unlock()
+				fakes[0].stall()
+			}
+			result := take(ctx, NewMulti(members), lease.Terms{Op: "lock", Limited: c.wait > 0, Wait: c.wait})
+			if c.cancel > 0 {
+				<-time.After(c.cancel)
+				cancel()
+			}
+			checkClass(t, <-result, c.want, what)
+			require.Equal(t, []string{"wait for a", "try b", "unlock a", "wait for b", "try a"}, log.take()[:5], what)
+		})
+	}
+}
+
 func TestUnlockWaitsForNoMemberThatIsLost(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
