@@ -77,7 +77,7 @@ func (a *arena) section(me int64, hold time.Duration) (counted bool) {
 		}
 	}
 	a.last.Store(me)
-	if hold > 0 {
+	if hold > 0 && a.phase.Load() < phaseOver { // the waiters of a fleet then end soon
 		time.Sleep(hold)
 	}
 	a.counter.Store(before + 1)

@@ -114,7 +114,7 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 		c.Processes, c.Goroutines = 1, 1
 	}
 	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // the time that a lock takes
-	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+limit)
+	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+c.opening()+limit)
 	defer cancel()
 	if c.Goroutines == 0 || sc.id == "S1" {
 		outcomes, err := l.children(ctx, prefix, c, nil)

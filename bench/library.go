@@ -53,6 +53,7 @@ func entrants() []entrant {
 			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),
 		},
 		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
+		{name: "rlock-fair", open: openRlockFair, only: []string{"S9"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
 		{name: "rueidislock", peer: true, open: openRueidis(defaults), skips: map[string]string{"S6/100000": threeFor}},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,7 +34,19 @@ const (
 )
 
 // scenarios returns all scenarios. Their durations keep a complete run under twelve minutes.
-func scenarios() []scenario { return append(passedOn(), kept()...) }
+func scenarios() []scenario { return slices.Concat(passedOn(), kept(), fleets()) }
+
+// fleets returns the scenarios with many clients.
+func fleets() []scenario {
+	return []scenario{{
+		id: "S9", title: "One name and a fleet of clients", rounds: 3,
+		how: "Clients that share nothing but Redis lock, hold and unlock one name, all in one process.",
+		head: mHandOffs, columns: []string{
+			mWait50, mWait99, mWaitMax, mFIFO, mPerHandOff, mScripts, mSubscribe, mPings, mScriptCPU, mCPU, mFewest, mMost,
+		},
+		sizes: []size{fleetOf(4, time.Millisecond), fleetOf(16, time.Millisecond)},
+	}}
+}
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
@@ -113,6 +126,12 @@ func kept() []scenario {
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
 	}
+}
+
+func fleetOf(n int, hold time.Duration) size {
+	return size{id: fmt.Sprintf("%d × %v", n, hold), cell: Cell{
+		Fleet: true, Goroutines: n, Names: 1, Hold: hold, Warmup: shortWarmup, Measure: time.Second,
+	}}
 }
 
 func aloneOf(n int) size {
