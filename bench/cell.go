@@ -103,8 +103,10 @@ const (
 	mShare      = "max/min per process"
 	mLongest    = "longest waits of the processes ms" // a list
 	mTail       = "p99/p50"
-	mFIFO       = "p99 to FIFO"  // compared with the last waiter in a queue whose hand-offs take the floor's time
-	mLeft       = "left waiting" // for a free lock, when all others had finished
+	mRound      = "p99 to a round" // of all goroutines, each with one turn
+	mFIFO       = "p99 to FIFO"    // compared with the last waiter in a queue whose hand-offs take the floor's time
+	mGap        = "longest gap ms" // between two turns
+	mLeft       = "left waiting"   // for a free lock, when all others had finished
 	mGoroutines = "goroutines"
 	mRate       = "commands/s"
 	mBytes      = "bytes per lock"

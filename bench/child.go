@@ -36,7 +36,7 @@ func (o *Outcome) run(ctx context.Context, c Cell) error {
 	switch c.Scenario {
 	case "S1":
 		o.Metrics, err = runPair(ctx, c, lib)
-	case "S2", "S3", "S4", "S8", "S9":
+	case "S2", "S3", "S4", "S8", "S9", "S10", "S11":
 		o.Tally, err = runLoops(ctx, c, lib)
 	case "S5":
 		o.Tally, err = runPassing(ctx, c, lib)

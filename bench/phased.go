@@ -139,6 +139,7 @@ func contendedMetrics(a *arena, tallies []*Tally, spent usage, elapsed time.Dura
 		mHandOffs: handOffs / elapsed.Seconds(), mCommands: sent / taken, mPerHandOff: sent / handOffs,
 		mWait50: waits.quantile(0.5, time.Millisecond), mWait99: waits.quantile(0.99, time.Millisecond),
 		mTail:    waits.quantile(0.99, 1) / waits.quantile(0.5, 1),
+		mRound:   waits.quantile(0.99, time.Second) * handOffs / elapsed.Seconds() / float64(len(each)),
 		mWaitMax: slices.Max(longest),
 		mFewest:  float64(slices.Min(each)), mMost: float64(slices.Max(each)),
 		mSpread: spread(each), mLeft: float64(left),

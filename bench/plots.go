@@ -82,6 +82,9 @@ func (c chart) draw(dir string) (drawn bool, err error) {
 	}
 	low, high := c.reference, c.reference
 	for i, s := range c.result.sizes {
+		if s.unplotted {
+			continue
+		}
 		var dots plotter.XYs
 		for row, name := range names {
 			v := c.value(s, name)

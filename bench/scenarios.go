@@ -17,6 +17,9 @@ type scenario struct {
 	head      string // the main metric; the report shows its ratios
 	lowIsGood bool
 	columns   []string // the other metrics of the report
+	only      []string // the entrants; empty means all that do not choose their scenarios
+	whole     bool     // -compare does not shorten the durations, because a turn of a fleet takes long
+	worst     bool     // the worst round counts, not the median
 }
 
 // size is one configuration of a scenario.
@@ -25,6 +28,18 @@ type size struct {
 	cell Cell
 	// guard means that only -check measures the size, and the report leaves it out.
 	guard bool
+	// rounds limits the rounds of a long cell; zero means those of the scenario.
+	rounds int
+	// unplotted means that only the table shows the size.
+	unplotted bool
+}
+
+// setRounds sets the rounds of all sizes.
+func (sc *scenario) setRounds(n int) {
+	sc.rounds = n
+	for i := range sc.sizes {
+		sc.sizes[i].rounds = 0
+	}
 }
 
 const (
@@ -33,28 +48,17 @@ const (
 	shortWarmup = 200 * time.Millisecond
 )
 
-// scenarios returns all scenarios. Their durations keep a complete run under twelve minutes.
+// scenarios returns all scenarios. A complete run takes half an hour.
 func scenarios() []scenario { return slices.Concat(passedOn(), kept(), fleets()) }
-
-// fleets returns the scenarios with many clients.
-func fleets() []scenario {
-	return []scenario{{
-		id: "S9", title: "One name and a fleet of clients", rounds: 3,
-		how: "Clients that share nothing but Redis lock, hold and unlock one name, all in one process.",
-		head: mHandOffs, columns: []string{
-			mWait50, mWait99, mWaitMax, mFIFO, mPerHandOff, mScripts, mSubscribe, mPings, mScriptCPU, mCPU, mFewest, mMost,
-		},
-		sizes: []size{fleetOf(4, time.Millisecond), fleetOf(16, time.Millisecond)},
-	}}
-}
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
 	return []scenario{
 		{
 			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
-			how:  "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands are those of one pair.",
-			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands},
+			how: "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands, and the time " +
+				"that they take Redis, are those of one pair.",
+			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands, mScriptCPU, mCPU},
 			sizes: []size{
 				{id: "1", cell: Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}},
 				{id: "1, plain context", guard: true, cell: Cell{
@@ -126,12 +130,6 @@ func kept() []scenario {
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
 	}
-}
-
-func fleetOf(n int, hold time.Duration) size {
-	return size{id: fmt.Sprintf("%d × %v", n, hold), cell: Cell{
-		Fleet: true, Goroutines: n, Names: 1, Hold: hold, Warmup: shortWarmup, Measure: time.Second,
-	}}
 }
 
 func aloneOf(n int) size {

@@ -51,7 +51,7 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 	for _, r := range results {
 		s := r.sizes[0]
 		for _, e := range entrants() {
-			if !e.enters(r.scenario.id) {
+			if !e.enters(r.scenario) {
 				continue
 			}
 			why := e.skip(r.scenario.id, s.id)
