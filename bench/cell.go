@@ -16,6 +16,7 @@ type Cell struct {
 	Process    int           // the index of the child
 	Goroutines int           // per process
 	Fleet      bool          // each goroutine has a client of its own
+	Fault      string        // what happens to waiters
 	Names      int           // of locks; zero means one per goroutine
 	Hold       time.Duration // how long an owner keeps the lock
 	Locks      int           // held or waited for

@@ -40,6 +40,8 @@ func (o *Outcome) run(ctx context.Context, c Cell) error {
 		o.Tally, err = runLoops(ctx, c, lib)
 	case "S5":
 		o.Tally, err = runPassing(ctx, c, lib)
+	case "S12":
+		o.Tally, err = runFaulty(ctx, c, lib)
 	case "S6":
 		o.Metrics, err = runHeld(ctx, c, lib)
 	case "S7":

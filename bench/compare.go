@@ -84,6 +84,7 @@ func compared() (scs []scenario, watch []guarded) {
 			more[id] = append(more[id], guarded{metric: metric, lowIsGood: true})
 		}
 	}
+	more["S12"] = []guarded{{metric: mGap, lowIsGood: true}}
 	scs, watch = checked()
 	replaced := func(id string) bool { return more[id] != nil }
 	scs = slices.DeleteFunc(scs, func(sc scenario) bool { return replaced(sc.id) })

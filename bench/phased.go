@@ -26,7 +26,7 @@ func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (
 	}
 	var spent usage
 	var elapsed time.Duration
-	outcomes, err := l.children(ctx, prefix, c, func() error {
+	outcomes, err := l.children(ctx, prefix, c, func(*crew) error {
 		spent, elapsed, err = conduct(ctx, a, s, c)
 		return err
 	})

@@ -49,7 +49,7 @@ const (
 )
 
 // scenarios returns all scenarios. A complete run takes half an hour.
-func scenarios() []scenario { return slices.Concat(passedOn(), kept(), fleets()) }
+func scenarios() []scenario { return append(slices.Concat(passedOn(), kept(), fleets()), faults()) }
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
