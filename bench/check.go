@@ -26,6 +26,7 @@ type guarded struct {
 	toFloor                         bool // watch the ratio to the floor, not the figure
 	lowIsGood                       bool
 	slack                           float64 // permitted in addition to the tolerance
+	worst                           bool    // the worst round counts, not the median
 }
 
 func (g guarded) name() string {

@@ -84,7 +84,7 @@ func compared() (scs []scenario, watch []guarded) {
 			more[id] = append(more[id], guarded{metric: metric, lowIsGood: true})
 		}
 	}
-	more["S12"] = []guarded{{metric: mGap, lowIsGood: true}}
+	more["S12"] = []guarded{{metric: mGap, lowIsGood: true, worst: true}}
 	scs, watch = checked()
 	replaced := func(id string) bool { return more[id] != nil }
 	scs = slices.DeleteFunc(scs, func(sc scenario) bool { return replaced(sc.id) })
@@ -154,7 +154,7 @@ func compareScenario(
 }
 
 // writeComparison writes a line for each figure. The ratio of the best rounds is the one that load disturbs least. The
-// range is that of the middle half of the ratios. Each of the others has a column with its median.
+// range is that of the middle half of the ratios. Each of the others has a column with its figure.
 func writeComparison(out io.Writer, found map[string]samples, watch []guarded, others []string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	heads := append([]string{"figure", "better", "old", "new", "new/old", "middle half", "best new/old"}, others...)
@@ -167,9 +167,10 @@ func writeComparison(out io.Writer, found map[string]samples, watch []guarded, o
 		if g.lowIsGood {
 			better, best = "less", slices.Min[[]float64]
 		}
-		row := []string{
-			g.name(), better, precise(median(s.values(older, g.metric))), precise(median(s.values(newer, g.metric))), "", "", "",
+		of := func(library string) string {
+			return precise(summary(s.values(library, g.metric), g.worst, g.lowIsGood))
 		}
+		row := []string{g.name(), better, of(older), of(newer), "", "", ""}
 		ratios := s.ratios(newer, g.metric, func(round int) float64 { return s.at(older, round, g.metric) })
 		if n := len(ratios); n > 0 {
 			slices.Sort(ratios)
@@ -178,7 +179,7 @@ func writeComparison(out io.Writer, found map[string]samples, watch []guarded, o
 			row[6] = fmt.Sprintf("%.3f", best(s.values(newer, g.metric))/best(s.values(older, g.metric)))
 		}
 		for _, other := range others {
-			row = append(row, precise(median(s.values(other, g.metric))))
+			row = append(row, of(other))
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
 	}

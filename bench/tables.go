@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -46,7 +45,7 @@ func (r result) grid() string {
 	for _, s := range r.sizes {
 		cells := []string{s.id}
 		for _, library := range heads[1:] {
-			cell := figure(sc.summary(s.samples.values(library, sc.head)))
+			cell := figure(summary(s.samples.values(library, sc.head), sc.worst, sc.lowIsGood))
 			if note := s.notes[library]; note != "" {
 				cell += " (" + note + ")"
 			}
@@ -55,17 +54,6 @@ func (r result) grid() string {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
 	return b.String() + "\n"
-}
-
-// summary returns the figure that stands for those of all rounds: the median, or the worst one.
-func (sc scenario) summary(values []float64) float64 {
-	if !sc.worst || len(values) == 0 {
-		return median(values)
-	}
-	if sc.lowIsGood {
-		return slices.Max(values)
-	}
-	return slices.Min(values)
 }
 
 // conditions describes how the scenario ran.
