@@ -53,7 +53,7 @@ func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error 
 		}
 		switch {
 		case o.rounds > 0:
-			sc.setRounds(o.rounds)
+			sc = sc.inRounds(o.rounds)
 		case sc.id == "S6":
 			sc.rounds = countedRounds
 		case !sc.whole:

@@ -53,7 +53,8 @@ func fleets() []scenario {
 				"hold of 1 ms. Each stands for a process: it has a Redis client with its own connections, and a lock client on top. But " +
 				"all are goroutines of one process, because the machine cannot run 1,024 processes. So hand-offs are those between " +
 				"clients, and no wake-up of a process is in the figures. The floor is one client alone. \"p99 to a round\" compares the wait " +
-				"with the time that one turn for every client takes. Commands per hand-off count everything that clients send, also " +
+				"with the time that one turn for every client takes; it says little where some clients had no turn (\"fewest turns\"), " +
+				"because waits without an end are in \"longest wait\" alone. Commands per hand-off count everything that clients send, also " +
 				"while they wait. They are mostly scripts (EVALSHA); \"subscribes\" counts (S)SUBSCRIBE and (S)UNSUBSCRIBE, and " +
 				"\"pings\" the keep-alives. What is missing is redsync's SET. \"Script µs\" is the time of all these commands " +
 				"(INFO commandstats), \"Redis µs\" that of Redis's main thread (INFO cpu), both per hand-off. 1,024 clients and " +

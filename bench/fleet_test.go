@@ -190,8 +190,7 @@ func TestComparedFiguresAreMeasured(t *testing.T) {
 
 func TestRoundsOfLongCellsAreFew(t *testing.T) {
 	t.Parallel()
-	sc := fleets()[0]
-	long := func() (n int) {
+	long := func(sc scenario) (n int) {
 		for _, sz := range sc.sizes {
 			if sz.rounds > 0 {
 				n++
@@ -199,10 +198,11 @@ func TestRoundsOfLongCellsAreFew(t *testing.T) {
 		}
 		return n
 	}
-	if long() == 0 {
-		t.Error("1,024 clients take as many rounds as four")
-	}
-	if sc.setRounds(7); sc.rounds != 7 || long() != 0 {
+	sc := fleets()[0]
+	if changed := sc.inRounds(7); changed.rounds != 7 || long(changed) != 0 {
 		t.Error("-rounds does not set the rounds of all sizes")
+	}
+	if long(sc) == 0 {
+		t.Error("1,024 clients take as many rounds as four, or -rounds has changed the scenario")
 	}
 }

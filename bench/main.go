@@ -102,7 +102,7 @@ func (l *lab) report(ctx context.Context, o options, args string, out, log io.Wr
 			continue
 		}
 		if o.rounds > 0 {
-			sc.setRounds(o.rounds)
+			sc = sc.inRounds(o.rounds)
 		}
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return s.guard })
 		p.scenarios = append(p.scenarios, sc)

@@ -34,12 +34,13 @@ type size struct {
 	unplotted bool
 }
 
-// setRounds sets the rounds of all sizes.
-func (sc *scenario) setRounds(n int) {
-	sc.rounds = n
+// inRounds returns the scenario with another number of rounds for all sizes.
+func (sc scenario) inRounds(n int) scenario {
+	sc.rounds, sc.sizes = n, slices.Clone(sc.sizes)
 	for i := range sc.sizes {
 		sc.sizes[i].rounds = 0
 	}
+	return sc
 }
 
 const (
