@@ -62,7 +62,7 @@ planted: ## plant bugs in the lock table, each of which its model test must find
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted all
 
 .PHONY: bench
-bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 10 minutes
+bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 25 minutes
 	cd bench && $(GO) run . -write ../docs
 
 .PHONY: bench-check

@@ -115,8 +115,8 @@ func TestConformanceNamesExistingTests(t *testing.T) {
 	}
 }
 
-// TestReadmeStatesTheRequiredVersions compares the versions that the README states with those that go.mod requires. The tests
-// run with the oldest go-redis that the README permits, because Go selects the version in go.mod.
+// TestReadmeStatesTheRequiredVersions checks that the README and go.mod require the same versions. The tests run with the
+// oldest go-redis that the README permits, because Go selects the version in go.mod.
 func TestReadmeStatesTheRequiredVersions(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("go.mod")

@@ -25,8 +25,8 @@ const (
 // all clients of a fleet must agree. Waiters of clients that do not agree are not woken, and poll instead: see
 // [WithPollInterval].
 //
-// The default is [ShardedAuto], as it is Redisson's. [ShardedOff] is for fleets in which Redisson is older than 3.22.0, or has its
-// shardedSubscriptionMode OFF. Outside a cluster the option has no effect, and pub/sub is never sharded.
+// The default is [ShardedAuto], as it is Redisson's. [ShardedOff] is for fleets in which Redisson is older than 3.22.0, or
+// has its shardedSubscriptionMode OFF. Outside a cluster the option has no effect, and pub/sub is never sharded.
 func WithShardedPubSub(mode ShardedPubSub) Option {
 	return func(s *settings) error {
 		if mode > ShardedOff {

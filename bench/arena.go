@@ -23,8 +23,15 @@ type arena struct {
 	handOffs atomic.Int64 // acquisitions by another goroutine than the last holder
 	between  atomic.Int64 // acquisitions by another process than the last holder's
 
-	// For S5.
+	// For S5 and S12.
 	releasedAt atomic.Int64 // ns since the epoch
+
+	// For S12.
+	admitted atomic.Int32 // the number of processes that may begin
+	inside   atomic.Int64 // the owner; zero means none
+	overlaps atomic.Int64 // turns that began while another one lasted
+	turnAt   atomic.Int64 // when the last turn began, ns since the epoch
+	gap      atomic.Int64 // the longest time between two of them in the counting phase, ns
 }
 
 // The phases.
@@ -77,7 +84,7 @@ func (a *arena) section(me int64, hold time.Duration) (counted bool) {
 		}
 	}
 	a.last.Store(me)
-	if hold > 0 {
+	if hold > 0 && a.phase.Load() < phaseOver { // the waiters of a fleet then end soon
 		time.Sleep(hold)
 	}
 	a.counter.Store(before + 1)

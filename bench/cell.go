@@ -15,6 +15,8 @@ type Cell struct {
 	Processes  int           // that share the work; zero means one
 	Process    int           // the index of the child
 	Goroutines int           // per process
+	Fleet      bool          // each goroutine has a client of its own
+	Fault      string        // what happens to waiters
 	Names      int           // of locks; zero means one per goroutine
 	Hold       time.Duration // how long an owner keeps the lock
 	Locks      int           // held or waited for
@@ -28,6 +30,14 @@ type Cell struct {
 
 // isCluster reports whether the cell runs on a cluster.
 func (c *Cell) isCluster() bool { return len(c.Addrs) > 1 }
+
+// opening returns the time that the clients of a fleet may need in addition to start.
+func (c *Cell) opening() time.Duration {
+	if !c.Fleet {
+		return 0
+	}
+	return time.Duration(c.Goroutines) * 20 * time.Millisecond
+}
 
 // leaseOr returns the cell's lease, or d if it has none.
 func (c *Cell) leaseOr(d time.Duration) time.Duration {
@@ -79,15 +89,25 @@ const (
 	mHandOffs   = "hand-offs/s"
 	mBetween    = "between processes/s"
 	mPerHandOff = "commands per hand-off"
+	mScripts    = "scripts"    // per hand-off, like the next two
+	mSubscribe  = "subscribes" // and their opposite
+	mPings      = "pings"
+	mScriptCPU  = "script µs" // of Redis, per pair or hand-off
+	mCPU        = "Redis µs"  // of its main thread, per pair or hand-off
 	mWait50     = "p50 wait ms"
 	mWait99     = "p99 wait ms"
+	mWaitMax    = "longest wait ms"
+	mFewest     = "fewest turns" // of a goroutine
+	mMost       = "most turns"
 	mSpread     = "max/min per goroutine"
 	mShares     = "shares of the processes %" // a list: the name is followed by a number from 1
 	mShare      = "max/min per process"
 	mLongest    = "longest waits of the processes ms" // a list
 	mTail       = "p99/p50"
-	mFIFO       = "p99 to FIFO"  // compared with the last waiter in a queue whose hand-offs take the floor's time
-	mLeft       = "left waiting" // for a free lock, when all others had finished
+	mRound      = "p99 to a round" // of all goroutines, each with one turn
+	mFIFO       = "p99 to FIFO"    // compared with the last waiter in a queue whose hand-offs take the floor's time
+	mGap        = "longest gap ms" // between two turns
+	mLeft       = "left waiting"   // for a free lock, when all others had finished
 	mGoroutines = "goroutines"
 	mRate       = "commands/s"
 	mBytes      = "bytes per lock"

@@ -26,6 +26,7 @@ type guarded struct {
 	toFloor                         bool // watch the ratio to the floor, not the figure
 	lowIsGood                       bool
 	slack                           float64 // permitted in addition to the tolerance
+	worst                           bool    // the worst round counts, not the median
 }
 
 func (g guarded) name() string {
@@ -54,7 +55,9 @@ func (g guarded) worse(now, recorded, tolerance float64) bool {
 // checked returns the scenarios that -check runs, with their sizes, and the figures that it watches for every variant of
 // rlock.
 func checked() (scs []scenario, watch []guarded) {
-	sizes := map[string][]string{"S1": {"1", "1, plain context"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}}
+	sizes := map[string][]string{
+		"S1": {"1", "1, plain context"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}, "S9": {"64 × 1ms"},
+	}
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
 		if len(sc.sizes) > 0 {
@@ -68,6 +71,7 @@ func checked() (scs []scenario, watch []guarded) {
 				guarded{library: lib, scenario: "S1", size: s, metric: mLatency, toFloor: true, lowIsGood: true},
 				guarded{library: lib, scenario: "S1", size: s, metric: mAllocs, lowIsGood: true},
 				guarded{library: lib, scenario: "S1", size: s, metric: mCommands, lowIsGood: true},
+				guarded{library: lib, scenario: "S1", size: s, metric: mScriptCPU, toFloor: true, lowIsGood: true},
 			)
 		}
 		watch = append(
@@ -78,6 +82,8 @@ func checked() (scs []scenario, watch []guarded) {
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mRate, lowIsGood: true},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mBytes, lowIsGood: true, slack: 100},
 			guarded{library: lib, scenario: "S6", size: "1000", metric: mLost, lowIsGood: true},
+			guarded{library: lib, scenario: "S9", size: "64 × 1ms", metric: mHandOffs, toFloor: true},
+			guarded{library: lib, scenario: "S9", size: "64 × 1ms", metric: mPerHandOff, lowIsGood: true},
 		)
 		for _, s := range sizes["S3"] {
 			watch = append(
@@ -87,18 +93,23 @@ func checked() (scs []scenario, watch []guarded) {
 			)
 		}
 	}
-	watch = slices.DeleteFunc(watch, func(g guarded) bool {
+	return scs, measuredOf(scs, watch)
+}
+
+// measuredOf returns the figures whose library takes part in the scenario.
+func measuredOf(scs []scenario, watch []guarded) []guarded {
+	return slices.DeleteFunc(watch, func(g guarded) bool {
 		e, _ := entrantNamed(g.library)
-		return !e.enters(g.scenario) || e.skip(g.scenario, g.size) != ""
+		i := slices.IndexFunc(scs, func(sc scenario) bool { return sc.id == g.scenario })
+		return i < 0 || !e.enters(scs[i]) || e.skip(g.scenario, g.size) != ""
 	})
-	return scs, watch
 }
 
 // ours returns the names of the variants of rlock.
 func ours() []string {
 	var names []string
 	for _, e := range entrants() {
-		if !e.peer && e.name != floor {
+		if e.ours() {
 			names = append(names, e.name)
 		}
 	}

@@ -25,17 +25,23 @@ func (o *Outcome) run(ctx context.Context, c Cell) error {
 	if !ok {
 		return fmt.Errorf("no library %q", c.Library)
 	}
-	lib, err := e.open(c)
+	open := e.open
+	if c.Fleet {
+		open = func(c Cell) (Library, error) { return openFleet(e, c) }
+	}
+	lib, err := open(c)
 	if err != nil {
 		return err
 	}
 	switch c.Scenario {
 	case "S1":
 		o.Metrics, err = runPair(ctx, c, lib)
-	case "S2", "S3", "S4", "S8":
+	case "S2", "S3", "S4", "S8", "S9", "S10", "S11":
 		o.Tally, err = runLoops(ctx, c, lib)
 	case "S5":
 		o.Tally, err = runPassing(ctx, c, lib)
+	case "S12":
+		o.Tally, err = runFaulty(ctx, c, lib)
 	case "S6":
 		o.Metrics, err = runHeld(ctx, c, lib)
 	case "S7":

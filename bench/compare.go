@@ -45,54 +45,106 @@ func (l *lab) compare(ctx context.Context, o options, out, log io.Writer) error 
 			return err
 		}
 	}
-	scs, watch := checked()
+	scs, watch := compared()
 	found := make(map[string]samples)
 	for _, sc := range scs {
 		if !o.runs(sc.id) {
 			continue
 		}
-		sc.rounds = compareRounds
-		if sc.id == "S6" {
+		switch {
+		case o.rounds > 0:
+			sc = sc.inRounds(o.rounds)
+		case sc.id == "S6":
 			sc.rounds = countedRounds
-		}
-		if o.rounds > 0 {
-			sc.rounds = o.rounds
+		case !sc.whole:
+			sc.rounds = compareRounds
 		}
 		if err := compareScenario(ctx, versions, sc, o, log, found); err != nil {
 			return err
 		}
 	}
 	watch = slices.DeleteFunc(watch, func(g guarded) bool { return found[g.cell()] == nil || !o.measures(g.library) })
-	return writeComparison(out, found, watch)
+	var others []string
+	for _, e := range entrants() {
+		if !e.ours() && o.libraries != "" && o.measures(e.name) {
+			others = append(others, e.name)
+		}
+	}
+	return writeComparison(out, found, watch, others)
 }
 
-// compareScenario adds the samples of both versions to found, by guarded.cell.
+// compared returns the scenarios that -compare runs, and their figures: those of -check, and more of S4 and the fleets.
+func compared() (scs []scenario, watch []guarded) {
+	more := map[string][]guarded{
+		"S4": {{metric: mHandOffs}, {metric: mBetween}, {metric: mWait99, lowIsGood: true}, {metric: mPerHandOff, lowIsGood: true}},
+	}
+	for _, id := range []string{"S9", "S10", "S11"} {
+		more[id] = append(more[id], guarded{metric: mHandOffs})
+		for _, metric := range []string{mPerHandOff, mPings, mScriptCPU, mCPU, mWait50, mWait99, mWaitMax, mRound, mSpread} {
+			more[id] = append(more[id], guarded{metric: metric, lowIsGood: true})
+		}
+	}
+	more["S12"] = []guarded{{metric: mGap, lowIsGood: true, worst: true}}
+	scs, watch = checked()
+	replaced := func(id string) bool { return more[id] != nil }
+	scs = slices.DeleteFunc(scs, func(sc scenario) bool { return replaced(sc.id) })
+	watch = slices.DeleteFunc(watch, func(g guarded) bool { return replaced(g.scenario) })
+	for _, sc := range scenarios() {
+		if !replaced(sc.id) {
+			continue
+		}
+		scs = append(scs, sc)
+		for _, sz := range sc.sizes {
+			for _, library := range ours() {
+				for _, g := range more[sc.id] {
+					g.scenario, g.size, g.library = sc.id, sz.id, library
+					watch = append(watch, g)
+				}
+			}
+		}
+	}
+	return scs, measuredOf(scs, watch)
+}
+
+// compareScenario adds the samples of both versions to found, by guarded.cell, and those of the other libraries that
+// -libraries names. They run with the new version's program, in the same rounds.
 func compareScenario(
 	ctx context.Context, versions []version, sc scenario, o options, log io.Writer, found map[string]samples,
 ) error {
+	scale := o.scale
+	if !sc.whole {
+		scale *= compareScale
+	}
 	for round := range sc.rounds {
 		for _, sz := range sc.sizes {
-			for _, library := range ours() {
-				if e, _ := entrantNamed(library); !e.enters(sc.id) || !o.measures(library) {
+			if sz.rounds > 0 && round >= sz.rounds {
+				continue
+			}
+			key := guarded{scenario: sc.id, size: sz.id}.cell()
+			if found[key] == nil {
+				found[key] = samples{}
+			}
+			for _, e := range entrants() {
+				if !e.enters(sc) || !o.measures(e.name) || !e.ours() && o.libraries == "" || e.skip(sc.id, sz.id) != "" {
 					continue
 				}
-				key := guarded{scenario: sc.id, size: sz.id}.cell()
-				if found[key] == nil {
-					found[key] = samples{}
+				contest := versions
+				if !e.ours() {
+					contest = []version{{"", versions[len(versions)-1].lab}}
 				}
-				for i := range versions {
-					v := versions[(i+round)%len(versions)]
+				for i := range contest {
+					v := contest[(i+round)%len(contest)]
 					c := sz.cell
-					c.Library = library
-					c.Warmup, c.Measure = scaled(c.Warmup, compareScale*o.scale), scaled(c.Measure, compareScale*o.scale)
+					c.Library = e.name
+					c.Warmup, c.Measure = scaled(c.Warmup, scale), scaled(c.Measure, scale)
 					m, err := v.lab.measure(ctx, sc, c)
 					if ctx.Err() != nil {
 						return context.Cause(ctx)
 					}
 					if err != nil {
-						_, _ = fmt.Fprintf(log, "%s %s, %s%s: %v\n", sc.id, sz.id, v.name, library, err)
+						_, _ = fmt.Fprintf(log, "%s %s, %s%s: %v\n", sc.id, sz.id, v.name, e.name, err)
 					}
-					found[key][v.name+library] = append(found[key][v.name+library], m) // nil if it failed
+					found[key][v.name+e.name] = append(found[key][v.name+e.name], m) // nil if it failed
 				}
 			}
 		}
@@ -102,10 +154,11 @@ func compareScenario(
 }
 
 // writeComparison writes a line for each figure. The ratio of the best rounds is the one that load disturbs least. The
-// range is that of the middle half of the ratios.
-func writeComparison(out io.Writer, found map[string]samples, watch []guarded) error {
+// range is that of the middle half of the ratios. Each of the others has a column with its figure.
+func writeComparison(out io.Writer, found map[string]samples, watch []guarded, others []string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "figure\tbetter\told\tnew\tnew/old\tmiddle half\tbest new/old\t")
+	heads := append([]string{"figure", "better", "old", "new", "new/old", "middle half", "best new/old"}, others...)
+	_, _ = fmt.Fprintln(w, strings.Join(heads, "\t")+"\t")
 	for _, g := range watch {
 		g.toFloor = false // the ratio to the other version takes its place
 		s := found[g.cell()]
@@ -114,15 +167,19 @@ func writeComparison(out io.Writer, found map[string]samples, watch []guarded) e
 		if g.lowIsGood {
 			better, best = "less", slices.Min[[]float64]
 		}
-		row := []string{
-			g.name(), better, precise(median(s.values(older, g.metric))), precise(median(s.values(newer, g.metric))), "", "", "",
+		of := func(library string) string {
+			return precise(summary(s.values(library, g.metric), g.worst, g.lowIsGood))
 		}
+		row := []string{g.name(), better, of(older), of(newer), "", "", ""}
 		ratios := s.ratios(newer, g.metric, func(round int) float64 { return s.at(older, round, g.metric) })
 		if n := len(ratios); n > 0 {
 			slices.Sort(ratios)
 			row[4] = fmt.Sprintf("%.3f", median(ratios))
 			row[5] = fmt.Sprintf("%.3f-%.3f", ratios[n/4], ratios[n-1-n/4])
 			row[6] = fmt.Sprintf("%.3f", best(s.values(newer, g.metric))/best(s.values(older, g.metric)))
+		}
+		for _, other := range others {
+			row = append(row, of(other))
 		}
 		_, _ = fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
 	}

@@ -114,7 +114,7 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 		c.Processes, c.Goroutines = 1, 1
 	}
 	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // the time that a lock takes
-	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+limit)
+	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+c.opening()+limit)
 	defer cancel()
 	if c.Goroutines == 0 || sc.id == "S1" {
 		outcomes, err := l.children(ctx, prefix, c, nil)
@@ -123,15 +123,33 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 		}
 		return outcomes[0].Metrics, nil
 	}
+	if c.Fault != "" {
+		return l.faulty(ctx, prefix, s, c)
+	}
 	return l.phased(ctx, prefix, s, c)
 }
 
+// crew is the running processes of a cell.
+type crew struct {
+	cmds   []*exec.Cmd
+	killed map[int]bool
+}
+
+// signal sends a signal to a process.
+func (c *crew) signal(process int, sig os.Signal) error { return c.cmds[process].Process.Signal(sig) }
+
+// kill ends a process, which then needs no outcome.
+func (c *crew) kill(process int) error {
+	c.killed[process] = true
+	return c.cmds[process].Process.Kill()
+}
+
 // children runs the processes of a cell, and calls conduct while they run.
-func (l *lab) children(ctx context.Context, prefix []string, c Cell, conduct func() error) ([]Outcome, error) {
+func (l *lab) children(ctx context.Context, prefix []string, c Cell, conduct func(*crew) error) ([]Outcome, error) {
 	outs, errOuts := make([]bytes.Buffer, c.Processes), make([]bytes.Buffer, c.Processes)
-	cmds := make([]*exec.Cmd, 0, c.Processes)
+	crew := &crew{killed: map[int]bool{}}
 	defer func() {
-		for _, cmd := range cmds {
+		for _, cmd := range crew.cmds {
 			_ = cmd.Process.Kill() // does nothing if the process has ended
 		}
 	}()
@@ -148,16 +166,19 @@ func (l *lab) children(ctx context.Context, prefix []string, c Cell, conduct fun
 		if err := cmd.Start(); err != nil {
 			return nil, err
 		}
-		cmds = append(cmds, cmd)
+		crew.cmds = append(crew.cmds, cmd)
 	}
 	var conducted error
 	if conduct != nil {
-		conducted = conduct()
+		conducted = conduct(crew)
 	}
 	outcomes := make([]Outcome, c.Processes)
 	errs := []error{conducted}
-	for i, cmd := range cmds {
+	for i, cmd := range crew.cmds {
 		err := cmd.Wait()
+		if crew.killed[i] {
+			continue
+		}
 		if ctx.Err() != nil {
 			err = errors.New("did not end in time")
 		} else if err == nil {

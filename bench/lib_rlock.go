@@ -26,9 +26,22 @@ func openRlock(options ...rlock.Option) func(Cell) (Library, error) {
 	}
 }
 
+// openRlockFair opens rlock with the defaults, for fair locks.
+func openRlockFair(c Cell) (Library, error) {
+	lib, err := openRlock()(c)
+	if err != nil {
+		return nil, err
+	}
+	return rlockFairLibrary{lib.(rlockLibrary)}, nil
+}
+
 type rlockLibrary struct{ client *rlock.Client }
 
 func (l rlockLibrary) Handle(name string) Handle { return rlockHandle{l.client.NewLock(name)} }
+
+type rlockFairLibrary struct{ rlockLibrary }
+
+func (l rlockFairLibrary) Handle(name string) Handle { return rlockHandle{l.client.NewFairLock(name)} }
 
 func (rlockLibrary) Key(name string) string { return name }
 

@@ -30,16 +30,17 @@ type entrant struct {
 	open func(Cell) (Library, error)
 	// direct lists the commands that the library sends outside scripts although scripts call them too, see sent.
 	direct []string
-	// only lists the scenarios of the entrant; empty means all.
+	// only lists the scenarios of the entrant; empty means all that do not list their entrants.
 	only []string
 	// skips gives, by scenario or by scenario/size, the reason why the entrant does not take part.
 	skips map[string]string
 }
 
 const (
-	floor    = "floor"
-	noWatch  = "does not renew by itself"
-	threeFor = "three keys and goroutines per lock; size 10,000 shows the effect"
+	floor     = "floor"
+	rlockFair = "rlock-fair"
+	noWatch   = "does not renew by itself"
+	threeFor  = "three keys and goroutines per lock; size 10,000 shows the effect"
 )
 
 // entrants returns all entrants. A variant of rlock is one line: its name, its options and its scenarios.
@@ -53,6 +54,7 @@ func entrants() []entrant {
 			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),
 		},
 		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
+		{name: rlockFair, open: openRlockFair, only: []string{"S9", "S11"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},
 		{name: "rueidislock", peer: true, open: openRueidis(defaults), skips: map[string]string{"S6/100000": threeFor}},
@@ -61,9 +63,15 @@ func entrants() []entrant {
 }
 
 // enters reports whether the entrant is meant for the scenario.
-func (e *entrant) enters(scenario string) bool {
-	return len(e.only) == 0 || slices.Contains(e.only, scenario)
+func (e *entrant) enters(sc scenario) bool {
+	if len(sc.only) > 0 {
+		return slices.Contains(sc.only, e.name)
+	}
+	return len(e.only) == 0 || slices.Contains(e.only, sc.id)
 }
+
+// ours reports whether the entrant is a variant of rlock.
+func (e *entrant) ours() bool { return !e.peer && e.name != floor }
 
 // skip returns why the entrant does not take part in a scenario or in one size of it. An empty string means that it does.
 func (e *entrant) skip(scenario, size string) string {

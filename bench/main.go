@@ -51,9 +51,9 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	flags.StringVar(&o.only, "only", "", "run only these scenarios, for example S1,S3")
 	flags.StringVar(&o.libraries, "libraries", "", "run only these libraries, for example floor,rlock")
 	flags.StringVar(&o.write, "write", "", "write benchmarks.md and benchmarks/*.svg into this directory")
-	flags.StringVar(&o.check, "check", "", "run S1, S2, S3 and S6 briefly, and fail if a figure is worse than in this file")
-	flags.StringVar(&o.record, "record", "", "run S1, S2, S3 and S6 briefly, and write the file for -check")
-	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check with the rlock of this checkout (old) and of this build (new), in turn")
+	flags.StringVar(&o.check, "check", "", "run S1, S2, S3, S6 and S9 briefly, and fail if a figure is worse than in this file")
+	flags.StringVar(&o.record, "record", "", "run S1, S2, S3, S6 and S9 briefly, and write the file for -check")
+	flags.StringVar(&o.compare, "compare", "", "measure the figures of -check, S4 and the fleets with the rlock of this checkout (old) and of this build (new), in turn")
 	flags.Float64Var(&o.tolerance, "tolerance", 0.4, "how much worse a figure may be for -check; 0.4 is 40 %")
 	flags.IntVar(&o.rounds, "rounds", 0, "the number of rounds; 0 means each scenario's own")
 	flags.Float64Var(&o.scale, "scale", 1, "multiply all durations by this factor")
@@ -102,7 +102,7 @@ func (l *lab) report(ctx context.Context, o options, args string, out, log io.Wr
 			continue
 		}
 		if o.rounds > 0 {
-			sc.rounds = o.rounds
+			sc = sc.inRounds(o.rounds)
 		}
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return s.guard })
 		p.scenarios = append(p.scenarios, sc)

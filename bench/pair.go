@@ -31,6 +31,10 @@ func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	if err := servers.reset(ctx); err != nil {
 		return nil, err
 	}
+	idle, err := servers.used(ctx, c.Library)
+	if err != nil {
+		return nil, err
+	}
 	times := make([]float64, 0, 1<<20) // large enough not to grow between the readings
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,7 +48,7 @@ func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 		last = now
 	}
 	runtime.ReadMemStats(&after)
-	sent, err := servers.sent(ctx, c.Library)
+	spent, err := servers.used(ctx, c.Library)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +59,7 @@ func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	}
 	return Metrics{
 		mLatency: median(times), mLatency99: w.quantile(0.99, time.Microsecond),
-		mAllocs: float64(after.Mallocs-before.Mallocs) / n, mCommands: sent / n,
+		mAllocs: float64(after.Mallocs-before.Mallocs) / n, mCommands: spent.all() / n,
+		mScriptCPU: spent.script / n, mCPU: (spent.cpu - idle.cpu) / n,
 	}, nil
 }

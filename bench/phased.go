@@ -24,10 +24,10 @@ func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (
 	if err != nil {
 		return nil, err
 	}
-	var sent float64
+	var spent usage
 	var elapsed time.Duration
-	outcomes, err := l.children(ctx, prefix, c, func() error {
-		sent, elapsed, err = conduct(ctx, a, s, c)
+	outcomes, err := l.children(ctx, prefix, c, func(*crew) error {
+		spent, elapsed, err = conduct(ctx, a, s, c)
 		return err
 	})
 	if err != nil {
@@ -44,9 +44,9 @@ func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (
 	case c.Scenario == "S5":
 		return passingMetrics(tallies)
 	case c.Names == 1:
-		return contendedMetrics(a, tallies, sent, elapsed)
+		return contendedMetrics(a, tallies, spent, elapsed)
 	default:
-		return aloneMetrics(tallies, sent, elapsed)
+		return aloneMetrics(tallies, spent.all(), elapsed)
 	}
 }
 
@@ -62,27 +62,39 @@ func lostUpdates(a *arena, tallies []*Tally) error {
 	return nil
 }
 
-// conduct leads the processes through the phases. It returns the number of commands that they sent in the counting phase,
-// and its duration.
-func conduct(ctx context.Context, a *arena, s *servers, c Cell) (sent float64, elapsed time.Duration, err error) {
+// conduct leads the processes through the phases. It returns what they used in the counting phase, and its duration.
+func conduct(ctx context.Context, a *arena, s *servers, c Cell) (spent usage, elapsed time.Duration, err error) {
 	defer a.phase.Store(phaseOver)
-	for ready := time.Now().Add(10 * time.Second); int(a.ready.Load()) < c.Processes; time.Sleep(time.Millisecond) {
-		if time.Now().After(ready) || ctx.Err() != nil {
-			return 0, 0, nil // a child has failed and reports the error
-		}
+	if !begin(ctx, a, c) {
+		return spent, 0, nil // a child has failed and reports the error
 	}
-	a.phase.Store(phaseWarm)
 	time.Sleep(c.Warmup)
 	if err := s.reset(ctx); err != nil {
-		return 0, 0, err
+		return spent, 0, err
+	}
+	before, err := s.used(ctx, c.Library)
+	if err != nil {
+		return spent, 0, err
 	}
 	start := time.Now()
 	a.phase.Store(phaseCount)
 	time.Sleep(c.Measure)
 	a.phase.Store(phaseOver)
 	elapsed = time.Since(start)
-	sent, err = s.sent(ctx, c.Library)
-	return sent, elapsed, err
+	spent, err = s.used(ctx, c.Library)
+	spent.cpu -= before.cpu
+	return spent, elapsed, err
+}
+
+// begin starts the first phase when all processes are ready. It reports false if one is not ready in time.
+func begin(ctx context.Context, a *arena, c Cell) bool {
+	for ready := time.Now().Add(10*time.Second + c.opening()); int(a.ready.Load()) < c.Processes; time.Sleep(time.Millisecond) {
+		if time.Now().After(ready) || ctx.Err() != nil {
+			return false
+		}
+	}
+	a.phase.Store(phaseWarm)
+	return true
 }
 
 var errNothing = errors.New("no acquisition in the counting phase")
@@ -100,7 +112,7 @@ func aloneMetrics(tallies []*Tally, sent float64, elapsed time.Duration) (Metric
 	return Metrics{mPairs: float64(pairs) / elapsed.Seconds(), mCommands: sent / float64(pairs)}, nil
 }
 
-func contendedMetrics(a *arena, tallies []*Tally, sent float64, elapsed time.Duration) (Metrics, error) {
+func contendedMetrics(a *arena, tallies []*Tally, spent usage, elapsed time.Duration) (Metrics, error) {
 	taken, handOffs := float64(a.taken.Load()), float64(a.handOffs.Load())
 	if len(tallies) == 1 && len(tallies[0].Pairs) == 1 { // the floor has one goroutine and no hand-offs
 		handOffs = taken
@@ -111,6 +123,7 @@ func contendedMetrics(a *arena, tallies []*Tally, sent float64, elapsed time.Dur
 	waits, left := Waits{}, int64(0)
 	var each, processes []int64
 	var longest []float64
+	sent := spent.all()
 	for _, t := range tallies {
 		waits.merge(t.Waits)
 		left += t.Left
@@ -125,8 +138,15 @@ func contendedMetrics(a *arena, tallies []*Tally, sent float64, elapsed time.Dur
 	m := Metrics{
 		mHandOffs: handOffs / elapsed.Seconds(), mCommands: sent / taken, mPerHandOff: sent / handOffs,
 		mWait50: waits.quantile(0.5, time.Millisecond), mWait99: waits.quantile(0.99, time.Millisecond),
-		mTail:   waits.quantile(0.99, 1) / waits.quantile(0.5, 1),
+		mTail:    waits.quantile(0.99, 1) / waits.quantile(0.5, 1),
+		mRound:   waits.quantile(0.99, time.Second) * handOffs / elapsed.Seconds() / float64(len(each)),
+		mWaitMax: slices.Max(longest),
+		mFewest:  float64(slices.Min(each)), mMost: float64(slices.Max(each)),
 		mSpread: spread(each), mLeft: float64(left),
+		mScripts:   spent.sum("evalsha", "eval") / handOffs,
+		mSubscribe: spent.sum("subscribe", "unsubscribe", "ssubscribe", "sunsubscribe") / handOffs,
+		mPings:     spent.sum("ping") / handOffs,
+		mScriptCPU: spent.script / handOffs, mCPU: spent.cpu / handOffs,
 	}
 	if len(tallies) > 1 {
 		m[mBetween] = float64(a.between.Load()) / elapsed.Seconds()

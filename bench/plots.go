@@ -21,9 +21,12 @@ type chart struct {
 	reference         float64 // the value of a reference line; zero means none
 }
 
-// charts returns the plots of a scenario.
+// charts returns the plots of a scenario. The one with failing waiters is a table only.
 func charts(r result) []chart {
 	sc := r.scenario
+	if sc.worst {
+		return nil
+	}
 	better := "right is better"
 	if sc.lowIsGood {
 		better = "left is better"
@@ -82,6 +85,9 @@ func (c chart) draw(dir string) (drawn bool, err error) {
 	}
 	low, high := c.reference, c.reference
 	for i, s := range c.result.sizes {
+		if s.unplotted {
+			continue
+		}
 		var dots plotter.XYs
 		for row, name := range names {
 			v := c.value(s, name)

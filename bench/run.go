@@ -18,9 +18,10 @@ type result struct {
 
 // sizeResult holds the samples of one size of a scenario.
 type sizeResult struct {
-	id      string
-	samples samples
-	notes   map[string]string // by library: why it was skipped or failed
+	id        string
+	unplotted bool
+	samples   samples
+	notes     map[string]string // by library: why it was skipped or failed
 }
 
 // plan selects the scenarios and libraries to run.
@@ -39,10 +40,13 @@ func (l *lab) run(ctx context.Context, p plan) ([]result, error) {
 		start := time.Now()
 		r := result{scenario: sc}
 		for _, sz := range sc.sizes {
-			r.sizes = append(r.sizes, sizeResult{id: sz.id, samples: samples{}, notes: map[string]string{}})
+			r.sizes = append(r.sizes, sizeResult{id: sz.id, unplotted: sz.unplotted, samples: samples{}, notes: map[string]string{}})
 		}
 		for round := range sc.rounds {
 			for j, sz := range sc.sizes {
+				if sz.rounds > 0 && round >= sz.rounds {
+					continue
+				}
 				if err := l.round(ctx, p, sc, sz, round, &r.sizes[j]); err != nil {
 					return nil, err
 				}
@@ -64,7 +68,7 @@ func (l *lab) round(ctx context.Context, p plan, sc scenario, sz size, round int
 	all := entrants()
 	for i := range all {
 		e := all[(i+round)%len(all)]
-		if !e.enters(sc.id) || len(p.libraries) > 0 && !slices.Contains(p.libraries, e.name) {
+		if !e.enters(sc) || len(p.libraries) > 0 && !slices.Contains(p.libraries, e.name) {
 			continue
 		}
 		if why := e.skip(sc.id, sz.id); why != "" {

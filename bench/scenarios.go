@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,9 @@ type scenario struct {
 	head      string // the main metric; the report shows its ratios
 	lowIsGood bool
 	columns   []string // the other metrics of the report
+	only      []string // the entrants; empty means all that do not choose their scenarios
+	whole     bool     // -compare does not shorten the durations, because a turn of a fleet takes long
+	worst     bool     // the worst round counts, not the median
 }
 
 // size is one configuration of a scenario.
@@ -24,6 +28,19 @@ type size struct {
 	cell Cell
 	// guard means that only -check measures the size, and the report leaves it out.
 	guard bool
+	// rounds limits the rounds of a long cell; zero means those of the scenario.
+	rounds int
+	// unplotted means that only the table shows the size.
+	unplotted bool
+}
+
+// inRounds returns the scenario with another number of rounds for all sizes.
+func (sc scenario) inRounds(n int) scenario {
+	sc.rounds, sc.sizes = n, slices.Clone(sc.sizes)
+	for i := range sc.sizes {
+		sc.sizes[i].rounds = 0
+	}
+	return sc
 }
 
 const (
@@ -32,16 +49,17 @@ const (
 	shortWarmup = 200 * time.Millisecond
 )
 
-// scenarios returns all scenarios. Their durations keep a complete run under twelve minutes.
-func scenarios() []scenario { return append(passedOn(), kept()...) }
+// scenarios returns all scenarios. A complete run takes half an hour.
+func scenarios() []scenario { return append(slices.Concat(passedOn(), kept(), fleets()), faults()) }
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
 	return []scenario{
 		{
 			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
-			how:  "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands are those of one pair.",
-			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands},
+			how: "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands, and the time " +
+				"that they take Redis, are those of one pair.",
+			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands, mScriptCPU, mCPU},
 			sizes: []size{
 				{id: "1", cell: Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}},
 				{id: "1, plain context", guard: true, cell: Cell{

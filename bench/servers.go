@@ -53,28 +53,70 @@ var sentCommands = []string{
 	"evalsha", "eval", "fcall", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "ping", "multi", "exec", "watch",
 }
 
-var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+)`)
+var (
+	commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+),usec=(\d+)`)
+	mainThread  = regexp.MustCompile(`(?m)^used_cpu_(?:user|sys)_main_thread:([\d.]+)`)
+)
 
-// sent returns the number of commands that a library has sent since reset. It counts none of the lab's own.
-func (s *servers) sent(ctx context.Context, library string) (float64, error) {
+// usage is what a library has used since reset.
+type usage struct {
+	calls  map[string]float64 // of the commands that it sent
+	script float64            // µs in these commands
+	cpu    float64            // µs of the servers' main threads since they started: subtract an earlier one
+}
+
+// sum returns the number of calls of some commands.
+func (u usage) sum(commands ...string) (n float64) {
+	for _, command := range commands {
+		n += u.calls[command]
+	}
+	return n
+}
+
+// all returns the number of calls.
+func (u usage) all() (n float64) {
+	for _, calls := range u.calls {
+		n += calls
+	}
+	return n
+}
+
+// used returns what a library has used since reset. It counts no command of the lab's own.
+func (s *servers) used(ctx context.Context, library string) (usage, error) {
 	e, _ := entrantNamed(library)
-	sum := 0.0
+	u := usage{calls: map[string]float64{}}
 	for _, node := range s.nodes {
-		info, err := node.Info(ctx, "commandstats").Result()
+		stats, err := node.Info(ctx, "commandstats").Result()
 		if err != nil {
-			return 0, err
+			return u, err
 		}
-		for _, m := range commandStat.FindAllStringSubmatch(info, -1) {
+		for _, m := range commandStat.FindAllStringSubmatch(stats, -1) {
 			if slices.Contains(sentCommands, m[1]) || slices.Contains(e.direct, m[1]) {
-				calls, err := strconv.ParseFloat(m[2], 64)
-				if err != nil {
-					return 0, err
-				}
-				sum += calls
+				u.calls[m[1]] += number(m[2])
+				u.script += number(m[3])
 			}
 		}
+		cpu, err := node.Info(ctx, "cpu").Result()
+		if err != nil {
+			return u, err
+		}
+		for _, m := range mainThread.FindAllStringSubmatch(cpu, -1) {
+			u.cpu += 1e6 * number(m[1])
+		}
 	}
-	return sum, nil
+	return u, nil
+}
+
+// number returns the value of digits that a pattern found.
+func number(digits string) float64 {
+	v, _ := strconv.ParseFloat(digits, 64)
+	return v
+}
+
+// sent returns the number of commands that a library has sent since reset.
+func (s *servers) sent(ctx context.Context, library string) (float64, error) {
+	u, err := s.used(ctx, library)
+	return u.all(), err
 }
 
 // sockets returns the number of connections, except the lab's, and how many of them are subscribed.

@@ -19,6 +19,18 @@ func median(values []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
+// summary returns the figure that stands for those of all rounds: the median, or the worst one.
+func summary(values []float64, worst, lowIsGood bool) float64 {
+	switch {
+	case !worst || len(values) == 0:
+		return median(values)
+	case lowIsGood:
+		return slices.Max(values)
+	default:
+		return slices.Min(values)
+	}
+}
+
 // Waits is a histogram of durations with buckets 2 % wide. Histograms of goroutines and processes can be merged.
 type Waits map[int]int
 

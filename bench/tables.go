@@ -21,10 +21,39 @@ func (r result) markdown() string {
 	var b strings.Builder
 	sc := r.scenario
 	fmt.Fprintf(&b, "## %s. %s\n\n%s %s\n\n", sc.id, sc.title, sc.how, sc.conditions())
+	if sc.worst {
+		b.WriteString(r.grid())
+		return b.String()
+	}
 	for _, s := range r.sizes {
 		b.WriteString(s.table(sc))
 	}
 	return b.String()
+}
+
+// grid returns a Markdown table of the main metric, with a line per size and a column per library.
+func (r result) grid() string {
+	sc := r.scenario
+	heads := []string{sc.id + ", " + sc.head}
+	for _, e := range entrants() {
+		if e.enters(sc) {
+			heads = append(heads, e.name)
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(heads)))
+	for _, s := range r.sizes {
+		cells := []string{s.id}
+		for _, library := range heads[1:] {
+			cell := figure(summary(s.samples.values(library, sc.head), sc.worst, sc.lowIsGood))
+			if note := s.notes[library]; note != "" {
+				cell += " (" + note + ")"
+			}
+			cells = append(cells, cell)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	return b.String() + "\n"
 }
 
 // conditions describes how the scenario ran.
@@ -35,6 +64,9 @@ func (sc scenario) conditions() string {
 	}
 	if sc.rounds == 1 {
 		return where + " 1 round."
+	}
+	if sc.worst {
+		return fmt.Sprintf("%s Worst of %d rounds.", where, sc.rounds)
 	}
 	return fmt.Sprintf("%s Median of %d rounds.", where, sc.rounds)
 }

@@ -125,7 +125,7 @@ func (c *checker) exclusion() {
 }
 
 // tokens (I2) checks that later owners of a fenced lock have greater tokens, and that no two tokens are equal. It also
-// counts the stale writes: those that came after a write with a greater token.
+// counts the stale writes, which came after a write with a greater token.
 func (c *checker) tokens() {
 	for name, turns := range c.names {
 		if !strings.Contains(name, "fenced") {

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -82,8 +83,25 @@ func (c *checker) explained(t *Turn, from, to Moment) {
 	// outcome, until Redis replies to another question.
 	from = from.add(-commandTimeout - time.Second)
 	if c.trouble(from, to) == 0 && c.slow(from, to) == 0 {
-		c.brokenf("L2: an outage was reported, but Redis was well: %v", t)
+		c.brokenf("L2: an outage was reported, but Redis was well: %v (%s)", t, c.before(from.add(commandTimeout+time.Second)))
 	}
+}
+
+// before describes what troubled Redis last before a moment, for the message about an outage that nothing explains.
+func (c *checker) before(at Moment) string {
+	last := "no nemesis had struck before"
+	var end Moment
+	for _, e := range c.Events {
+		if !c.harmless(&e) && e.From <= at && e.To >= end {
+			end, last = e.To, fmt.Sprintf("the nemesis before was %s, until %v before", e.What, at.sub(e.To))
+		}
+	}
+	return fmt.Sprintf("at %.3f s; %s", at.sub(c.Start).Seconds(), last)
+}
+
+// harmless reports whether a strike of a nemesis disturbs no command of a process that is not stopped.
+func (c *checker) harmless(e *Event) bool {
+	return e.Lost != "" || e.Client != "" || e.Site != "" || e.is(n8KillPubSub)
 }
 
 // judgeSilence checks an attempt during which Redis was silent, and nobody else in its process wanted the lock.
@@ -130,8 +148,7 @@ func (c *checker) alone(t *Turn) bool {
 func (c *checker) trouble(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
-		harmless := e.Lost != "" || e.Client != "" || e.Site != "" || e.is(n8KillPubSub)
-		if !harmless && e.From <= to && from <= e.To {
+		if !c.harmless(&e) && e.From <= to && from <= e.To {
 			total += max(e.To.sub(e.From), 1)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // Figures are the counts and measurements of a run.
 type Figures struct {
 	Turns, Got, Refused, Failed int
-	Checked, Unchecked          int // operations that the model checked, and those that were too many for it
+	Checked, Unchecked          int // operations that the model checked, and operations too many for it to check
 	Refusals                    int // checked by the model
 	Overlaps                    int
 	LockSeconds                 float64 // of the keepers' locks
@@ -50,8 +50,10 @@ fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
-%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read`, f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked, f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale,
-		f.MostOvertaken, f.WakeUps, f.Orphans, f.Late, f.Stalls,
+%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read`,
+		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
+		f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
+		f.WakeUps, f.Orphans, f.Late, f.Stalls,
 		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges)
 }
 

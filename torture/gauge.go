@@ -22,7 +22,7 @@ func (r *running) gauges() []gauges {
 	return all
 }
 
-// unsettled waits until all gauges of the site's clients are zero. It describes those that never are.
+// unsettled waits until all gauges of the site's clients are zero. It describes each one that stays above zero.
 func (r *running) unsettled() (found []string) {
 	for _, client := range r.all() {
 		var s rlock.Stats

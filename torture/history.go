@@ -162,7 +162,10 @@ func (c *collector) dead(from, to Moment) []string {
 func (c *collector) history(scene Scene, start, stop Moment) *History {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h := &History{Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes, Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow}
+	h := &History{
+		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
+		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow,
+	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)
 	}

@@ -123,7 +123,7 @@ var mutants = []mutant{
 		{"internal/lease/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/lease/lock.go", "most = max(min(t.Wait, forever), cfg.Floor())", "most = max(min(t.Wait, forever), cfg.CommandTimeout)"},
+		{"internal/lease/lock.go", "now.Add(max(t.Wait, cfg.Floor()))", "now.Add(max(t.Wait, cfg.CommandTimeout))"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
@@ -149,7 +149,7 @@ var mutants = []mutant{
 		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
-		{"internal/lease/extend.go", "\treturn r.Err\n}", "\treturn nil\n}"},
+		{"internal/lease/extend.go", "l.failed(ctx, \"extend\", r.Err, x.sent)", "nil"},
 	}},
 	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
 		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
@@ -167,7 +167,7 @@ var mutants = []mutant{
 		{"internal/table/settle.go", "\tt.counts.Held++\n", ""},
 		{"internal/table/grant.go", "g.table.open++", "g.table.open++\n\tg.table.counts.Held++"},
 	}},
-	{"M39", "a call that stops waiting is counted for ever", []string{"quiet"}, []edit{
+	{"M39", "a call that stops waiting is counted forever", []string{"quiet"}, []edit{
 		{"internal/table/shutdown.go", "\t\tt.counts.Waiting--\n", ""},
 	}},
 }

@@ -31,6 +31,7 @@ var Regressions = []struct {
 	{"safe", 101, "torture: an unlock that failed may nevertheless have freed the lock"},
 	{"safe", 202, "torture: a waiting reader queues behind the writers of its process"},
 	{"quiet", 203, "torture: an unlock may return after the next owner has the lock"},
+	{"unsafe", 849495, "rlock: a multi lock reported an outage if the end of its wait cut off a question (TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage)"},
 }
 
 // Scenes returns all scenes. The seed of each is derived from the given one.

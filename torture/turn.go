@@ -89,6 +89,24 @@ func (t *Turn) reads() bool { return t.Kind == kindRead }
 func (t *Turn) writes() bool { return t.Kind == kindWrite || t.Kind == kindFencedWrite }
 
 func (t *Turn) String() string {
-	return fmt.Sprintf("%s/%d turn %d: %s %v, asked %d, %s at %d, believed %d to %d, unlock %s at %d, %s",
-		t.Site, t.Worker, t.ID, t.Kind, t.Names, t.Asked, t.Answer, t.Answered, t.First, t.Last, t.Unlock, t.Unlocked, t.Err)
+	return fmt.Sprintf("%s/%d turn %d: %s %s %v%s, asked %d, %s at %d after %v, believed %d to %d, unlock %s at %d, %s",
+		t.Site, t.Worker, t.ID, t.Verb, t.Kind, t.Names, t.limits(), t.Asked, t.Answer, t.Answered, t.Answered.sub(t.Asked),
+		t.First, t.Last, t.Unlock, t.Unlocked, t.Err)
+}
+
+// limits describes what limited the attempt.
+func (t *Turn) limits() string {
+	var s string
+	if t.Try {
+		s += ", once"
+	}
+	if t.Wait > 0 {
+		s += fmt.Sprintf(", wait %v", t.Wait)
+	}
+	if t.Limit != 0 {
+		s += fmt.Sprintf(", deadline after %v", t.Limit.sub(t.Asked))
+	} else if t.Ended != 0 {
+		s += fmt.Sprintf(", canceled after %v", t.Ended.sub(t.Asked))
+	}
+	return s
 }

@@ -48,10 +48,12 @@ var _ lease.Held = (*acquisition)(nil)
 
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
+	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
 	return &acquisition{
-		reenters: slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool { return l.Manager().IsStopping() }), group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, members: make([]lease.Held, n),
-		owners: make([]*table.Owner, n),
-		since:  make([]clock.Instant, n), errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease,
+		reenters: slices.ContainsFunc(r.group.locks, stopping),
+		members:  make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
+		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }
 

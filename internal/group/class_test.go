@@ -193,19 +193,7 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 					end = context.DeadlineExceeded
 				}
 				defer cancel()
-				silence := func() {
-					for _, f := range fakes[1:] {
-						f.stall()
-					}
-				}
-				if c.refused {
-					for _, f := range fakes[1:] {
-						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall() }
-					}
-				} else {
-					silence()
-				}
+				silence(fakes[1:], c.refused)
 				result := take(ctx, g, forever)
 				if !c.deadline {
 					<-time.After(c.after)
@@ -216,6 +204,18 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 				require.ErrorIs(t, err, end)
 				require.NotErrorIs(t, err, fault.ErrRefused, "the context ended the wait")
 			})
+		}
+	}
+}
+
+// silence makes members silent: at once, or after they have refused once.
+func silence(fakes []*member, refused bool) {
+	for _, f := range fakes {
+		if refused {
+			f.set(fault.ErrRefused)
+			f.reached = f.stall
+		} else {
+			f.stall()
 		}
 	}
 }
@@ -240,19 +240,7 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 				if red {
 					g = NewRed(members, newTestQuorum)
 				}
-				silence := func() {
-					for _, f := range fakes[1:] {
-						f.stall()
-					}
-				}
-				if c.refused {
-					for _, f := range fakes[1:] {
-						f.set(fault.ErrRefused)
-						f.reached = func() { f.stall() }
-					}
-				} else {
-					silence()
-				}
+				silence(fakes[1:], c.refused)
 				start := time.Now()
 				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait})
 				checkClass(t, err, c.want, what)
@@ -261,6 +249,57 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 				require.LessOrEqual(t, time.Since(start), max(c.wait, floor), what)
 			})
 		}
+	}
+}
+
+// The group was refused. In the next round, the member that had refused grants a moment before the end of the wait, which
+// cuts off the question to another member.
+func TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		wait, deadline, cancel time.Duration
+		silence                error
+		want                   error
+	}{
+		"a wait":                {wait: floor / 2, want: fault.ErrNotAcquired},
+		"a wait, no connection": {wait: floor / 2, silence: fault.ErrNoConnection, want: fault.ErrNotAcquired},
+		"a wait, not sent": {
+			wait: floor / 2, want: fault.ErrNotAcquired,
+			silence: &fault.Error{Fate: fault.NotSent, Transient: true, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, fault.ErrNoConnection)},
+		},
+		"a network error": {
+			wait: floor / 2, want: fault.ErrUnavailable, silence: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: errBroken},
+		},
+		"a deadline":      {deadline: floor / 2, want: fault.ErrNotAcquired},
+		"a cancellation":  {cancel: floor / 2, want: fault.ErrNotAcquired},
+		"silent for long": {wait: 4 * floor, want: fault.ErrUnavailable},
+	} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, log := newMembers(t, 2)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.deadline > 0 {
+				ctx, cancel = context.WithTimeout(ctx, c.deadline)
+				defer cancel()
+			}
+			fakes[0].silence = c.silence
+			fakes[1].set(fault.ErrRefused)
+			fakes[1].reached = func() {
+				fakes[1].set(nil)
+				fakes[1].mu.Lock()
+				fakes[1].delay = floor/2 - time.Millisecond
+				fakes[1].mu.Unlock()
+				fakes[0].stall()
+			}
+			result := take(ctx, NewMulti(members), lease.Terms{Op: "lock", Limited: c.wait > 0, Wait: c.wait})
+			if c.cancel > 0 {
+				<-time.After(c.cancel)
+				cancel()
+			}
+			checkClass(t, <-result, c.want, what)
+			require.Equal(t, []string{"wait for a", "try b", "unlock a", "wait for b", "try a"}, log.take()[:5], what)
+		})
 	}
 }
 

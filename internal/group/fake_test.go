@@ -94,6 +94,7 @@ type member struct {
 	terms  lease.Terms   // of the latest Take
 
 	reached func() // called after each reply
+	silence error  // of a question without a reply; nil means ErrNoAnswer
 }
 
 func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
@@ -153,7 +154,7 @@ func (m *member) reply(ctx context.Context, t lease.Terms, delay time.Duration) 
 	case <-time.After(delay):
 		return nil
 	case <-over.C:
-		return fault.Unavailable(fault.ErrNoAnswer)
+		return fault.Unavailable(cmp.Or(m.silence, fault.ErrNoAnswer))
 	case <-ctx.Done():
 	}
 	if errors.Is(ctx.Err(), context.Canceled) && time.Since(asked) < floor {

@@ -92,21 +92,23 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 }
 
 // takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of the
-// member that it did not acquire. last is why the first one was not acquired before. That stands while there is no newer
-// reply, unless the member has been silent for long.
+// member that it did not acquire. last is why a member was not acquired in the round before. That stands while there is no
+// newer failure: a question that the end of the wait cuts off changes nothing, whichever member it was to, unless the member
+// has been silent for long.
 func (r *request) takeFrom(ctx context.Context, a *acquisition, first int, last error) (failed int, err error) {
 	take := func(i int, try bool) error {
+		asked := time.Now()
 		h, err := r.ask(ctx, r.group.members[i], try, last != nil)
 		if err == nil {
 			a.add(i, h)
+			return nil
+		}
+		if silent := time.Since(asked); last != nil && silent < r.floor && noReply(err) {
+			return r.ended(ctx, last, silent)
 		}
 		return err
 	}
-	asked := time.Now()
 	if err := take(first, r.Single()); err != nil {
-		if silent := time.Since(asked); last != nil && silent < r.floor && noReply(err) {
-			err = r.ended(ctx, last, silent)
-		}
 		return first, err
 	}
 	for i := range r.group.members {
@@ -120,11 +122,18 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first int, last 
 	return 0, nil
 }
 
-// noReply reports whether an error of a member means that there was no reply when the wait ended.
+// noReply reports whether an error of a member means that there was no reply when the wait ended, perhaps because there was no
+// connection until then. An error of the network is another failure.
 func noReply(err error) bool {
-	if f := (*fault.Error)(nil); errors.As(err, &f) {
+	var f *fault.Error
+	switch {
+	case errors.Is(err, fault.ErrNotAcquired):
+		return false
+	case errors.As(err, &f) && f.Fate != fault.NotSent:
 		return f.Fate == fault.Left
 	}
-	return !errors.Is(err, fault.ErrNotAcquired) && (errors.Is(err, fault.ErrNoAnswer) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+	return slices.ContainsFunc(cutOffs, func(cut error) bool { return errors.Is(err, cut) })
 }
+
+// cutOffs are the errors of a question that the end of the wait cut off.
+var cutOffs = []error{fault.ErrNoAnswer, fault.ErrNoConnection, context.Canceled, context.DeadlineExceeded}

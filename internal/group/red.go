@@ -176,8 +176,8 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 const minTimeout = 50 * time.Millisecond
 
 // ask asks a member for the lock, without waiting for the reply. The member has a short time to reply, and until by at the
-// most; a zero by means no such limit. If all is set, it has the time until by: no round follows. Only the values of ctx are used: its end ends neither the call nor the release of a
-// grant that comes too late.
+// most; a zero by means no such limit. If all is set, it has the time until by: no round follows. Only the values of ctx are
+// used: its end ends neither the call nor the release of a grant that comes too late.
 func (a *acquisition) ask(ctx context.Context, i int, by time.Time, all bool) {
 	ctx = context.WithoutCancel(ctx)
 	m := a.group.members[i]

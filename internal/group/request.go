@@ -35,15 +35,14 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	}
 	var acks time.Duration
 	for _, l := range g.locks {
-		acks = max(acks, l.Manager().Config().AckTimeout)
+		cfg := l.Manager().Config()
+		acks, r.floor = max(acks, cfg.AckTimeout), max(r.floor, cfg.Table.Floor())
 	}
-	timeout := g.timeout()
-	r.floor = timeout / 5
 	_, limited := ctx.Deadline()
 	switch {
 	case !r.By.IsZero() || !r.Limited:
 	case r.Single() && limited: // ctx ends the attempt
-		r.By = r.start.Add(timeout)
+		r.By = r.start.Add(g.timeout())
 	default:
 		r.By = r.start.Add(max(r.Wait, r.floor))
 	}
@@ -129,8 +128,6 @@ func (r *request) ended(ctx context.Context, last error, silent time.Duration) e
 		return lease.EndOf(ctx)
 	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
 		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
-	case errors.Is(last, fault.ErrUnavailable):
-		return fmt.Errorf("%w (%w)", last, lease.EndWithout(ctx, fault.ErrLost))
 	}
-	return fmt.Errorf("%w (%w)", last, lease.EndOf(ctx))
+	return lease.WithEnd(ctx, last)
 }

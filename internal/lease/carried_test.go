@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"testing"
 	"time"
@@ -86,38 +85,15 @@ func TestNothingIsBorrowedOfNothing(t *testing.T) {
 // TestABorrowedHoldIsNoLeak has a program keep the borrowed hold alone. It runs in real time, because cleanups run outside
 // the virtual one.
 func TestABorrowedHoldIsNoLeak(t *testing.T) {
-	logs := make(messages, 10)
-	cfg := testConfig()
-	cfg.Logger = func() *slog.Logger { return slog.New(logs) }
-	m := New(cfg, &client{server: newServer()})
-	defer m.Close()
-	var l Lock
-	l.Init(m, wire.Plain, name, name)
-	borrowed := func() *Hold {
-		held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
-		require.NoError(t, err)
-		user := new(heldByUser)
-		user.h.Init(t.Context(), held)
-		user.h.WatchLeak()
-		return borrow(user.h.Context(), &l)
-	}()
+	l, logs := logging(t)
+	borrowed := borrow(watched(t, l).h.Context(), l)
 	for range 3 {
 		collect(t)
 	}
 	require.NoError(t, borrowed.Err())
 	require.Empty(t, logs, "the program can reach the hold")
 	runtime.KeepAlive(borrowed)
-	for deadline := time.After(20 * time.Second); ; {
-		runtime.GC()
-		select {
-		case message := <-logs:
-			require.Equal(t, "rlock: hold dropped without Unlock; its lock is no longer renewed", message)
-			return
-		case <-deadline:
-			require.Fail(t, "nobody noticed")
-		case <-time.After(time.Millisecond): // the next collection
-		}
-	}
+	logs.awaitLeak(t)
 }
 
 // collect waits until the runtime has collected what the program could not reach before, and has called its cleanups.

@@ -69,13 +69,11 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duratio
 	case last.Refused:
 		return fmt.Errorf("%w: %w", heldFor(fault.ErrNotAcquired, held), EndOf(ctx))
 	case l.m.IsClosed():
-		return fmt.Errorf("%w (%w)", fault.ErrClosed, EndOf(ctx))
+		return WithEnd(ctx, fault.ErrClosed)
 	case last.Err == nil:
 		return EndOf(ctx)
-	case errors.Is(last.Err, fault.ErrUnavailable):
-		return fmt.Errorf("%w (%w)", l.explained(last.Err), EndWithout(ctx, fault.ErrLost))
 	}
-	return fmt.Errorf("%w (%w)", l.explained(last.Err), EndOf(ctx))
+	return WithEnd(ctx, l.explained(last.Err))
 }
 
 // heldFor adds to a refusal for how long this process has held the lock. Zero means that it does not hold it.
@@ -88,10 +86,19 @@ func heldFor(refusal error, held time.Duration) error {
 
 // EndOf returns why ctx ended: its cause, and its error if the cause does not match it. If the cause says how another call
 // went, only its text is kept: otherwise the error of this call would have the class of that one.
-func EndOf(ctx context.Context) error { return EndWithout(ctx, nil) }
+func EndOf(ctx context.Context) error { return endWithout(ctx, nil) }
 
-// EndWithout is EndOf, and keeps only the text of a cause that matches another error too.
-func EndWithout(ctx context.Context, other error) error {
+// WithEnd adds to the error of a call why ctx ended. If the error is an outage, it does not match a loss that ended ctx.
+func WithEnd(ctx context.Context, err error) error {
+	var other error
+	if errors.Is(err, fault.ErrUnavailable) {
+		other = fault.ErrLost
+	}
+	return fmt.Errorf("%w (%w)", err, endWithout(ctx, other))
+}
+
+// endWithout is EndOf, and keeps only the text of a cause that matches another error too.
+func endWithout(ctx context.Context, other error) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	for _, class := range []error{fault.ErrNotAcquired, fault.ErrUnavailable, other} {
 		if class != nil && errors.Is(cause, class) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -52,18 +51,10 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 		return err
 	}
 	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call}, x)
-	over := x.settle(r, clock.Now())
-	switch {
-	case over != nil:
+	if over := x.settle(r, clock.Now()); over != nil {
 		return over
-	case r.Err == nil:
-		return nil
-	case ctx.Err() != nil && !r.Err.Replied():
-		var known outcome.Record
-		known.Asked(x.sent)
-		return l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), "extend")
 	}
-	return r.Err
+	return l.failed(ctx, "extend", r.Err, x.sent)
 }
 
 // extension is one call that lengthens a lease, under way.

@@ -197,28 +197,37 @@ func TestContextCarriesTheHold(t *testing.T) {
 	})
 }
 
-// TestLeak has a hold be dropped without an unlock. It runs in real time, because cleanups run outside the virtual one.
-func TestLeak(t *testing.T) {
-	s, logs := newServer(), make(messages, 10)
+// logging returns a lock whose client has a real clock, and what that client logs.
+func logging(t *testing.T) (l *Lock, logs messages) {
+	t.Helper()
+	logs = make(messages, 10)
 	cfg := testConfig()
 	cfg.Logger = func() *slog.Logger { return slog.New(logs) }
-	m := New(cfg, &client{server: s})
-	defer m.Close()
-	var l Lock
+	m := New(cfg, &client{server: newServer()})
+	t.Cleanup(m.Close)
+	l = new(Lock)
 	l.Init(m, wire.Plain, name, name)
-	func() {
-		held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
-		require.NoError(t, err)
-		user := new(heldByUser)
-		user.h.Init(t.Context(), held)
-		user.h.WatchLeak()
-		require.NoError(t, user.h.Context().Err()) // the context knows the hold, and the grant knows how to end it
-		runtime.KeepAlive(user)
-	}()
+	return l, logs
+}
+
+// watched returns a hold of a user, whose leak is noticed.
+func watched(t *testing.T, l *Lock) *heldByUser {
+	t.Helper()
+	held, err := l.Take(t.Context(), Terms{Op: "acquire", ByHold: true})
+	require.NoError(t, err)
+	user := new(heldByUser)
+	user.h.Init(t.Context(), held)
+	user.h.WatchLeak()
+	return user
+}
+
+// awaitLeak waits until a leak is logged.
+func (m messages) awaitLeak(t *testing.T) {
+	t.Helper()
 	for deadline := time.After(20 * time.Second); ; {
 		runtime.GC()
 		select {
-		case message := <-logs:
+		case message := <-m:
 			require.Equal(t, "rlock: hold dropped without Unlock; its lock is no longer renewed", message)
 			return
 		case <-deadline:
@@ -226,6 +235,17 @@ func TestLeak(t *testing.T) {
 		case <-time.After(time.Millisecond): // the next collection
 		}
 	}
+}
+
+// TestLeak has a hold be dropped without an unlock. It runs in real time, because cleanups run outside the virtual one.
+func TestLeak(t *testing.T) {
+	l, logs := logging(t)
+	func() {
+		user := watched(t, l)
+		require.NoError(t, user.h.Context().Err()) // the context knows the hold, and the grant knows how to end it
+		runtime.KeepAlive(user)
+	}()
+	logs.awaitLeak(t)
 }
 
 // TestAnExtensionKeepsItsHold has a program use a hold for the last time in an Extend without a reply. Meanwhile the hold is no

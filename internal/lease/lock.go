@@ -159,14 +159,14 @@ func (m *Manager) bound(ctx context.Context, t *Terms) clock.Instant {
 	case !t.Limited:
 		return 0
 	}
-	most := min(cfg.Floor()+m.cfg.AckTimeout, cfg.CommandTimeout)
+	now := clock.Now()
 	if t.Wait > 0 {
-		const forever = 100 * 365 * 24 * time.Hour // a longer wait would overflow
-		most = max(min(t.Wait, forever), cfg.Floor()) + m.cfg.AckTimeout
-	} else if _, limited := ctx.Deadline(); limited {
-		most = cfg.CommandTimeout
+		return now.Add(max(t.Wait, cfg.Floor())).Add(m.cfg.AckTimeout)
 	}
-	return clock.Now().Add(most)
+	if _, limited := ctx.Deadline(); limited {
+		return now.Add(cfg.CommandTimeout)
+	}
+	return now.Add(min(cfg.Floor()+m.cfg.AckTimeout, cfg.CommandTimeout))
 }
 
 // errWaitOver is the cause of a wait that has taken as long as Wait said.

@@ -103,19 +103,26 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 		return wire.Reply{}, l.wrap(fault.ErrClosed, op)
 	}
 	defer l.m.tasks.End()
-	var known outcome.Record
-	known.Asked(clock.Now())
+	sent := clock.Now()
 	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
+	return r, l.failed(ctx, op, r.Err, sent)
+}
+
+// failed returns the error of a call, or nil for none. A call whose caller left before the reply is an outage only if Redis was
+// silent for long.
+func (l *Lock) failed(ctx context.Context, op string, err *fault.Error, sent clock.Instant) error {
 	switch {
-	case r.Err == nil:
-		return r, nil
-	case ctx.Err() != nil && !r.Err.Replied():
-		if errors.Is(r.Err, fault.ErrNoConnection) {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !err.Replied():
+		var known outcome.Record
+		known.Asked(sent)
+		if errors.Is(err, fault.ErrNoConnection) {
 			known.Unsent()
 		}
-		return r, l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), op)
-	case r.Err.Fate == fault.NotSent && l.m.IsClosed():
-		return r, l.wrap(fault.ErrClosed, op)
+		return l.named(l.ended(ctx, known.At(clock.Now(), l.m.cfg.Table.Floor()), 0), op)
+	case err.Fate == fault.NotSent && l.m.IsClosed():
+		return l.wrap(fault.ErrClosed, op)
 	}
-	return r, l.wrap(r.Err, op)
+	return l.wrap(err, op)
 }

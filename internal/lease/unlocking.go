@@ -63,9 +63,7 @@ func (u *Unlocking) Gone(i int) bool {
 
 // Await waits until it has the results of all members that were held, or enough of them. A nil enough means all.
 func (u *Unlocking) Await(enough func() bool) {
-	for u.running > 0 && (enough == nil || !enough()) {
-		u.take(<-u.results)
-	}
+	u.await(nil, func() bool { return u.running == 0 || enough != nil && enough() })
 }
 
 // AwaitFor waits until it has the results of all members that were held, for d at most. The others have no answer by then.
@@ -73,36 +71,34 @@ func (u *Unlocking) Await(enough func() bool) {
 func (u *Unlocking) AwaitFor(d time.Duration) {
 	over := time.NewTimer(d)
 	defer over.Stop()
-	for u.running > 0 {
-		select {
-		case r := <-u.results:
-			u.take(r)
-		case <-over.C:
-			for i, h := range u.Members {
-				if h != nil && !u.answered[i] {
-					u.Errs[i] = fault.ErrNoAnswer
-				}
-			}
-			return
+	if u.await(over.C, func() bool { return u.running == 0 }) {
+		return
+	}
+	for i, h := range u.Members {
+		if h != nil && !u.answered[i] {
+			u.Errs[i] = fault.ErrNoAnswer
 		}
 	}
 }
 
 // Linger waits for d at most for the results that nobody needs. The unlocks go on after that.
 func (u *Unlocking) Linger(d time.Duration) {
-	if u.running+u.ending == 0 {
-		return
-	}
 	over := time.NewTimer(d)
 	defer over.Stop()
-	for u.running+u.ending > 0 {
+	u.await(over.C, func() bool { return u.running+u.ending == 0 })
+}
+
+// await takes results until there are enough, or until over has a value. It reports whether there are enough.
+func (u *Unlocking) await(over <-chan time.Time, enough func() bool) bool {
+	for !enough() {
 		select {
 		case r := <-u.results:
 			u.take(r)
-		case <-over.C:
-			return
+		case <-over:
+			return false
 		}
 	}
+	return true
 }
 
 func (u *Unlocking) take(r unlocked) {

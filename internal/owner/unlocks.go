@@ -5,8 +5,8 @@ import "slices"
 // MaxLost is how many lost acquisitions are remembered until an unlock returns the loss.
 const MaxLost = 64
 
-// Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest of those that
-// were lost. The zero value has none. It is not safe for concurrent use.
+// Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest lost ones. The
+// zero value has none. It is not safe for concurrent use.
 type Unlocks[A comparable] struct {
 	open, lost []A
 }

@@ -73,8 +73,8 @@ func (t *Table) notHeld(h *Handle, o *Owner) error {
 	return fault.ErrNeverLocked
 }
 
-// holdersOf returns the grants of a handle's name and side, for an error. Of those that share the lock it looks among the
-// first thousand grants of the client only.
+// holdersOf returns the grants of a handle's name and side, for an error. Grants that share the lock are looked for only
+// among the first thousand grants of the client.
 func (t *Table) holdersOf(h *Handle) (found []*Grant) {
 	if h.Kind.Side == wire.MainSide {
 		if g := t.holder(h.Key); g != nil {

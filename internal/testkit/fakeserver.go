@@ -74,14 +74,14 @@ func (s *FakeServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// NewFakeServer returns a fake server and a client that is connected to it.
+// NewFakeServer returns a fake server and a client that is connected to it. The command timeout is short, unless opts set it.
 func NewFakeServer(tb testing.TB, opts ...rlock.Option) (*FakeServer, *rlock.Client) {
 	tb.Helper()
 	s := &FakeServer{}
 	const timeout = 100 * time.Millisecond
 	rdb := redistest.Open(tb, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: timeout})
 	rdb.AddHook(s)
-	return s, NewClient(tb, rdb, append(opts, rlock.WithLogger(Discard), rlock.WithCommandTimeout(timeout))...)
+	return s, NewClient(tb, rdb, append([]rlock.Option{rlock.WithLogger(Discard), rlock.WithCommandTimeout(timeout)}, opts...)...)
 }
 
 // ServerError is an error reply of a server.

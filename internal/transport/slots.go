@@ -18,8 +18,8 @@ func (s slot) free() {
 	}
 }
 
-// take takes a slot for a question, at the node that has its key. It returns nil for a duty that is sent without a slot. Its error has the
-// fate [fault.NotSent].
+// take takes a slot for a question, at the node that has its key. It returns nil for a duty that is sent without a slot. Its
+// error has the fate [fault.NotSent].
 func (c *Conn) take(wait context.Context, q *Question, e *errand) (slot, *fault.Error) {
 	if q.Slot == DutySlot {
 		var cancel context.CancelFunc

@@ -106,8 +106,9 @@ type Question struct {
 //
 // Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command
 // goes on, and late gets its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before, or if
-// the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and which has no Within, never leaves. So with a bounded
-// driver its call runs in place. Once the tasks are retired, every call runs in place: no worker is left to run an unlock.
+// the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and
+// which has no Within, never leaves. So with a bounded driver its call runs in place. Once the tasks are retired, every call
+// runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
 	if slot == nil {
 		slot = ctx

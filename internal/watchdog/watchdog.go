@@ -51,7 +51,8 @@ type batch interface {
 	Name() string
 	// Shortest returns the lease that leaves the least time for the reply.
 	Shortest() time.Duration
-	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is nothing.
+	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is
+	// nothing.
 	wanted(now clock.Instant) (batch, wire.Call)
 	// renewed takes in the reply to a call that was sent at a moment.
 	renewed(sent clock.Instant, r wire.Reply, now clock.Instant)

@@ -136,8 +136,8 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 					}
 				case 5:
 					if random.IntN(4) == 0 {
-						// This is a force unlock. The client of the former holder writes a tombstone once it learns of the loss. Until then a
-						// repeated command may restore that holder, so the test releases it at once.
+						// This is a force unlock. The client of the former holder writes a tombstone once it learns of the
+						// loss. Until then a repeated command may restore that holder, so the test releases it at once.
 						run("force", "", 0, 0, "c", "PUBLISH", "")
 						if holder != 0 {
 							release(holder)

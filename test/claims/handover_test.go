@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -12,14 +13,20 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
+// newHandOvers returns a queue of waiters for a lock of a kind that is always handed over if it can be, and another client of
+// its server.
+func newHandOvers(t *testing.T, kind string) (queue *testkit.WaiterQueue, admin *redis.Client) {
+	t.Helper()
+	server := redistest.Start(t)
+	client := testkit.NewClient(t, server.Client(t), rlock.WithHandOver(100, time.Hour))
+	return testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName())), server.Client(t)
+}
+
 func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
 		t.Helper()
-		server := redistest.Start(t)
-		rdb, admin := server.Client(t), server.Client(t)
-		client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour))
-		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
+		queue, admin := newHandOvers(t, kind)
 		hold := testkit.Must(queue.Lock.Acquire(t.Context(), rlock.Lease(time.Minute)))
 		token := hold.Token()
 		for i := range 5 {
@@ -55,10 +62,7 @@ func TestALockIsReleasedForANextHolderWithAShorterLease(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
 		t.Helper()
-		server := redistest.Start(t)
-		rdb, admin := server.Client(t), server.Client(t)
-		client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour))
-		queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
+		queue, admin := newHandOvers(t, kind)
 		owner := rlock.WithOwner(t.Context())
 		hold := testkit.Must(queue.Lock.Acquire(owner, rlock.Lease(20*time.Minute)))
 		nested := testkit.Must(queue.Lock.Acquire(owner, rlock.Lease(time.Hour)))
@@ -181,12 +185,11 @@ func TestAHandOverThatGoesWrong(t *testing.T) {
 		t.Parallel()
 		testkit.EveryKind(t, func(t *testing.T, kind string) {
 			t.Helper()
-			rdb := redistest.Start(t).Client(t)
-			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour)), testkit.NewName()))
+			queue, admin := newHandOvers(t, kind)
 			hold := testkit.Must(queue.Lock.Acquire(t.Context()))
 			queue.Join(t.Context())
-			queue.AwaitSleep(rdb)
-			require.NoError(t, rdb.Del(t.Context(), queue.Lock.Name()).Err())
+			queue.AwaitSleep(admin)
+			require.NoError(t, admin.Del(t.Context(), queue.Lock.Name()).Err())
 			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 			require.NoError(t, queue.Next().Unlock(t.Context()), "the next waiter acquires the lock itself")
 		})

@@ -68,7 +68,7 @@ func TestASilentServerGivesConnectionsBack(t *testing.T) {
 			testkit.Within(t, "every call returns", testkit.Async(func() error { calls.Wait(); return nil }))
 			silent := time.Now()
 			testkit.Eventually(t, "renewals are sent in vain", func() bool { return time.Since(silent) > 2500*time.Millisecond })
-			lost.Release() // for new connections; those that were silent remain so
+			lost.Release() // for new connections; the silent ones stay silent
 			back := time.Now()
 			for _, hold := range holds {
 				testkit.Eventually(t, "each hold is renewed", func() bool { return hold.Deadline().After(back.Add(6 * time.Second)) })

@@ -57,27 +57,6 @@ func TestOutagesAreNotContention(t *testing.T) {
 		"a deadline of 2 s": {deadline: 2 * time.Second, most: 2 * time.Second},
 		"a cancellation":    {cancel: 1500 * time.Millisecond, most: 1500 * time.Millisecond},
 	}
-	verbs := map[string]func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error{
-		"Lock": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return l.Lock(ctx, opts...)
-		},
-		"TryLock": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			ok, err := l.TryLock(ctx, opts...)
-			if !ok && err == nil {
-				return rlock.ErrNotAcquired
-			}
-			return err
-		},
-		"Acquire": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return testkit.Second(l.Acquire(ctx, opts...))
-		},
-		"TryAcquire": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return testkit.Second(l.TryAcquire(ctx, opts...))
-		},
-		"Do": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return l.Do(ctx, func(context.Context) error { return errors.New("it ran") }, opts...)
-		},
-	}
 	for what, d := range disasters {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +69,7 @@ func TestOutagesAreNotContention(t *testing.T) {
 				if k.Groups {
 					continue
 				}
-				for verb, call := range verbs {
+				for verb, call := range testkit.Verbs {
 					for how, p := range patiences {
 						if p.tryOnly && verb != "TryLock" && verb != "TryAcquire" {
 							continue
@@ -117,10 +96,7 @@ func TestOutagesAreNotContention(t *testing.T) {
 }
 
 // check makes a call, which must fail.
-func (d *disaster) check(
-	t *testing.T, what string, l testkit.Locker,
-	call func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error, p patience,
-) {
+func (d *disaster) check(t *testing.T, what string, l testkit.Locker, call testkit.Verb, p patience) {
 	t.Helper()
 	ctx := context.Background()
 	if p.deadline > 0 {
@@ -176,16 +152,13 @@ func TestNothingLeavesTheProcess(t *testing.T) {
 				if k.Groups {
 					continue
 				}
-				try := func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-					return testkit.Second(l.TryLock(ctx, opts...))
-				}
 				for how, p := range map[string]patience{
 					"no wait":          {most: time.Second},
 					"a wait of 300 ms": {opts: []rlock.AcquireOption{rlock.Wait(300 * time.Millisecond)}, most: time.Second},
 					"a deadline":       {deadline: 2 * time.Second, most: 2 * time.Second},
 				} {
 					l := k.Make(client, testkit.NewName())
-					calls.Go(func() { d.check(t, kind+", "+how, l, try, p) })
+					calls.Go(func() { d.check(t, kind+", "+how, l, testkit.Verbs["TryLock"], p) })
 				}
 			}
 			calls.Wait()

@@ -153,7 +153,8 @@ func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 func shardedRights(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	tested := slices.DeleteFunc(testkit.Rights(t, testkit.ClusterRows...), func(rule string) bool { return rule[0] == '-' })
-	eachIsNeeded(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), testkit.Rights(t, slices.Concat(testkit.RowsOf["lock"], testkit.ClusterRows)...), tested,
+	all := testkit.Rights(t, slices.Concat(testkit.RowsOf["lock"], testkit.ClusterRows)...)
+	eachIsNeeded(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), all, tested,
 		func(u *trial) error { return u.moves(cluster) })
 }
 

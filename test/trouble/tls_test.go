@@ -58,8 +58,8 @@ func overTLS(t *testing.T, ca *redistest.CA, open func(*tls.Config) redis.Univer
 	require.NoError(t, testkit.Within(t, "a message wakes the waiter", waiting))
 	require.NoError(t, lock.Unlock(ctx))
 
-	// A client that does not trust the authority sends nothing, because the server could be anybody. The verbs return the error at
-	// once, because waiting cannot help.
+	// A client that does not trust the authority sends nothing, because the server could be anybody. The verbs return the
+	// error at once, because waiting cannot help.
 	stranger := testkit.NewClient(t, open(&tls.Config{MinVersion: tls.VersionTLS12})).NewLock(held.Name())
 	for _, refused := range []<-chan error{
 		testkit.Async(func() error { return testkit.Second(stranger.TryLock(ctx)) }),

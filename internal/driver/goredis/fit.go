@@ -36,8 +36,8 @@ func (d *Driver) fit(cfg Config) error {
 		p = poolOf(opt.PoolSize, opt.MaxActiveConns, opt.PipelineReadBufferSize+opt.PipelineWriteBufferSize, opt.PipelinePoolSize)
 		readTimeout = opt.ReadTimeout
 		if readTimeout <= 0 {
-			return invalid("redis.ClusterClient: ReadTimeout %v is not positive, so a lost reply would keep its connection forever",
-				readTimeout)
+			return invalid(
+				"redis.ClusterClient: ReadTimeout %v is not positive, so a lost reply would keep its connection forever", readTimeout)
 		}
 		addDetour(rdb, rdb.AddHook)
 	case *redis.Ring:

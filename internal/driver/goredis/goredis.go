@@ -30,8 +30,9 @@ type Driver struct {
 	timeout time.Duration
 	info    driver.Info
 
-	// usual is the route of commands, and patient of those that are silent for as long as they wait. Both are nil unless rdb is
-	// a redis.Client with a ReadTimeout that does not fit: then the route leads to a clone with the command timeout.
+	// usual is the route of most commands. patient is the route of commands that wait in Redis, which does not reply meanwhile.
+	// Both are nil unless rdb is a redis.Client with a ReadTimeout that does not fit: then the route leads to a clone with the
+	// command timeout.
 	usual, patient route
 
 	// routed is set once the node of a key was found, so that finding another node waits for nothing.
@@ -85,7 +86,7 @@ func (d *Driver) to(n driver.Node) route {
 	return d.usual
 }
 
-// patientTo is like to, for commands that are silent for as long as they wait.
+// patientTo is like to, for commands that wait in Redis.
 func (d *Driver) patientTo(n driver.Node) route {
 	at, ok := n.(node)
 	switch {

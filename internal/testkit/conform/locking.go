@@ -3,7 +3,6 @@ package conform
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -240,19 +239,9 @@ func unlockWithoutOwner(f *fixture) {
 func waitIsBounded(f *fixture) {
 	lock, other := f.lock(), f.rival()
 	require.NoError(f, lock.Lock(f.Context()))
-	for what, try := range map[string]func() error{
-		"TryLock": func() error {
-			ok, err := other.TryLock(f.Context(), rlock.Wait(300*time.Millisecond))
-			if err == nil && !ok {
-				return rlock.ErrNotAcquired
-			}
-			return fmt.Errorf("%v, %w", ok, err)
-		},
-		"Lock":       func() error { return other.Lock(f.Context(), rlock.Wait(300*time.Millisecond)) },
-		"TryAcquire": func() error { _, err := other.TryAcquire(f.Context(), rlock.Wait(300*time.Millisecond)); return err },
-	} {
+	for what, verb := range testkit.Verbs {
 		start := time.Now()
-		err := try()
+		err := verb(f.Context(), other, rlock.Wait(300*time.Millisecond))
 		require.ErrorIs(f, err, rlock.ErrNotAcquired, what)
 		require.NotErrorIs(f, err, rlock.ErrUnavailable, what)
 		require.NotErrorIs(f, err, context.DeadlineExceeded, "the caller's context has no deadline")

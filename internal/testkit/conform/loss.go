@@ -328,7 +328,7 @@ func closedClientsLeaseEnds(f *fixture) {
 	require.NoError(f, lock.Lock(f.Context()))
 	require.NoError(f, client.Close())
 	other := f.rival()
-	require.NoError(f, other.Lock(f.Context(), rlock.Wait(5*time.Second)))
+	require.NoError(f, other.Lock(f.Context(), rlock.Wait(testkit.ALongTime)))
 	require.ErrorIs(f, lock.Unlock(f.Context()), rlock.ErrLost)
 	require.NoError(f, other.Unlock(f.Context()))
 }

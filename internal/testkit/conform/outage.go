@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -27,26 +26,9 @@ func silenceIsNotContention(f *fixture) {
 		err  error
 		took time.Duration
 	}
-	verbs := map[string]func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error{
-		"Lock": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return l.Lock(ctx, opts...)
-		},
-		"TryLock": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return testkit.Second(l.TryLock(ctx, opts...))
-		},
-		"Acquire": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return testkit.Second(l.Acquire(ctx, opts...))
-		},
-		"TryAcquire": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return testkit.Second(l.TryAcquire(ctx, opts...))
-		},
-		"Do": func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error {
-			return l.Do(ctx, func(context.Context) error { return errors.New("it ran") }, opts...)
-		},
-	}
 	outcomes := make(chan outcome)
 	calls := 0
-	call := func(what string, verb func(ctx context.Context, l testkit.Locker, opts ...rlock.AcquireOption) error, d time.Duration) {
+	call := func(what string, verb testkit.Verb, d time.Duration) {
 		calls++
 		l := f.newLock(client, testkit.NewName())
 		go func() {
@@ -55,7 +37,7 @@ func silenceIsNotContention(f *fixture) {
 			outcomes <- outcome{what, err, time.Since(began)}
 		}()
 	}
-	for what, verb := range verbs {
+	for what, verb := range testkit.Verbs {
 		call(what+" with a short wait", verb, wait)
 		call(what+" with a single attempt", verb, 0)
 	}
