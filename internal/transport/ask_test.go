@@ -190,6 +190,31 @@ func TestPublishIsFilledIn(t *testing.T) {
 	require.Equal(t, []wire.Publish{"", wire.PublishSharded, wire.PublishPlain}, got)
 }
 
+// A script that judges waiters by the receivers of its messages is told that a cluster counts only those at one node, unless
+// its channels are sharded.
+func TestAClustersReceiversAreNotCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cluster       bool
+		kind          *wire.Kind
+		publish, sent wire.Publish
+	}{
+		{false, wire.Fair, wire.PublishPlain, wire.PublishPlain},
+		{true, wire.Fair, wire.PublishPlain, wire.PublishNode},
+		{true, wire.Fair, wire.PublishSharded, wire.PublishSharded},
+		{true, wire.Fair, wire.PublishBoth, wire.PublishBoth},
+		{true, wire.Plain, wire.PublishPlain, wire.PublishPlain},
+	} {
+		d := &stub{info: driver.Info{Bounded: true, Cluster: c.cluster}, run: granted}
+		conn, _ := open(t, Config{}, d)
+		conn.Publisher(func(string) wire.Publish { return c.publish })
+		names := wire.NewNames(c.kind, "name", "client")
+		holder := wire.NewHolder(c.kind, names, "client", 1)
+		conn.Ask(context.Background(), nil, Question{Call: holder.Release(names, 0, time.Second)}, nil)
+		require.Equal(t, c.sent, d.sent()[0].Args.Publish)
+	}
+}
+
 func TestErrorsAreNoted(t *testing.T) {
 	t.Parallel()
 	err := &fault.Error{Fate: fault.Rejected, Code: "CROSSSLOT", Err: errors.New("CROSSSLOT keys")}
