@@ -142,7 +142,6 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 		s.extend(c.Args.Millis)
 		return s.fairToken(c)
 	}
-	head := ""
 	if len(s.holders) == 0 {
 		leave, found, passed := s.wakeFirst(c, field)
 		if leave <= s.now {
@@ -163,7 +162,7 @@ func (s *server) acquireFair(c *wire.Call) int64 {
 		}
 		return -1 - int64((leave.Sub(s.now)+time.Millisecond-1)/time.Millisecond)
 	}
-	head = s.evict(c, field)
+	head := s.evict(c, field)
 	if extra > 0 {
 		s.enqueue(field, millis(extra))
 	}
