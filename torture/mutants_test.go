@@ -63,7 +63,7 @@ var mutants = []mutant{
 		{"internal/table/grant.go", "\treturn longest, shortest\n", "\tif longest == 0 {\n\t\tlongest = g.table.cfg.WatchdogTimeout\n\t\tshortest = longest\n\t}\n\treturn longest, shortest\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
-		{"internal/lua/fair_prelude.lua", "if not head or head == asking then", "if true then"},
+		{"internal/lua/fair_prelude.lua", "if receivers == 0 and state then", "if receivers then return now + 1000, false, passed elseif false then"},
 	}},
 	{"M9", "a renewal extends the locks of all readers", []string{"safe"}, []edit{
 		{"internal/lua/read_renew.lua", "    extend(hold, ARGV[1])\n", "    for _, f in ipairs(redis.call('HKEYS', lock)) do\n" +
@@ -90,11 +90,11 @@ var mutants = []mutant{
 		{"internal/table/attempt.go", "\t\ta.grant.inDoubt = true // the hand-over may have been carried out, or may still be\n", ""},
 	}},
 	{"M16", "a waiter that leaves a fair queue stays in it", []string{"quiet"}, []edit{
-		{"internal/lua/fair_release.lua", "    redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
+		{"internal/lua/fair_release.lua", "  redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
 		{"internal/lua/fair_release.lua", "  redis.call('ZREM', KEYS[3], ARGV[1])\n", ""},
 	}},
-	{"M17", "the release of a fair lock wakes nobody", []string{"quiet"}, []edit{
-		{"internal/lua/fair_release.lua", "  wake(ARGV[5], ARGV[4], head)\n", ""},
+	{"M17", "the scripts of a fair lock wake nobody", []string{"quiet"}, []edit{
+		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(publish, channel .. ':' .. waiter, '0')", "local receivers = 1"},
 	}},
 	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
 		{"internal/group/red.go", "g.need = len(members)/2 + 1", "g.need = len(members) / 2"},
