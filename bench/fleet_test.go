@@ -86,12 +86,12 @@ func TestTurnsMeasureGapsAndOverlaps(t *testing.T) {
 	t.Parallel()
 	a := testArena(t)
 	a.turn(1, 0)
-	time.Sleep(20 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond)
 	a.turn(2, 0) // this gap is before the counting phase
 	a.phase.Store(phaseCount)
 	time.Sleep(5 * time.Millisecond)
 	a.turn(1, 0)
-	if gap := time.Duration(a.gap.Load()); gap < 5*time.Millisecond || gap >= 20*time.Millisecond || a.overlaps.Load() != 0 {
+	if gap := time.Duration(a.gap.Load()); gap < 5*time.Millisecond || gap >= 500*time.Millisecond || a.overlaps.Load() != 0 {
 		t.Errorf("a gap of %v, %d overlaps", gap, a.overlaps.Load())
 	}
 	a.inside.Store(3)
@@ -103,6 +103,7 @@ func TestTurnsMeasureGapsAndOverlaps(t *testing.T) {
 
 func TestTheVictimIsTheWaiterWhoseTurnIsNext(t *testing.T) {
 	t.Parallel()
+	const hold = 400 * time.Millisecond // longer than a busy machine delays a goroutine
 	a := testArena(t)
 	stop := make(chan struct{})
 	defer close(stop)
@@ -112,11 +113,11 @@ func TestTheVictimIsTheWaiterWhoseTurnIsNext(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				a.turn(ownerID(i%4, 0), 40*time.Millisecond)
+				a.turn(ownerID(i%4, 0), hold)
 			}
 		}
 	}()
-	victim, err := nextInLine(t.Context(), a, Cell{Processes: 4, Hold: 40 * time.Millisecond, Warmup: 300 * time.Millisecond})
+	victim, err := nextInLine(t.Context(), a, Cell{Processes: 4, Hold: hold, Warmup: 4 * hold})
 	if owner := int(a.last.Load() >> 32); err != nil || victim != (owner+1)%4 {
 		t.Errorf("%d after %d: %v", victim, owner, err)
 	}
