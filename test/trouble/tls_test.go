@@ -59,8 +59,9 @@ func overTLS(t *testing.T, ca *redistest.CA, open func(*tls.Config) redis.Univer
 	require.NoError(t, lock.Unlock(ctx))
 
 	// A client that does not trust the authority sends nothing, because the server could be anybody. The verbs return the
-	// error at once, because waiting cannot help.
-	stranger := testkit.NewClient(t, open(&tls.Config{MinVersion: tls.VersionTLS12})).NewLock(held.Name())
+	// error at once, because waiting cannot help. The dialer of go-redis tries five times before, which takes half a second.
+	patient := rlock.WithCommandTimeout(testkit.ALongTime)
+	stranger := testkit.NewClient(t, open(&tls.Config{MinVersion: tls.VersionTLS12}), patient).NewLock(held.Name())
 	for _, refused := range []<-chan error{
 		testkit.Async(func() error { return testkit.Second(stranger.TryLock(ctx)) }),
 		testkit.Async(func() error { return stranger.Lock(ctx) }),
