@@ -208,8 +208,9 @@ func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name stri
 	if err := lock.Do(ctx, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
-	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger).Err())
+	// In this order: the late release of a caller that left would remove a waiter without a deadline.
 	require.NoError(u, admin.ZAdd(ctx, testkit.Keys(lock)[2], redis.Z{Score: 1e13, Member: testkit.Stranger}).Err())
+	require.NoError(u, admin.RPush(ctx, testkit.Keys(lock)[1], testkit.Stranger).Err())
 	defer admin.Del(ctx, testkit.Keys(lock)...)
 	if ok, err := lock.TryLock(ctx, rlock.Wait(100*time.Millisecond)); ok || err != nil {
 		return fmt.Errorf("got the lock: %v, %w", ok, err)
