@@ -20,7 +20,7 @@ func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := l.Check(op); err != nil {
 		return false, err
 	}
-	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), l.m.cfg.Table.FairWait), forced{l})
+	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names()), forced{l})
 	if err != nil {
 		return false, err
 	}

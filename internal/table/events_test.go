@@ -325,7 +325,7 @@ func (w *world) force() bool {
 }
 
 func forceCall(h *Handle) wire.Call {
-	return wire.Call{Script: h.Kind.Force, Keys: []any{h.Key.Name}, Args: wire.Args{Channel: h.Names().Boxed, Extra: int64(10000)}}
+	return wire.Call{Script: h.Kind.Force, Keys: []any{h.Key.Name}, Args: wire.Args{Channel: h.Names().Boxed}}
 }
 
 func (w *world) forceByStranger() bool {

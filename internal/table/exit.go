@@ -165,7 +165,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 	x.phase = freeing
 	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
 	return Step{
-		Do: Ask, Slot: x.background, Within: within, Call: g.holder.Release(names, g.tombstone(), t.cfg.FairWait),
+		Do: Ask, Slot: x.background, Within: within, Call: g.holder.Release(names, g.tombstone()),
 	}
 }
 

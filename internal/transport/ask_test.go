@@ -210,7 +210,7 @@ func TestAClustersReceiversAreNotCounted(t *testing.T) {
 		conn.Publisher(func(string) wire.Publish { return c.publish })
 		names := wire.NewNames(c.kind, "name", "client")
 		holder := wire.NewHolder(c.kind, names, "client", 1)
-		conn.Ask(context.Background(), nil, Question{Call: holder.Release(names, 0, time.Second)}, nil)
+		conn.Ask(context.Background(), nil, Question{Call: holder.Release(names, 0)}, nil)
 		require.Equal(t, c.sent, d.sent()[0].Args.Publish)
 	}
 }

@@ -84,14 +84,14 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 }
 
 // Release returns the call that frees the lock. A tombstone of that lifetime is written for its number; zero means none.
-func (h *Holder) Release(n *Names, tombstone, wait time.Duration) Call {
+func (h *Holder) Release(n *Names, tombstone time.Duration) Call {
 	s := h.kind.Release
 	keys := s.Of(h.keys(n))
 	if tombstone > 0 {
 		keys = s.WithTombstones(h.keys(n))
 	}
 	return Call{Script: s, Keys: keys, Args: Args{
-		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: h.kind.queueWait(wait),
+		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: noWait,
 	}}
 }
 
@@ -107,8 +107,8 @@ func (k *Kind) InspectCall(n *Names) Call {
 }
 
 // ForceCall returns the call that frees a lock, even if another owner holds it.
-func (k *Kind) ForceCall(n *Names, wait time.Duration) Call {
-	return Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: k.queueWait(wait)}}
+func (k *Kind) ForceCall(n *Names) Call {
+	return Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
 }
 
 // NewRenewal returns a call that renews nothing yet, with room for so many locks.

@@ -68,15 +68,15 @@ func TestKeysOfCalls(t *testing.T) {
 		require.Equal(t, all[:k.Count.Keys], count.Keys, kind)
 		require.Equal(t, 2, count.Args.Extra, kind)
 
-		require.Equal(t, all[:k.Release.Keys], h.Release(n, 0, time.Second).Keys, kind)
-		release := h.Release(n, time.Minute, time.Second)
+		require.Equal(t, all[:k.Release.Keys], h.Release(n, 0).Keys, kind)
+		release := h.Release(n, time.Minute)
 		require.Equal(t, tombstones, release.Keys[len(release.Keys)-1], kind)
 		require.Equal(t, int64(60_000), release.Args.Millis, kind)
 
 		require.Equal(t, all[:k.Inspect.Keys], h.Inspect(n).Keys, kind)
 		require.Equal(t, n.Keys[:min(k.Inspect.Keys, len(n.Keys)-1)], k.InspectCall(n).Keys, kind)
 		require.Nil(t, k.InspectCall(n).Args.Holder, kind)
-		require.Equal(t, n.Keys[:k.Force.Keys], k.ForceCall(n, time.Second).Keys, kind)
+		require.Equal(t, n.Keys[:k.Force.Keys], k.ForceCall(n).Keys, kind)
 
 		for _, c := range []Call{acquire, count, release, h.Inspect(n)} {
 			require.Equal(t, "name", c.Key(), kind)
