@@ -78,8 +78,8 @@ func WithCommandTimeout(d time.Duration) Option {
 // place for as long as it waits, and asks at least three times in this time, whatever [WithPollInterval] says.
 //
 // The default is 1 min. The minimum is 10 s: Java processes compare the deadlines of all waiters with their own clocks. Those may
-// be ahead of Redis's clock by at most two thirds of this time. On a cluster without sharded pub/sub, where Redis does not count
-// who listens, rlock's waiters wait for a silent one for this time, too.
+// be ahead of Redis's clock by at most two thirds of this time. On a cluster without sharded pub/sub, Redis does not
+// count the listeners. There, rlock's own waiters also wait this long for a silent one.
 func WithFairWait(d time.Duration) Option {
 	return durationOption("fair wait", d, minFairWait, func(s *settings) { s.Table.FairWait = d })
 }
