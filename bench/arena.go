@@ -42,6 +42,19 @@ const (
 	phaseOver
 )
 
+// makeArena makes the arena of a cell, and opens it. The caller must remove its file after the cell.
+func makeArena(c *Cell) (a *arena, remove func(), err error) {
+	if c.Arena, err = newArena(); err != nil {
+		return nil, nil, err
+	}
+	remove = func() { _ = os.Remove(c.Arena) }
+	if a, err = openArena(c.Arena); err != nil {
+		remove()
+		return nil, nil, err
+	}
+	return a, remove, nil
+}
+
 // newArena creates the file of an arena and returns its name.
 func newArena() (string, error) {
 	f, err := os.CreateTemp("", "rlock-bench-arena-")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"syscall"
 	"time"
 )
@@ -110,16 +109,11 @@ func runFaulty(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 
 // faulty runs a cell of S12.
 func (l *lab) faulty(ctx context.Context, prefix []string, s *servers, c Cell) (Metrics, error) {
-	file, err := newArena()
+	a, remove, err := makeArena(&c)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(file) }()
-	c.Arena = file
-	a, err := openArena(file)
-	if err != nil {
-		return nil, err
-	}
+	defer remove()
 	var gap time.Duration
 	_, err = l.children(ctx, prefix, c, func(crew *crew) error {
 		defer a.phase.Store(phaseOver)

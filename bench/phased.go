@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -14,16 +13,11 @@ var errBroken = errors.New("BROKEN: an update was lost under the lock")
 
 // phased runs a cell whose processes begin and end together, and adds up their tallies.
 func (l *lab) phased(ctx context.Context, prefix []string, s *servers, c Cell) (Metrics, error) {
-	file, err := newArena()
+	a, remove, err := makeArena(&c)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.Remove(file) }()
-	c.Arena = file
-	a, err := openArena(file)
-	if err != nil {
-		return nil, err
-	}
+	defer remove()
 	var spent usage
 	var elapsed time.Duration
 	outcomes, err := l.children(ctx, prefix, c, func(*crew) error {
