@@ -26,11 +26,8 @@ func TestTheCostOfAFairAttemptDoesNotGrowWithTheQueue(t *testing.T) {
 	// times returns the times of an attempt and of a hand-off, in µs.
 	times := func(n int) (attempt, handOff float64) {
 		q := newFairQueue(t, rdb)
-		require.Zero(t, q.ask("holder"))
 		waiters := names(testkit.Stranger, n)
-		for _, waiter := range waiters {
-			require.Negative(t, q.ask(waiter))
-		}
+		q.hold(waiters...)
 		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
 		for i := range 400 {
 			require.Negative(t, q.ask(waiters[i*7919%n]))

@@ -37,6 +37,15 @@ func (q *fairQueue) ask(waiter string) int64 {
 		testkit.Channel(q.lock), q.publish, q.wait.Milliseconds(), "").Int64())
 }
 
+// hold acquires the lock for "holder", and has the waiters queue behind it.
+func (q *fairQueue) hold(waiters ...string) {
+	q.Helper()
+	require.Zero(q, q.ask("holder"))
+	for _, waiter := range waiters {
+		require.Negative(q, q.ask(waiter))
+	}
+}
+
 // release frees the lock, or leaves the queue.
 func (q *fairQueue) release(holder string) {
 	q.Helper()
@@ -173,10 +182,7 @@ func TestAFairWaiterThatIsNotReachedIsPassedOver(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		q := newFairQueue(t, rdb)
-		require.Zero(t, q.ask("holder"))
-		for _, waiter := range names("", 4) {
-			require.Negative(t, q.ask(waiter))
-		}
+		q.hold(names("", 4)...)
 		q.release("holder") // reaches nobody
 		hint := -1 - q.ask("3")
 		require.Positive(t, hint, "the first ones have a moment to subscribe")
@@ -227,10 +233,7 @@ func TestFairWaitersAreJudgedByTheirDeadlinesWhereNobodyCountsListeners(t *testi
 		for _, publish := range []string{"NODE", "BOTH"} {
 			q := newFairQueue(t, rdb)
 			q.publish = publish
-			require.Zero(t, q.ask("holder"))
-			for _, waiter := range names("", 3) {
-				require.Negative(t, q.ask(waiter))
-			}
+			q.hold(names("", 3)...)
 			q.release("holder")
 			require.InDelta(t, q.wait.Milliseconds(), -1-q.ask("2"), 1000)
 			q.pass(q.wait - time.Second)
@@ -292,7 +295,7 @@ func TestFairWaitersKeepTheirOrderBehindAJavaWaiterThatHoldsOut(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		q := newFairQueue(t, rdb)
-		require.Zero(t, q.ask("holder"))
+		q.hold()
 		require.NotNil(t, q.java("java:1", javaLock))
 		for _, waiter := range names("", 4) {
 			require.Negative(t, q.ask(waiter))
@@ -332,7 +335,7 @@ func TestFairDeadlinesAreSetRightAfterAJavaWaiterLeft(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		q := newFairQueue(t, rdb)
-		require.Zero(t, q.ask("holder"))
+		q.hold()
 		require.NotNil(t, q.java("java:1", javaLock))
 		require.Negative(t, q.ask("1"))
 		q.java("java:1", javaLeaves)
@@ -353,8 +356,7 @@ func TestAKilledFairWaiterIsSoonOutOfJavasWay(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		q := newFairQueue(t, rdb)
-		require.Zero(t, q.ask("holder"))
-		require.Negative(t, q.ask("killed"))
+		q.hold("killed")
 		require.NotNil(t, q.java("java:1", javaLock))
 		woken := q.listen("java:1")
 		q.release("holder")
