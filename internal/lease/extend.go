@@ -50,7 +50,7 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	if err != nil {
 		return err
 	}
-	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call}, x)
+	r := l.m.conn.Ask(ctx, transport.Question{Call: call}, x)
 	if over := x.settle(r, clock.Now()); over != nil {
 		return over
 	}

@@ -185,7 +185,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		}
 		switch step.Do {
 		case table.Ask:
-			r := m.ask(limit, waiting, &step, transport.WaitSlot)
+			r := m.ask(limit, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {
@@ -287,7 +287,7 @@ func (m *Manager) release(ctx context.Context, x *table.Exit, step table.Step, n
 		n.Deliver(m)
 		switch step.Do {
 		case table.Ask:
-			step = m.table.SettleRelease(x, m.ask(ctx, ctx, &step, transport.DutySlot), clock.Now(), n)
+			step = m.table.SettleRelease(x, m.ask(ctx, &step, transport.DutySlot), clock.Now(), n)
 		case table.Sleep:
 			m.pause(&step)
 			step = m.table.ResumeRelease(x, clock.Now(), n)

@@ -136,7 +136,7 @@ func (m *Manager) cleanUp(x *table.Exit) {
 }
 
 // ask sends a step's call. need is the slot of a step that needs one.
-func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transport.Slot) wire.Reply {
+func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot) wire.Reply {
 	var late transport.Late
 	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
 		late = step.Late
@@ -148,5 +148,5 @@ func (m *Manager) ask(ctx, slot context.Context, step *table.Step, need transpor
 	if need == transport.WaitSlot && !step.Stays {
 		q.Stop = m.stopping
 	}
-	return m.conn.Ask(ctx, slot, q, late)
+	return m.conn.Ask(ctx, q, late)
 }

@@ -160,7 +160,8 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 		want class
 		at   time.Duration
 	}{
-		{patience{"a wait", 300 * time.Millisecond, 0, 0}, unavailable, 300 * time.Millisecond},
+		{patience{"a wait", 300 * time.Millisecond, 0, 0}, unavailable, floor},
+		{patience{"a long wait", 2 * floor, 0, 0}, unavailable, 2 * floor},
 		{patience{"a single attempt", 0, 0, 0}, unavailable, floor},
 		{patience{"a deadline", -1, 2 * time.Second, 0}, unavailable, 2 * time.Second},
 		{patience{"a cancellation", -1, 0, floor / 2}, neither, floor / 2},

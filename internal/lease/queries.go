@@ -104,7 +104,7 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 	}
 	defer l.m.tasks.End()
 	sent := clock.Now()
-	r := l.m.conn.Ask(ctx, ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
+	r := l.m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
 	return r, l.failed(ctx, op, r.Err, sent)
 }
 

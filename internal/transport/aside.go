@@ -68,7 +68,7 @@ func (e *errand) stop() {
 }
 
 // askAside sends a call on a worker. It ends the task that its caller began.
-func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.Reply {
+func (c *Conn) askAside(ctx context.Context, q *Question, late Late) wire.Reply {
 	if err := ctx.Err(); err != nil {
 		c.tasks.End()
 		return wire.Reply{N: -1, Err: notSent(err)}
@@ -78,9 +78,9 @@ func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.
 	if !c.bounded || q.Within > 0 {
 		expired = e.expire(cmp.Or(q.Within, c.CommandTimeout))
 	}
-	c.tasks.Run(task.Func(func() { // a closure, because contexts do not belong in the errand
+	c.tasks.Run(task.Func(func() { // a closure, because a context does not belong in the errand
 		defer c.tasks.End()
-		c.run(ctx, slot, e)
+		c.run(ctx, e)
 	}))
 	select {
 	case <-e.done:
@@ -104,8 +104,8 @@ func (c *Conn) askAside(ctx, slot context.Context, q *Question, late Late) wire.
 }
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
-func (c *Conn) run(ctx, slot context.Context, e *errand) {
-	r, sent := c.send(ctx, slot, &e.question, e)
+func (c *Conn) run(ctx context.Context, e *errand) {
+	r, sent := c.send(ctx, &e.question, e)
 	e.reply = r
 	switch {
 	case e.proceed(returned):

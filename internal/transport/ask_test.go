@@ -24,7 +24,7 @@ func TestAskInPlace(t *testing.T) {
 	}}
 	conn, _ := open(t, Config{Slots: 1}, d)
 	before := time.Now()
-	r := conn.Ask(context.Background(), context.Background(), Question{Call: acquire("a"), Slot: WaitSlot}, nil)
+	r := conn.Ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot}, nil)
 	require.Nil(t, r.Err)
 	require.EqualValues(t, 7, r.N)
 	require.Equal(t, time.Millisecond, r.Took)
@@ -37,18 +37,18 @@ func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations
 	conn, _ := open(t, Config{Slots: 2}, d)
 	q := Question{Call: acquire("a"), Slot: WaitSlot}
 	ctx := context.Background()
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 1.0,
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, q, nil) }), 1.0,
 		"in place: the context that bounds the command")
 	ending, cancel := context.WithCancel(ctx)
 	defer cancel()
 	const dropped = 1 // the errand that is made again when the pool, under the race detector, drops one in four
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ending, ending, q, nil) }), 2.0+dropped,
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ending, q, nil) }), 2.0+dropped,
 		"aside: that and the job")
 	q.Within = tooLong
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 2.0+dropped,
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, q, nil) }), 2.0+dropped,
 		"aside, with a bound: no more")
 	q.Within = tooLong + 1
-	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, ctx, q, nil) }), 1.0,
+	require.LessOrEqual(t, testing.AllocsPerRun(1000, func() { conn.Ask(ctx, q, nil) }), 1.0,
 		"in place: the command timeout ends the call before")
 }
 
@@ -76,7 +76,7 @@ func TestCallerLeaves(t *testing.T) {
 		require.Equal(t, "value", command.Value(stub{}.info))
 	}()
 	late := make(lateReplies, 2)
-	r := conn.Ask(ctx, ctx, Question{Call: acquire("a")}, late)
+	r := conn.Ask(ctx, Question{Call: acquire("a")}, late)
 	require.Equal(t, fault.Left, r.Err.Fate)
 	require.False(t, r.Err.TimedOut())
 	require.ErrorIs(t, r.Err, context.Canceled)
@@ -102,7 +102,7 @@ func TestNobodyWantsTheLateReply(t *testing.T) {
 		<-started
 		cancel()
 	}()
-	require.Equal(t, fault.Left, conn.Ask(ctx, ctx, Question{Call: acquire("a")}, nil).Err.Fate)
+	require.Equal(t, fault.Left, conn.Ask(ctx, Question{Call: acquire("a")}, nil).Err.Fate)
 	reply <- wire.Reply{}
 }
 
@@ -114,7 +114,7 @@ func TestCommandTimeout(t *testing.T) {
 	var stale []*fault.Error
 	conn.OnTopology(func(err *fault.Error) { stale = append(stale, err) })
 	late := make(lateReplies, 1)
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a")}, late)
+	r := conn.Ask(context.Background(), Question{Call: acquire("a")}, late)
 	require.True(t, r.Err.TimedOut())
 	require.True(t, r.Err.InDoubt())
 	require.True(t, r.Err.Transient)
@@ -138,7 +138,7 @@ func TestLeaveOrReturn(t *testing.T) {
 			go cancel()
 			return wire.Reply{}
 		}
-		if r := conn.Ask(ctx, ctx, Question{Call: acquire("a")}, late); r.Err == nil {
+		if r := conn.Ask(ctx, Question{Call: acquire("a")}, late); r.Err == nil {
 			returned++
 		} else {
 			require.Equal(t, fault.Left, r.Err.Fate)
@@ -159,14 +159,14 @@ func TestEndedContextSendsNothing(t *testing.T) {
 	conn, tasks := open(t, Config{}, d)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r := conn.Ask(ctx, ctx, Question{Call: acquire("a")}, make(lateReplies))
+	r := conn.Ask(ctx, Question{Call: acquire("a")}, make(lateReplies))
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, context.Canceled)
 	require.Empty(t, d.sent())
 
 	tasks.Close()
 	tasks.Wait(context.Background())
-	require.Nil(t, conn.Ask(ctx, ctx, Question{Call: release("a")}, nil).Err, "an unlock after Close is sent in place")
+	require.Nil(t, conn.Ask(ctx, Question{Call: release("a")}, nil).Err, "an unlock after Close is sent in place")
 	require.Len(t, d.sent(), 1)
 }
 
@@ -181,7 +181,7 @@ func TestPublishIsFilledIn(t *testing.T) {
 	polled := release("a")
 	polled.Args.Channel = nil
 	for _, c := range []wire.Call{acquire("a"), release("a"), polled} {
-		require.Nil(t, conn.Ask(context.Background(), nil, Question{Call: c}, nil).Err)
+		require.Nil(t, conn.Ask(context.Background(), Question{Call: c}, nil).Err)
 	}
 	var got []wire.Publish
 	for _, c := range d.sent() {
@@ -210,7 +210,7 @@ func TestAClustersReceiversAreNotCounted(t *testing.T) {
 		conn.Publisher(func(string) wire.Publish { return c.publish })
 		names := wire.NewNames(c.kind, "name", "client")
 		holder := wire.NewHolder(c.kind, names, "client", 1)
-		conn.Ask(context.Background(), nil, Question{Call: holder.Release(names, 0)}, nil)
+		conn.Ask(context.Background(), Question{Call: holder.Release(names, 0)}, nil)
 		require.Equal(t, c.sent, d.sent()[0].Args.Publish)
 	}
 }
@@ -228,7 +228,7 @@ func TestErrorsAreNoted(t *testing.T) {
 	stale := 0
 	conn.OnTopology(func(*fault.Error) { stale++ })
 	require.False(t, conn.BySlot())
-	conn.Ask(context.Background(), nil, Question{Call: acquire("a")}, nil)
+	conn.Ask(context.Background(), Question{Call: acquire("a")}, nil)
 	require.True(t, conn.BySlot())
 	require.Zero(t, stale)
 	conn.Pipe(context.Background(), nil, []wire.Call{acquire("a")}, make([]wire.Reply, 1))
@@ -248,7 +248,7 @@ func TestManyCallers(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for range 100 {
-				if r := conn.Ask(ctx, ctx, Question{Call: acquire("a"), Slot: WaitSlot}, nil); r.Err != nil {
+				if r := conn.Ask(ctx, Question{Call: acquire("a"), Slot: WaitSlot}, nil); r.Err != nil {
 					t.Error(r.Err)
 				}
 			}
@@ -267,7 +267,7 @@ func TestWithin(t *testing.T) {
 		d := &stub{info: driver.Info{Bounded: bounded}, run: func(context.Context, wire.Call) wire.Reply { return <-reply }}
 		conn, _ := open(t, Config{}, d)
 		late := make(lateReplies, 1)
-		r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: 300 * time.Millisecond}, late)
+		r := conn.Ask(context.Background(), Question{Call: acquire("a"), Within: 300 * time.Millisecond}, late)
 		require.True(t, r.Err.TimedOut())
 		require.True(t, r.Err.InDoubt(), "the release needs a tombstone")
 		require.True(t, r.Err.Unavailable())

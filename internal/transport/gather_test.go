@@ -54,18 +54,18 @@ func TestGathering(t *testing.T) {
 	conn, g := openGatherer(t, 0)
 	ctx := context.Background()
 	g.reply <- wire.Reply{N: 4}
-	require.EqualValues(t, 4, conn.Ask(ctx, nil, Question{Call: acquire("a")}, nil).N)
+	require.EqualValues(t, 4, conn.Ask(ctx, Question{Call: acquire("a")}, nil).N)
 	require.Empty(t, g.sent())
 
 	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{"a"}, Args: wire.Args{Holder: "holder"}}
 	force := release("a")
 	force.Script, force.Args.Holder = wire.Plain.Force, nil
 	for _, q := range []Question{{Call: inspect}, {Call: force}, {Call: acquire("a"), Acked: true}} {
-		require.Nil(t, conn.Ask(ctx, nil, q, nil).Err)
+		require.Nil(t, conn.Ask(ctx, q, nil).Err)
 	}
 	require.Len(t, g.sent(), 3, "these are sent by themselves")
 	g.refuses = true
-	require.Nil(t, conn.Ask(ctx, nil, Question{Call: acquire("a")}, nil).Err)
+	require.Nil(t, conn.Ask(ctx, Question{Call: acquire("a")}, nil).Err)
 	require.Len(t, g.sent(), 4)
 	conn.Stop(ctx)
 	require.True(t, g.stopped)
@@ -76,7 +76,7 @@ func TestGatheredCallIsSentByItself(t *testing.T) {
 	conn, g := openGatherer(t, 0)
 	moved := &fault.Error{Stale: true, Err: fmt.Errorf("%w: MOVED", driver.ErrNotGathered)}
 	g.reply <- wire.Reply{N: -1, Err: moved}
-	require.Nil(t, conn.Ask(context.Background(), nil, Question{Call: acquire("a")}, nil).Err)
+	require.Nil(t, conn.Ask(context.Background(), Question{Call: acquire("a")}, nil).Err)
 	require.Len(t, g.sent(), 1)
 	require.Equal(t, 1, g.refreshed())
 }
@@ -85,20 +85,20 @@ func TestCallerLeavesGatheredCall(t *testing.T) {
 	t.Parallel()
 	conn, g := openGatherer(t, time.Millisecond)
 	late := make(lateReplies, 1)
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a")}, late)
+	r := conn.Ask(context.Background(), Question{Call: acquire("a")}, late)
 	require.True(t, r.Err.TimedOut())
 	g.reply <- wire.Reply{N: 8}
 	require.EqualValues(t, 8, late.next(t).N)
 
 	conn.CommandTimeout = tooLong
-	r = conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Within: time.Millisecond}, late)
+	r = conn.Ask(context.Background(), Question{Call: acquire("a"), Within: time.Millisecond}, late)
 	require.True(t, r.Err.TimedOut())
 	g.reply <- wire.Reply{N: 9}
 	require.EqualValues(t, 9, late.next(t).N)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r = conn.Ask(ctx, nil, Question{Call: acquire("a")}, late)
+	r = conn.Ask(ctx, Question{Call: acquire("a")}, late)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.Equal(t, 2, g.gathered)
 }

@@ -30,7 +30,7 @@ func busy(t *testing.T, d *stub) (*Conn, func()) {
 	first.Args.Holder = "first"
 	go func() {
 		defer close(over)
-		conn.Ask(context.Background(), nil, Question{Call: first, Slot: WaitSlot}, nil)
+		conn.Ask(context.Background(), Question{Call: first, Slot: WaitSlot}, nil)
 	}()
 	<-started
 	var ended bool
@@ -50,10 +50,10 @@ func TestWaitForASlotEnds(t *testing.T) {
 	conn, _ := busy(t, &stub{})
 	wait, cancel := context.WithCancel(context.Background())
 	cancel()
-	r := conn.Ask(context.Background(), wait, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+	r := conn.Ask(wait, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, context.Canceled)
-	require.Nil(t, conn.Ask(context.Background(), wait, Question{Call: release("b")}, nil).Err, "a release needs no slot")
+	require.Nil(t, conn.Ask(context.Background(), Question{Call: release("b")}, nil).Err, "a release needs no slot")
 }
 
 // TestACallerThatLeavesBeforeItHasASlotSendsNothing has no slot come free in time. Nothing is sent, also not after the caller
@@ -74,7 +74,7 @@ func TestACallerThatLeavesBeforeItHasASlotSendsNothing(t *testing.T) {
 			defer cancel()
 		}
 		late := make(lateReplies, 1)
-		r := conn.Ask(ctx, context.Background(), q, late)
+		r := conn.Ask(ctx, q, late)
 		require.Equal(t, fault.NotSent, r.Err.Fate, what)
 		require.True(t, r.Err.Unavailable(), what)
 		require.ErrorContains(t, r.Err, "no free connection", what)
@@ -92,7 +92,7 @@ func TestACallerThatLeavesBeforeTheNodeIsKnown(t *testing.T) {
 	known := make(chan struct{})
 	d := &hidden{stub: stub{info: driver.Info{Bounded: true, Cluster: true}, run: granted}, known: known}
 	conn, tasks := open(t, Config{Slots: 1}, d)
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Slot: WaitSlot, Within: time.Millisecond}, nil)
+	r := conn.Ask(context.Background(), Question{Call: acquire("a"), Slot: WaitSlot, Within: time.Millisecond}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.True(t, r.Err.Unavailable())
 	require.ErrorIs(t, r.Err, fault.ErrNoAnswer)
@@ -120,7 +120,7 @@ func TestAQueryWaitsForTheCommandTimeoutOnly(t *testing.T) {
 	t.Parallel()
 	conn, _ := busy(t, &stub{})
 	conn.CommandTimeout = 1
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: QuerySlot}, nil)
+	r := conn.Ask(context.Background(), Question{Call: acquire("b"), Slot: QuerySlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.True(t, r.Err.Unavailable())
 	require.ErrorContains(t, r.Err, "no free connection")
@@ -130,7 +130,7 @@ func TestClosedIsNoOutage(t *testing.T) {
 	t.Parallel()
 	conn, _ := busy(t, &stub{})
 	conn.tasks.Close()
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+	r := conn.Ask(context.Background(), Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	require.ErrorIs(t, r.Err, fault.ErrClosed)
 	require.NotErrorIs(t, r.Err, fault.ErrUnavailable)
 }
@@ -140,10 +140,10 @@ func TestSlotAfterClose(t *testing.T) {
 	conn, _ := busy(t, &stub{})
 	conn.tasks.Close()
 	ctx := context.Background()
-	r := conn.Ask(ctx, ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+	r := conn.Ask(ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, fault.ErrClosed)
-	require.Nil(t, conn.Ask(ctx, ctx, Question{Call: release("b"), Slot: DutySlot}, nil).Err)
+	require.Nil(t, conn.Ask(ctx, Question{Call: release("b"), Slot: DutySlot}, nil).Err)
 }
 
 func TestSlotIsPassedOn(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSlotIsPassedOn(t *testing.T) {
 	conn, end := busy(t, &stub{})
 	got := make(chan wire.Reply)
 	go func() {
-		got <- conn.Ask(context.Background(), nil, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+		got <- conn.Ask(context.Background(), Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	}()
 	end()
 	require.Nil(t, (<-got).Err)
@@ -161,7 +161,7 @@ func TestDutyWaitsForTheCommandTimeoutOnly(t *testing.T) {
 	t.Parallel()
 	conn, _ := busy(t, &stub{})
 	conn.CommandTimeout = 1
-	r := conn.Ask(context.Background(), nil, Question{Call: release("b"), Slot: DutySlot}, nil)
+	r := conn.Ask(context.Background(), Question{Call: release("b"), Slot: DutySlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, context.DeadlineExceeded)
 }
@@ -172,9 +172,9 @@ func TestSlotsOfACluster(t *testing.T) {
 	conn, _ := busy(t, d)
 	require.True(t, conn.BySlot())
 	ctx := context.Background()
-	require.Nil(t, conn.Ask(ctx, ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil).Err, "another node is free")
+	require.Nil(t, conn.Ask(ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil).Err, "another node is free")
 	d.nodeErr = &fault.Error{Fate: fault.Rejected, Code: "CLUSTERDOWN", Transient: true, Stale: true, Err: errors.New("down")}
-	r := conn.Ask(ctx, ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
+	r := conn.Ask(ctx, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.Equal(t, "CLUSTERDOWN", r.Err.Code)
 	require.True(t, r.Err.Transient)
@@ -194,7 +194,7 @@ func TestAcksFollowTheSlot(t *testing.T) {
 		return r
 	}
 	conn, _ := open(t, Config{Acks: &driver.Acks{Replicas: 1}}, d)
-	r := conn.Ask(context.Background(), nil, Question{Call: acquire("a"), Acked: true}, nil)
+	r := conn.Ask(context.Background(), Question{Call: acquire("a"), Acked: true}, nil)
 	require.True(t, r.Acquired())
 	require.Equal(t, fault.Unreplicated, r.Err.Fate)
 	require.Equal(t, 1, d.refreshed())

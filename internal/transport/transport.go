@@ -102,17 +102,14 @@ type Question struct {
 	Stop <-chan struct{}
 }
 
-// Ask sends a call and waits for the reply. slot bounds the wait for a connection slot; nil means that ctx does.
+// Ask sends a call and waits for the reply.
 //
 // Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command
 // goes on, and late gets its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before, or if
 // the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and
 // which has no Within, never leaves. So with a bounded driver its call runs in place. Once the tasks are retired, every call
 // runs in place: no worker is left to run an unlock.
-func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply {
-	if slot == nil {
-		slot = ctx
-	}
+func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	if q.Within > c.CommandTimeout {
 		q.Within = 0
 	}
@@ -125,10 +122,10 @@ func (c *Conn) Ask(ctx, slot context.Context, q Question, late Late) wire.Reply 
 		}
 	}
 	if c.bounded && ctx.Done() == nil && q.Within == 0 || !c.tasks.Keep() {
-		r, _ := c.send(ctx, slot, &q, nil)
+		r, _ := c.send(ctx, &q, nil)
 		return r
 	}
-	return c.askAside(ctx, slot, &q, late)
+	return c.askAside(ctx, &q, late)
 }
 
 // publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
@@ -146,9 +143,9 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 
 // send sends a call in place, and waits for a slot before if it needs one. A nil errand means that its caller stays. Nothing
 // is sent if its caller has left by then, or if there was no slot: then sent is false.
-func (c *Conn) send(ctx, wait context.Context, q *Question, e *errand) (r wire.Reply, sent bool) {
+func (c *Conn) send(ctx context.Context, q *Question, e *errand) (r wire.Reply, sent bool) {
 	if q.Slot != NoSlot && c.slot != nil {
-		taken, err := c.take(wait, q, e)
+		taken, err := c.take(ctx, q, e)
 		if err != nil {
 			return wire.Reply{N: -1, Err: err}, false
 		}

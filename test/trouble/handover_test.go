@@ -101,9 +101,13 @@ func TestAnOwnersOtherGoroutineUnlocksFirst(t *testing.T) {
 	require.False(t, testkit.Must(lock.IsLocked(t.Context())))
 }
 
+// TestAShortWaitIsRefusedWithoutAnError has Redis pause now and then for many times the wait. Meanwhile waiters leave their
+// questions behind, and these take all connections. The next waiter waits for a connection as it would for a reply.
 func TestAShortWaitIsRefusedWithoutAnError(t *testing.T) {
 	t.Parallel()
-	client := testkit.NewClient(t, redistest.Start(t).Client(t))
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 4}))
 	name := testkit.NewName()
 	var failed, no, yes atomic.Int64
 	var first atomic.Value
@@ -126,6 +130,9 @@ func TestAShortWaitIsRefusedWithoutAnError(t *testing.T) {
 				}
 			}
 		})
+	}
+	for pause := time.Tick(20 * time.Millisecond); time.Now().Before(stop); <-pause {
+		require.NoError(t, admin.Do(t.Context(), "DEBUG", "SLEEP", "0.01").Err())
 	}
 	wg.Wait()
 	t.Logf("acquired %d, refused %d, errors %d %v", yes.Load(), no.Load(), failed.Load(), first.Load())

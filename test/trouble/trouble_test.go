@@ -152,7 +152,7 @@ func TestAReentryIsNeverRefused(t *testing.T) {
 
 func TestAWaitEndsWhileAllConnectionsAreBusy(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, &redis.Options{PoolSize: 2}, rlock.WithCommandTimeout(time.Minute))
+	f := testkit.NewFaulty(t, &redis.Options{PoolSize: 2})
 	held := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
 	ctx, cancel := context.WithCancel(t.Context())
 	locking := testkit.Async(func() error { return f.Lock.Lock(ctx) })
