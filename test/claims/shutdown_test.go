@@ -54,18 +54,18 @@ func TestAWriterTakesItsReadLockDuringShutdown(t *testing.T) {
 func TestShutdownOfOneClientOfAGroup(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
-	for what, group := range map[string]rlock.Locker{
-		"multi": rlock.NewMultiLock(other.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())),
-		"red": rlock.NewRedLock(other.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()),
-			other.NewLock(testkit.NewName())),
+	for what, makeGroup := range map[string]func(one, other *rlock.Client) rlock.Locker{
+		"multi": func(one, other *rlock.Client) rlock.Locker {
+			return rlock.NewMultiLock(other.NewLock(testkit.NewName()), one.NewLock(testkit.NewName()))
+		},
+		"red": func(one, other *rlock.Client) rlock.Locker {
+			return rlock.NewRedLock(one.NewLock(testkit.NewName()), other.NewLock(testkit.NewName()),
+				one.NewLock(testkit.NewName()))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			one := client
-			if what == "red" { // each group ends a client
-				one = other
-			}
-			hold, err := group.Acquire(t.Context())
+			one := testkit.NewClient(t, rdb)
+			hold, err := makeGroup(one, testkit.NewClient(t, rdb)).Acquire(t.Context())
 			require.NoError(t, err)
 			stopped := testkit.Async(func() error { return one.Shutdown(t.Context()) })
 			testkit.Within(t, "the holder is told", hold.Context().Done())
