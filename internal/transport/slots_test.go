@@ -49,7 +49,7 @@ func TestWaitForASlotEnds(t *testing.T) {
 	t.Parallel()
 	conn, _ := busy(t, &stub{})
 	wait, cancel := context.WithCancel(context.Background())
-	cancel()
+	time.AfterFunc(20*time.Millisecond, cancel)
 	r := conn.Ask(wait, Question{Call: acquire("b"), Slot: WaitSlot}, nil)
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.ErrorIs(t, r.Err, context.Canceled)
