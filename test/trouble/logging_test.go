@@ -29,7 +29,7 @@ func TestASlowLogHandlerDelaysNothing(t *testing.T) {
 	unblock := make(chan struct{})
 	logger := slog.New(slowHandler{slog.DiscardHandler, unblock})
 	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, rlock.WithLogger(logger), rlock.WithWatchdogTimeout(300*time.Millisecond))
+	client := testkit.NewClient(t, rdb, rlock.WithLogger(logger), rlock.WithWatchdogTimeout(1500*time.Millisecond))
 	lost := client.NewLock(testkit.NewName())
 	require.NoError(t, lost.Lock(t.Context()))
 	hold, err := client.NewLock(testkit.NewName()).Acquire(t.Context())
