@@ -36,7 +36,7 @@ func childRun() error {
 	if kind == "many" {
 		return holdsUntilTerminated(addr, name)
 	}
-	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(time.Second))
+	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(2*time.Second))
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func TestAPipelinedCommandIsSentOnce(t *testing.T) {
 
 func TestRenewalsDoNotWaitForPipelines(t *testing.T) {
 	t.Parallel()
-	c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithWatchdogTimeout(900*time.Millisecond))
+	c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithWatchdogTimeout(3*time.Second))
 	hold, err := c.Lock.Acquire(t.Context())
 	require.NoError(t, err)
 	held := c.Proxy.HoldReply(-1, testkit.Runs("acquire"))

@@ -141,7 +141,7 @@ func TestAGroupThatFailsReleasesItsAcquiredMembers(t *testing.T) {
 	t.Parallel()
 	alive, dead := redistest.Start(t), redistest.Start(t)
 	one := testkit.NewClient(t, alive.Client(t))
-	two := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: dead.Addr, MaxRetries: -1}), rlock.WithCommandTimeout(300*time.Millisecond))
+	two := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: dead.Addr, MaxRetries: -1}), rlock.WithCommandTimeout(time.Second))
 	a, b := one.NewLock(testkit.NewName()), two.NewLock(testkit.NewName())
 	group := rlock.NewMultiLock(a, b)
 	require.NoError(t, group.Lock(t.Context()))
@@ -192,7 +192,7 @@ func TestAGroupReturnsWhenItsContextEndsWhileItsReleaseHangs(t *testing.T) {
 func TestTheHoldOfAGroupIsLostWithAnyMember(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 	a, b := client.NewLock(testkit.NewName()), client.NewFencedLock(testkit.NewName())
 	group := rlock.NewMultiLock(a, b)
 	hold, err := group.Acquire(t.Context())

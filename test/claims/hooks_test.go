@@ -119,7 +119,7 @@ func TestHooksSeeEveryCommand(t *testing.T) {
 				hook := &watcher{}
 				rdb.AddHook(hook)
 				ctx := context.WithValue(t.Context(), request{}, "a span")
-				use(ctx, t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(900*time.Millisecond))...))
+				use(ctx, t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(3*time.Second))...))
 				require.Equal(t, ran(t, ours, server)-before, hook.of(ours...), "%v", hook.seen)
 			})
 		}
@@ -143,7 +143,7 @@ func TestHooksOfAClusterSeeEveryCommand(t *testing.T) { // the subtests share a 
 			rdb.OnNewNode(func(node *redis.Client) { node.AddHook(nodes) })
 			require.NoError(t, rdb.Set(t.Context(), name, "", time.Second).Err(), "go-redis knows the topology")
 			before := ran(t, ours, cluster.Nodes...)
-			use(t.Context(), t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(900*time.Millisecond))...))
+			use(t.Context(), t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(3*time.Second))...))
 			sent := ran(t, ours, cluster.Nodes...) - before
 			require.Equal(t, sent, whole.of(ours...), "%v", whole.seen)
 			require.Equal(t, sent, nodes.of(ours...), "%v", nodes.seen)

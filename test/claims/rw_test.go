@@ -145,9 +145,9 @@ func TestADeadReaderBlocksWritersOnlyForItsOwnLease(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		name := testkit.NewName()
-		dead := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Second))
+		dead := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 		require.NoError(t, dead.NewRWLock(name).ReadLock().Lock(t.Context()))
-		long := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(600*time.Millisecond)).NewRWLock(name).ReadLock()
+		long := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(2*time.Second)).NewRWLock(name).ReadLock()
 		hold, err := long.Acquire(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, dead.Close()) // ends its renewals
@@ -196,7 +196,7 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(600*time.Millisecond))
+		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 		rw := client.NewRWLock(testkit.NewName())
 		ctx := rlock.WithOwner(t.Context())
 		hold, err := rw.ReadLock().Acquire(ctx)
@@ -210,7 +210,7 @@ func TestAReadHoldWithoutItsKeyIsLost(t *testing.T) {
 				if n, _ := rw.ReadLock().HoldCount(ctx); n == 1 {
 					require.NoError(t, rdb.Del(t.Context(), key).Err())
 					if n, _ = rw.ReadLock().HoldCount(ctx); n == 1 { // the key belongs to the other hold
-						require.NoError(t, rdb.Set(t.Context(), key, 1, time.Second).Err())
+						require.NoError(t, rdb.Set(t.Context(), key, 1, 5*time.Second).Err())
 					}
 				}
 			}
@@ -232,7 +232,7 @@ func TestNamesOfReadWriteLocks(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond))
+		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(1500*time.Millisecond))
 		for _, name := range []string{"{test}:abc:key", "a:b:c", "mode", "x{y}z:1", "{}", "a{b"} {
 			rw := client.NewRWLock(name + testkit.NewName())
 			one, err := rw.ReadLock().Acquire(t.Context())

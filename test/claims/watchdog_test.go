@@ -17,7 +17,7 @@ import (
 
 func TestRenewalsAreBatched(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(6*time.Second), rlock.WithRenewalBatchSize(10))
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(12*time.Second), rlock.WithRenewalBatchSize(10))
 	holds := make([]*rlock.Hold, 25)
 	for i := range holds {
 		var err error
@@ -41,7 +41,7 @@ func TestOneBrokenLockInABatchAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(500*time.Millisecond))
+		client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 		var holds []*rlock.Hold
 		var names []string
 		for range 3 {
@@ -66,14 +66,14 @@ func TestOneBrokenLockInABatchAffectsNoOther(t *testing.T) {
 
 func TestUnlockedAndLeasedHoldsAreNotRenewed(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, f.Lock.Lock(ctx))
 	require.NoError(t, f.Lock.Lock(ctx))
 	for range 2 {
 		require.NoError(t, f.Lock.Unlock(ctx))
 	}
-	hold, err := f.Lock.Acquire(ctx, rlock.Lease(time.Second))
+	hold, err := f.Lock.Acquire(ctx, rlock.Lease(2*time.Second)) // longer than the interval of the renewals
 	require.NoError(t, err)
 	testkit.Within(t, "the lease ends", hold.Done())
 	require.Zero(t, f.Proxy.Count(testkit.Runs("renew")))
@@ -97,7 +97,7 @@ func TestNoRenewalIsSentDuringARelease(t *testing.T) {
 
 func TestAReleaseMayOvertakeARenewal(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(600*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
 	held := f.Proxy.HoldRequest(-1, testkit.Runs("renew"))
 	hold, err := f.Lock.Acquire(t.Context())
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
 	t.Parallel()
 	logger, log := testkit.Recording()
 	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(500*time.Millisecond))
+	client := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(1500*time.Millisecond))
 	lock := client.NewLock(testkit.NewName())
 	func() {
 		outer, err := lock.Acquire(t.Context())
@@ -210,7 +210,7 @@ func TestADroppedHoldIsNoLongerRenewed(t *testing.T) {
 func TestALockWhoseHandleIsCollectedIsStillRenewed(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(1500*time.Millisecond))
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 	name := testkit.NewName()
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, client.NewLock(name).Lock(ctx))

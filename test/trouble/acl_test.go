@@ -58,9 +58,8 @@ func (u *trial) calls(command string) (n int) {
 
 func (u *trial) newClient(opts ...rlock.Option) *rlock.Client {
 	return testkit.NewClient(u, u.rdb, append([]rlock.Option{
-		rlock.WithLogger(testkit.Discard), rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithWatchdogTimeout(600 * time.Millisecond),
+		rlock.WithLogger(testkit.Discard), rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithWatchdogTimeout(1500 * time.Millisecond),
 		rlock.WithPollInterval(20 * time.Millisecond), rlock.WithHandOver(1, time.Hour),
-		rlock.WithCommandTimeout(time.Second),
 	}, opts...)...)
 }
 

@@ -120,7 +120,7 @@ func TestARenewalWhoseReplyIsLostIsSentAgain(t *testing.T) {
 
 func TestAnAcquireThatArrivesAfterItsReleaseCreatesNoHolder(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(time.Second))
 	held := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
 	require.NoError(t, f.Lock.Lock(t.Context()), "the retry gets the lock")
 	require.NoError(t, f.Lock.Unlock(t.Context()))
@@ -162,7 +162,7 @@ func TestAnAcquireThatArrivesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
 
 func TestALateReleaseDoesNotFreeTheNextHold(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(time.Second))
 	ctx := rlock.WithOwner(t.Context())
 	held := f.Proxy.HoldRequest(1, testkit.Runs("release"))
 	require.NoError(t, f.Lock.Lock(ctx))

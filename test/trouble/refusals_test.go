@@ -39,7 +39,7 @@ func TestServerStatesAreNotContention(t *testing.T) { // the subtests share a se
 	})
 	t.Run("when Redis is out of memory, held locks can be released", func(t *testing.T) { outOfMemory(t, rdb, set) })
 	t.Run("locks survive a flush of the script cache", func(t *testing.T) {
-		hold, err := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Second)).NewLock(testkit.NewName()).Acquire(ctx)
+		hold, err := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second)).NewLock(testkit.NewName()).Acquire(ctx)
 		require.NoError(t, err)
 		for range 10 {
 			require.NoError(t, rdb.ScriptFlush(ctx).Err())
@@ -59,7 +59,7 @@ func outOfMemory(t *testing.T, rdb *redis.Client, set func(name, value string)) 
 	t.Helper()
 	ctx := t.Context()
 	owner := rlock.WithOwner(ctx)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Second), rlock.WithPollInterval(100*time.Millisecond))
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second), rlock.WithPollInterval(100*time.Millisecond))
 	var held []*rlock.Lock
 	var waiting []<-chan error
 	for kind, k := range testkit.Kinds {

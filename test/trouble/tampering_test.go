@@ -45,7 +45,7 @@ func TestAKeyOfAnotherTypeIsLeftUntouched(t *testing.T) {
 func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
 	t.Helper()
 	ctx := t.Context()
-	lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(300*time.Millisecond)), testkit.NewName())
+	lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(1500*time.Millisecond)), testkit.NewName())
 	require.NoError(t, rdb.Set(ctx, lock.Name(), "precious", 0).Err())
 	for op, err := range map[string]error{
 		"lock":         lock.Lock(ctx),

@@ -370,7 +370,7 @@ func TestHoldsOnAClusterBehindAPlainClientAreRenewed(t *testing.T) {
 	testkit.Eventually(t, "the cluster is up", func() bool {
 		return strings.Contains(admin.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
 	})
-	client := testkit.NewClient(t, admin, rlock.WithWatchdogTimeout(time.Second))
+	client := testkit.NewClient(t, admin, rlock.WithWatchdogTimeout(3*time.Second))
 	holds := make([]*rlock.Hold, 200)
 	for i := range holds {
 		var err error

@@ -71,7 +71,7 @@ func TestAnUnlockDoesNotWaitForARetryingReentry(t *testing.T) {
 
 func TestASingleAttemptDoesNotWaitForItsOwnersWaits(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(200*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(5*time.Second))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	owner := rlock.WithOwner(ctx)
@@ -177,7 +177,7 @@ func TestRenewalsDoNotStarve(t *testing.T) {
 		for _, script := range []string{"acquire", "count", "inspect"} {
 			t.Run(what+", "+script, func(t *testing.T) {
 				t.Parallel()
-				f := testkit.NewFaulty(t, opt, rlock.WithWatchdogTimeout(900*time.Millisecond))
+				f := testkit.NewFaulty(t, opt, rlock.WithWatchdogTimeout(3*time.Second))
 				hold, err := f.Lock.Acquire(t.Context())
 				require.NoError(t, err)
 				ctx, cancel := context.WithCancel(t.Context())
