@@ -4,6 +4,7 @@ package testkit
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,7 +28,43 @@ func Main(m *testing.M) {
 	}
 	redis.SetLogger(quiet{})
 	// The pool of go-redis retries a dead server once a second, and only then notices that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(timed{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// timed runs the tests of a package. If they fail, it prints how late the machine ran its goroutines: a lease of 300 ms is lost
+// if the machine stops for as long.
+type timed struct{ *testing.M }
+
+// Run implements [goleak.TestingM].
+func (m timed) Run() int {
+	const tick, late = 10 * time.Millisecond, 100 * time.Millisecond
+	var longest time.Duration
+	times := 0
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-ticker.C:
+			case <-stop:
+				return
+			}
+			now := time.Now()
+			if by := now.Sub(last) - tick; by > late {
+				longest, times = max(longest, by), times+1
+			}
+			last = now
+		}
+	}()
+	code := m.M.Run()
+	close(stop)
+	<-stopped
+	if code != 0 {
+		fmt.Printf("The machine ran a goroutine more than %v too late %d times, by %v at most.\n", late, times, longest)
+	}
+	return code
 }
 
 // quiet discards the log lines of go-redis about connections that the tests break.

@@ -20,7 +20,7 @@ func (c *cell) check(t *testing.T, what string) {
 	const (
 		commandTimeout = 5 * time.Second
 		floor          = commandTimeout / 5 // an attempt gets it, whatever the wait
-		slack          = 1300 * time.Millisecond
+		slack          = 2 * time.Second
 	)
 	most := c.bound.after
 	switch {

@@ -286,7 +286,7 @@ func holdContextIsChild(f *fixture) {
 }
 
 func closeStops(f *fixture) {
-	client := f.client(rlock.WithWatchdogTimeout(time.Second))
+	client := f.client(rlock.WithWatchdogTimeout(5 * time.Second))
 	lock := f.newLock(client, f.name)
 	require.NoError(f, lock.Lock(f.Context()))
 	hold, err := f.newLock(client, testkit.NewName()).Acquire(f.Context())
