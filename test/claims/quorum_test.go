@@ -153,7 +153,7 @@ func TestAMultiLockWaitEndsAlthoughItsLeasesExpire(t *testing.T) {
 func TestMaxHoldEndsARedLock(t *testing.T) {
 	t.Parallel()
 	m := testkit.NewMasters(t)
-	red, _ := m.Lock(rlock.WithMaxHold(8*time.Second), rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(testkit.Discard))
+	red, _ := m.Lock(rlock.WithMaxHold(8*time.Second), rlock.WithWatchdogTimeout(2500*time.Millisecond), rlock.WithLogger(testkit.Discard))
 	m.Servers[2].Kill()
 	start := time.Now()
 	hold, err := red.Acquire(t.Context())

@@ -143,8 +143,9 @@ func TestALateMemberJoinsAnOpenHold(t *testing.T) {
 
 func TestARestartedMemberIsReacquired(t *testing.T) {
 	t.Parallel()
+	const lease = 3 * time.Second
 	m := testkit.NewMasters(t)
-	red, _ := m.Lock(rlock.WithWatchdogTimeout(1500*time.Millisecond), rlock.WithLogger(testkit.Discard))
+	red, _ := m.Lock(rlock.WithWatchdogTimeout(lease), rlock.WithLogger(testkit.Discard))
 	m.Servers[2].Kill()
 	hold, err := red.Acquire(t.Context())
 	require.NoError(t, err)
@@ -155,7 +156,7 @@ func TestARestartedMemberIsReacquired(t *testing.T) {
 		joined := time.Now()
 		testkit.Eventually(t, "all members are renewed", func() bool {
 			for _, rdb := range m.Direct {
-				if time.Now().Add(rdb.PTTL(t.Context(), m.LockName).Val()).Before(joined.Add(1500 * time.Millisecond)) {
+				if time.Now().Add(rdb.PTTL(t.Context(), m.LockName).Val()).Before(joined.Add(lease)) {
 					return false
 				}
 			}

@@ -109,12 +109,12 @@ func renewedAll(t *testing.T, holds []*rlock.Hold) {
 // The server needs most of the renewal interval for one round. It keeps up only if no renewal is sent twice in a round. In
 // addition, each batch must count its leases from its own sending, not from the start of the round.
 func TestASlowServerGetsNoDuplicateRenewals(t *testing.T) { // see holdMany
-	const n, timeout = 5000, 6 * time.Second
+	const n, timeout = 5000, 9 * time.Second
 	var busy sync.Mutex
 	h, _, holds := holdMany(t, n, timeout, func(names []string) {
 		busy.Lock()
 		defer busy.Unlock()
-		<-time.After(time.Duration(len(names)) * 300 * time.Microsecond) // 1.5 s per round, one round every 2 s
+		<-time.After(time.Duration(len(names)) * 450 * time.Microsecond) // 2.25 s per round, one round every 3 s
 	})
 	const rounds = 2
 	for range rounds {

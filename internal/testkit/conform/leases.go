@@ -32,7 +32,7 @@ func nestedLeaseHidesNoLoss(f *fixture) {
 }
 
 func renewedLeaseKeeps(f *fixture) {
-	const lease = 1500 * time.Millisecond
+	const lease = 2 * time.Second
 	lock := f.lock() // with a watchdog timeout of 30 s
 	hold, err := lock.Acquire(f.Context(), rlock.RenewedLease(lease))
 	require.NoError(f, err)
