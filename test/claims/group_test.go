@@ -291,7 +291,7 @@ func TestAMemberHeldByTheSameOwnerIsReentered(t *testing.T) {
 func TestADroppedHoldOfAGroupIsNoLongerRenewed(t *testing.T) {
 	t.Parallel()
 	logger, log := testkit.Recording()
-	client := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(300*time.Millisecond))
+	client := testkit.NewClient(t, redistest.Embedded(t), logger, rlock.WithWatchdogTimeout(1500*time.Millisecond))
 	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
 	func() {
 		hold, err := rlock.NewMultiLock(a, b).Acquire(t.Context())

@@ -89,7 +89,10 @@ func underFire(t *testing.T, opts []rlock.Option) {
 		faulting.Wait()
 		require.Greater(t, int(served.Load()), 10)
 		t.Logf("%d acquisitions", served.Load())
-		testkit.Eventually(t, "the lock is free", func() bool { return !testkit.Must(locks[0].IsLocked(t.Context())) })
+		testkit.Eventually(t, "the lock is free", func() bool {
+			locked, err := locks[0].IsLocked(t.Context()) // the network is still slow
+			return err == nil && !locked
+		})
 	})
 }
 
