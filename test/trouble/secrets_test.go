@@ -50,8 +50,8 @@ func (c *secretsCheck) client(password string, rules []string, opts ...rlock.Opt
 	user := testkit.NewUser(c, testkit.Admins(c, c.server), rules...)
 	rdb := redistest.Open(c, &redis.Options{Addr: c.server.Addr, Username: user, Password: password, DialerRetries: 1})
 	client := testkit.NewClient(c, rdb, append([]rlock.Option{
-		rlock.WithLogger(c.log.Logger()), rlock.WithWatchdogTimeout(300 * time.Millisecond),
-		rlock.WithCommandTimeout(500 * time.Millisecond),
+		rlock.WithLogger(c.log.Logger()), rlock.WithWatchdogTimeout(1500 * time.Millisecond),
+		rlock.WithCommandTimeout(time.Second),
 	}, opts...)...)
 	c.ids = append(c.ids, client.ID())
 	return client

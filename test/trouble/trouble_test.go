@@ -330,7 +330,7 @@ func TestForceUnlockAffectsNoOtherName(t *testing.T) {
 
 func TestAReentryReturnsTheCallersErrors(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(300*time.Millisecond))
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(2*time.Second))
 	owner := rlock.WithOwner(t.Context())
 	require.NoError(t, f.Lock.Lock(owner, rlock.Lease(time.Minute)))
 	held := f.Proxy.HoldReply(1, testkit.Runs("count"))
