@@ -66,7 +66,7 @@ func oneOfAThousandTryLocks(f *fixture) {
 	var wg sync.WaitGroup
 	for range 1000 {
 		wg.Go(func() {
-			ok, err := lock.TryLock(f.Context(), rlock.Lease(10*time.Second))
+			ok, err := lock.TryLock(f.Context(), rlock.Lease(5*time.Minute))
 			noError(f, err)
 			if ok {
 				got.Add(1)
@@ -84,7 +84,7 @@ func hundredShortLeases(f *fixture) {
 	var wg sync.WaitGroup
 	for range 100 {
 		wg.Go(func() {
-			ok, err := lock.TryLock(f.Context(), rlock.Wait(testkit.ALongTime), rlock.Lease(100*time.Millisecond))
+			ok, err := lock.TryLock(f.Context(), rlock.Wait(2*time.Minute), rlock.Lease(100*time.Millisecond))
 			if !noError(f, err) || !ok {
 				return
 			}
