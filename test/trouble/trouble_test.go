@@ -312,7 +312,7 @@ func TestALateReplyToACancelledQueryIsDiscarded(t *testing.T) {
 
 func TestForceUnlockAffectsNoOtherName(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil)
+	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(testkit.ALongTime))
 	for _, forces := range []int{1, 63} {
 		held := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
 		trying := testkit.Async(func() error {
