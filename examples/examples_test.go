@@ -21,7 +21,7 @@ func TestExamples(t *testing.T) {
 		name := filepath.Dir(main)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // most of it to compile
 			defer cancel()
 			cmd := exec.CommandContext(ctx, "go", "run", "./"+name)
 			cmd.Env = append(os.Environ(), "REDIS_URL=")
