@@ -35,7 +35,6 @@ func NewMasters(t *testing.T) *Masters {
 // Lock returns a red lock, with clients of its own, and its members.
 func (m *Masters) Lock(opts ...rlock.Option) (*rlock.RedLock, []*rlock.Lock) {
 	m.Helper()
-	opts = append([]rlock.Option{rlock.WithCommandTimeout(5 * time.Second)}, opts...)
 	return m.LockOf(m.Clients(redis.Options{MaxRetries: -1, ReadTimeout: 5 * time.Second}, opts...))
 }
 

@@ -71,7 +71,7 @@ func TestAnUnlockDoesNotWaitForARetryingReentry(t *testing.T) {
 
 func TestASingleAttemptDoesNotWaitForItsOwnersWaits(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(5*time.Second))
+	f := testkit.NewFaulty(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	owner := rlock.WithOwner(ctx)
