@@ -43,7 +43,7 @@ fuzz: ## run all fuzz targets in parallel, each for FUZZTIME (default 30s)
 interop: ## test rlock together with Redisson (Java) on one server; skipped without redis-server, JDK 17 and Maven
 	@for need in java mvn redis-server; do command -v $$need >/dev/null || echo "$$need is not installed: the tests are skipped."; done
 	cd interop && $(GO) test $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
-	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak' .
+	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test $(FLAGS) -count=1 -timeout 30m -v -run 'TestSoak|TestFleetShares|TestFleetServes' .
 
 # Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster, red) and DURATION make a long run.
 SEED ?= 0
@@ -62,7 +62,7 @@ planted: ## plant bugs in the lock table, each of which its model test must find
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted all
 
 .PHONY: bench
-bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes 25 minutes
+bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
 	cd bench && $(GO) run . -write ../docs
 
 .PHONY: bench-check

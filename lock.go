@@ -88,6 +88,9 @@ func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 // error is [ErrUnavailable]. It does not ask Redis while another owner of this client holds the lock. If that owner lost the
 // lock by force, this client notices it at the next renewal, at the latest.
 //
+// A single attempt does not overtake other processes that wait for the lock. So it returns false also for a free lock that one
+// of them is about to get, and for as long as there is always one. A Wait stands in the line, and has its turn.
+//
 // A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
 // for replica acks. It never takes longer than the command timeout.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {

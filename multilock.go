@@ -12,15 +12,17 @@ import (
 // itself, and is safe for concurrent use.
 //
 // It asks its members in an order of its own. So callers that name the same locks in different orders do not wait for each
-// other in a circle. It waits for one member at a time, and holds no other meanwhile.
+// other in a circle. It waits for the first member, and holds no other meanwhile. Then it takes the others. Where processes
+// queue, it waits for them a moment, and elsewhere it only tries. If one of them is refused, it releases all, and waits for
+// that one first. The moment is at most a tenth of the lease, or 3 s. A hold for a fixed time may be shorter by that.
 type MultiLock struct{ g *group.Group }
 
 // NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given
 // twice is taken once. A MultiLock among them counts as its members. It ports RedissonMultiLock. It does not fail: the first
 // method that is called reports an empty list, or a nil lock, with [ErrInvalidOption].
 //
-// Because it waits for one member at a time, it stands in one queue at a time. One of its members may be a fair lock for
-// which other owners always wait. With two such members it may never get them.
+// It stands in one queue at a time. If other owners always wait for two of its members, and the wait in each of the queues is
+// longer than that moment, it may never get them.
 func NewMultiLock(locks ...Locker) *MultiLock { return &MultiLock{group.NewMulti(members(locks))} }
 
 // members returns the implementations of locks.

@@ -74,8 +74,8 @@ func WithCommandTimeout(d time.Duration) Option {
 }
 
 // WithFairWait sets for how long a waiter of a fair lock that has fallen silent may stand in the way of Redisson's waiters.
-// rlock's waiters do not wait for it: a waiter whose process died costs them a twentieth of a second. A living waiter keeps its
-// place for as long as it waits, and asks at least three times in this time, whatever [WithPollInterval] says.
+// rlock's waiters do not wait for it: they pass over a waiter whose process died. A living waiter keeps its place for as long as
+// it waits, and asks at least three times in this time, whatever [WithPollInterval] says.
 //
 // The default is 1 min. The minimum is 10 s: Java processes compare the deadlines of all waiters with their own clocks. Those may
 // be ahead of Redis's clock by at most two thirds of this time. On a cluster without sharded pub/sub, Redis does not
@@ -85,10 +85,11 @@ func WithFairWait(d time.Duration) Option {
 }
 
 // WithHandOver bounds how often in a row, and for how long, a lock is handed over locally: from one owner of this process
-// straight to the next one that waits here. After n hand-overs, or once d has passed since the lock was last free for all
-// processes, it is freed for every process again. The defaults are 32 and 5 ms; 0 for either means no hand-overs. Fair locks,
-// read locks, and read-write locks whose writer also reads are never handed over. Neither are spin locks, whose waiters poll.
-// Nor is a lock handed over to an owner whose lease would end earlier: other processes sleep for as long as the last lease.
+// straight to the next one that waits here. After n hand-overs, or once d has passed since this process got the lock, other
+// processes have their turn. The defaults are 32 and 5 ms; 0 for either means no hand-overs. In a turn that another process gave to
+// this one, n is 3 at most, unless hand-overs are lazy. Fair locks, read locks, and read-write locks whose writer also reads are
+// never handed over. Neither are spin locks, whose waiters poll. Nor is a lock handed over to an owner whose lease would end
+// earlier: other processes sleep for as long as the last lease.
 //
 // Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
@@ -191,8 +192,9 @@ func WithKeyPrefix(prefix string) Option {
 
 // WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
 // renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
-// and a name that was acquired with and without tokens. One line at the level Info says that renewals succeed again. A line
-// has the name of the lock as the attribute "lock", cut at 64 characters.
+// a name that was acquired with and without tokens, and waiters whose rights do not suffice or whose subscriptions Redis does not
+// see. Lines at the level Info say that renewals succeed again, and that the pub/sub of a cluster is not sharded. A line about a
+// lock has its name as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
 // the dropped ones as the attribute "suppressed". The default is [slog.Default].

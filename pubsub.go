@@ -26,7 +26,9 @@ const (
 // [WithPollInterval].
 //
 // The default is [ShardedAuto], as it is Redisson's. [ShardedOff] is for fleets in which Redisson is older than 3.22.0, or
-// has its shardedSubscriptionMode OFF. Outside a cluster the option has no effect, and pub/sub is never sharded.
+// has its shardedSubscriptionMode OFF. A release then wakes all processes that wait for the lock, and not the first one alone,
+// because a cluster counts only the listeners of sharded channels. Outside a cluster the option has no effect, and pub/sub is
+// never sharded.
 func WithShardedPubSub(mode ShardedPubSub) Option {
 	return func(s *settings) error {
 		if mode > ShardedOff {

@@ -15,6 +15,11 @@ import (
 // least 50 ms. The lock is acquired once a majority has granted it while its leases still run. Otherwise it is released
 // everywhere, including where no reply came. [Hold.Deadline] is the moment until which a majority is guaranteed.
 //
+// After a refusal it waits for the members that it was not granted. Where processes queue, it stands in the queues of all of
+// them, and holds no member meanwhile. Once one is granted, it asks the others, and waits for a majority only a moment: at
+// first about 10 ms, then longer, at most a thirtieth of the lease. A hold for a fixed time may be shorter by that. If the wait
+// in the queues differs by more, it may never get a majority.
+//
 // Without [Lease] every member is renewed. Every third of a lease, it asks the members again that were not acquired, or that
 // lost the lock because they were restarted. But once the majority was lost, or may have been between two renewals, the hold
 // is lost for good.

@@ -10,8 +10,13 @@ import (
 // NewSpinLock returns a handle on the reentrant lock of that name that uses no pub/sub. Its release is not announced. Its
 // waiters poll, with the delays of [Backoff]. In each process, one waiter at a time polls. It ports getSpinLock.
 //
-// It excludes plain and fenced locks of the name, and they exclude it. Waiters that use a handle of those kinds are not
-// notified of its release. They try again at the end of the lease that they saw, or after the poll interval.
+// Each poll is a single attempt, which does not overtake the processes that wait for the name with a handle of another kind.
+// While there is always such a process, a spin lock gets the lock only by chance, when it is offered to Redisson or older
+// versions, and not at all if none of those waits. So use spin locks only for names that have no other kind of handle.
+//
+// It excludes plain and fenced locks of the name, and they exclude it. Its release gives the lock to the first of their waiters
+// that stands in the line. Otherwise nobody is told: Redisson's waiters, for example, try again at the end of the lease that they
+// saw.
 func (c *Client) NewSpinLock(name string, opts ...SpinOption) *Lock {
 	all := make([]LockOption, len(opts))
 	for i, opt := range opts {

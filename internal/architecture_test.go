@@ -28,7 +28,8 @@ var floors = [][]string{
 	{"internal/table", "internal/driver"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/verdict",
+		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/verdict", "internal/standing",
+		"internal/pump", "internal/stay",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
 }
@@ -40,8 +41,8 @@ var permitted = map[string][]string{
 		"internal/wire",
 	},
 	"internal/group": {
-		"internal/clock", "internal/fault", "internal/lease", "internal/owner", "internal/queue", "internal/table",
-		"internal/verdict",
+		"internal/clock", "internal/fault", "internal/lease", "internal/owner", "internal/queue", "internal/stay",
+		"internal/table", "internal/verdict",
 	},
 	"internal/lease": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/outcome", "internal/signal", "internal/table",
@@ -56,23 +57,28 @@ var permitted = map[string][]string{
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/table": {
 		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/policy",
-		"internal/queue", "internal/task", "internal/term", "internal/wake", "internal/wire", "internal/yield",
+		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wake", "internal/wire",
+		"internal/yield",
 	},
-	"internal/driver":  {"internal/fault", "internal/wire"},
-	"internal/wire":    {"internal/fault", "internal/lua"},
-	"internal/yield":   {"internal/clock"},
-	"internal/notice":  {"internal/clock"},
-	"internal/outcome": {"internal/clock", "internal/fault"},
-	"internal/term":    {"internal/clock"},
-	"internal/policy":  {"internal/clock"},
-	"internal/verdict": {"internal/fault"},
+	"internal/driver":   {"internal/fault", "internal/wire"},
+	"internal/wire":     {"internal/fault", "internal/lua"},
+	"internal/yield":    {"internal/clock"},
+	"internal/notice":   {"internal/clock"},
+	"internal/outcome":  {"internal/clock", "internal/fault"},
+	"internal/term":     {"internal/clock"},
+	"internal/policy":   {"internal/clock"},
+	"internal/standing": {"internal/clock"},
+	"internal/stay":     {"internal/clock"},
+	"internal/verdict":  {"internal/fault"},
 }
 
 // goRedis lists the packages that know go-redis.
 var goRedis = []string{".", "internal/driver/goredis"}
 
-// lines limits the lines of a package, comments included, without tests.
-var lines = map[string]int{".": 2300, "internal/table": 2600, "internal/group": 1520, "internal/lease": 1600}
+// lines limits the lines of a package, comments included, without tests. That of the table is so high because the line between
+// processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
+// to shards ask their nodes for the role.
+var lines = map[string]int{".": 2300, "internal/table": 3300, "internal/group": 1720, "internal/lease": 1600, "internal/signal": 1275}
 
 const (
 	maxPackage  = 1200

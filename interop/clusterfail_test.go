@@ -63,13 +63,7 @@ func clusterMove(t *testing.T, f *fleet) {
 
 func clusterFailover(t *testing.T, f *fleet) {
 	t.Helper()
-	f.throughout(t, 6*time.Second, true, func(key string) {
-		replica := f.ReplicaOf(t, f.MasterOf(t, key))
-		eventually(t, "the replica takes over", func() bool {
-			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
-			return f.MasterOf(t, key) == replica
-		})
-	})
+	f.throughout(t, 6*time.Second, true, func(key string) { f.Failover(t, key) })
 }
 
 func clusterDeath(t *testing.T, f *fleet) {

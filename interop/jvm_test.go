@@ -54,6 +54,8 @@ type request struct {
 	Counter string `json:"counter,omitempty"`
 	MS      int64  `json:"ms,omitempty"`
 	Warmup  int64  `json:"warmup,omitempty"`
+	Me      string `json:"me,omitempty"`
+	Hold    int64  `json:"hold,omitempty"`
 }
 
 // line is a line of the JVM's output. The first line reports that it is ready; the others are replies.

@@ -61,7 +61,7 @@ func soak(t *testing.T, v version, loop count) {
 		require.Positive(t, done.sum())
 	}
 	t.Logf("Java: %d increments, per thread %v, %d reads", java.sum(), java.Increments, java.Reads)
-	require.Positive(t, java.sum())
+	require.Greater(t, java.sum(), total/20, "Java is not starved")
 	got, err := number(t.Context(), rdb, loop.Counter)
 	require.NoError(t, err)
 	require.Equal(t, total, got, "no update is lost")

@@ -44,6 +44,7 @@ func Check(h *History) Report {
 	c.bounds()
 	c.shutdowns()
 	c.gauged()
+	c.fleet()
 	for _, t := range h.Turns {
 		for _, wrong := range t.Wrong {
 			c.brokenf("%s (%v)", wrong, t)

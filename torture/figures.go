@@ -25,6 +25,14 @@ type Figures struct {
 	Silences                int // attempts during which Redis was silent, and nobody else in the process wanted the lock
 	Over                    int // unlocks of locks that were known to be lost
 	Gauges                  int // looks at Stats
+
+	// Of fleets.
+
+	Gaps      Spread   // how long a name was free that somebody wanted
+	JavaWaits Spread   // of Redisson's peer
+	Overslept int      // times that the peer slept until its hint was over
+	Spread    []string // the least and the most turns of a process
+	Java      []string // the turns of the peer
 }
 
 // Spread is a distribution of durations.
@@ -44,6 +52,11 @@ func (s Spread) String() string {
 }
 
 func (f *Figures) String() string {
+	fleet := ""
+	if len(f.Gaps) > 0 {
+		fleet = fmt.Sprintf("\nfleets: turns of the processes %v; hand-offs %v\nRedisson's peer: %v; waits %v; %d sleeps until the end of a hint",
+			f.Spread, f.Gaps, f.Java, f.JavaWaits, f.Overslept)
+	}
 	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; the model checked %d operations and %d refusals, and skipped %d
 overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
 fair: overtaken by at most %d
@@ -54,7 +67,7 @@ late     %v; stalls of the machine %v
 		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
 		f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
-		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges)
+		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges) + fleet
 }
 
 // add adds the figures of another scene.
@@ -83,4 +96,9 @@ func (f *Figures) add(other Figures) {
 	f.Silences += other.Silences
 	f.Over += other.Over
 	f.Gauges += other.Gauges
+	f.Gaps = append(f.Gaps, other.Gaps...)
+	f.JavaWaits = append(f.JavaWaits, other.JavaWaits...)
+	f.Overslept += other.Overslept
+	f.Spread = append(f.Spread, other.Spread...)
+	f.Java = append(f.Java, other.Java...)
 }

@@ -14,6 +14,7 @@ type Event struct {
 	What     string
 	Site     string // the process that it struck
 	Killed   bool   // the process was killed
+	Held     bool   // it had a lock in Redis then
 	Lost     string // the name of a lock that the nemesis took from its keeper at From
 
 	// Redis gave no reply from Silent to Heard.
@@ -62,6 +63,7 @@ type History struct {
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
 	Closes  []time.Duration
+	Parks   []park // the sleeps of Redisson's peer
 }
 
 // collector gathers a history during a run. It is safe for concurrent use.
@@ -74,6 +76,7 @@ type collector struct {
 	slow    []stall
 	found   []string
 	closes  []time.Duration
+	parks   []park
 	stalls  Spread
 	clients map[string][]string // client ids by site
 }
@@ -111,6 +114,20 @@ func (c *collector) see(samples []sample, stalled time.Duration) {
 	defer c.mu.Unlock()
 	c.stalls = append(c.stalls, stalled)
 	c.samples = append(c.samples, samples...)
+}
+
+// parked records a sleep of Redisson's peer.
+func (c *collector) parked(p park) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parks = append(c.parks, p)
+}
+
+// clientsOf returns the ids of the clients of a site.
+func (c *collector) clientsOf(site string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.clients[site])
 }
 
 // looked records the gauges of clients.
@@ -165,6 +182,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow,
+		Parks: c.parks,
 	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)

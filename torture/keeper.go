@@ -14,6 +14,9 @@ import (
 // keep holds the site's own locks, and a read lock that all sites share, until ctx ends. It reports each loss and acquires
 // the lock again.
 func (r *running) keep(ctx context.Context) {
+	if r.Keepers == 0 {
+		return
+	}
 	kinds := []string{kindLock, kindFenced, kindWrite, kindFair}
 	if r.Place.Topology == topologyRed {
 		kinds = []string{kindRed}

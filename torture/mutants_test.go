@@ -33,9 +33,9 @@ var mutants = []mutant{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/settle.go", "\tgot := g.acquired(a)\n\tg.confirm(a.sent, a.Lease, n)\n", "\tgot := g.acquired(a)\n\tg.confirm(now, a.Lease, n)\n"},
+		{"internal/table/settle.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line != nil {\n", "\tg.confirm(now, p.lease, n)\n\tif a.line != nil {\n"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
-		{"internal/table/settle.go", "case term.Late(a.sent, a.Lease, now), t.forced", "case term.Late(a.sent, a.Lease, a.sent), t.forced"},
+		{"internal/table/settle.go", "case term.Late(p.sent, p.lease, now), t.forced", "case term.Late(p.sent, p.lease, p.sent), t.forced"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
@@ -50,10 +50,10 @@ var mutants = []mutant{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
 	{"M5", "a waiter does not try again after it has subscribed", []string{"deaf", "quiet"}, []edit{
-		{"internal/signal/reader.go", "ch.confirmed = true\n\t\tch.notifyAll()", "ch.confirmed = true"},
+		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\th.newEpoch(ch)\n\t\tif ch.moved"},
 	}},
 	{"M6", "a waiter does not try again after it has resubscribed", []string{"deaf"}, []edit{
-		{"internal/signal/reader.go", "ch.confirmed = true\n\t\tch.notifyAll()", "ch.confirmed = true\n\t\tif !ch.ever {\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true"},
+		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif !ch.ever {\n\t\t\th.newEpoch(ch)\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true\n\t\tif ch.moved"},
 		{"internal/signal/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
 	}},
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
@@ -63,7 +63,7 @@ var mutants = []mutant{
 		{"internal/table/grant.go", "\treturn longest, shortest\n", "\tif longest == 0 {\n\t\tlongest = g.table.cfg.WatchdogTimeout\n\t\tshortest = longest\n\t}\n\treturn longest, shortest\n"},
 	}},
 	{"M8", "a fair queue keeps dead waiters", []string{"safe"}, []edit{
-		{"internal/lua/fair_prelude.lua", "if receivers == 0 and state then", "if receivers then return now + 1000, false, passed elseif false then"},
+		{"internal/lua/fair_prelude.lua", "      if holder then\n", "      if given and not holder then\n        return nil, now + 1000, false, passed\n      elseif holder then\n"},
 	}},
 	{"M9", "a renewal extends the locks of all readers", []string{"safe"}, []edit{
 		{"internal/lua/read_renew.lua", "    extend(hold, ARGV[1])\n", "    for _, f in ipairs(redis.call('HKEYS', lock)) do\n" +
@@ -90,11 +90,11 @@ var mutants = []mutant{
 		{"internal/table/attempt.go", "\t\ta.grant.inDoubt = true // the hand-over may have been carried out, or may still be\n", ""},
 	}},
 	{"M16", "a waiter that leaves a fair queue stays in it", []string{"quiet"}, []edit{
-		{"internal/lua/fair_release.lua", "  redis.call('LREM', KEYS[2], 0, ARGV[1])\n", ""},
-		{"internal/lua/fair_release.lua", "  redis.call('ZREM', KEYS[3], ARGV[1])\n", ""},
+		{"internal/lua/fair_release.lua", "  remove(q, ARGV[6])\n", ""},
 	}},
 	{"M17", "the scripts of a fair lock wake nobody", []string{"quiet"}, []edit{
-		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(publish, channel .. ':' .. waiter, '0')", "local receivers = 1"},
+		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')", "local receivers = 1"},
+		{"internal/lua/fair_prelude.lua", "if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then", "if false then"},
 	}},
 	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
 		{"internal/group/red.go", "g.need = len(members)/2 + 1", "g.need = len(members) / 2"},
@@ -102,7 +102,7 @@ var mutants = []mutant{
 	{"M19", "readers ignore a writer", []string{"quiet"}, []edit{
 		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
 	}},
-	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet"}, []edit{
+	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet", "acks"}, []edit{
 		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
@@ -138,6 +138,7 @@ var mutants = []mutant{
 			"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
 			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
 		},
+		{"internal/table/standing.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
 	}},
 	{"M30", "the unlock of a borrowed hold ends the hold", []string{"quiet"}, []edit{
 		{"internal/lease/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
@@ -169,6 +170,34 @@ var mutants = []mutant{
 	}},
 	{"M39", "a call that stops waiting is counted forever", []string{"quiet"}, []edit{
 		{"internal/table/shutdown.go", "\t\tt.counts.Waiting--\n", ""},
+	}},
+	{"M40", "the lock is granted to a waiter that is not reached", []string{"struck"}, []edit{
+		{"internal/lua/line_prelude.lua", "          if reached == 0 then\n            redis.call('DEL', lock)\n          end\n", "          reached = 1\n"},
+	}},
+	{"M41", "a release gives the lock to a waiter of its process that has left", []string{"fleet", "struck", "late"}, []edit{
+		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
+	}},
+	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
+		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard)", "at, ok = g.Heard, true"},
+	}},
+	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
+		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
+		{"internal/table/standing.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
+	}},
+	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"fleet"}, []edit{
+		{"internal/table/watch.go", "if h, ok := t.watches.Of(channel); ok {\n\t\tt.pump", "if h, ok := t.watches.Of(channel); ok && n == nil {\n\t\tt.pump"},
+	}},
+	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
+		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
+	}},
+	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
+		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
+	}},
+	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
+		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
+	}},
+	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
+		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
 	}},
 }
 

@@ -13,7 +13,7 @@ import (
 // watchdog's lease, so it must not cost anybody a renewed lock.
 type nemesis func(a *Arena, r *rand.Rand, e *Event)
 
-// The nemeses N1 to N11, N13, N16 and N20 to N22 must never let two owners in. Of these, only N13 may cause the loss of a
+// The nemeses N1 to N11, N13, N16, N20 to N22 and N24 to N26 must never let two owners in. Of these, only N13 and N26 may cause the loss of a
 // lock.
 const (
 	n1Close       = "N1 close"
@@ -52,6 +52,9 @@ const (
 	n22MaxClients = "N22 maxclients"
 	n23Deploy     = "N23 shutdown"
 	n23Hurry      = "N23 hurried shutdown"
+	n24Cut        = "N24 cut subscriptions"
+	n25KillWaiter = "N25 kill waiter"
+	n26StopWaiter = "N26 stop waiter"
 )
 
 var nemeses = map[string]nemesis{
@@ -91,6 +94,9 @@ var nemeses = map[string]nemesis{
 	n22MaxClients: maxClients,
 	n23Deploy:     func(a *Arena, r *rand.Rand, e *Event) { a.shutdown(r, e, time.Minute) },
 	n23Hurry:      func(a *Arena, r *rand.Rand, e *Event) { a.shutdown(r, e, short(r)/2) },
+	n24Cut:        cut,
+	n25KillWaiter: killWaiter,
+	n26StopWaiter: stopWaiter,
 }
 
 // short draws the duration of a safe nemesis.

@@ -3,10 +3,12 @@ package torture
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 func script(c redistest.Command) bool { return c[0] == "evalsha" || c[0] == "eval" }
@@ -44,13 +46,24 @@ func delay(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprint("replies by ", d)
 }
 
-// acquires reports whether a command acquires a lock. Only the acquire scripts have seven arguments.
+// kinds are the kinds of lock whose requests the nemeses delay.
+var kinds = []*wire.Kind{wire.Plain, wire.Fenced, wire.Spin, wire.Fair, wire.FencedFair, wire.Read, wire.Write, wire.FencedWrite}
+
+// runs reports whether a command runs one of the scripts that of returns for a kind.
+func runs(c redistest.Command, of func(k *wire.Kind) []*wire.Script) bool {
+	return script(c) && slices.ContainsFunc(kinds, func(k *wire.Kind) bool {
+		return slices.ContainsFunc(of(k), func(s *wire.Script) bool { return s != nil && (c[1] == s.Digest || c[1] == s.Source) })
+	})
+}
+
+// acquires reports whether a command asks for a lock.
 func acquires(c redistest.Command) bool {
-	if !script(c) {
-		return false
-	}
-	keys, err := strconv.Atoi(c[2])
-	return err == nil && len(c)-3-keys == 7
+	return runs(c, func(k *wire.Kind) []*wire.Script {
+		if k.Line == nil {
+			return []*wire.Script{k.Acquire}
+		}
+		return []*wire.Script{k.Acquire, k.Line.Acquire}
+	})
 }
 
 // holdRequests delays requests for locks until their callers have left.
@@ -63,8 +76,21 @@ func holdRequests(a *Arena, r *rand.Rand, e *Event) {
 	e.What = fmt.Sprintf("%d of up to %d", len(f.Met()), n)
 }
 
-// passes reports whether a command hands a lock over. Its wait is empty, unlike that of any other acquire.
-func passes(c redistest.Command) bool { return acquires(c) && c[len(c)-2] == "" }
+// passes reports whether a command hands a lock over, or is a release that names the next holder of its process.
+func passes(c redistest.Command) bool {
+	if runs(c, func(k *wire.Kind) []*wire.Script { return []*wire.Script{k.HandOver} }) {
+		return true
+	}
+	const following = 6 // the index of the argument
+	keys, err := strconv.Atoi(c[min(2, len(c)-1)])
+	return err == nil && len(c) > 3+keys+following && c[3+keys+following] != "" &&
+		runs(c, func(k *wire.Kind) []*wire.Script {
+			if k.Line == nil {
+				return nil
+			}
+			return []*wire.Script{k.Line.Release}
+		})
+}
 
 // holdPassing delays hand-overs until some of the next holders have left.
 func holdPassing(a *Arena, r *rand.Rand, e *Event) {

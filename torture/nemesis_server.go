@@ -84,7 +84,7 @@ func killChild(a *Arena, r *rand.Rand, e *Event) {
 	e.To = now()
 	a.children = append(a.children[:i], a.children[i+1:]...)
 	wait(short(r))
-	a.spawn(c.site.Form)
+	a.spawn(c.site.Form, c.site.Workers)
 }
 
 // memory makes Redis run out of memory for a moment.

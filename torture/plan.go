@@ -21,6 +21,7 @@ type plan struct {
 
 	deadline time.Duration // of the context; zero means none
 	renewed  time.Duration // the renewed lease; zero means that of the client
+	rest     time.Duration // before the turn
 	extend   time.Duration // by which the owner extends the lease; zero means not at all
 }
 
@@ -40,6 +41,9 @@ const (
 )
 
 func (w *worker) draw() plan {
+	if w.Fleet {
+		return w.drawFleet()
+	}
 	r := w.random
 	p := plan{share: w.pick(), verb: verbAcquire, depth: 1, release: releaseOnce}
 	p.names = []string{p.share.Names[r.IntN(len(p.share.Names))]}

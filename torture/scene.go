@@ -14,6 +14,7 @@ type Scene struct {
 	Nemeses  []string
 	Rest     time.Duration // average pause between two nemeses
 	Acks     int           // replicas that must acknowledge each acquisition
+	Fleet    int           // child processes that all want the same names; zero means a few processes that want many names
 
 	Safe    bool          // no fault of the scene may let two owners in, or lose a renewed lock
 	Long    bool          // not in the short program
@@ -49,14 +50,14 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n4Hold, n4HoldPassing},
 		},
 		{
-			Name: "safe", Topology: topologySingle, Duration: 45 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
+			Name: "safe", Topology: topologySingle, Duration: 38 * time.Second, Safe: true, Rest: 700 * time.Millisecond,
 			Nemeses: []string{
 				n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
 				n13StopChild, n13KillChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients,
 			},
 		},
 		{
-			Name: "unsafe", Topology: topologySingle, Duration: 22 * time.Second, Rest: 800 * time.Millisecond,
+			Name: "unsafe", Topology: topologySingle, Duration: 18 * time.Second, Rest: 800 * time.Millisecond,
 			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Force, n19Steal, n2Drop},
 		},
 		{
@@ -80,7 +81,7 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n12Minority},
 		},
 		{
-			Name: "red", Topology: topologyRed, Duration: 20 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
+			Name: "red", Topology: topologyRed, Duration: 16 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
 			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
 		},
 		{
@@ -92,7 +93,25 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n2Drop, n23Deploy, n23Deploy, n23Hurry},
 		},
 	}
-	return staffed(scenes, seed)
+	return staffed(append(scenes, fleets...), seed)
+}
+
+// fleets are the scenes in which many processes contend for few names.
+var fleets = []Scene{
+	{
+		Name: "fleet", Topology: topologySingle, Fleet: 10, Duration: 8 * time.Second, Safe: true, Ordered: true,
+	},
+	{
+		Name: "struck", Topology: topologySingle, Fleet: 8, Duration: 12 * time.Second, Safe: true, Rest: 500 * time.Millisecond,
+		Nemeses: []string{n24Cut, n25KillWaiter, n26StopWaiter, n24Cut, n25KillWaiter},
+	},
+	{
+		Name: "swarm", Topology: topologySingle, Fleet: 8, Duration: 20 * time.Second, Safe: true, Rest: 300 * time.Millisecond,
+		Nemeses: []string{
+			n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n6Split, n7Flush, n8KillAll, n9Pause, n10Busy, n11Stop,
+			n13StopChild, n13KillChild, n17OOM, n20ACL, n21Starve, n22Replicas, n22MaxClients, n24Cut, n25KillWaiter, n26StopWaiter,
+		},
+	},
 }
 
 // staffed gives each scene its seed, its workers and their locks.
@@ -101,6 +120,9 @@ func staffed(scenes []Scene, seed uint64) []Scene {
 		s := &scenes[i]
 		s.Seed = seed*100 + uint64(i)
 		s.Workers, s.Keepers, s.Mix = 12, 100, mix()
+		if s.Fleet > 0 {
+			s.Workers, s.Keepers, s.Mix = len(fleetMix()), 0, fleetMix()
+		}
 		if s.Topology == topologyRed {
 			s.Mix = []Share{{kindRed, 1, []string{"r0", "r1", "r2"}}}
 			s.Keepers = 20

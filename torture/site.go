@@ -63,6 +63,7 @@ type Site struct {
 	Form    string // selects the options of its clients
 	Acks    int    // see [Scene]
 	Lasting bool   // the process is never killed
+	Fleet   bool   // it is one of a fleet
 }
 
 // running is a site at work.
@@ -259,4 +260,13 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// runSites runs the sites of this process until ctx ends.
+func runSites(ctx context.Context, sites []*running) {
+	var wg sync.WaitGroup
+	for _, s := range sites {
+		wg.Go(func() { s.run(ctx) })
+	}
+	wg.Wait()
 }

@@ -47,6 +47,11 @@ type worker struct {
 // turn uses a lock once.
 func (w *worker) turn(ctx context.Context) {
 	p := w.draw()
+	if p.rest > 0 {
+		if pause(ctx, p.rest); ctx.Err() != nil {
+			return
+		}
+	}
 	clients := w.all()
 	t := Turn{
 		ID: w.ids.Add(1), Site: w.Name, Worker: w.number, Kind: p.share.Kind, Names: p.names, Lease: p.lease, Renew: p.lease == 0, Try: p.try,

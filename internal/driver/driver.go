@@ -103,6 +103,7 @@ var ErrSubscriptionClosed = errors.New("the subscription is closed")
 type Message struct {
 	Sort    MessageSort
 	Channel string // empty for Other
+	Payload string // of Published
 }
 
 // MessageSort distinguishes the messages that a subscription receives.

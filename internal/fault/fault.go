@@ -63,5 +63,8 @@ func (e *Error) Replied() bool {
 // WrongType reports whether a key holds something that is not a lock. It reports false for nil.
 func (e *Error) WrongType() bool { return e != nil && e.Code == "WRONGTYPE" }
 
+// Denied reports whether the server's user lacks a right that the command needs. It reports false for nil.
+func (e *Error) Denied() bool { return e != nil && e.Code == "NOPERM" }
+
 // TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.
 func (e *Error) TimedOut() bool { return e != nil && e.Fate == Left && errors.Is(e.Err, ErrNoAnswer) }

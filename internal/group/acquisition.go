@@ -30,6 +30,7 @@ type acquisition struct {
 	errs    []error         // why the others are not held
 	asked   []bool          // the members that have been asked and have not replied
 	changed chan struct{}   // has a token when a member has replied
+	stop    func()          // ends the waits for members of a red lock; nil means that there are none
 
 	deadline time.Time // the latest one that was returned
 	begun    bool      // enough members were held, once
@@ -188,6 +189,9 @@ func (a *acquisition) end(why error) (tell func()) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
+	if a.stop != nil {
+		a.stop() // a member that is not held is no longer needed
+	}
 	over, cancel := a.over, a.cancel
 	logs := a.renewed && !a.quiet && errors.Is(why, fault.ErrLost)
 	return func() {
@@ -300,6 +304,11 @@ func (a *acquisition) Description() string { return a.group.description }
 
 // Token returns 0: a group has no fencing token.
 func (a *acquisition) Token() uint64 { return 0 }
+
+// Waited reports whether one of the members was refused at first.
+func (a *acquisition) Waited() bool {
+	return slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && h.Waited() })
+}
 
 // Unlock releases the members, once.
 func (a *acquisition) Unlock(ctx context.Context) error {

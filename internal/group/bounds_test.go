@@ -30,21 +30,18 @@ func TestACallOfAGroupIsBounded(t *testing.T) {
 		"a deadline":                {wait: -1, deadline: floor / 2, want: floor / 2},
 		"a wait and a deadline":     {wait: floor * 2, deadline: floor / 2, want: floor / 2},
 	} {
-		for _, red := range []bool{false, true} {
+		for red := range variants {
 			bubble(t, func(t *testing.T) {
 				t.Helper()
-				what := fmt.Sprintf("%s, red %v", what, red)
+				what := fmt.Sprintf("%s, %v", what, red)
 				fakes, members, _ := newMembers(t, 3)
-				g := NewMulti(members)
-				if red {
-					g = NewRed(members, newTestQuorum)
-				}
+				g := red.group(fakes, members)
 				for _, f := range fakes { // together, they take longer than the bound
 					f.delay = c.want * 7 / 10
 					f.hangs = time.Hour
 				}
 				fakes[2].delay = time.Hour
-				if red {
+				if red.red {
 					fakes[1].delay = time.Hour
 				}
 				ctx, cancel := t.Context(), context.CancelFunc(func() {})

@@ -179,14 +179,11 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 		"refused before, a deadline": {after: floor / 2, deadline: true, refused: true, want: fault.ErrNotAcquired},
 		"refused, and silent since":  {after: floor * 4, refused: true, want: fault.ErrUnavailable},
 	} {
-		for _, red := range []bool{false, true} {
+		for red := range variants {
 			bubble(t, func(t *testing.T) {
 				t.Helper()
 				fakes, members, _ := newMembers(t, 3)
-				g, end := NewMulti(members), context.Canceled
-				if red {
-					g = NewRed(members, newTestQuorum)
-				}
+				g, end := red.group(fakes, members), context.Canceled
 				ctx, cancel := context.WithCancel(t.Context())
 				if c.deadline {
 					ctx, cancel = context.WithTimeout(t.Context(), c.after)
@@ -200,7 +197,7 @@ func TestACancellationIsAnOutageOnlyIfAMemberIsSilent(t *testing.T) {
 					cancel()
 				}
 				err := <-result
-				checkClass(t, err, c.want, fmt.Sprintf("%s, red %v", what, red))
+				checkClass(t, err, c.want, fmt.Sprintf("%s, %v", what, red))
 				require.ErrorIs(t, err, end)
 				require.NotErrorIs(t, err, fault.ErrRefused, "the context ended the wait")
 			})
@@ -231,15 +228,12 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 		"refused before":            {wait: floor / 2, refused: true, want: fault.ErrNotAcquired},
 		"refused, and silent since": {wait: floor * 4, refused: true, want: fault.ErrUnavailable},
 	} {
-		for _, red := range []bool{false, true} {
+		for red := range variants {
 			bubble(t, func(t *testing.T) {
 				t.Helper()
-				what := fmt.Sprintf("%s, red %v", what, red)
+				what := fmt.Sprintf("%s, %v", what, red)
 				fakes, members, _ := newMembers(t, 3)
-				g := NewMulti(members)
-				if red {
-					g = NewRed(members, newTestQuorum)
-				}
+				g := red.group(fakes, members)
 				silence(fakes[1:], c.refused)
 				start := time.Now()
 				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait})

@@ -53,9 +53,17 @@ func newManager(t *testing.T) *lease.Manager {
 	return m
 }
 
+// newLock returns a lock whose waiters do not queue in Redis.
 func newLock(m *lease.Manager, name string) *lease.Lock {
 	l := new(lease.Lock)
 	l.Init(m, wire.Spin, name, name)
+	return l
+}
+
+// newLined returns a lock whose waiters stand in a line in Redis.
+func newLined(m *lease.Manager, name string) *lease.Lock {
+	l := new(lease.Lock)
+	l.Init(m, wire.Plain, name, name)
 	return l
 }
 
@@ -98,6 +106,7 @@ type member struct {
 }
 
 func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
+func (m *member) Queues() bool         { return m.lock.Queues() }
 
 func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	how := "wait for"
@@ -109,6 +118,9 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	err, delay := m.err, m.delay
 	m.terms = t
 	m.mu.Unlock()
+	if t.Detached { // it never waits
+		ctx = context.WithoutCancel(ctx)
+	}
 	if ctx.Err() != nil {
 		return nil, lease.EndOf(ctx)
 	}
@@ -280,7 +292,9 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-func (h *held) Done() <-chan struct{}          { return nil }
+func (h *held) Done() <-chan struct{} { return nil }
+func (h *held) Waited() bool          { return false }
+
 func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }
 func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
@@ -338,3 +352,32 @@ var (
 	errBroken = fault.Unavailable(errors.New("broken"))                 // waiting may help
 	errDenied = &fault.Error{Code: "NOPERM", Err: errors.New("denied")} // waiting cannot help
 )
+
+// variant is a sort of group, and whether the waiters of its members stand in a line.
+type variant struct{ red, lined bool }
+
+// variants yields all of them.
+func variants(yield func(variant) bool) {
+	for _, red := range []bool{false, true} {
+		for _, lined := range []bool{false, true} {
+			if !yield(variant{red, lined}) {
+				return
+			}
+		}
+	}
+}
+
+// group returns such a group of fake members.
+func (v variant) group(fakes []*member, members []lease.Member) *Group {
+	for _, f := range fakes {
+		if v.lined {
+			f.lock = newLined(f.lock.Manager(), f.lock.Name())
+		}
+	}
+	if v.red {
+		return NewRed(members, newTestQuorum)
+	}
+	return NewMulti(members)
+}
+
+func (v variant) String() string { return fmt.Sprintf("red %v, lined %v", v.red, v.lined) }

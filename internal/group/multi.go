@@ -54,14 +54,14 @@ func inOrder(members []lease.Member) []lease.Member {
 	return ordered
 }
 
-// takeAll takes every member. It waits for only one of them, and tries the others. If one is refused, it releases all,
-// and waits for that one first.
+// takeAll takes every member. It waits for one of them, and while it holds that, it waits for the others only a moment, if their
+// waiters queue, or else tries them. If one is refused, it releases all, and waits for that one first.
 func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
 	var last error // why the first member was not acquired in the round before
 	for round := 1; ; round++ {
 		a := r.newAcquisition()
-		failed, err := r.takeFrom(ctx, a, first, last)
+		failed, err := r.takeFrom(ctx, a, first, round, last)
 		if err == nil && a.begin() {
 			if !a.interrupted() {
 				return a, nil
@@ -82,7 +82,7 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 			return nil, verdict.CleanedUp(r.ended(ctx, err, 0), released)
 		}
 		first, last = failed, err
-		if round > 1 { // otherwise two requests could repeatedly take members that the other one needs
+		if round > 1 && !queues(r.group.members[first]) { // two requests could repeatedly take members that the other one needs
 			r.pause(rand.N(time.Millisecond<<min(round, 6)), nil)
 		}
 		if r.isOver() {
@@ -91,14 +91,14 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// takeFrom takes one member, waiting for it, and then tries the others in order. With an error, it returns the index of the
+// takeFrom takes one member, waiting for it, and then the others in order. With an error, it returns the index of the
 // member that it did not acquire. last is why a member was not acquired in the round before. That stands while there is no
 // newer failure: a question that the end of the wait cuts off changes nothing, whichever member it was to, unless the member
 // has been silent for long.
-func (r *request) takeFrom(ctx context.Context, a *acquisition, first int, last error) (failed int, err error) {
-	take := func(i int, try bool) error {
+func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int, last error) (failed int, err error) {
+	take := func(i int, most time.Duration) error {
 		asked := time.Now()
-		h, err := r.ask(ctx, r.group.members[i], try, last != nil)
+		h, err := r.ask(ctx, r.group.members[i], most, last != nil)
 		if err == nil {
 			a.add(i, h)
 			return nil
@@ -108,14 +108,30 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first int, last 
 		}
 		return err
 	}
-	if err := take(first, r.Single()); err != nil {
+	begun, most := time.Now(), unlimited
+	if r.Single() {
+		most = 0
+	}
+	if err := take(first, most); err != nil {
 		return first, err
 	}
-	for i := range r.group.members {
+	if last == nil && a.Waited() {
+		last = fault.ErrRefused // another owner had it, and that is the latest reply that says something about the group
+	}
+	held := time.Now()
+	for i, m := range r.group.members {
 		if i == first {
 			continue
 		}
-		if err := take(i, true); err != nil {
+		most := time.Duration(0)
+		switch {
+		case r.Single() || !queues(m):
+		case i < first:
+			most = r.stays().Before()
+		default:
+			most = max(r.stays().Behind(round, held.Sub(begun))-time.Since(held), 0)
+		}
+		if err := take(i, most); err != nil {
 			return i, err
 		}
 	}

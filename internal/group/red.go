@@ -43,9 +43,11 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	}
 	defer func() { _ = waiter.Leave() }()
 	var last error // of the round before
-	for round := 1; ; round++ {
+	q := newQuestions(r.group)
+	for {
+		q.round++
 		a, asked := r.newAcquisition(), time.Now()
-		granted, err := r.poll(ctx, a, last)
+		granted, err := r.poll(ctx, a, q, w.C(), last)
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
 			continue
@@ -63,11 +65,14 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		case once || !r.retryable(a):
 			return nil, verdict.CleanedUp(err, released)
 		}
-		if round == 1 {
+		if q.round == 1 {
 			defer r.waits()()
 		}
+		stands := q.next(a)
 		w.Listen(a.refusing())
-		r.pause(clock.Backoff(round, time.Second, nil), w.C())
+		if !stands {
+			r.pause(clock.Backoff(q.round, time.Second, nil), w.C())
+		}
 		if r.isOver() {
 			return nil, r.ended(ctx, err, 0)
 		}
@@ -84,42 +89,64 @@ func forOthers(err error) error {
 	return err
 }
 
-// poll asks all members. It returns when a majority has granted the lock, or is no longer possible: then with the outcome. The
+// poll asks the members. It returns when a majority has granted the lock, or is no longer possible: then with the outcome. The
 // first round goes on until the bound, however short the wait is. A later one that the end of the wait cuts off changes
 // nothing, unless it has been silent for long: then the outcome is that of the round before. Nil means that ctx was
 // canceled before there was any outcome.
-func (r *request) poll(ctx context.Context, a *acquisition, last error) (granted bool, outcome error) {
+func (r *request) poll(
+	ctx context.Context, a *acquisition, q *questions, wake <-chan struct{}, last error,
+) (granted bool, outcome error) {
 	asked, cut := time.Now(), r.bound
 	if last != nil {
 		cut = r.over
 	}
-	for i := range r.group.members {
-		a.ask(ctx, i, r.By, r.Single())
+	waiting, stop := a.waits(ctx)
+	later := q.begin(waiting, stop, a, r)
+	if !q.stands {
+		wake = nil
 	}
-	for {
-		if done, err := a.standing(); done {
+	for first, stopped := q.stands, false; ; {
+		switch done, err := a.standing(len(later)); {
+		case done && last != nil && r.Limited && r.left() == 0 && time.Since(asked) < r.floor && errors.Is(err, fault.ErrNoAnswer):
+			return false, last // the end of the wait cut off the members, too
+		case done:
 			return err == nil, err
+		}
+		if first && a.holdsAny() {
+			q.goOn(waiting, stop, a, r, later)
+			first, later = false, nil
+			continue
 		}
 		select {
 		case <-a.changed:
+			continue
+		case <-wake: // a member is free whose waiters do not queue
+			stop()
 			continue
 		case <-cut:
 		}
 		if time.Since(asked) < r.floor && (last != nil || errors.Is(ctx.Err(), context.Canceled)) {
 			return false, last
 		}
-		return false, a.cutOff()
+		if stopped || !q.stands {
+			return false, a.cutOff()
+		}
+		stop() // a member that has refused returns at once
+		moment, cancel := context.WithTimeout(context.WithoutCancel(ctx), minTimeout)
+		defer cancel()
+		stopped, cut = true, moment.Done()
 	}
 }
 
-// standing reports whether the request is decided: a majority holds the lock, or, with an error, none is possible.
-func (a *acquisition) standing() (done bool, err error) {
+// standing reports whether the request is decided: a majority holds the lock, or, with an error, none is possible. later is how
+// many members are yet to be asked.
+func (a *acquisition) standing(later int) (done bool, err error) {
 	if a.begin() {
 		return true, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	open := 0
+	open := later
 	for i, asked := range a.asked {
 		if asked && !a.holds(i) {
 			open++
@@ -132,6 +159,13 @@ func (a *acquisition) standing() (done bool, err error) {
 		return true, fault.ErrLate // the leases that were granted have run out
 	}
 	return true, a.group.rule().Of(a.errs)
+}
+
+// holdsAny reports whether a member is held now.
+func (a *acquisition) holdsAny() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.live() > 0
 }
 
 // cutOff returns the outcome of a round that ends before it is decided: the members that have not replied are silent.
@@ -160,12 +194,12 @@ func (r *request) retryable(a *acquisition) bool {
 	return final <= len(a.errs)-r.group.need
 }
 
-// refusing returns the locks of the members that refused.
+// refusing returns the locks of the members that refused, and whose waiters do not queue.
 func (a *acquisition) refusing() (locks []*lease.Lock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
-		if errors.Is(a.errs[i], fault.ErrRefused) {
+		if errors.Is(a.errs[i], fault.ErrRefused) && !standable(m) {
 			locks = append(locks, m.Locks()[0])
 		}
 	}
@@ -175,32 +209,57 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 // minTimeout is the shortest time that a member gets to reply.
 const minTimeout = 50 * time.Millisecond
 
-// ask asks a member for the lock, without waiting for the reply. The member has a short time to reply, and until by at the
-// most; a zero by means no such limit. If all is set, it has the time until by: no round follows. Only the values of ctx are
-// used: its end ends neither the call nor the release of a grant that comes too late.
-func (a *acquisition) ask(ctx context.Context, i int, by time.Time, all bool) {
-	ctx = context.WithoutCancel(ctx)
-	m := a.group.members[i]
-	if o := m.Locks()[0].OwnerIn(ctx); o != nil { // the context of a later question has none
-		a.owners[i] = o
-	}
-	client := clientOf(m)
-	cfg := client.Config().Table
-	timeout := min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
+// timeoutOf returns how long a member has to reply.
+func (a *acquisition) timeoutOf(m lease.Member) time.Duration {
+	cfg := clientOf(m).Config().Table
+	return min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
+}
+
+// terms returns the conditions under which a member is asked. It has a short time to reply, and until by at the most; a zero by
+// means no such limit. If all is set, it has the time until by: no round follows.
+func (a *acquisition) terms(m lease.Member, by time.Time, all bool) lease.Terms {
 	t := lease.Terms{
-		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(timeout),
-		Owner: cmp.Or(a.owners[i], a.owner),
+		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(a.timeoutOf(m)),
 	}
 	if !by.IsZero() && (all || by.Before(t.By)) {
 		t.By = by
 	}
+	return t
+}
+
+// waits returns a context with the values of ctx that ends the waits for members, at the latest when the acquisition is over. It
+// ends those that an earlier one was for.
+func (a *acquisition) waits(ctx context.Context) (waiting context.Context, stop func()) {
+	waiting, stop = context.WithCancel(context.WithoutCancel(ctx))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stop != nil {
+		a.stop()
+	}
+	if a.stop = stop; a.why != nil {
+		stop()
+	}
+	return waiting, stop
+}
+
+// ask asks a member for the lock, without waiting for the reply. The end of ctx ends neither the call nor the release of a grant
+// that comes too late, but only the wait of detached terms.
+func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
+	if !t.Detached {
+		ctx = context.WithoutCancel(ctx)
+	}
+	m := a.group.members[i]
+	if o := m.Locks()[0].OwnerIn(ctx); o != nil { // the context of a later question has none
+		a.owners[i] = o
+	}
+	t.Owner = cmp.Or(a.owners[i], a.owner)
 	a.mu.Lock()
 	a.asked[i] = true
 	a.mu.Unlock()
-	client.Background(func() {
+	clientOf(m).Background(func() {
 		h, err := m.Take(ctx, t)
 		if err == nil && !a.add(i, h) {
-			err = h.Unlock(ctx) // the acquisition is over, so the member is not needed
+			err = h.Unlock(context.WithoutCancel(ctx)) // the acquisition is over, so the member is not needed
 		}
 		a.mu.Lock()
 		a.asked[i], a.errs[i] = false, err
@@ -210,6 +269,17 @@ func (a *acquisition) ask(ctx context.Context, i int, by time.Time, all bool) {
 		default:
 		}
 	})
+}
+
+// askAgain asks a member that an acquisition does not hold. Where waiters queue, it stands there for as long as a member has to
+// reply.
+func (a *acquisition) askAgain(waiting context.Context, i int) {
+	m := a.group.members[i]
+	t := a.terms(m, time.Time{}, false)
+	if standable(m) {
+		t.Wait, t.Detached = a.timeoutOf(m), true
+	}
+	a.ask(waiting, i, t)
 }
 
 // scheduleReacquire asks the members that are not held again, every third of a lease, for as long as the acquisition is
@@ -248,20 +318,23 @@ func (a *acquisition) reacquire(pause time.Duration) {
 	}
 	a.mu.Unlock()
 	tell()
-	ctx := context.Background()
+	if len(missing) == 0 {
+		return
+	}
+	waiting, _ := a.waits(context.Background())
 	for _, i := range missing {
 		a.mu.Lock()
 		gone := a.members[i]
 		a.members[i] = nil
 		a.mu.Unlock()
 		if gone == nil {
-			a.ask(ctx, i, time.Time{}, false)
+			a.askAgain(waiting, i)
 			continue
 		}
 		clientOf(gone).Background(func() {
-			_ = gone.Unlock(ctx) // an owner that lost a lock must unlock it before it acquires again
+			_ = gone.Unlock(context.Background()) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
-				a.ask(ctx, i, time.Time{}, false)
+				a.askAgain(waiting, i)
 			}
 		})
 	}

@@ -1,13 +1,16 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/stay"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -79,23 +82,45 @@ func (r *request) isOver() bool {
 	}
 }
 
-// ask takes one member: it waits for the member for as long as the wait lasts, or only tries. If there was a reply before,
-// the end of the wait ends also the first question to the member.
-func (r *request) ask(ctx context.Context, m lease.Member, try, replied bool) (lease.Held, error) {
+// unlimited is the wait for a member that lasts as long as that for the group.
+const unlimited time.Duration = -1
+
+// ask takes one member. It waits for the member for most, but no longer than for the group; zero means that it only tries. If
+// there was a reply before, the end of the wait ends also the first question to the member.
+func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, replied bool) (lease.Held, error) {
 	t := lease.Terms{
-		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: try || r.Limited, ByHold: true, Owner: r.Owner, By: r.By,
+		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, Owner: r.Owner, By: r.By,
 	}
 	switch {
-	case !try && r.Limited:
+	case most < 0 && r.Limited:
 		t.Wait = r.left()
-	case try && r.By.IsZero():
-		t.By = time.Now().Add(clientOf(m).Config().Table.CommandTimeout)
+	case most > 0 && r.Limited:
+		t.Wait = min(most, r.left())
+	case most > 0:
+		t.Wait = most
+	}
+	if most >= 0 && r.By.IsZero() {
+		t.By = time.Now().Add(max(most, clientOf(m).Config().Table.CommandTimeout))
 	}
 	if end := r.start.Add(r.Wait); replied && r.Limited && end.Before(t.By) {
 		t.By = end
 	}
 	return m.Take(ctx, t)
 }
+
+// stays returns for how long the request stands in the queues of members.
+func (r *request) stays() stay.Rule {
+	var rule stay.Rule
+	for i, l := range r.group.locks {
+		if d := cmp.Or(r.Lease, l.Manager().Config().Table.WatchdogTimeout); i == 0 || d < rule.Lease {
+			rule.Lease = d
+		}
+	}
+	return rule
+}
+
+// queues reports whether the waiters of a member stand in a queue in Redis.
+func queues(m lease.Member) bool { return slices.ContainsFunc(m.Locks(), (*lease.Lock).Queues) }
 
 // pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
 // closes.

@@ -21,7 +21,7 @@ func (*granting) Info() driver.Info { return driver.Info{Bounded: true, Slots: 9
 
 func (d *granting) Run(_ context.Context, _ driver.Node, c wire.Call) wire.Reply {
 	d.argv = c.AppendArgv(append(d.argv[:0], c.Keys...))
-	if c.Script == wire.Plain.Release {
+	if c.Script == wire.Plain.Line.Release {
 		return wire.Reply{N: 1}
 	}
 	return wire.Reply{}

@@ -27,7 +27,8 @@ func TestCounts(t *testing.T) {
 		require.NoError(f, again.Unlock(f.Context()))
 		require.NoError(f, h.Unlock(f.Context()))
 		<-waits.done
-		require.Equal(f, table.Counts{Held: 1, Acquired: 2, HandOvers: 1, Renewals: 1}, counts())
+		handOvers := either[uint64](f, 0, 1) // the line has granted the lock to it
+		require.Equal(f, table.Counts{Held: 1, Acquired: 2, HandOvers: handOvers, Renewals: 1}, counts())
 
 		f.instead(func(command string, do func() wire.Reply) wire.Reply {
 			if command == "renew" {
@@ -39,7 +40,7 @@ func TestCounts(t *testing.T) {
 		now := counts()
 		require.Greater(f, now.RenewalFailures, uint64(1))
 		now.RenewalFailures = 0
-		require.Equal(f, table.Counts{Acquired: 2, HandOvers: 1, Renewals: 1, Losses: 1}, now, "it was lost, once")
+		require.Equal(f, table.Counts{Acquired: 2, HandOvers: handOvers, Renewals: 1, Losses: 1}, now, "it was lost, once")
 		require.ErrorIs(f, l.Unlock(f.Context()), fault.ErrLost)
 
 		f.instead(nil)
@@ -59,7 +60,7 @@ func TestCounts(t *testing.T) {
 		require.Equal(f, 1, counts().Held)
 		m.Close()
 		require.Equal(f, table.Counts{
-			Acquired: 4, HandOvers: 1, Renewals: 1, Losses: 2, RenewalFailures: counts().RenewalFailures,
+			Acquired: 4, HandOvers: handOvers, Renewals: 1, Losses: 2, RenewalFailures: counts().RenewalFailures,
 		}, counts(), "a closed client holds nothing")
 		require.NoError(f, l.Unlock(f.Context()))
 		require.Zero(f, counts().Held)

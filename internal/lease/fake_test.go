@@ -1,9 +1,11 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,14 +19,23 @@ type server struct {
 	mu     sync.Mutex
 	locks  map[string]*lockInRedis
 	tombs  map[string]map[int64]time.Time
+	lines  map[string]*lineInRedis
 	tokens int64
 	subs   []*subscription
+	base   string   // Redisson's channel of the tests' lock
+	frees  []string // what a release announces there
 	sent   []string // the commands that were carried out
 
 	// intercept, if it is not nil, carries out the commands in place of the server. It runs them by run.
 	intercept func(command string, run func() wire.Reply) wire.Reply
 	// confirms is how long Redis takes to confirm a subscription.
 	confirms time.Duration
+	// late is how long a grant is on its way to the waiter.
+	late time.Duration
+	// denied means that the user lacks a right that the scripts of the line need.
+	denied bool
+	// deaf is a channel to which Redis lets no client subscribe, nor to its twin. It says nothing about that.
+	deaf string
 }
 
 // lockInRedis is the hash of a lock, which has one field.
@@ -35,14 +46,19 @@ type lockInRedis struct {
 }
 
 func newServer() *server {
-	return &server{locks: make(map[string]*lockInRedis), tombs: make(map[string]map[int64]time.Time)}
+	return &server{
+		locks: make(map[string]*lockInRedis), tombs: make(map[string]map[int64]time.Time), lines: make(map[string]*lineInRedis),
+		base: wire.NewNames(wire.Plain, name, "").Base(), frees: []string{"0"},
+	}
 }
 
-// commands has the scripts' names.
+// commands has the names of the scripts that know of no line.
 var commands = map[*wire.Script]string{
 	wire.Plain.Acquire: "acquire", wire.Fenced.Acquire: "acquire", wire.Plain.Count: "count", wire.Plain.Release: "release",
 	wire.Plain.Renew: "renew", wire.Plain.Force: "force", wire.Plain.Inspect: "inspect", wire.Plain.HandOver: "hand over",
 	wire.Fenced.HandOver: "hand over",
+	wire.Write.Acquire:   "acquire", wire.FencedWrite.Acquire: "acquire", wire.Write.Release: "release", wire.Write.Force: "force",
+	wire.Write.Inspect: "inspect",
 }
 
 // run carries out a call, or has the test do so.
@@ -51,7 +67,7 @@ func (s *server) run(c wire.Call) wire.Reply {
 	intercept := s.intercept
 	s.mu.Unlock()
 	if intercept != nil {
-		return intercept(commands[c.Script], func() wire.Reply { return s.execute(&c) })
+		return intercept(cmp.Or(commands[c.Script], lineScripts[c.Script]), func() wire.Reply { return s.execute(&c) })
 	}
 	return s.execute(&c)
 }
@@ -72,11 +88,23 @@ func (s *server) took() []string {
 	return sent
 }
 
-// held returns the tests' lock while it is held, or nil.
+// held returns the tests' lock as it is now, while it is held, or nil.
 func (s *server) held() *lockInRedis {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.get(name)
+	l := s.get(name)
+	if l != nil {
+		now := *l
+		l = &now
+	}
+	return l
+}
+
+// deny takes a right from the user that the scripts of the line need, or returns it.
+func (s *server) deny(denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied = denied
 }
 
 // drop deletes the tests' lock without a message, as an operator does.
@@ -105,10 +133,16 @@ func (l *lockInRedis) extend(millis int64) {
 func (s *server) execute(c *wire.Call) wire.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	command := commands[c.Script]
+	command := cmp.Or(commands[c.Script], lineScripts[c.Script])
 	s.sent = append(s.sent, command)
 	if command == "renew" {
 		return s.renew(c)
+	}
+	if lineScripts[c.Script] != "" {
+		if s.denied {
+			return rejected("NOPERM")
+		}
+		return s.inLine(command, c)
 	}
 	l := s.get(c.Key())
 	holder, _ := c.Args.Holder.(string)
@@ -134,7 +168,7 @@ func (s *server) execute(c *wire.Call) wire.Reply {
 		}
 		delete(s.locks, c.Key())
 		channel, _ := c.Args.Channel.(string)
-		if heard := s.publish(channel); command == "release" {
+		if heard := s.announce(channel); command == "release" {
 			return wire.Reply{N: 1 + heard}
 		}
 		return wire.Reply{N: 1}
@@ -191,7 +225,7 @@ func (s *server) handOver(c *wire.Call, l *lockInRedis, next string) int64 {
 }
 
 func (s *server) token(c *wire.Call) int64 {
-	if c.Script == wire.Fenced.Acquire || c.Script == wire.Fenced.HandOver {
+	if c.Script == wire.Fenced.Acquire || c.Script == wire.FencedWrite.Acquire || c.Script == wire.Fenced.HandOver {
 		return s.tokens
 	}
 	return 0
@@ -210,14 +244,39 @@ func (s *server) renew(c *wire.Call) wire.Reply {
 	return wire.Reply{List: list}
 }
 
-func (s *server) publish(channel string) (heard int64) {
-	for _, sub := range s.subs {
-		if slices.Contains(sub.channels, channel) {
-			heard++
-			sub.arrives <- driver.Message{Sort: driver.Published, Channel: channel}
-		}
+// announce tells those who listen to a channel that a lock is free. It returns how many the last message reaches.
+func (s *server) announce(channel string) (heard int64) {
+	for _, message := range s.frees {
+		heard = s.publish(channel, message)
 	}
 	return heard
+}
+
+// publish sends a message, and returns how many it reaches.
+func (s *server) publish(channel, payload string) (heard int64) {
+	for _, sub := range s.subs {
+		if !slices.Contains(sub.channels, channel) {
+			continue
+		}
+		heard++
+		m := driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}
+		if s.late > 0 && strings.HasPrefix(payload, "6 ") {
+			time.AfterFunc(s.late, func() { sub.arrives <- m })
+			continue
+		}
+		sub.arrives <- m
+	}
+	return heard
+}
+
+// numsub returns how many listen to a channel.
+func (s *server) numsub(channel string) (n int64) {
+	for _, sub := range s.subs {
+		if slices.Contains(sub.channels, channel) {
+			n++
+		}
+	}
+	return n
 }
 
 // client is a driver of one process.
@@ -228,8 +287,10 @@ type client struct {
 	info   driver.Info
 }
 
-func (d *client) Info() driver.Info                                        { return d.info }
-func (d *client) Refresh()                                                 {}
+func (d *client) Info() driver.Info { return d.info }
+
+func (d *client) Refresh() {}
+
 func (d *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }
 
 func (d *client) Run(_ context.Context, _ driver.Node, c wire.Call) wire.Reply {
@@ -243,76 +304,19 @@ func (d *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, _ *dr
 }
 
 func (d *client) Subscribe(context.Context, driver.Node, bool) driver.Subscription {
-	sub := &subscription{server: d.server, arrives: make(chan driver.Message, 1000), closed: make(chan struct{})}
+	sub := newSubscription(d.server)
 	d.server.mu.Lock()
 	defer d.server.mu.Unlock()
 	d.server.subs = append(d.server.subs, sub)
 	return sub
 }
 
-// subscription is a subscription connection. The server's mutex guards its channels.
-type subscription struct {
-	server   *server
-	arrives  chan driver.Message
-	once     sync.Once
-	closed   chan struct{}
-	channels []string
-}
-
-func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
-	confirm := func() {
-		s.server.mu.Lock()
-		defer s.server.mu.Unlock()
-		s.channels = append(s.channels, channels...)
-		for _, channel := range channels {
-			s.arrives <- driver.Message{Sort: driver.Subscribed, Channel: channel}
-		}
-	}
-	if s.server.confirms == 0 {
-		confirm()
-	} else {
-		time.AfterFunc(s.server.confirms, confirm)
-	}
-	return nil
-}
-
-func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault.Error {
-	s.server.mu.Lock()
-	defer s.server.mu.Unlock()
-	s.channels = slices.DeleteFunc(s.channels, func(channel string) bool { return slices.Contains(channels, channel) })
-	return nil
-}
-
-func (s *subscription) Ping(context.Context) *fault.Error {
-	s.arrives <- driver.Message{}
-	return nil
-}
-
-func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Error) {
-	select {
-	case m := <-s.arrives:
-		return m, nil
-	case <-s.closed:
-		return driver.Message{}, &fault.Error{Err: driver.ErrSubscriptionClosed}
-	case <-ctx.Done():
-		return driver.Message{}, &fault.Error{Err: ctx.Err()}
-	}
-}
-
-func (s *subscription) Close() error {
-	s.once.Do(func() {
-		close(s.closed)
-		s.server.mu.Lock()
-		defer s.server.mu.Unlock()
-		s.channels = nil
-	})
-	return nil
-}
+var errConnectionReset = errors.New("connection reset")
 
 // network is a command whose reply was lost.
 func network() wire.Reply {
 	return wire.Reply{N: -1, Err: &fault.Error{
-		Fate: fault.InDoubt, Transient: true, Stale: true, Err: errors.New("connection reset"),
+		Fate: fault.InDoubt, Transient: true, Stale: true, Err: errConnectionReset,
 	}}
 }
 

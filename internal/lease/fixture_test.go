@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/signal"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -47,17 +49,55 @@ type fixture struct {
 	*testing.T
 	*server
 
-	info    driver.Info // of new clients
-	start   time.Time
-	clients []*Manager
+	info     driver.Info // of new clients
+	leftover bool        // whether waiters may be left in the line
+	writes   bool        // whether plain locks are write locks instead
+	classic  bool        // whether new clients are on a cluster without sharded pub/sub, so that they use no line
+	start    time.Time
+	clients  []*Manager
 
 	mu    sync.Mutex
 	logs  []string
 	attrs map[string]slog.Value // the latest ones
 }
 
-// run runs a test in virtual time, and closes its clients afterwards. Then nothing may be left of their locks.
+// run runs a test with clients that stand in the line, for a plain lock and a write lock, and with clients that cannot.
 func run(t *testing.T, test func(f *fixture)) {
+	t.Helper()
+	t.Run("line", func(t *testing.T) { runLine(t, test) })
+	t.Run("write", func(t *testing.T) { runWrite(t, test) })
+	t.Run("classic", func(t *testing.T) { runClassic(t, test) })
+}
+
+// runWrite runs a test with write locks instead of plain ones.
+func runWrite(t *testing.T, test func(f *fixture)) {
+	t.Helper()
+	runLine(t, func(f *fixture) {
+		f.writes = true
+		f.base, f.frees = wire.NewNames(wire.Write, name, "").Base(), []string{"1", "0"}
+		test(f)
+	})
+}
+
+// runClassic runs a test with clients that cannot stand in the line.
+func runClassic(t *testing.T, test func(f *fixture)) {
+	t.Helper()
+	runLine(t, func(f *fixture) {
+		f.classic, f.info.Cluster = true, true
+		test(f)
+	})
+}
+
+// either returns what is expected with the line, or without.
+func either[T any](f *fixture, line, classic T) T {
+	if f.classic {
+		return classic
+	}
+	return line
+}
+
+// runLine runs a test in virtual time, and closes its clients afterwards. Then nothing may be left of their locks.
+func runLine(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, server: newServer(), start: time.Now(), info: driver.Info{Bounded: true, Slots: 9}}
@@ -66,6 +106,9 @@ func run(t *testing.T, test func(f *fixture)) {
 				m.Close()
 				require.Zero(t, m.Table().Stats().Queues, "local queues")
 				require.Zero(t, m.tasks.Count(), "operations under way")
+			}
+			if !f.leftover {
+				require.Empty(t, f.line(), "waiters in the line")
 			}
 		}()
 		test(f)
@@ -77,6 +120,9 @@ func (f *fixture) client(change ...func(cfg *Config)) *Manager {
 	cfg := testConfig()
 	cfg.Table.ClientID = string(rune('a' + len(f.clients)))
 	cfg.Logger = func() *slog.Logger { return slog.New(f) }
+	if f.classic {
+		cfg.Sharded = signal.Off
+	}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -88,8 +134,19 @@ func (f *fixture) client(change ...func(cfg *Config)) *Manager {
 // lock returns a new handle.
 func (f *fixture) lock(m *Manager, kind *wire.Kind) *Lock {
 	l := new(Lock)
-	l.Init(m, kind, name, name)
+	l.Init(m, f.kind(kind), name, name)
 	return l
+}
+
+// kind returns the kind of lock that a test uses where it says so.
+func (f *fixture) kind(kind *wire.Kind) *wire.Kind {
+	switch {
+	case !f.writes:
+		return kind
+	case kind.Tokens:
+		return wire.FencedWrite
+	}
+	return wire.Write
 }
 
 // newLock returns a handle of a new client.
@@ -189,6 +246,9 @@ func (f *fixture) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle is a log handler's.
 func (f *fixture) Handle(_ context.Context, r slog.Record) error {
+	if f.classic && strings.HasPrefix(r.Message, "rlock: the pub/sub of this cluster") {
+		return nil
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.logs = append(f.logs, r.Message)

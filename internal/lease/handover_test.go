@@ -15,9 +15,9 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// contend has so many goroutines of each handle take the lock in turns, and returns when all have. Each holds it for the
-// same time. It fails if two hold the lock at once.
-func (f *fixture) contend(goroutines, turns int, each time.Duration, handles ...*Lock) {
+// contend has so many goroutines of each handle take the lock in turns, and returns when all have. Each holds it for a
+// millisecond. It fails if two hold the lock at once.
+func (f *fixture) contend(goroutines, turns int, handles ...*Lock) {
 	f.Helper()
 	var all sync.WaitGroup
 	var inside atomic.Int32
@@ -32,7 +32,7 @@ func (f *fixture) contend(goroutines, turns int, each time.Duration, handles ...
 					if inside.Add(1) != 1 {
 						f.Error("two hold the lock")
 					}
-					time.Sleep(each)
+					time.Sleep(time.Millisecond)
 					inside.Add(-1)
 					if err := l.Unlock(f.Context()); err != nil {
 						f.Errorf("unlock: %v", err)
@@ -48,7 +48,7 @@ func (f *fixture) contend(goroutines, turns int, each time.Duration, handles ...
 func TestHandOver(t *testing.T) {
 	run(t, func(f *fixture) {
 		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Fenced)
-		f.contend(10, 10, time.Millisecond, l)
+		f.contend(10, 10, l)
 		f.free()
 		commands := f.took()
 		handed, released := 0, 0
@@ -73,7 +73,7 @@ func TestLazyHandOver(t *testing.T) {
 		l := f.lock(f.client(func(cfg *Config) {
 			cfg.Table.HandOverTime, cfg.Table.Lazy = time.Hour, true
 		}), wire.Plain)
-		f.contend(10, 10, time.Millisecond, l)
+		f.contend(10, 10, l)
 		f.free()
 		require.Less(f, len(f.took()), 20)
 	})
@@ -83,25 +83,32 @@ func TestLazyHandOver(t *testing.T) {
 func TestTwoClients(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.slowly("acquire", 50*time.Microsecond, 50*time.Microsecond)
-		f.contend(5, 20, time.Millisecond, f.newLock(), f.newLock())
+		f.contend(5, 20, f.newLock(), f.newLock())
 		f.free()
 		require.Less(f, time.Since(f.start), time.Second, "200 turns of a ms, and what they cost")
 	})
 }
 
+// handOvers has a client hand its locks over, or, in the line, release them with the name of the next holder.
+func (f *fixture) handOvers(cfg *Config) {
+	cfg.Table.HandOvers, cfg.Table.HandOverTime = either(f, 0, 32), time.Hour
+}
+
 // TestHandOverToOneThatLeaves has the next holder stop waiting while the lock is being handed over to it.
 func TestHandOverToOneThatLeaves(t *testing.T) {
 	run(t, func(f *fixture) {
-		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Plain)
+		l := f.lock(f.client(f.handOvers), wire.Plain)
 		require.NoError(f, acquire(f.Context(), l))
-		next := f.async(func() error { return acquireWithin(f.Context(), l, 2*time.Second) })
-		f.slowly("hand over", 600*time.Millisecond, 600*time.Millisecond)
-		f.until(1500 * time.Millisecond)
+		unit := either(f, time.Millisecond/2, 10*time.Millisecond) // it stands in the line after 100 ms
+		next := f.async(func() error { return acquireWithin(f.Context(), l, 200*unit) })
+		f.slowly(either(f, "release", "hand over"), 60*unit, 60*unit)
+		f.until(150 * unit)
 		unlock := f.async(func() error { return l.Unlock(f.Context()) })
-		next.failed(fault.ErrRefused, 2*time.Second)
-		unlock.succeeded(2700 * time.Millisecond)
-		f.until(2700 * time.Millisecond)
+		next.failed(fault.ErrRefused, 200*unit)
+		unlock.succeeded(270 * unit)
+		f.until(330 * unit)
 		f.free()
+		f.instead(nil)
 		require.NoError(f, acquire(f.Context(), l))
 		require.NoError(f, l.Unlock(f.Context()))
 	})
@@ -110,15 +117,16 @@ func TestHandOverToOneThatLeaves(t *testing.T) {
 // TestSilentHandOver has Redis not answer the hand-over: the refusal by the last holder does not stand for longer than f.
 func TestSilentHandOver(t *testing.T) {
 	run(t, func(f *fixture) {
-		l := f.lock(f.client(func(cfg *Config) { cfg.Table.HandOverTime = time.Hour }), wire.Plain)
+		l := f.lock(f.client(f.handOvers), wire.Plain)
 		require.NoError(f, acquire(f.Context(), l))
 		next := f.async(func() error { return acquireWithin(f.Context(), l, 2*time.Second) })
-		f.slowly("hand over", time.Second, time.Second)
-		f.until(time.Second)
+		f.slowly(either(f, "release", "hand over"), time.Second, time.Second)
+		begin := either(f, 50*time.Millisecond, time.Second) // it stands in the line after 100 ms
+		f.until(begin)
 		unlock := f.async(func() error { return l.Unlock(f.Context()) })
 		next.ends(unavailable, 2*time.Second)
-		unlock.succeeded(3 * time.Second)
-		f.until(3 * time.Second)
+		unlock.succeeded(begin + 2*time.Second)
+		f.until(4 * time.Second)
 		f.free()
 	})
 }

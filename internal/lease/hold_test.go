@@ -39,7 +39,7 @@ func TestRenewals(t *testing.T) {
 
 // TestRenewalsShareACommand has locks be taken one by one: after a while they are renewed together.
 func TestRenewalsShareACommand(t *testing.T) {
-	run(t, func(f *fixture) {
+	runLine(t, func(f *fixture) {
 		m := f.client()
 		var locks [50]*Lock
 		for i := range locks {

@@ -34,7 +34,8 @@ func acquireForASecond(f *fixture, l *Lock) error {
 	return acquire(ctx, l)
 }
 
-// TestCallerLeaves has the caller walk away from an acquire that is carried out later: its lock is released once.
+// TestCallerLeaves has the caller walk away from an acquire that is carried out later: its lock is released once. If the acquire
+// may put it into the line, a release goes out at once, and again if the reply says that the lock was granted.
 func TestCallerLeaves(t *testing.T) {
 	for what, slow := range map[string][2]time.Duration{
 		"before Redis grants the lock":              {3 * time.Second, 0},
@@ -49,10 +50,10 @@ func TestCallerLeaves(t *testing.T) {
 				r.failed(context.Canceled, time.Second)
 				require.ErrorIs(f, r.err, fault.ErrUnavailable)
 				f.until(3*time.Second - 1)
-				require.NotContains(f, f.took(), "release", "nobody knows of a holder yet")
+				require.Equal(f, either(f, 1, 0), count(f, "release"), "nobody knows of a holder yet")
 				f.until(3 * time.Second)
 				f.free()
-				require.Equal(f, 1, count(f, "release"))
+				require.Equal(f, either(f, slow[0] == 0, true), count(f, "release") == 1)
 				f.until(time.Minute)
 				require.Empty(f, f.took())
 				require.Zero(f, l.m.Table().Stats().Due)
@@ -93,7 +94,11 @@ func TestCallerLeavesAsTheReplyComes(t *testing.T) {
 					require.NoError(f, l.Unlock(f.Context()))
 				}
 				f.free()
-				require.Equal(f, []string{"acquire", "release"}, f.took())
+				commands := f.took()
+				require.Equal(f, []string{"acquire", "release"}, commands[:2])
+				if len(commands) > 2 { // in the line, the release does not wait for the reply, which causes another one
+					require.Equal(f, either(f, []string{"release"}, nil), commands[2:])
+				}
 			})
 		})
 	}
@@ -115,7 +120,7 @@ func TestReplyNeverComes(t *testing.T) {
 		r := f.async(func() error { return acquireForASecond(f, l) })
 		r.failed(context.Canceled, time.Second)
 		f.until(2 * time.Second)
-		require.Equal(f, []string{"release"}, f.took(), "it writes the tombstone")
+		require.Equal(f, either(f, []string{"release", "release"}, []string{"release"}), f.took(), "it writes the tombstone")
 		f.until(4 * time.Second)
 		require.Equal(f, []string{"acquire"}, f.took())
 		f.free()

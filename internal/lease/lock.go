@@ -72,6 +72,10 @@ func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 // Holds reports whether an owner holds the lock now, as far as this process knows.
 func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, clock.Now()) }
 
+// Queues reports whether those that wait for the lock stand in a queue in Redis. While that is not empty, an attempt that does
+// not wait is in vain.
+func (l *Lock) Queues() bool { return l.m.table.Queues(&l.h) }
+
 // Warn logs what happened to the lock.
 func (l *Lock) Warn(message string, err error) {
 	l.m.LogHere(table.Line{Level: slog.LevelWarn, Lock: l.h.Name, Message: message, Err: err})
@@ -110,6 +114,10 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if t.Err != nil {
 		return nil, l.wrap(t.Err, t.Op)
 	}
+	waiting := ctx
+	if t.Detached {
+		ctx = context.WithoutCancel(ctx)
+	}
 	if ctx.Err() != nil {
 		return nil, l.named(EndOf(ctx), t.Op)
 	}
@@ -127,10 +135,9 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if a.Lease == 0 {
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
 	}
-	waiting := ctx
 	if t.Limited && t.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(ctx, t.Wait, errWaitOver)
+		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
 		defer cancel()
 	}
 	a.Wait, a.Bound = waiting, l.m.bound(ctx, &t)
@@ -204,7 +211,10 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 // processes with the same lease hint do not all come at once.
 func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	if step.Listen != "" {
-		m.hub.Listen(step.Listen, step.Heard)
+		m.hub.ListenSince(step.Listen, step.Heard, step.Since)
+	}
+	if step.Spares != "" {
+		m.hub.Spare(step.Spares)
 	}
 	var over <-chan time.Time
 	last := step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)

@@ -64,6 +64,8 @@ func New(cfg Config, d driver.Driver) *Manager {
 		Sharded: cfg.Sharded, Warn: func(message string, err error) {
 			m.Log(table.Line{Level: slog.LevelWarn, Message: message, Err: err})
 		},
+		Inform: func(message string) { m.Log(table.Line{Level: slog.LevelInfo, Message: message}) },
+		Hear:   m.hear, Freed: m.freed, Unwatched: m.unwatched, Refused: m.refused,
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.tasks)
@@ -122,6 +124,12 @@ func (m *Manager) Value(key any, create func() any) any {
 
 // Unlisten implements [table.Told].
 func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(channel, wake) }
+
+// Watch implements [table.Told].
+func (m *Manager) Watch(channel, twin string) { m.hub.Watch(channel, twin) }
+
+// Unwatch implements [table.Told].
+func (m *Manager) Unwatch(channel, twin string) { m.hub.Unwatch(channel, twin) }
 
 // Alarm implements [table.Told].
 func (m *Manager) Alarm(at clock.Instant) { m.dog.Alarm(at) }

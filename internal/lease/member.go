@@ -31,6 +31,8 @@ type Terms struct {
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
 	// together. The zero time means that Wait, the context and the command timeout decide.
 	By time.Time
+	// Detached says that the end of the context ends the wait for a lock as Wait does, and nothing else. Groups have no use for it.
+	Detached bool
 	// Err is the error of the options, or nil.
 	Err error
 }
@@ -48,6 +50,8 @@ type Held interface {
 	Done() <-chan struct{}
 	Deadline() time.Time
 	Token() uint64
+	// Waited reports whether it was refused at first, and granted in its turn.
+	Waited() bool
 	Unlock(ctx context.Context) error
 	// Extend makes the lease end no earlier than d from now. The error names the operation and the lock.
 	Extend(ctx context.Context, d time.Duration) error

@@ -20,7 +20,11 @@ func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := l.Check(op); err != nil {
 		return false, err
 	}
-	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names()), forced{l})
+	line := l.m.table.Lined(&l.h)
+	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), line), forced{l})
+	if line && r.Err.Denied() { // the user has no right to a key of the line
+		r, err = l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), false), forced{l})
+	}
 	if err != nil {
 		return false, err
 	}
@@ -36,8 +40,12 @@ func (f forced) Late(r wire.Reply, now clock.Instant) {
 	if r.Err != nil || r.N != 1 {
 		return
 	}
+	var micros int64
+	if len(r.List) > 1 {
+		micros = r.List[1]
+	}
 	var n table.Notices
-	f.l.m.table.Forced(f.l.h.Key, now, &n)
+	f.l.m.table.Forced(f.l.h.Key, micros, now, &n)
 	n.Deliver(f.l.m)
 }
 

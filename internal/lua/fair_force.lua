@@ -1,16 +1,20 @@
--- Frees the lock for any holder, and wakes the next waiter. The queue stays.
+-- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
 --
 -- KEYS[1] lock       hash: holder -> count
 -- KEYS[2] queue      list of waiters, the first one first
 -- KEYS[3] deadlines  zset: waiter -> Unix ms from which Redisson counts it as dead
+-- KEYS[4] seats      hash: waiter -> number|ms of the lease that a script may give to it, and |t if it needs a token
+-- KEYS[5] token      the latest token, or else the tombstones
+-- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
--- returns 1 when freed, 0 when nobody held it
+-- returns {1, Unix us} when freed, 0 when nobody held it
 
 -- HLEN fails on a key of another type, which DEL would destroy.
 if redis.call('HLEN', KEYS[1]) == 0 then
   return 0
 end
 redis.call('DEL', KEYS[1])
-wakeFirst(KEYS[2], KEYS[3], milliseconds(), ARGV[5], ARGV[4])
-return 1
+local q = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5])
+serve(q)
+return {1, q.micros}

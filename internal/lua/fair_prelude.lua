@@ -7,8 +7,16 @@ local function mark(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
 end
 
+-- Returns whether a waiter has a seat, by its name. Redisson's names end with the number of a thread.
+local function ours(waiter)
+  return string.find(waiter, ':-', 1, true)
+end
+
 -- Returns the state of an rlock waiter, or nil for one of Redisson's.
 local function stateOf(waiter, deadline)
+  if not ours(waiter) then
+    return nil -- the fraction that it has copied may be one of its own by chance
+  end
   local state = (deadline % 1 - mark(waiter, 0)) * 2048 / 682
   if state == 0 or state == 1 or state == 2 then
     return state
@@ -21,68 +29,176 @@ local function date(deadlines, waiter, deadline, state)
   redis.call('ZADD', deadlines, string.format('%.17g', math.floor(deadline) + mark(waiter, state)), waiter)
 end
 
-local function remove(queue, deadlines, waiter)
-  redis.call('LREM', queue, 1, waiter)
-  redis.call('ZREM', deadlines, waiter)
+-- Returns what the functions below share.
+local function fairLock(lock, queue, deadlines, seats, token, channel, publish)
+  local micros = microseconds()
+  return {
+    lock = lock, queue = queue, deadlines = deadlines, seats = seats, token = token, channel = channel, publish = publish,
+    micros = micros, now = math.floor(micros / 1000),
+  }
+end
+
+-- Returns the number of the rlock waiter that has a seat in the queue, the ms of the lease that a script may give to it, and t
+-- if it needs a token. Returns nil for a waiter without a seat: one of Redisson, or of a version of rlock that had none. If the
+-- user may not ask, no waiter has one.
+local function sitter(seats, waiter)
+  local entry = redis.pcall('HGET', seats, waiter)
+  if type(entry) == 'string' then
+    return string.match(entry, '^(%d+)|(%d+)|?(t?)$')
+  end
+end
+
+-- Returns whether this script may give the lock to a waiter with such an entry. Otherwise the waiter is woken, and asks.
+local function grantable(q, term, wants)
+  return term and term ~= '0' and (wants == '' or q.token) and q.publish ~= 'NODE' and q.publish ~= 'BOTH'
+end
+
+local function remove(q, waiter)
+  redis.call('LREM', q.queue, 1, waiter)
+  redis.call('ZREM', q.deadlines, waiter)
+  redis.call('HDEL', q.seats, waiter)
 end
 
 -- Notifies one waiter. Returns how many listeners received the message. Returns nil if Redis does not say it, because the user
 -- may not publish, because there may be listeners at other nodes of a cluster ('NODE'), or because nobody knows yet whether
 -- the waiter listens to a sharded channel ('BOTH').
-local function reach(publish, channel, waiter)
-  if publish == 'NODE' or publish == 'BOTH' then
-    announce(publish == 'NODE' and 'PUBLISH' or publish, channel .. ':' .. waiter, '0')
+local function reach(q, waiter)
+  if q.publish == 'NODE' or q.publish == 'BOTH' then
+    announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local receivers = redis.pcall(publish, channel .. ':' .. waiter, '0')
+  local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
   return type(receivers) == 'number' and receivers or nil
 end
 
--- While the lock is free, notifies the first waiter that can take it, of those ahead of the asking one, or of all. An rlock
--- waiter counts as alive if the message reaches it. One that is not reached is passed over after 50 ms, in which it may
--- subscribe, and is removed if it is still not reached after 3 s. So is one that was reached by another attempt but does not
--- come for 3 s. In both cases its deadline says so to Redisson, too. Redisson's waiters are judged by their deadlines. So are
--- all if Redis does not count the receivers.
+-- Tells the waiter that is first from now on until when somebody else has the lock, because the first waiter watches the lease.
+-- It need not know if a release gave the lock to its own client, whose end is its own, unless the lease is short. The first one
+-- may be dead: then the first one behind it that is reached is told. place is that of the first one.
+local function alert(q, place, client, lease)
+  for i = place, place + 15 do
+    local waiter = redis.call('LINDEX', q.queue, i)
+    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+      return
+    end
+    local number, term, wants = sitter(q.seats, waiter)
+    local receivers
+    if grantable(q, term, wants) then
+      receivers = announce(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease))
+    else
+      receivers = reach(q, waiter)
+    end
+    if receivers ~= 0 then
+      return
+    end
+  end
+end
+
+-- Gives the head of the queue time, if it is one of Redisson's: it became first because an rlock waiter acquired the lock or
+-- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free.
+local function favor(q, ends)
+  local head = redis.call('LINDEX', q.queue, 0)
+  local deadline = head and not ours(head) and tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
+  if deadline and deadline < ends + 300000 and not stateOf(head, deadline) then
+    redis.call('ZADD', q.deadlines, string.format('%.0f', ends + 300000), head)
+  end
+  return head
+end
+
+-- Takes out of the queue a waiter that has got the lock. passed is how many stand before it.
+local function depart(q, waiter, passed, client, lease)
+  remove(q, waiter)
+  if passed == 0 then
+    favor(q, q.now + lease)
+  end
+  alert(q, passed, client, lease)
+end
+
+-- Gives a free lock to a waiter, and tells it, unless it is of the client here, which learns it from the reply. The lock is created
+-- before the message is sent: whatever Redis refuses, it refuses then. Returns what the reply says, or nil if the waiter is not
+-- reached.
+local function give(q, waiter, passed, here, number, term, drawn)
+  local client = string.match(waiter, '^(.*):')
+  if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
+    return nil
+  end
+  local failed = settle(q.lock, term, client .. ':' .. number)
+  if failed then
+    return nil
+  end
+  if client ~= here then
+    local message = string.format('6 %s %.0f %s %.0f', number, q.micros, term, drawn)
+    if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then
+      redis.call('DEL', q.lock)
+      return nil
+    end
+  end
+  depart(q, waiter, passed, client, tonumber(term))
+  return {tonumber(number), client == here, tonumber(term), drawn}
+end
+
+-- While the lock is free, gives it to the first waiter that can have it, of those ahead of the asking one, or of all; or wakes
+-- that waiter, if it must take the lock itself.
 --
--- Returns the Unix ms until which the asking one must leave the lock to others, or nil; whether the asking one was found; and
--- how many waiters were passed over.
-local function wakeFirst(queue, deadlines, now, publish, channel, asking)
-  local passed, leave, size = 0, now, 1
+-- An rlock waiter counts as alive if a message reaches it. One that is not reached is passed over, and removed if it is still
+-- not reached after 3 s. The asking one leaves it 50 ms, in which it may subscribe. A waiter that was woken by another attempt
+-- but does not come for 3 s is removed, too. In all these cases its deadline says so to Redisson. Redisson's waiters are judged
+-- by their deadlines. So are all if Redis does not count the receivers.
+--
+-- Returns who has the lock, or nil, see give; the Unix ms until which the asking one must leave the lock to others, or nil;
+-- whether the asking one was found; and how many waiters were passed over.
+local function serve(q, asking, here)
+  local now, passed, leave, size = q.now, 0, q.now, 1
   while true do
-    local waiters = redis.call('LRANGE', queue, passed, passed + size - 1)
+    local waiters = redis.call('LRANGE', q.queue, passed, passed + size - 1)
     for _, waiter in ipairs(waiters) do
       if waiter == asking then
-        return leave > now and leave or nil, true, passed
+        return nil, leave > now and leave or nil, true, passed
       end
-      local deadline = tonumber(redis.call('ZSCORE', deadlines, waiter) or nil)
+      local number, term, wants = sitter(q.seats, waiter)
+      local given, drawn = grantable(q, term, wants), 0
+      if given and wants == 't' then
+        given, drawn = pcall(raise, q.token)
+      end
+      local holder = given and give(q, waiter, passed, here, number, term, drawn)
+      if holder then
+        return holder, nil, false, passed
+      end
+      local deadline = tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
       local state = deadline and stateOf(waiter, deadline)
       local over = not deadline or deadline <= now
-      if over and state ~= 0 and state ~= 1 then
-        remove(queue, deadlines, waiter)
-      elseif state == 1 and not over and deadline < now + 3001 then
+      if state == 1 and not over and deadline < now + 3001 then
         passed, leave = passed + 1, math.max(leave, math.floor(deadline) - 2950)
+      elseif given then
+        if state == 1 and over then
+          remove(q, waiter)
+        else
+          date(q.deadlines, waiter, now + 3000, 1)
+          passed, leave = passed + 1, math.max(leave, now + 50)
+        end
+      elseif over and state ~= 0 and state ~= 1 then
+        remove(q, waiter)
       else
-        local receivers = reach(publish, channel, waiter)
+        local receivers = reach(q, waiter)
         if receivers == 0 and state then
           if state == 1 and over then
-            remove(queue, deadlines, waiter)
+            remove(q, waiter)
           else
-            date(deadlines, waiter, now + 3000, 1)
+            date(q.deadlines, waiter, now + 3000, 1)
             passed, leave = passed + 1, math.max(leave, now + 50)
           end
         elseif receivers or not over then
           if receivers and asking and (state == 0 or state == 1) then
             deadline = now + 3000
-            date(deadlines, waiter, deadline, 2)
+            date(q.deadlines, waiter, deadline, 2)
           end
-          return deadline, false, passed
+          return nil, deadline, false, passed
         else
-          remove(queue, deadlines, waiter)
+          remove(q, waiter)
         end
       end
     end
     if #waiters < size then
-      return leave > now and leave or nil, false, passed
+      return nil, leave > now and leave or nil, false, passed
     end
     size = 64
   end
@@ -91,35 +207,47 @@ end
 -- While the lock is held, removes waiters from the head of the queue that are dead by their deadlines: Redisson's, and all if
 -- Redis does not count receivers. Notifies the head that is left, because the first waiter watches the lease. The asking
 -- waiter is alive. Returns the head, or false, and when to ask whether it is dead: its deadline, or nil.
-local function evict(queue, deadlines, now, publish, channel, asking)
+local function evict(q, asking)
   local evicted = false
   while true do
-    local head = redis.call('LINDEX', queue, 0)
-    if not head or head == asking then
+    local head = redis.call('LINDEX', q.queue, 0)
+    if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' and q.publish ~= 'BOTH' then
       return head
     end
-    local deadline = tonumber(redis.call('ZSCORE', deadlines, head) or nil)
-    local judged = not deadline or publish == 'NODE' or publish == 'BOTH' or not stateOf(head, deadline)
-    if not judged or (deadline and deadline > now) then
+    local deadline = tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
+    local judged = not deadline or q.publish == 'NODE' or q.publish == 'BOTH' or not stateOf(head, deadline)
+    if not judged or (deadline and deadline > q.now) then
       if evicted then
-        reach(publish, channel, head)
+        reach(q, head)
       end
       return head, judged and deadline
     end
-    remove(queue, deadlines, head)
+    remove(q, head)
     evicted = true
   end
 end
 
--- Gives the head of the queue time, if it is one of Redisson's: it became first because an rlock waiter acquired the lock or
--- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free.
-local function favor(queue, deadlines, ends)
-  local head = redis.call('LINDEX', queue, 0)
-  local deadline = head and tonumber(redis.call('ZSCORE', deadlines, head) or nil)
-  if deadline and deadline < ends + 300000 and not stateOf(head, deadline) then
-    redis.call('ZADD', deadlines, string.format('%.0f', ends + 300000), head)
+-- Returns whether nobody reaches the waiters before the asking one, as far as it looks. All of them have seats.
+local function deserted(q, asking)
+  for place = 0, 63 do
+    local waiter = redis.call('LINDEX', q.queue, place)
+    if not waiter or waiter == asking then
+      return true
+    elseif not ours(waiter) or hears(q.publish, q.channel .. ':' .. waiter) then
+      return false
+    end
   end
-  return head
+  return false
+end
+
+-- Forgets who has a seat that is not in the queue. Redisson knows of no seats.
+local function sweep(q)
+  local all = redis.call('HGETALL', q.seats)
+  for i = 1, #all, 2 do
+    if not redis.call('ZSCORE', q.deadlines, all[i]) then
+      redis.call('HDEL', q.seats, all[i])
+    end
+  end
 end
 
 -- Queues a waiter, or renews its deadline, which is for Redisson's eyes: Redisson removes a head whose deadline is over, and
@@ -128,31 +256,31 @@ end
 --
 -- The place in the queue is not looked up if the deadline shows that none of Redisson's was ahead at the last attempt: it is
 -- then one wait after that attempt. Beyond 256 places the deadline only moves to a later time.
-local function enqueue(queue, deadlines, asking, head, now, wait)
-  local length, own = redis.call('LLEN', queue), tonumber(redis.call('ZSCORE', deadlines, asking) or nil)
+local function enqueue(q, asking, head, wait, number, rest)
+  local length, own = redis.call('LLEN', q.queue), tonumber(redis.call('ZSCORE', q.deadlines, asking) or nil)
   local queued, place = own, nil
-  if length ~= redis.call('ZCARD', deadlines) then -- somebody changed one of the keys by hand
-    place = redis.call('LPOS', queue, asking)
+  if length ~= redis.call('ZCARD', q.deadlines) then -- somebody changed one of the keys by hand
+    place = redis.call('LPOS', q.queue, asking)
     queued = place
   end
-  local deadline = now + wait
+  local deadline = q.now + wait
   if not queued then
-    redis.call('RPUSH', queue, asking)
+    redis.call('RPUSH', q.queue, asking)
     place = length
   elseif head == asking then
     place = 0
-  elseif own and own > now + wait / 3 and own <= deadline + 1 then
+  elseif own and own > q.now + wait / 3 and own <= deadline + 1 then
     place = 0 -- as good as first
   elseif not place then
-    place = redis.call('LPOS', queue, asking, 'MAXLEN', 256)
+    place = redis.call('LPOS', q.queue, asking, 'MAXLEN', 256)
     deadline = place and deadline or math.max(deadline, own)
   end
   local others, after = 0, 0
   for i = (place or 0) - 1, math.max((place or 0) - 64, 0), -1 do
-    local waiter = redis.call('LINDEX', queue, i)
-    local ahead = tonumber(redis.call('ZSCORE', deadlines, waiter) or nil)
-    if ahead and stateOf(waiter, ahead) then
-      deadline = math.max(deadline, ahead)
+    local waiter = redis.call('LINDEX', q.queue, i)
+    local ahead = tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
+    if ahead and ours(waiter) then
+      deadline = math.max(deadline, math.floor(ahead))
       break
     end
     others = others + 1
@@ -160,42 +288,10 @@ local function enqueue(queue, deadlines, asking, head, now, wait)
       after = ahead + wait
     end
   end
-  date(deadlines, asking, math.max(deadline + others * 300000, after), 0)
-end
-
--- Takes the lock by a function if nobody holds it and nobody waits ahead, and returns what that returns. Otherwise queues,
--- or renews the deadline, and returns -1 minus the ms until another attempt may succeed. patience is the ms that a waiter may
--- be silent; negative means that the caller does not queue.
-local function takeTurn(lock, queue, deadlines, asking, lease, patience, publish, channel, take)
-  if redis.call('EXISTS', lock, queue) == 0 then
-    return take()
+  date(q.deadlines, asking, math.max(deadline + others * 300000, after), 0)
+  redis.call('HSET', q.seats, asking, number .. rest)
+  redis.call('PEXPIRE', q.seats, math.max(wait, 300000))
+  if not queued and tonumber(number) % 64 == 0 and redis.call('HLEN', q.seats) > length + 128 then
+    sweep(q)
   end
-  local now, head, due = milliseconds(), nil, nil
-  if redis.call('EXISTS', lock) == 0 then
-    local leave, found, passed = wakeFirst(queue, deadlines, now, publish, channel, asking)
-    if not leave then
-      local taken = take()
-      if found and type(taken) == 'number' then
-        remove(queue, deadlines, asking)
-        head = passed == 0 and favor(queue, deadlines, now + lease)
-        if head then
-          reach(publish, channel, head) -- it is first now, and must watch the lease
-        end
-      end
-      return taken
-    end
-    due = leave
-  else
-    head, due = evict(queue, deadlines, now, publish, channel, asking)
-  end
-  if patience > 0 then
-    enqueue(queue, deadlines, asking, head, now, patience)
-  end
-  if head == nil then
-    return -1 - math.ceil(due - now)
-  elseif not head or head == asking or patience < 0 then
-    return refused(lock, lease)
-  end
-  -- Only the first waiter watches the lease. The others are woken when they become first, and ask in case it is dead.
-  return due and -1 - math.floor(due - now) or -1 - patience
 end

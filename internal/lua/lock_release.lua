@@ -10,8 +10,8 @@
 -- returns 1 plus the number of listeners that received the message when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
-abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 and ARGV[4] ~= '' then
   freed = 1 + announce(ARGV[5], ARGV[4], '0')
 end
+abandon(KEYS[2], ARGV[3], ARGV[2]) -- last, because it may fail
 return freed

@@ -25,6 +25,9 @@ var (
 	//go:embed handover_prelude.lua
 	HandOverPrelude string
 
+	//go:embed line_prelude.lua
+	LinePrelude string
+
 	//go:embed lock_acquire.lua
 	LockAcquire string
 	//go:embed lock_count.lua
@@ -40,12 +43,21 @@ var (
 	//go:embed lock_handover.lua
 	LockHandOver string
 
+	//go:embed line_acquire.lua
+	LineAcquire string
+	//go:embed line_release.lua
+	LineRelease string
+	//go:embed line_force.lua
+	LineForce string
+	//go:embed line_pump.lua
+	LinePump string
+	//go:embed line_read_release.lua
+	LineReadRelease string
+
 	//go:embed fenced_acquire.lua
 	FencedAcquire string
 	//go:embed fenced_handover.lua
 	FencedHandOver string
-	//go:embed fenced_fair_acquire.lua
-	FencedFairAcquire string
 	//go:embed fenced_write_acquire.lua
 	FencedWriteAcquire string
 
@@ -81,14 +93,25 @@ var (
 
 var function = regexp.MustCompile(`(?m)^local function (\w+)`)
 
-// With prepends to a script the functions of preludes that it uses. It leaves out the others, because Redis creates every
-// function again at each run.
+// functions is the line of a script at which the functions are put that no line above it uses.
+const functions = "\n-- functions\n"
+
+// With puts into a script the functions of preludes that it uses: on top, or else at the last line "-- functions" above
+// their first use. It leaves out the others. Redis creates every function again at each run that gets to it.
 func With(script string, preludes ...string) string {
+	segments := strings.Split(script, functions)
 	for _, part := range slices.Backward(strings.Split(strings.Join(preludes, "\n"), "\n\n")) {
 		name := function.FindStringSubmatch(part)
-		if name != nil && regexp.MustCompile(`\b`+name[1]+`\(`).MatchString(script) {
-			script = strings.TrimSpace(part) + "\n\n" + script
+		if name == nil {
+			continue
+		}
+		used := regexp.MustCompile(`\b` + name[1] + `\(|\bpcall\(` + name[1] + `\b`)
+		for i, segment := range segments {
+			if used.MatchString(segment) {
+				segments[i] = strings.TrimSpace(part) + "\n\n" + segment
+				break
+			}
 		}
 	}
-	return script
+	return strings.Join(segments, "\n")
 }

@@ -74,12 +74,9 @@ end
 -- ignored, because a user may lack the right to publish: waiters then find the release by polling. Returns how many
 -- listeners received the message, as far as this server knows.
 local function announce(publish, channel, message)
-  local receivers = 0
-  for _, command in ipairs(publish == 'BOTH' and {'SPUBLISH', 'PUBLISH'} or {publish}) do
-    local answer = redis.pcall(command, channel, message)
-    if type(answer) == 'number' then
-      receivers = receivers + answer
-    end
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
   end
-  return receivers
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
 end

@@ -14,7 +14,6 @@
 local own, ttl = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[1])
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 redis.call('DEL', KEYS[2])
-abandon(KEYS[3], ARGV[3], ARGV[2])
 -- A writer's lease does not depend on readers. A hold that was not the longest did not determine how long the lock lasts.
 -- The margin of 100 ms is there because the clock may move between setting the two expiries.
 if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write'
@@ -30,4 +29,5 @@ if freed == 1 and redis.call('HGET', KEYS[1], 'mode') ~= 'write'
     announce(ARGV[5], ARGV[4], '0')
   end
 end
+abandon(KEYS[3], ARGV[3], ARGV[2]) -- last, because it may fail
 return freed

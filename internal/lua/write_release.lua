@@ -10,7 +10,6 @@
 -- returns 1 plus the number of listeners that received the last message when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
-abandon(KEYS[2], ARGV[3], ARGV[2])
 if freed == 1 then
   local left = longest(KEYS[1])
   if left > 0 then
@@ -21,4 +20,5 @@ if freed == 1 then
   end
   freed = 1 + announceWriter(ARGV[5], ARGV[4])
 end
+abandon(KEYS[2], ARGV[3], ARGV[2]) -- last, because it may fail
 return freed

@@ -41,7 +41,9 @@ func (e *Ending) Done() <-chan struct{} {
 // Notify sets the function to which the end is reported, with its reason. It returns the reason if it is over already: then
 // the function is not called.
 func (e *Ending) Notify(tell context.CancelCauseFunc) error {
-	e.cancel = tell
+	if e.why == nil {
+		e.cancel = tell
+	}
 	return e.why
 }
 
@@ -54,6 +56,7 @@ func (e *Ending) End(why error, n *List) bool {
 	if e.over != nil || e.cancel != nil {
 		n.endings = append(n.endings, ended{e.why, e.over, e.cancel})
 	}
+	e.cancel = nil // it keeps the user's context in memory
 	return true
 }
 

@@ -4,6 +4,7 @@ package notice
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 )
@@ -14,8 +15,25 @@ type Receiver interface {
 	Alarm(at clock.Instant)
 	// Unlisten ends the listening of a [Listener].
 	Unlisten(channel string, heard chan struct{})
+	// Watch begins to watch a channel, with the channel that tells others so, and Unwatch ends it.
+	Watch(channel, twin string)
+	Unwatch(channel, twin string)
+	// Pump asks for a command that grants a free lock, after a pause, given the channel on which its release is announced.
+	Pump(channel string, after time.Duration)
 	// Log logs. It must not block.
 	Log(l Line)
+}
+
+// watching is the begin or the end of a watch.
+type watching struct {
+	channel, twin string
+	ends          bool
+}
+
+// pump is a request for a command.
+type pump struct {
+	channel string
+	after   time.Duration
 }
 
 // Line is a log line about a lock.
@@ -32,6 +50,8 @@ type List struct {
 	endings  []ended
 	lines    []Line
 	unlisten []Listener
+	watching []watching
+	pumps    []pump
 	alarm    clock.Instant
 }
 
@@ -50,6 +70,21 @@ func (n *List) Warn(lock, message string, err error) {
 // Inform adds a log line about the lock that the user calls by a name, which asks for no action.
 func (n *List) Inform(lock, message string) {
 	n.lines = append(n.lines, Line{Level: slog.LevelInfo, Lock: lock, Message: message})
+}
+
+// Watch adds the begin of a watch.
+func (n *List) Watch(channel, twin string) {
+	n.watching = append(n.watching, watching{channel: channel, twin: twin})
+}
+
+// Unwatch adds the end of a watch.
+func (n *List) Unwatch(channel, twin string) {
+	n.watching = append(n.watching, watching{channel, twin, true})
+}
+
+// Pump adds a request for a command that grants a free lock.
+func (n *List) Pump(channel string, after time.Duration) {
+	n.pumps = append(n.pumps, pump{channel, after})
 }
 
 // Unlisten adds the end of a listener, if it listens, and resets it.
@@ -80,10 +115,20 @@ func (n *List) Deliver(to Receiver) {
 	for _, l := range n.unlisten {
 		to.Unlisten(l.Channel, l.Heard)
 	}
+	for _, w := range n.watching {
+		if w.ends {
+			to.Unwatch(w.channel, w.twin)
+		} else {
+			to.Watch(w.channel, w.twin)
+		}
+	}
+	for _, p := range n.pumps {
+		to.Pump(p.channel, p.after)
+	}
 	for _, l := range n.lines {
 		to.Log(l)
 	}
-	if n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.lines != nil {
+	if n.watching != nil || n.pumps != nil || n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.lines != nil {
 		*n = List{}
 	}
 }

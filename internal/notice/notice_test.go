@@ -3,6 +3,7 @@ package notice
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,6 +16,11 @@ type receiver struct{ told []string }
 func (r *receiver) Alarm(clock.Instant) { r.told = append(r.told, "alarm") }
 func (r *receiver) Unlisten(channel string, _ chan struct{}) {
 	r.told = append(r.told, "unlisten "+channel)
+}
+func (r *receiver) Watch(channel, _ string)   { r.told = append(r.told, "watch "+channel) }
+func (r *receiver) Unwatch(channel, _ string) { r.told = append(r.told, "unwatch "+channel) }
+func (r *receiver) Pump(channel string, _ time.Duration) {
+	r.told = append(r.told, "pump "+channel)
 }
 func (r *receiver) Log(l Line) { r.told = append(r.told, l.Level.String()+" "+l.Lock) }
 

@@ -2,30 +2,23 @@ package redistest
 
 import (
 	"bufio"
-	"fmt"
-	"io"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// Command is a command on its way to Redis: the name in lower case, then the arguments.
-type Command []string
 
 // Proxy stands between clients and one server. It applies network faults to chosen commands.
 // All methods are safe for concurrent use.
 type Proxy struct {
 	Addr string
 
-	target   string
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	conns  map[*pipe]struct{}
 	faults []*Fault
 	passed []Command // commands that reached the server
@@ -161,6 +154,13 @@ func (p *Proxy) CloseAll() {
 	}
 }
 
+// LeadTo makes the proxy lead new connections to another server. The others stay where they are.
+func (p *Proxy) LeadTo(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
 // Freeze turns the network into a black hole. Connections stay open, and nothing passes in either direction until Thaw.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
@@ -222,18 +222,16 @@ func (p *Proxy) Opened() int {
 	return p.opened
 }
 
-// Named returns a function that matches commands by name. The name must be in lower case.
-func Named(name string) func(Command) bool {
-	return func(c Command) bool { return c[0] == name }
-}
-
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		server, err := net.Dial("tcp", target)
 		if err != nil {
 			_ = client.Close()
 			continue
@@ -360,41 +358,4 @@ func (p *Proxy) fault(cmd Command) *Fault {
 	}
 	p.faults[i].times--
 	return p.faults[i]
-}
-
-// readCommand reads one command as clients send it: an array of bulk strings.
-func readCommand(in *bufio.Reader) (Command, []byte, error) {
-	var raw []byte
-	line := func(mark byte) (int, error) {
-		s, err := in.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		raw = append(raw, s...)
-		if s[0] != mark {
-			return 0, fmt.Errorf("got %q, want a line that begins with %q", s, mark)
-		}
-		return strconv.Atoi(strings.TrimSpace(s[1:]))
-	}
-	n, err := line('*')
-	if err != nil {
-		return nil, nil, err
-	}
-	cmd := make(Command, n)
-	for i := range cmd {
-		size, err := line('$')
-		if err != nil {
-			return nil, nil, err
-		}
-		arg := make([]byte, size+2)
-		if _, err := io.ReadFull(in, arg); err != nil {
-			return nil, nil, err
-		}
-		raw = append(raw, arg...)
-		cmd[i] = string(arg[:size])
-	}
-	if n > 0 {
-		cmd[0] = strings.ToLower(cmd[0])
-	}
-	return cmd, raw, nil
 }

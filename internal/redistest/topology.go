@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,12 @@ import (
 // Cluster is a Redis Cluster of three masters with one replica each.
 type Cluster struct {
 	Nodes []*Server
+
+	voted map[*Server]time.Time // when a replica of a master took over
 }
+
+// nodeTimeout is how long a node may be silent before the others count it as failed.
+const nodeTimeout = 2 * time.Second
 
 // StartCluster starts a cluster of six nodes that ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
@@ -38,9 +44,10 @@ func StartClusterBehindProxies(tb testing.TB) *Cluster {
 func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
 	tb.Helper()
 	ctx := context.Background()
-	c := &Cluster{}
+	c := &Cluster{voted: make(map[*Server]time.Time)}
 	for range 6 {
-		c.Nodes = append(c.Nodes, start("--cluster-enabled", "yes", "--cluster-node-timeout", "2000"))
+		c.Nodes = append(c.Nodes,
+			start("--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10)))
 	}
 	_, meet, _ := strings.Cut(cmp.Or(c.Nodes[0].TLSAddr, c.Nodes[0].Addr), ":")
 	for i, node := range c.Nodes {
@@ -153,16 +160,55 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from
 	}
 	must(tb, target.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
 	must(tb, source.Do(ctx, "cluster", "setslot", slot, "node", toID).Err())
+	EventuallyWithin(tb, 30*time.Second, "every node knows the slot's new owner", c.agreement(tb, key, to))
+	return from, to
+}
+
+// Failover has a replica take over from the master of a key, which stays up and becomes a replica. It returns that server. It
+// is not safe for concurrent use.
+//
+// It asks once, and waits until all nodes agree. A second request would begin the failover anew, or undo it if a node has not
+// heard of it. A failover that the nodes do not vote for stops the master's clients for 5 s. They vote for the replicas of a
+// master only once within twice the node timeout, so Failover waits for that first.
+func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
+	tb.Helper()
+	ctx := context.Background()
+	demoted = c.MasterOf(tb, key)
+	replica := c.ReplicaOf(tb, demoted)
+	inSync(tb, replica)
+	agreed := c.agreement(tb, key, replica)
+	<-time.After(time.Until(c.voted[demoted].Add(2*nodeTimeout + 100*time.Millisecond)))
+	for range 3 {
+		must(tb, replica.Client(tb).ClusterFailover(ctx).Err())
+		for asked := time.Now(); time.Since(asked) < 6*time.Second; <-time.After(5 * time.Millisecond) {
+			if agreed() {
+				c.voted[demoted] = time.Now()
+				return demoted
+			}
+		}
+	}
+	tb.Fatalf("%s does not take over from %s", replica.Addr, demoted.Addr)
+	return nil
+}
+
+// agreement returns a function that reports whether all nodes that reply say that a key's master is this one.
+func (c *Cluster) agreement(tb testing.TB, key string, master *Server) func() bool {
+	tb.Helper()
+	ctx := context.Background()
+	rdb := master.Client(tb)
+	slot, id := int(rdb.ClusterKeySlot(ctx, key).Val()), rdb.ClusterMyID(ctx).Val()
+	var nodes []*redis.Client
 	for _, node := range c.Nodes {
-		rdb := node.Client(tb)
-		EventuallyWithin(tb, 30*time.Second, "every node knows the slot's new owner", func() bool {
-			slots := rdb.ClusterSlots(ctx).Val() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
-			return slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool {
-				return r.Start <= int(slot) && int(slot) <= r.End && r.Nodes[0].ID == toID
+		nodes = append(nodes, node.Client(tb))
+	}
+	return func() bool {
+		return !slices.ContainsFunc(nodes, func(node *redis.Client) bool {
+			slots, err := node.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
+			return err == nil && !slices.ContainsFunc(slots, func(r redis.ClusterSlot) bool {
+				return r.Start <= slot && slot <= r.End && r.Nodes[0].ID == id
 			})
 		})
 	}
-	return from, to
 }
 
 // Sentinel is a master with two replicas and three sentinels that monitor it.

@@ -28,7 +28,9 @@ type connection struct {
 	keeping     bool          // whether the keeper runs
 	oneByOne    bool          // whether each channel has a SUBSCRIBE of its own, because Redis refuses some
 	refused     clock.Instant // when confirmed channels were last subscribed again, because Redis refused something
+	denied      clock.Instant // when Redis last refused a SUBSCRIBE
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
+	reconnected clock.Instant // when that was last done; zero means never
 }
 
 // session is one subscription of the driver. On the main connection the driver connects again by itself when it breaks.
@@ -39,6 +41,8 @@ type session struct {
 	heard        clock.Instant // when anything was last received; the beginning until then
 	pinged       clock.Instant // when it was last pinged; the beginning until then
 	spoke        bool          // whether anything was received
+	asked        clock.Instant // when the node of a shard was last asked for its role; zero means never
+	secretive    bool          // whether Redis does not let us ask
 }
 
 func newConnection(h *Hub, node driver.Node) *connection {
@@ -71,17 +75,25 @@ func (c *connection) keep(ctx context.Context) {
 			c.hub.mu.Unlock()
 			return
 		}
-		now := clock.Now()
 		if c.sharded() {
 			c.verifyMaster(ctx)
 		} else {
-			c.hub.route(ctx, now)
+			c.hub.route(ctx, clock.Now())
 		}
-		subscribe, unsubscribe := c.wanted(now)
+		now := clock.Now()
+		subscribe, unsubscribe, unwatched := c.wanted(now)
 		if len(subscribe)+len(unsubscribe) > 0 {
 			idleSince = now
 		}
+		if refused := c.deniedChannels(now); len(refused) > 0 && c.hub.denied != nil {
+			c.hub.denied(refused)
+		}
 		c.order(ctx, subscribe, unsubscribe)
+		for _, name := range unwatched { // now Redis does not count this client any more
+			if c.hub.ended != nil {
+				c.hub.ended(name)
+			}
+		}
 		c.checkPulse(ctx, now)
 		if c.idle(now.Sub(idleSince)) {
 			return
@@ -89,26 +101,45 @@ func (c *connection) keep(ctx context.Context) {
 	}
 }
 
-// wanted returns the channels to subscribe and to unsubscribe now.
-func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe []string) {
+// wanted returns the channels to subscribe and to unsubscribe now, and those that are not watched any more.
+func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatched []string) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var twins []string
 	for name, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case len(ch.listeners) == 0 && now.Sub(ch.idleSince) >= channelLinger:
+		case ch.over(now):
 			delete(h.channels, name)
+			if ch.base != nil && ch.base.twin == ch {
+				ch.base.twin = nil
+				unwatched = append(unwatched, ch.base.name)
+			}
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)
+				ch.sent = 0
 			}
-		case !ch.routed:
-		case ch.sent == 0, !ch.confirmed && now.Sub(ch.sent) >= retryRefused:
+		case ch.base != nil:
+			twins = append(twins, name)
+		case ch.due(now):
 			ch.sent = now
 			subscribe = append(subscribe, name)
 		}
 	}
-	return subscribe, unsubscribe
+	for _, name := range twins {
+		switch ch := h.channels[name]; {
+		case len(ch.base.listeners) > 0:
+			if ch.sent != 0 {
+				unsubscribe = append(unsubscribe, name)
+				ch.confirmed, ch.sent = false, 0
+			}
+		case ch.due(now) && c.mayFollow(ch.base, now):
+			ch.sent = now
+			subscribe = append(subscribe, name)
+		}
+	}
+	return subscribe, unsubscribe, unwatched
 }
 
 // order sends the commands that wanted found, in a session that it opens if there is none.

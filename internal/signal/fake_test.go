@@ -10,15 +10,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/task"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{})
+	// go-redis's pool tries a dead server once a second, and only then sees that it was closed.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+}
+
+// quiet drops the log lines of go-redis about connections that the tests break.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // fakeNode is a node of a fake cluster.
 type fakeNode string
@@ -34,9 +45,10 @@ type fakeDriver struct {
 	mu            sync.Mutex
 	home          driver.Node // the node that has every key
 	answer        *fault.Error
-	role          string
-	asked         int // PUBSUB SHARDNUMSUB
-	roles         int // ROLE
+	replica       driver.Node  // the node that is a replica
+	hidden        *fault.Error // of ROLE
+	asked         int          // PUBSUB SHARDNUMSUB
+	roles         int          // ROLE
 	refreshed     int
 	subscriptions []*fakeSubscription
 	refuses       func(channel string) *fault.Error
@@ -61,12 +73,15 @@ func (d *fakeDriver) Node(context.Context, string) (driver.Node, *fault.Error) {
 	return d.home, d.unreachable
 }
 
-func (d *fakeDriver) Raw(_ context.Context, _ driver.Node, cmd ...any) (any, *fault.Error) {
+func (d *fakeDriver) Raw(_ context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if cmd[0] == "role" {
 		d.roles++
-		return []any{d.role}, nil
+		if at == d.replica {
+			return []any{"slave"}, d.hidden
+		}
+		return []any{"master"}, d.hidden
 	}
 	d.asked++
 	return nil, d.answer
@@ -200,9 +215,24 @@ func (s *fakeSubscription) push(a arrival) {
 	}
 }
 
-// receives has a message arrive, or an error, and waits until the hub has taken it in.
+// receives has a message arrive, or an error, and waits until the hub has taken it in. A published message says that a lock
+// is free.
 func (s *fakeSubscription) receives(sort driver.MessageSort, channel string, err *fault.Error) {
-	s.driver.set(func() { s.push(arrival{driver.Message{Sort: sort, Channel: channel}, err}) })
+	m := driver.Message{Sort: sort, Channel: channel}
+	if sort == driver.Published {
+		m.Payload = "0"
+	}
+	s.driver.set(func() { s.push(arrival{m, err}) })
+	synctest.Wait()
+}
+
+// published has messages arrive on a channel, and waits until the hub has taken them in.
+func (s *fakeSubscription) published(channel string, payloads ...string) {
+	s.driver.set(func() {
+		for _, payload := range payloads {
+			s.push(arrival{message: driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}})
+		}
+	})
 	synctest.Wait()
 }
 
@@ -232,15 +262,28 @@ type fixture struct {
 	driver   *fakeDriver
 	tasks    *task.Group
 	warnings []error
+	informed []string
+	mu       sync.Mutex
+	calls    []string // "channel payload" of Hear, and "channel" of Freed, "channel is unwatched" of Unwatched, and so on
 }
 
 // run runs a test in virtual time with a hub, which it stops afterwards.
 func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &fakeDriver{info: info, role: "master"}
+		d := &fakeDriver{info: info}
 		f := &fixture{T: t, driver: d, tasks: task.New()}
-		f.hub = New(Config{Sharded: mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) }}, d, f.tasks)
+		f.hub = New(Config{
+			Sharded: mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) },
+			Inform: func(message string) { f.informed = append(f.informed, message) },
+			Hear: func(channel, payload string, at clock.Instant) {
+				require.Equal(t, clock.Now(), at)
+				f.called(channel + " " + payload)
+			},
+			Freed:     func(channel string) { f.called(channel) },
+			Unwatched: func(channel string) { f.called(channel + " is unwatched") },
+			Refused:   func(channels []string) { f.called(strings.Join(channels, ",") + " is refused") },
+		}, d, f.tasks)
 		defer func() {
 			f.close()
 			f.tasks.Wait(t.Context())
@@ -250,6 +293,31 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 		test(f)
 	})
 }
+
+// called notes a call of Hear or Freed. These may call the hub.
+func (f *fixture) called(what string) {
+	f.hub.Epoch(what)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, what)
+}
+
+// heard returns the calls of Hear and Freed, and forgets them.
+func (f *fixture) heard() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := f.calls
+	f.calls = nil
+	return calls
+}
+
+// watch watches "base", and waits until nothing more happens at this moment.
+func (f *fixture) watch() {
+	f.hub.Watch("base", "base:twin")
+	synctest.Wait()
+}
+
+func (f *fixture) unwatch() { f.hub.Unwatch("base", "base:twin") }
 
 // close closes the client.
 func (f *fixture) close() {

@@ -32,6 +32,17 @@ type Config struct {
 	// Warn logs a warning that belongs to no single call. The hub calls it without its mutex, because a log handler is code
 	// of the user.
 	Warn func(message string, err error)
+	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
+	Inform func(message string)
+	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival. Freed says
+	// that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine that reads a connection calls both,
+	// without the hub's mutex, in the order of the messages of the connection. So they must not wait. Unwatched says that
+	// Freed will not be called for a channel any more. Refused has channels to which Redis does not let the user subscribe; it
+	// is called again for each further try. Nil means nobody.
+	Hear      func(channel, payload string, at clock.Instant)
+	Freed     func(channel string)
+	Unwatched func(channel string)
+	Refused   func(channels []string)
 }
 
 // Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
@@ -43,6 +54,11 @@ type Hub struct {
 	driver   driver.Driver
 	tasks    *task.Group
 	warn     func(message string, err error)
+	inform   func(message string)
+	hear     func(channel, payload string, at clock.Instant)
+	freed    func(channel string)
+	ended    func(channel string)    // Config.Unwatched
+	denied   func(channels []string) // Config.Refused
 	cluster  bool
 	sentinel bool
 	sharding sharding
@@ -53,8 +69,10 @@ type Hub struct {
 	main     *connection
 	shards   map[driver.Node]*connection // a driver may make a new node for the same address
 	reroutes int                         // how often all channels were rerouted
+	epochs   uint64                      // the last epoch of any channel
 	stopped  bool
 	warned   bool // that Redis refuses to subscribe
+	informed bool // that the cluster's pub/sub is not sharded
 
 	// start runs a job on a goroutine. The job's context ends with the hub.
 	start   func(job func(ctx context.Context))
@@ -64,15 +82,25 @@ type Hub struct {
 
 // channel is one channel, shared by all its listeners.
 type channel struct {
+	name      string
 	conn      *connection
 	routed    bool // whether conn is known to be the right connection
 	listeners []chan struct{}
 	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
 	after     clock.Instant // the earliest moment to find its connection; zero means at once
+	reported  clock.Instant // the value of sent when Config.Refused was told
 	confirmed bool          // whether Redis has confirmed the subscription in the present session
 	moved     bool          // whether it was on the connection of a shard before
-	idleSince clock.Instant // when the last listener left
+	idleSince clock.Instant // when the last listener or watcher left
 	messages  uint64
+	epoch     uint64 // of the last confirmation
+
+	// Of a channel that is watched, and of its twin: see [Hub.Watch].
+	watchers int           // how many calls of Watch had no Unwatch yet
+	deserted clock.Instant // when the last listener left; zero means that there was none
+	twin     *channel      // of a channel that is watched, or was and is still subscribed
+	base     *channel      // of a twin: the channel whose twin it is
+	public   clock.Instant // when publicPayload came, since the last message; zero means that it did not
 }
 
 const (
@@ -81,9 +109,10 @@ const (
 	channelLinger    = time.Second
 	connectionLinger = 10 * time.Second // a connection stays open for this long after its last channel
 	keeperTick       = 250 * time.Millisecond
-	pingAfter        = time.Second // of silence
+	pingAfter        = 2 * time.Second // of silence
 	deadAfter        = 3 * time.Second
 	connectWithin    = 10 * time.Second // instead of deadAfter, for a session that has received nothing yet
+	roleAfter        = 2 * time.Second  // after which a node of a cluster is asked for its role again
 	retryRefused     = 5 * time.Second  // after which a channel that was not confirmed is subscribed again
 	routeWithin      = time.Second      // for questions about where a channel belongs
 	// switchWithin is the time after which all Sentinels know a new master: they inform each other every 2 s.
@@ -94,8 +123,9 @@ const (
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	info := d.Info()
 	h := &Hub{
-		driver: d, tasks: tasks, warn: cfg.Warn, cluster: info.Cluster, sentinel: info.Sentinel,
-		sharding: sharding{mode: cfg.Sharded},
+		driver: d, tasks: tasks, warn: cfg.Warn, inform: cfg.Inform, hear: cfg.Hear,
+		freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
+		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
@@ -108,23 +138,37 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 // Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
 // That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
 // gets a token at once. A token is only a hint, and may come without a reason. Several channels may share a wake.
-func (h *Hub) Listen(name string, wake chan struct{}) {
+func (h *Hub) Listen(name string, wake chan struct{}) { h.ListenSince(name, wake, 0) }
+
+// ListenSince is [Hub.Listen] for a caller who has tried since it learned an epoch from [Hub.Epoch]: wake gets no token at
+// once if that is still the epoch.
+func (h *Hub) ListenSince(name string, wake chan struct{}, epoch uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := h.channels[name]
-	if ch == nil {
-		ch = &channel{conn: h.main, routed: !h.cluster}
-		h.channels[name] = ch
-	}
+	ch := h.channel(name)
 	ch.listeners = append(ch.listeners, wake)
-	if ch.confirmed {
-		notify(wake)
-		return
+	if ch.twin != nil && ch.twin.sent != 0 {
+		ch.twin.conn.ensure() // it must go
 	}
-	ch.conn.ensure()
+	switch {
+	case !ch.confirmed:
+		ch.conn.ensure()
+	case ch.epoch != epoch:
+		notify(wake)
+	}
 }
 
-// Unlisten removes a listener that [Hub.Listen] added. It does nothing if there is no such listener.
+// channel returns the channel of a name, which it makes if there is none. mu must be held.
+func (h *Hub) channel(name string) *channel {
+	ch := h.channels[name]
+	if ch == nil {
+		ch = &channel{name: name, conn: h.main, routed: !h.cluster}
+		h.channels[name] = ch
+	}
+	return ch
+}
+
+// Unlisten removes a listener that [Hub.Listen] or [Hub.ListenSince] added. It does nothing if there is no such listener.
 func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,6 +183,7 @@ func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	ch.listeners = slices.Delete(ch.listeners, i, i+1)
 	if len(ch.listeners) == 0 {
 		ch.idleSince = clock.Now()
+		ch.deserted = ch.idleSince
 	}
 }
 
@@ -150,6 +195,17 @@ func (h *Hub) Heard(name string) (messages uint64, subscribed bool) {
 		return ch.messages, ch.confirmed
 	}
 	return 0, false
+}
+
+// Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
+// may have been missed. Zero means that they may be missed now.
+func (h *Hub) Epoch(name string) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil && ch.confirmed {
+		return ch.epoch
+	}
+	return 0
 }
 
 // Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may have changed, and so
@@ -183,7 +239,18 @@ func (h *Hub) refused(err *fault.Error) {
 	h.warned = true
 	h.mu.Unlock()
 	if first && h.warn != nil {
-		h.warn("Redis refuses to subscribe; waiters try again every poll interval instead of being woken", err)
+		h.warn("Redis refuses to subscribe to a channel; its waiters are woken with all others, or try again every poll interval", err)
+	}
+}
+
+// classic logs, once, why no waiter stands in the line of a lock. mu must not be held.
+func (h *Hub) classic() {
+	h.mu.Lock()
+	first := !h.informed
+	h.informed = true
+	h.mu.Unlock()
+	if first && h.inform != nil {
+		h.inform("the pub/sub of this cluster is not sharded; a release wakes all waiting processes")
 	}
 }
 
@@ -198,7 +265,7 @@ func (h *Hub) Stop(ctx context.Context) {
 
 // Stats counts the contents of a hub at one moment.
 type Stats struct {
-	Channels int // with a listener, or not long without one
+	Channels int // with a listener or watcher, or not long without one
 	Shards   int // nodes with a subscription connection of their own, now or not long ago
 }
 

@@ -50,35 +50,114 @@ func (c *connection) read(ctx context.Context, s *session) {
 
 // received takes in a message of a session. A zero message only proves that the session is alive.
 func (c *connection) received(s *session, m driver.Message) {
-	if c.take(s, m) {
-		c.hub.refresh()
+	h := c.hub
+	now := clock.Now()
+	switch c.take(s, m, now) {
+	case nothing:
+	case slotMoved:
+		h.refresh()
+	case toBeHeard:
+		if h.hear != nil {
+			h.hear(m.Channel, m.Payload, now)
+		}
+	case maybeFreed:
+		if h.freed != nil {
+			h.freed(m.Channel)
+		}
 	}
 }
 
-// take is received, and reports whether the slot of a channel has moved to another node.
-func (c *connection) take(s *session, m driver.Message) (slotMoved bool) {
+// sequel is what a message leaves to be done without hub.mu.
+type sequel uint8
+
+const (
+	nothing    sequel = iota
+	slotMoved         // the slot of the channel has moved to another node
+	toBeHeard         // the message is for Config.Hear
+	maybeFreed        // the lock of a watched channel may be free
+)
+
+// take is the part of received that needs hub.mu.
+func (c *connection) take(s *session, m driver.Message, now clock.Instant) sequel {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.heard, s.spoke = clock.Now(), true
-	switch ch := h.channels[m.Channel]; {
-	case c.session != s || ch == nil:
-	case m.Sort == driver.Published:
-		ch.messages++
-		ch.notifyAll()
-	case ch.conn != c || ch.sent == 0:
+	s.heard, s.spoke = now, true
+	if c.session != s {
+		return nothing
+	}
+	ch := h.channels[m.Channel]
+	if m.Sort == driver.Published {
+		return h.published(ch, m.Payload, now)
+	}
+	switch {
+	case ch == nil || ch.conn != c || ch.sent == 0:
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
 		ch.confirmed = true
+		ch.public = 0 // the message that it announced may be among them
+		h.newEpoch(ch)
 		ch.notifyAll()
-		if ch.moved {
+		if ch.moved || c.sharded() && s.asked == 0 {
 			c.ensure()
+		}
+		if ch.twin != nil {
+			ch.twin.conn.ensure() // it may follow
+			return maybeFreed
 		}
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
 		h.sendBack(ch, false) // Redis ended the subscription by itself
-		return true
+		return slotMoved
 	}
-	return false
+	return nothing
+}
+
+// askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason
+// to try again are Redisson's 0 (the lock is free) and 1 (a lock for readers is).
+const askAgainPayload = "8"
+
+// publicPayload announces on a twin that the lock is left to others, by the next message of the channel. The process that
+// does so looks after it. If a watcher did so at once, others who are no faster than the network would never get the lock.
+const publicPayload = "5"
+
+// publicWithin is how long after publicPayload that message comes at most.
+const publicWithin = 100 * time.Millisecond
+
+// published takes in a message on a channel, which is nil if nobody wants it any more. mu must be held.
+func (h *Hub) published(ch *channel, payload string, now clock.Instant) sequel {
+	if ch != nil {
+		ch.messages++
+	}
+	switch payload {
+	case "0", "1":
+		if ch == nil {
+			return nothing
+		}
+		ch.notifyAll()
+		public := ch.public != 0 && now.Sub(ch.public) < publicWithin
+		ch.public = 0
+		if ch.twin != nil && !public {
+			return maybeFreed
+		}
+	case publicPayload:
+		if ch != nil && ch.base != nil {
+			ch.base.public = now
+		}
+	case askAgainPayload:
+		if ch != nil {
+			h.newEpoch(ch) // for a waiter that does not listen yet
+			ch.notifyAll()
+		}
+	default:
+		return toBeHeard
+	}
+	return nothing
+}
+
+// newEpoch has every later listener try once. mu must be held.
+func (h *Hub) newEpoch(ch *channel) {
+	h.epochs++
+	ch.epoch = h.epochs
 }
 
 // broken takes in an error that ends the driver's connection.
@@ -131,8 +210,10 @@ func (c *connection) askAgain() {
 // name that channel. So from now on each channel has a command of its own, as on the connection of a shard anyway.
 func (c *connection) wasRefused(err *fault.Error) {
 	h := c.hub
+	now := clock.Now()
 	h.mu.Lock()
-	if now := clock.Now(); !c.sharded() && (!c.oneByOne || now.Sub(c.refused) >= time.Second) {
+	c.denied = now
+	if !c.sharded() && (!c.oneByOne || now.Sub(c.refused) >= time.Second) {
 		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
 		// channels are no longer subscribed.
 		c.oneByOne, c.refused = true, now
@@ -141,4 +222,23 @@ func (c *connection) wasRefused(err *fault.Error) {
 	}
 	h.mu.Unlock()
 	h.refused(err)
+}
+
+// deniedChannels returns the channels that Redis has refused. Redis does not say which one it refused. But it answers at once, and
+// in order. So these are the channels that are not confirmed a moment after a command of their own, when something was refused.
+func (c *connection) deniedChannels(now clock.Instant) (names []string) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.denied == 0 {
+		return nil
+	}
+	for name, ch := range h.channels {
+		waits := ch.conn == c && ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
+		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && ch.reported != ch.sent {
+			ch.reported = ch.sent
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -39,6 +39,9 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 			}
 		}
 		h.mu.Unlock()
+		if node == nil && err == nil {
+			h.classic()
+		}
 	}
 }
 

@@ -34,21 +34,43 @@ func (c *connection) scheduleReconnect() {
 	}
 }
 
-// verifyMaster makes sure that channels which came from another connection are at the master of the shard. A replica accepts
-// them too. But a replica that has just been the master does not get the messages of the new master for a while.
+// Unheard takes notice that a server which ran a script knew of no subscriber of a channel, although the channel had that epoch when
+// the command was sent. Then the subscription is at another server: a driver does not follow a failover behind a proxy or a DNS
+// name, and a replica takes subscriptions, too. The channel's connection gets a new session. If that leads to the wrong server
+// again, the next one follows a while later.
+func (h *Hub) Unheard(name string, epoch uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	if ch == nil || !ch.confirmed || ch.epoch != epoch {
+		return // it is known already
+	}
+	c, at := ch.conn, clock.Now()
+	if c.reconnected != 0 {
+		at = max(at, c.reconnected.Add(switchWithin))
+	}
+	if c.reconnectAt == 0 || at < c.reconnectAt {
+		c.reconnectAt = at
+	}
+	c.ensure()
+}
+
+// verifyMaster makes sure that the channels of a shard's connection are at the master of the shard. A replica accepts them too,
+// when our topology is older than a failover. But the scripts at the master do not count a replica's subscribers, and pass over
+// a waiter there. They say so to one that listens on a channel of its own, see [Hub.Unheard]. They cannot tell it to a reader, whose
+// channel may have other subscribers: while writers stand in the line, they would never leave it the lock. A replica that has just
+// been the master also misses the messages of the new master for a while. So the node is asked for its role now and then: at once
+// in a new session, and when a channel has come from another connection.
 func (c *connection) verifyMaster(ctx context.Context) {
 	h := c.hub
 	h.mu.Lock()
-	var moved []*channel
-	for _, ch := range h.channels {
-		if ch.conn == c && ch.confirmed && ch.moved {
-			moved = append(moved, ch)
-		}
-	}
+	s, moved := c.toVerify(clock.Now())
 	h.mu.Unlock()
-	if len(moved) == 0 {
+	if s == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, routeWithin)
+	defer cancel()
 	reply, err := h.driver.Raw(ctx, c.node, "role")
 	role, _ := reply.([]any)
 	isReplica := err == nil && len(role) > 0 && role[0] != "master"
@@ -57,15 +79,43 @@ func (c *connection) verifyMaster(ctx context.Context) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, ch := range moved {
-		switch {
-		case ch.conn != c:
-		case isReplica:
-			h.sendBack(ch, true)
-		case err == nil || err.Replied():
-			ch.moved = false
+	switch {
+	case c.session != s:
+	case isReplica:
+		c.lose(true)
+		c.drop()
+	case err == nil || err.Replied():
+		s.secretive = err != nil && !err.Transient
+		for _, ch := range moved {
+			if ch.conn == c {
+				ch.moved = false
+			}
 		}
 	}
+}
+
+// toVerify returns the session whose node has to be asked for its role now, or nil, and the confirmed channels that came from
+// another connection. hub.mu must be held.
+func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) {
+	s = c.session
+	if s == nil {
+		return nil, nil
+	}
+	confirmed := false
+	for _, ch := range c.hub.channels {
+		if ch.conn == c && ch.confirmed {
+			confirmed = true
+			if ch.moved {
+				moved = append(moved, ch)
+			}
+		}
+	}
+	due := !s.secretive && (s.asked == 0 || now.Sub(s.asked) >= roleAfter)
+	if !confirmed || !due && len(moved) == 0 {
+		return nil, nil
+	}
+	s.asked = now
+	return s, moved
 }
 
 // checkPulse pings a silent session. It replaces a session that stays silent, or whose reconnect is due.
@@ -82,13 +132,16 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 		limit = connectWithin
 	}
 	dead := silence >= limit
-	reconnect := !dead && c.reconnectAt != 0 && now > c.reconnectAt
+	reconnect := !dead && c.reconnectAt != 0 && now >= c.reconnectAt
 	ping := !dead && s.spoke && silence >= pingAfter && now.Sub(s.pinged) >= pingAfter
 	if ping {
 		s.pinged = now
 	}
 	if dead || reconnect {
 		c.reconnectAt = 0
+		if reconnect {
+			c.reconnected = now
+		}
 		c.drop()
 		c.ensure()
 	}
@@ -96,6 +149,8 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	switch {
 	case dead:
 		h.refresh()
+	case reconnect:
+		h.driver.Refresh() // the next session need not lead to the same node
 	case ping:
 		ctx, cancel := context.WithTimeout(ctx, pingAfter)
 		defer cancel()

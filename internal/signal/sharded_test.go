@@ -71,7 +71,7 @@ func TestASlotThatMovesTakesItsWaitersAlong(t *testing.T) {
 		f.confirmed(true, "x")
 		require.Equal(f, 1, f.driver.refreshed)
 		f.after(2 * keeperTick)
-		require.Equal(f, 1, f.driver.roles, "the new node was asked once whether it is a master")
+		require.Equal(f, 2, f.driver.roles, "each node was asked once whether it is a master")
 		require.False(f, old.isClosed())
 	})
 }
@@ -122,10 +122,10 @@ func TestAReplicaIsLeftForTheMaster(t *testing.T) {
 		wake := f.listen("x")
 		require.True(f, woken(wake))
 		s, _ := f.driver.latest()
-		f.driver.set(func() { f.driver.home, f.driver.role = nodeB, "slave" })
+		f.driver.set(func() { f.driver.home, f.driver.replica = nodeB, nodeB })
 		s.receives(driver.Unsubscribed, "x", nil)
 		f.confirmed(false, "x")
-		f.driver.set(func() { f.driver.home, f.driver.role = nodeA, "master" })
+		f.driver.set(func() { f.driver.home = nodeA })
 		f.after(2 * keeperTick)
 		f.confirmed(true, "x")
 		require.True(f, woken(wake))
@@ -133,6 +133,98 @@ func TestAReplicaIsLeftForTheMaster(t *testing.T) {
 		s.receives(driver.Published, "x", nil)
 		require.True(f, woken(wake), "it is on the first connection again")
 	})
+}
+
+func TestAMasterThatIsDemotedIsLeft(t *testing.T) {
+	t.Parallel()
+	runSharded(t, func(f *fixture) {
+		x, y := f.listen("x"), f.listen("y")
+		require.True(f, woken(x))
+		require.True(f, woken(y))
+		s, _ := f.driver.latest()
+		f.driver.set(func() { f.driver.home, f.driver.replica = nodeB, nodeA })
+		for range 4 { // a busy channel is no proof
+			f.after(pingAfter / 4)
+			s.receives(driver.Published, "x", nil)
+			woken(x)
+		}
+		f.after(2 * keeperTick)
+		require.True(f, s.isClosed(), "a replica's subscribers are not counted")
+		require.Positive(f, f.driver.refreshed)
+		s, opened := f.driver.latest()
+		require.Equal(f, 2, opened)
+		require.Equal(f, nodeB, s.node)
+		f.confirmed(true, "x")
+		f.confirmed(true, "y")
+		require.True(f, woken(x), "messages may have been missed")
+		require.True(f, woken(y))
+	})
+}
+
+func TestAReplicaIsLeftThatWasTakenForTheMaster(t *testing.T) {
+	t.Parallel()
+	runSharded(t, func(f *fixture) {
+		f.driver.replica = nodeA
+		f.listen("x")
+		f.after(keeperTick / 2)
+		f.confirmed(false, "x")
+		require.Positive(f, f.driver.refreshed)
+		f.driver.set(func() { f.driver.home = nodeB })
+		f.after(2 * keeperTick)
+		f.confirmed(true, "x")
+		s, opened := f.driver.latest()
+		require.Equal(f, nodeB, s.node)
+		require.Equal(f, 2, opened)
+	})
+}
+
+// A user may lack the right to ask for the role.
+func TestANodeThatTheScriptsDoNotReachIsLeft(t *testing.T) {
+	t.Parallel()
+	runSharded(t, func(f *fixture) {
+		f.driver.hidden = rejected("NOPERM", false)
+		x, y := f.listen("x"), f.listen("y")
+		require.True(f, woken(x))
+		require.True(f, woken(y))
+		f.driver.set(func() { f.driver.home, f.driver.replica = nodeB, nodeA })
+		f.hub.Unheard("x", f.hub.Epoch("x"))
+		f.after(2 * keeperTick)
+		require.Positive(f, f.driver.refreshed)
+		s, opened := f.driver.latest()
+		require.Equal(f, 2, opened)
+		require.Equal(f, nodeB, s.node)
+		f.confirmed(true, "x")
+		f.confirmed(true, "y")
+		require.True(f, woken(x), "messages may have been missed")
+		require.True(f, woken(y))
+	})
+}
+
+func TestTheRoleOfANodeIsAskedNowAndThen(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err      *fault.Error
+		min, max int
+	}{
+		"of any number of channels":  {nil, 8, 11},
+		"once if Redis denies it":    {rejected("NOPERM", false), 1, 1},
+		"again if no answer arrives": {network(), 8, 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runSharded(t, func(f *fixture) {
+				f.driver.hidden = c.err
+				for _, channel := range []string{"x", "y", "z"} {
+					f.listen(channel)
+				}
+				f.after(10 * pingAfter)
+				require.GreaterOrEqual(f, f.driver.roles, c.min)
+				require.LessOrEqual(f, f.driver.roles, c.max)
+				f.confirmed(true, "x")
+				f.confirmed(true, "z")
+			})
+		})
+	}
 }
 
 func TestABrokenShardIsGivenUp(t *testing.T) {
@@ -274,7 +366,7 @@ func TestALateEndOfASubscriptionMovesNothing(t *testing.T) {
 		f.hub.Unlisten("x", wake)
 		f.after(channelLinger + keeperTick)
 		f.listen("x")
-		require.Equal(f, []string{"+x", "+y", "-x", "ping", "+x"}, s.sent())
+		require.Equal(f, []string{"+x", "+y", "-x", "+x"}, s.sent())
 		f.driver.set(func() { s.silent = false })
 		s.receives(driver.Unsubscribed, "x", nil)
 		s.receives(driver.Subscribed, "x", nil)
@@ -282,4 +374,20 @@ func TestALateEndOfASubscriptionMovesNothing(t *testing.T) {
 		require.Empty(f, s.sent())
 		require.Zero(f, f.driver.refreshed)
 	})
+}
+
+func TestTheLogSaysOnceThatAClusterCannotCountListeners(t *testing.T) {
+	t.Parallel()
+	for info, want := range map[driver.Info][2]int{cluster: {0, 1}, single: {0, 0}} {
+		for i, mode := range []Mode{On, Off} {
+			run(t, info, mode, func(f *fixture) {
+				f.driver.set(func() { f.driver.home = nodeA })
+				f.listen("a")
+				f.listen("b")
+				f.after(time.Second)
+				f.confirmed(true, "b")
+				require.Len(f, f.informed, want[i])
+			})
+		}
+	}
 }

@@ -44,6 +44,11 @@ func (h *Hub) Publish(key string) wire.Publish {
 	}
 }
 
+// Counts reports whether the reply to PUBLISH or SPUBLISH in a script counts all receivers of a message, given the name of
+// the lock in Redis. On a cluster whose channels are not sharded it does not: each node knows only its own subscribers.
+// Counts waits for nothing and does no I/O.
+func (h *Hub) Counts(key string) bool { return !h.cluster || h.sharded(key) == isSharded }
+
 // sharded returns whether channels are sharded: unknown, isSharded or isPlain. In mode Auto it starts a question to the node
 // of a key, the first time and whenever the cluster has changed. Until an answer comes, the last answer stands. It does not
 // wait for the answer, because the node may hang.

@@ -23,6 +23,7 @@ type Acquisition struct {
 	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
 	byHold  bool            // only its Hold unlocks it
 	plain   bool            // made without an owner in the context
+	waited  bool            // it was refused until its turn came
 	closed  bool            // unlocked, or being unlocked, or leaked
 	quiet   bool            // a group logs its loss
 	settled bool            // no caller has to unlock it any more, and its unlock is over
@@ -54,6 +55,9 @@ func (a *Acquisition) Deadline() clock.Instant {
 	defer a.grant.table.lock().Unlock()
 	return a.grant.term.Deadline
 }
+
+// Waited reports whether another owner had the lock at first. A re-entry waits for nobody.
+func (a *Acquisition) Waited() bool { return a.waited } // set when it is made
 
 // Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
 // so that the table does not. It returns why the acquisition is over, if it is already. It returns [fault.ErrClosed] while the

@@ -15,40 +15,49 @@ type action struct {
 	name   string
 	weight int
 	do     func(w *world) bool
+	seldom bool // in a fleet
 }
 
 var actions = []action{
-	{"start", 14, (*world).start},
-	{"start beside", 6, (*world).startBeside},
-	{"execute", 24, (*world).executeOne},
-	{"answer", 24, (*world).answerOne},
-	{"doubt", 3, (*world).doubt},
-	{"reject", 4, (*world).reject},
-	{"silence", 2, (*world).silence},
-	{"cancel", 3, (*world).cancel},
-	{"notice the end", 4, (*world).noticeEnd},
-	{"wake", 30, (*world).wake},
-	{"resume", 8, (*world).resume},
-	{"deliver", 8, (*world).deliverMail},
-	{"cut", 1, (*world).cut},
-	{"confirm", 12, (*world).confirm},
-	{"advance a little", 5, (*world).advanceLittle},
-	{"advance to an event", 6, (*world).advanceToEvent},
-	{"advance a lease", 1, (*world).advanceLease},
-	{"due", 14, (*world).due},
-	{"send", 10, (*world).send},
-	{"send again", 1, (*world).sendAgain},
-	{"renew soon", 1, (*world).renewSoon},
-	{"unlock", 10, (*world).unlock},
-	{"unlock again", 1, (*world).unlockAgain},
-	{"leak", 1, (*world).leak},
-	{"extend", 3, (*world).extend},
-	{"leave an extension", 1, (*world).leaveExtension},
-	{"force", 1, (*world).force},
-	{"force by a stranger", 1, (*world).forceByStranger},
-	{"fail over", 1, (*world).failOver},
-	{"stop", 4, (*world).stop},
-	{"close", 1, (*world).close},
+	{"start", 14, (*world).start, false},
+	{"start beside", 6, (*world).startBeside, true},
+	{"execute", 24, (*world).executeOne, false},
+	{"answer", 24, (*world).answerOne, false},
+	{"doubt", 3, (*world).doubt, false},
+	{"reject", 4, (*world).reject, true},
+	{"silence", 2, (*world).silence, true},
+	{"cancel", 3, (*world).cancel, false},
+	{"notice the end", 4, (*world).noticeEnd, false},
+	{"wake", 30, (*world).wake, false},
+	{"resume", 8, (*world).resume, false},
+	{"deliver", 8, (*world).deliverMail, false},
+	{"cut", 1, (*world).cut, false},
+	{"confirm", 12, (*world).confirm, false},
+	{"pump", 8, (*world).pump, false},
+	{"unsubscribe", 1, (*world).unsubscribe, false},
+	{"pause", 1, (*world).pause, false},
+	{"go on", 4, (*world).goOn, false},
+	{"a peer listens", 1, (*world).peerListens, false},
+	{"a peer takes", 2, (*world).peerTakes, false},
+	{"a peer releases", 3, (*world).peerReleases, false},
+	{"step Redis's clock", 1, (*world).stepClock, true},
+	{"advance a little", 5, (*world).advanceLittle, false},
+	{"advance to an event", 6, (*world).advanceToEvent, false},
+	{"advance a lease", 1, (*world).advanceLease, false},
+	{"due", 14, (*world).due, false},
+	{"send", 10, (*world).send, false},
+	{"send again", 1, (*world).sendAgain, true},
+	{"renew soon", 1, (*world).renewSoon, true},
+	{"unlock", 10, (*world).unlock, false},
+	{"unlock again", 1, (*world).unlockAgain, false},
+	{"leak", 1, (*world).leak, true},
+	{"extend", 3, (*world).extend, true},
+	{"leave an extension", 1, (*world).leaveExtension, false},
+	{"force", 1, (*world).force, true},
+	{"force by a stranger", 1, (*world).forceByStranger, true},
+	{"fail over", 1, (*world).failOver, false},
+	{"stop", 4, (*world).stop, true},
+	{"close", 1, (*world).close, true},
 }
 
 // wheel has the index of each action as often as its weight says.
@@ -67,7 +76,7 @@ func (w *world) act(choice uint32) bool {
 	w.random = uint64(choice)
 	w.step++
 	w.logf("-- %s (%#x)", a.name, choice)
-	if !a.do(w) {
+	if w.fleet && a.seldom && w.rand(4) > 0 || !a.do(w) {
 		w.step--
 		if w.logging {
 			w.log = w.log[:len(w.log)-1]
@@ -75,6 +84,7 @@ func (w *world) act(choice uint32) bool {
 		return false
 	}
 	w.check()
+	w.replicate()
 	return true
 }
 
@@ -86,6 +96,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence)}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
+	if w.fleet {
+		v.a.Single = v.a.Single && w.rand(4) == 0
+	}
 	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 2*time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog || w.rand(3) == 0
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
@@ -100,7 +113,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		p.since[n.index] = v.began
 	}
 	began := p.tasks.Begin()
-	lost, bare := w.lost(p, n, o), h.Kind.Tokens && w.holdsWithoutToken(p, n, o)
+	lost, dropped := w.lost(p, n, o)
+	bare := h.Kind.Tokens && !dropped && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
@@ -122,18 +136,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	return true
 }
 
-// lost reports whether an owner must unlock a name before it may acquire it again.
-func (w *world) lost(p *process, n *name, o *Owner) bool {
-	for _, r := range w.records {
-		if r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) != nil {
-			return true
-		}
-	}
-	return false
-}
-
 func (w *world) start() bool {
-	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
+	p, n := w.someone(), w.names[w.rand(2)]
 	if w.crowded {
 		n = w.names[0]
 	}
@@ -143,7 +147,7 @@ func (w *world) start() bool {
 
 // startBeside begins a re-entry, or an acquisition of the other side.
 func (w *world) startBeside() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	r, ok := pick(w, w.records, (*record).open)
 	if !ok {
 		return false
 	}
@@ -164,16 +168,21 @@ func (w *world) executeOne() bool {
 }
 
 func (w *world) answerOne() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return f.executed })
+	f, ok := pick(w, w.bag, func(f *flight) bool { return f.executed && !f.proc.stopped })
 	if ok {
 		w.answer(f, f.reply)
 	}
 	return ok
 }
 
-// doubt loses the reply of a call, or its request.
+// doubt loses the reply of a call, or its request. It prefers a reply that tells of a duty.
 func (w *world) doubt() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead })
+	f, ok := pick(w, w.bag, func(f *flight) bool {
+		return !f.dead && !f.left && !f.proc.stopped && f.exit != nil && f.executed && f.reply.Gave().What == wire.ToPublic
+	})
+	if !ok {
+		f, ok = pick(w, w.bag, func(f *flight) bool { return !f.dead && !f.proc.stopped })
+	}
 	if ok {
 		w.answer(f, wire.Reply{N: -1, Err: errDoubt})
 		f.dead = true
@@ -183,7 +192,7 @@ func (w *world) doubt() bool {
 
 // reject answers with an error of the server, or does not send the call.
 func (w *world) reject() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead })
+	f, ok := pick(w, w.bag, func(f *flight) bool { return !f.dead && !f.proc.stopped })
 	if !ok {
 		return false
 	}
@@ -201,6 +210,8 @@ func (w *world) reject() bool {
 		return false
 	case kind == 1 && !f.left:
 		w.answer(f, wire.Reply{N: -1, Err: errNoConn})
+	case kind == 2 && w.rand(4) == 0:
+		w.answer(f, wire.Reply{N: -1, Err: errRights})
 	case kind == 2:
 		w.answer(f, wire.Reply{N: -1, Err: errStays})
 	case (f.renewal != nil || f.extend != nil) && kind == 3:
@@ -214,7 +225,7 @@ func (w *world) reject() bool {
 // silence ends the patience with a call that was not answered within the command timeout.
 func (w *world) silence() bool {
 	f, ok := pick(w, w.bag, func(f *flight) bool {
-		return !f.dead && (w.now >= f.until || f.verb != nil && w.now >= f.within)
+		return !f.dead && !f.proc.stopped && (w.now >= f.until || f.verb != nil && w.now >= f.within)
 	})
 	if !ok {
 		return false
@@ -251,7 +262,7 @@ func (w *world) cancel() bool {
 
 // noticeEnd tells a verb that its wait is over.
 func (w *world) noticeEnd() bool {
-	v, ok := pick(w, w.verbs, func(v *verb) bool { return w.endOf(v) >= Ended })
+	v, ok := pick(w, w.verbs, func(v *verb) bool { return !v.proc.stopped && w.endOf(v) >= Ended })
 	if ok {
 		w.end(v)
 	}
@@ -335,7 +346,7 @@ func (w *world) wakeOf(v *verb) (why Cause, ok bool) {
 func (w *world) wake() bool {
 	v, ok := pick(w, w.verbs, func(v *verb) bool {
 		_, ok := w.wakeOf(v)
-		return ok
+		return ok && !v.proc.stopped
 	})
 	if !ok {
 		return false
@@ -366,7 +377,7 @@ func (w *world) wake() bool {
 }
 
 func (w *world) resumable(e *exit) bool {
-	return e.step.Do == Sleep && (ready(e.step.Wait, false) || e.over != 0 && w.now >= e.over)
+	return e.step.Do == Sleep && !e.proc.stopped && (ready(e.step.Wait, false) || e.over != 0 && w.now >= e.over)
 }
 
 func (w *world) resume() bool {

@@ -8,7 +8,9 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/standing"
 	"github.com/go-rlock/rlock/internal/wake"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
@@ -60,6 +62,10 @@ type Attempt struct {
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
 	// For the head of a local queue, to which the lock may be handed over.
+
+	place  standing.Place // in the line, or in the queue of a fair lock
+	byLine bool           // the latest question was that of the line
+	seat   *wire.Seat     // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it
@@ -228,11 +234,14 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
 // the attempt, so that it asks once more when no release can be missed any longer.
-func (t *Table) rest(a *Attempt, pause time.Duration) Step {
+func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
+	if a.got != nil { // the lock was granted to it meanwhile
+		return t.succeed(a, a.got, n)
+	}
 	a.phase = resting
 	t.suspect(a)
 	s := a.sleep(pause)
-	channel := a.grant.holder.Channel(a.Handle.Names())
+	channel := t.channel(a)
 	if channel == "" { // a polling waiter keeps its pace
 		s.Wait = nil
 		return s
@@ -241,8 +250,14 @@ func (t *Table) rest(a *Attempt, pause time.Duration) Step {
 	if a.line != nil {
 		heard = &a.line.Shared.heard
 	}
+	if heard.Channel != channel {
+		n.Unlisten(heard)
+	}
 	if heard.On(channel) {
-		s.Listen = channel
+		s.Listen, s.Since = channel, a.place.Epoch()
+		if names := a.Handle.Names(); channel == names.Own() {
+			s.Spares = names.Base()
+		}
 	}
 	s.Heard = heard.Heard
 	return s
@@ -259,20 +274,18 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
 	case a.handing:
-		return t.rest(a, t.cfg.PollInterval)
+		return t.rest(a, t.cfg.PollInterval, n)
 	case a.grant.sibling().usable(now): // it need not queue any more
 		t.leaveLine(a, n)
 		return t.ask(a, asking, now, n)
-	case a.line == nil:
-		return t.ask(a, asking, now, n)
-	case a.line.Head() != a:
+	case a.line != nil && a.line.Head() != a:
 		return a.sleep(-1)
 	}
 	if a.phase == queued {
 		a.phase, why = resting, ByNews
 	}
 	if pause := t.decide(a, why, now); pause > 0 {
-		return t.rest(a, pause)
+		return t.rest(a, pause, n)
 	}
 	a.askAt = 0
 	return t.ask(a, asking, now, n)
@@ -341,14 +354,25 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
 func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	a.knows().Failed(fault.ErrLate)
+	t.leavesLine(a)
 	old := a.grant
+	a.leavesSeat()
 	t.retire(old, now, n)
 	old.turns.End()
 	t.newGrant(a)
-	if a.Handle.Kind.Queues { // the new one listens on a channel of its own
-		n.Unlisten(&a.heard)
+	return t.rest(a, t.retryPause(a), n)
+}
+
+// channel returns the channel on which an attempt is notified. Empty means none: it polls.
+func (t *Table) channel(a *Attempt) string {
+	names := a.Handle.Names()
+	switch {
+	case a.seat != nil:
+		return a.seat.Channel
+	case a.line != nil && a.Handle.Kind.Channel != "" && t.standsFor(a.Handle):
+		return names.Own()
 	}
-	return t.rest(a, t.retryPause(a))
+	return names.Channel
 }
 
 // retryPause returns the pause before the next question after a failure.

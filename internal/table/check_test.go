@@ -34,6 +34,8 @@ func (w *world) check() {
 	}
 	w.checkContenders()
 	w.checkOrphans()
+	w.checkLines()
+	w.checkSeats()
 	w.checkWakes()
 }
 
@@ -44,7 +46,11 @@ func (w *world) checkRenewals(p *process) {
 		if g.stage != held || g.inRound || g.failures > 0 || !g.renewing() {
 			continue
 		}
-		if latest := min(g.term.Confirmed.Add(shortest/3), g.term.Ends().Add(-2*longest/3)); g.DueAt() > latest {
+		latest := min(g.term.Confirmed.Add(shortest/3), g.term.Ends().Add(-2*longest/3))
+		if g.micros != 0 && latest <= g.term.Confirmed { // a release gave it its first term, which is shorter than its lease
+			latest = g.term.Confirmed.Add(100 * time.Millisecond)
+		}
+		if g.DueAt() > latest {
 			w.failf("RenewInTime: #%d was confirmed at %v, and is due at %v", g.holder.Number,
 				time.Duration(g.term.Confirmed), time.Duration(g.DueAt()))
 		}
@@ -72,7 +78,7 @@ func (w *world) checkHolds() {
 			continue
 		}
 		h := s.find(field)
-		if h == nil || g.term.Ends() > s.expiry || h.expiry != 0 && g.term.Ends() > h.expiry {
+		if h == nil || g.term.Ends() > s.expiry.Add(-s.skew) || h.expiry != 0 && g.term.Ends() > h.expiry {
 			w.failf("Deadline: #%d of c%d is open until %v; Redis has %v until %v", g.holder.Number, r.proc.index,
 				time.Duration(g.term.Deadline), s.holders, time.Duration(s.expiry))
 		}
@@ -85,15 +91,6 @@ func (w *world) checkHolds() {
 			}
 		}
 	}
-}
-
-// holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
-func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
-	return slices.ContainsFunc(w.records, func(r *record) bool {
-		k := r.acq.grant.handle.Kind
-		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&
-			k.Side == wire.MainSide && !k.Tokens
-	})
 }
 
 // checkLoss checks an acquisition that is over.
@@ -134,21 +131,28 @@ func (w *world) checkOrphans() {
 		for _, h := range n.server.holders {
 			w.checkOrphan(n, h.field)
 		}
-		for _, place := range n.server.queue {
-			w.checkOrphan(n, place.field)
+		for _, p := range n.server.queue {
+			if p.epoch == n.server.epoch {
+				w.checkOrphan(n, p.field)
+			}
+		}
+		for _, m := range n.server.line.waiters {
+			if m.epoch == n.server.epoch {
+				w.checkOrphan(n, m.field)
+			}
 		}
 	}
 }
 
 func (w *world) checkOrphan(n *name, field string) {
 	g := w.grants[field]
-	if g == nil || g.stage != retired || g.table.closed || w.procOf(g).gaveUp[n.index] {
+	if g == nil || g.stage != retired || g.table.closed || g.table.denials || w.procOf(g).gaveUp[n.index] {
 		return
 	}
-	if epoch, ok := n.server.dead[field]; ok && epoch != n.server.epoch {
-		return
-	}
-	if b, ok := n.server.born[field]; ok && b.epoch != n.server.epoch {
+	epoch, buried := n.server.dead[field]
+	b, born := n.server.born[field]
+	ghost := n.server.haunts(field)
+	if !ghost && (buried && epoch != n.server.epoch || born && b.epoch != n.server.epoch) {
 		return
 	}
 	for _, f := range w.bag {
@@ -156,14 +160,14 @@ func (w *world) checkOrphan(n *name, field string) {
 			return
 		}
 	}
+	if ghost {
+		w.failf("NoGhost: nobody releases %s, which a failover brought back", field)
+	}
 	w.failf("NoOrphan: nobody releases %s", field)
 }
 
 func (w *world) procOf(g *Grant) *process {
-	if g.table == w.procs[0].table {
-		return w.procs[0]
-	}
-	return w.procs[1]
+	return w.procs[slices.IndexFunc(w.procs, func(p *process) bool { return p.table == g.table })]
 }
 
 // soon is the longest pause of a waiter after which nobody can say that it missed a message.
@@ -175,11 +179,16 @@ func (w *world) checkWakes() {
 		if n.server.quiet || w.busy(n) {
 			continue
 		}
+		w.checkStall(n)
 		for _, v := range w.verbs {
-			if v.name != n || v.step.Do != Sleep || w.believes(v) || n.server.hushed != 0 && n.server.hushed != v.proc.index+1 {
+			if v.name != n || v.proc.stopped || v.step.Do != Sleep || w.believes(v) || n.server.hushed != 0 && n.server.hushed != v.proc.index+1 {
 				continue
 			}
-			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v)) && (beside || !w.anyWakes(n)) {
+			within := soon
+			if g := v.a.grant; g != nil && g.inDoubt && n.server.find(text(g.holder.Field)) != nil {
+				within = firstTerm + 100*time.Millisecond // a question without a reply got the lock, after a later one was refused
+			}
+			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v, within)) && (beside || !w.anyWakes(n, within)) {
 				w.failf("NoMissedWake: %s is free for %s, which sleeps", n.text, v)
 			}
 		}
@@ -188,13 +197,16 @@ func (w *world) checkWakes() {
 
 // busy reports whether anything about a name is under way.
 func (w *world) busy(n *name) bool {
+	if w.pumping(n) {
+		return true
+	}
 	for _, f := range w.bag {
 		if f.name == n || f.name == nil {
 			return true
 		}
 	}
-	for _, m := range w.mail {
-		if m.name == n {
+	for _, p := range w.procs {
+		if slices.ContainsFunc(p.mail, func(m message) bool { return m.name == n }) {
 			return true
 		}
 	}
@@ -219,11 +231,18 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 	if a.line != nil && a.line.Head() != a {
 		return false, false
 	}
-	return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), ""), false
+	s, field := v.name.server, text(a.grant.holder.Field)
+	switch {
+	case (s.lined || a.seat != nil) && s.find(field) != nil: // it has the lock, and does not know
+		return true, true
+	case a.place.Stands() && s.line.index(field) < 0 && s.stood[field] != s.lost: // Redis lost its place, which it learns when it asks
+		return false, false
+	}
+	return s.wouldGrant(a.Handle.Kind, field, ""), false
 }
 
 // wakes reports whether something will wake an attempt soon.
-func (w *world) wakes(v *verb) bool {
+func (w *world) wakes(v *verb, soon time.Duration) bool {
 	if v.step.Do == Ask || ready(v.step.Wait, false) || v.over != 0 && v.over <= w.now.Add(soon+v.lag) || w.endOf(v) >= Ended {
 		return true
 	}
@@ -239,10 +258,10 @@ func (w *world) believes(v *verb) bool {
 }
 
 // anyWakes reports whether something will wake one of the attempts for a name soon.
-func (w *world) anyWakes(n *name) bool {
+func (w *world) anyWakes(n *name, soon time.Duration) bool {
 	horizon := w.now.Add(soon)
 	for _, v := range w.verbs {
-		if v.name == n && w.wakes(v) {
+		if v.name == n && w.wakes(v, soon) {
 			return true
 		}
 	}
@@ -272,6 +291,9 @@ func (w *world) finish() {
 	for _, v := range w.verbs {
 		v.canceled = true
 	}
+	for _, p := range w.procs {
+		p.stopped = false
+	}
 	for range 3000 {
 		w.step++
 		if !w.finishOne() {
@@ -296,7 +318,7 @@ func (w *world) finishOne() bool {
 			return true
 		}
 	}
-	if w.silence() || w.noticeEnd() || w.resume() || w.send() || w.deliverMail() || w.wake() || w.due() || w.unlockAll() {
+	if w.silence() || w.noticeEnd() || w.resume() || w.send() || w.deliverMail() || w.wake() || w.due() || w.pump() || w.unlockAll() {
 		return true
 	}
 	if len(w.bag) > 0 { // nobody waits for these any more
@@ -315,6 +337,9 @@ func (w *world) finishOne() bool {
 	}
 	for _, p := range w.procs {
 		sooner(time.Duration(p.alarm))
+		for _, pump := range p.pumps {
+			sooner(time.Duration(pump.at))
+		}
 	}
 	for _, e := range w.exits {
 		sooner(time.Duration(e.over))
@@ -326,16 +351,6 @@ func (w *world) finishOne() bool {
 	return true
 }
 
-func (w *world) unlockAll() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
-	if !ok {
-		return false
-	}
-	x := new(Exit)
-	w.unlockedOne(r.proc, r, x, r.proc.table.Release(x, r.acq, w.now, &r.proc.notices))
-	return true
-}
-
 // checkEnd checks that nothing is left.
 func (w *world) checkEnd() {
 	for _, p := range w.procs {
@@ -343,10 +358,14 @@ func (w *world) checkEnd() {
 		switch {
 		case len(w.verbs)+len(w.exits) > 0:
 			w.failf("Ends: %d verbs and %d exits never end", len(w.verbs), len(w.exits))
-		case len(p.subs) > 0:
+		case slices.ContainsFunc(p.subs, func(s *subscription) bool { return !s.idle() }):
 			w.failf("Empty: c%d listens", p.index)
 		case s.Queues > 0 || p.tasks.Count() > 0:
 			w.failf("Empty: c%d has %d queues and %d tasks", p.index, s.Queues, p.tasks.Count())
+		case len(p.table.seats) > 0:
+			w.failf("Empty: c%d has seats of %d names", p.index, len(p.table.seats))
+		case len(p.table.standing)+p.table.watches.Len() > 0:
+			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.standing), p.table.watches.Len())
 		case p.closed:
 		case s.Grants+s.Exclusive+s.Due > 0:
 			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due", p.index, s.Grants, s.Exclusive, s.Due)

@@ -7,54 +7,103 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 func (w *world) deliverMail() bool {
-	if len(w.mail) == 0 {
-		return false
+	p, ok := pick(w, w.procs, func(p *process) bool { return len(p.mail) > 0 && !p.stopped })
+	if ok {
+		w.deliverTo(p)
 	}
-	i := w.rand(len(w.mail))
-	m := w.mail[i]
-	w.mail = append(w.mail[:i], w.mail[i+1:]...)
-	if s := m.to.sub(m.channel); s != nil && s.confirmed {
-		s.messages++
-		s.notify()
+	return ok
+}
+
+// deliverTo delivers the oldest message on a connection.
+func (w *world) deliverTo(p *process) {
+	m := p.mail[0]
+	p.mail = p.mail[1:]
+	switch s := p.sub(m.channel); {
+	case s == nil:
+	case m.confirms == s:
+		w.logf("c%d is subscribed to %s", p.index, s.channel)
+		p.confirm(s)
+	case m.confirms == nil && s.confirmed:
+		w.logf("c%d hears %q on %s", p.index, m.payload, m.channel)
+		w.hears(p, s, m)
 	}
-	w.logf("c%d hears %s", m.to.index, m.channel)
-	return true
 }
 
 // cut cuts the subscriptions of a process. What was sent to it is lost.
 func (w *world) cut() bool {
-	p := w.procs[w.rand(2)]
+	p := w.procs[w.rand(len(w.procs))]
 	if len(p.subs) == 0 {
 		return false
 	}
+	p.subs = slices.DeleteFunc(p.subs, func(s *subscription) bool { return s.idle() && w.rand(2) == 0 })
 	for _, s := range p.subs {
-		s.confirmed = false
+		s.subscribed, s.confirmed = false, false
 	}
-	kept := w.mail[:0]
-	for _, m := range w.mail {
-		if m.to != p {
-			kept = append(kept, m)
+	for _, m := range p.mail {
+		if m.payload == "0" && m.name != nil {
+			m.name.server.quiet = true // a process that watches for others has missed it
 		}
 	}
-	w.mail = kept
+	p.mail = nil
 	w.logf("c%d is deaf", p.index)
 	return true
 }
 
 func (w *world) confirm() bool {
 	for _, p := range w.procs {
-		if s, ok := pick(w, p.subs, func(s *subscription) bool { return !s.confirmed }); ok {
-			s.confirmed = true
-			s.notify()
-			w.logf("c%d is subscribed to %s", p.index, s.channel)
+		if s, ok := pick(w, p.subs, func(s *subscription) bool { return !s.subscribed }); ok && !p.stopped {
+			s.subscribed = true
+			w.logf("Redis: c%d subscribes to %s", p.index, s.channel)
+			if p.mail = append(p.mail, message{channel: s.channel, confirms: s}); len(p.mail) == 1 && w.rand(2) == 0 {
+				w.deliverTo(p)
+			}
 			return true
 		}
 	}
 	return false
+}
+
+// unsubscribe ends a subscription to which nobody listens any more.
+func (w *world) unsubscribe() bool {
+	for _, p := range w.procs {
+		if s, ok := pick(w, p.subs, (*subscription).idle); ok {
+			p.subs = queue.Without(p.subs, s)
+			w.logf("c%d unsubscribes from %s", p.index, s.channel)
+			return true
+		}
+	}
+	return false
+}
+
+// pause stops a process: it takes no step, but Redis executes what it has sent, and its messages wait.
+func (w *world) pause() bool {
+	p := w.someone()
+	if p.stopped = w.someoneBeside(p); p.stopped {
+		w.logf("c%d is stopped", p.index)
+	}
+	return p.stopped
+}
+
+func (w *world) someoneBeside(p *process) bool {
+	return slices.ContainsFunc(w.procs, func(other *process) bool { return other != p && !other.stopped })
+}
+
+// goOn lets a stopped process continue, often after a while.
+func (w *world) goOn() bool {
+	p, ok := pick(w, w.procs, func(p *process) bool { return p.stopped })
+	if ok {
+		if w.rand(2) == 0 {
+			w.advance(w.now.Add(oneOf(w, 15*time.Millisecond, 100*time.Millisecond, time.Second, 3*time.Second)))
+		}
+		p.stopped = false
+		w.logf("c%d goes on", p.index)
+	}
+	return ok
 }
 
 // advance moves the time, and drops the calls that can no longer be executed.
@@ -103,7 +152,7 @@ func (w *world) advanceToEvent() bool {
 	case 2:
 		for _, n := range w.names {
 			if len(n.server.holders) > 0 {
-				sooner(n.server.expiry)
+				sooner(n.server.expiry.Add(-n.server.skew))
 			}
 		}
 	default:
@@ -122,7 +171,7 @@ func (w *world) advanceToEvent() bool {
 }
 
 func (w *world) due() bool {
-	p, ok := pick(w, w.procs[:], func(p *process) bool { return p.alarm != 0 && p.alarm <= w.now })
+	p, ok := pick(w, w.procs, func(p *process) bool { return p.alarm != 0 && p.alarm <= w.now && !p.stopped })
 	if !ok {
 		return false
 	}
@@ -150,12 +199,11 @@ func (w *world) due() bool {
 
 // send sends a batch of renewals.
 func (w *world) send() bool {
-	if len(w.batches) == 0 {
+	r, ok := pick(w, w.batches, func(r *renewal) bool { return !r.proc.stopped })
+	if !ok {
 		return false
 	}
-	i := w.rand(len(w.batches))
-	r := w.batches[i]
-	w.batches = append(w.batches[:i], w.batches[i+1:]...)
+	w.batches = queue.Without(w.batches, r)
 	p := r.proc
 	r.sent = w.now
 	c := p.table.Wanted(r.b, w.now, &p.notices)
@@ -206,7 +254,7 @@ func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
 
 // sendAgain sends a batch on another connection, while the reply may still come.
 func (w *world) sendAgain() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return f.renewal != nil && !f.dead })
+	f, ok := pick(w, w.bag, func(f *flight) bool { return f.renewal != nil && !f.dead && !f.proc.stopped })
 	if ok {
 		b := *f.renewal.b
 		w.batches = append(w.batches, &renewal{proc: f.proc, b: &b})
@@ -215,7 +263,7 @@ func (w *world) sendAgain() bool {
 }
 
 func (w *world) renewSoon() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	r, ok := pick(w, w.records, (*record).open)
 	if ok {
 		r.acq.RenewSoon(w.now, &r.proc.notices)
 		r.proc.deliver()
@@ -225,7 +273,7 @@ func (w *world) renewSoon() bool {
 
 // unlock unlocks by handle, by owner or by hold.
 func (w *world) unlock() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return !r.unlocked && !r.leaked })
+	r, ok := pick(w, w.records, (*record).open)
 	if !ok {
 		return false
 	}
@@ -290,7 +338,7 @@ func (w *world) checkPastUnlock(x *Exit, s Step) {
 }
 
 func (w *world) unlockAgain() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return r.unlocked || r.leaked })
+	r, ok := pick(w, w.records, func(r *record) bool { return (r.unlocked || r.leaked) && !r.proc.stopped })
 	if !ok {
 		return false
 	}
@@ -303,7 +351,7 @@ func (w *world) unlockAgain() bool {
 }
 
 func (w *world) leak() bool {
-	r, ok := pick(w, w.records, func(r *record) bool { return r.byHold && !r.unlocked && !r.leaked })
+	r, ok := pick(w, w.records, func(r *record) bool { return r.byHold && r.open() })
 	if ok {
 		r.acq.Leak(&r.proc.notices)
 		r.proc.deliver()
@@ -312,47 +360,12 @@ func (w *world) leak() bool {
 	return ok
 }
 
-func (w *world) force() bool {
-	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
-	if p.closed || len(n.server.holders) == 0 {
+func (w *world) unlockAll() bool {
+	r, ok := pick(w, w.records, (*record).open)
+	if !ok {
 		return false
 	}
-	h := p.handles[n.index][w.rand(len(p.handles[n.index]))]
-	w.bag = append(w.bag, &flight{
-		call: forceCall(h), proc: p, name: n, force: &forcing{p, h.Key}, until: w.now.Add(modelCommand),
-	})
-	return true
-}
-
-func forceCall(h *Handle) wire.Call {
-	return wire.Call{Script: h.Kind.Force, Keys: []any{h.Key.Name}, Args: wire.Args{Channel: h.Names().Boxed}}
-}
-
-func (w *world) forceByStranger() bool {
-	p, n := w.procs[w.rand(2)], w.names[w.rand(2)]
-	if len(n.server.holders) == 0 {
-		return false
-	}
-	c := forceCall(p.handles[n.index][0])
-	n.server.force(&c)
-	w.logf("%s is unlocked by force", n.text)
-	return true
-}
-
-// failOver makes Redis forget a name, or remember an older state of it.
-func (w *world) failOver() bool {
-	n := w.names[w.rand(2)]
-	switch {
-	case w.rand(2) == 0:
-		b := n.server.save()
-		n.backup = &b
-		return true
-	case n.backup != nil:
-		n.server.restore(*n.backup)
-		n.backup = nil
-	default:
-		n.server.lose()
-	}
-	w.logf("%s is lost", n.text)
+	x := new(Exit)
+	w.unlockedOne(r.proc, r, x, r.proc.table.Release(x, r.acq, w.now, &r.proc.notices))
 	return true
 }

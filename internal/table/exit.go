@@ -25,7 +25,11 @@ type Exit struct {
 	retries    int
 	mark       yield.Mark // when it was sent
 
-	next      *Attempt // to which the lock is being handed over
+	narrow bool // it touches as few keys as possible
+	byLine bool // the latest call was that of the line
+	denied bool // Redis refused that call, because the user lacks a right
+
+	next      *Attempt // to which the lock is being handed over, or which the release names
 	nextGrant *Grant
 }
 
@@ -142,14 +146,18 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	x.start = now
 	next := t.nextHolder(g, now)
-	if next != nil && t.pass(x, next, now, n) {
+	inTurn := next != nil && g.stood() == 0 && !g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now)
+	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil)
 	}
 	t.counts.leave(g.stage)
 	g.stage = releasing
 	t.heap.Remove(g)
-	if next != nil {
+	switch {
+	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
+	case t.lined(g.handle) && !t.cfg.Acks: // a release does not wait for replicas
+		x.next = next
 	}
 	return t.free(x, now)
 }
@@ -161,12 +169,17 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 	if spent := now.Sub(x.start); spent > 0 && !x.background {
 		within = max(t.cfg.CommandTimeout-spent, time.Millisecond)
 	}
-	names := g.handle.Names()
 	x.phase = freeing
-	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
-	return Step{
-		Do: Ask, Slot: x.background, Within: within, Call: g.holder.Release(names, g.tombstone()),
+	if x.byLine = t.inLine(x); x.byLine {
+		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
 	}
+	names := g.handle.Names()
+	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
+	call := g.holder.Release(names, g.tombstone())
+	if g.rare != nil && g.rare.seat != nil {
+		call = g.holder.Leave(names, g.tombstone(), g.rare.seat)
+	}
+	return Step{Do: Ask, Slot: x.background, Within: within, Call: call}
 }
 
 // SettleRelease takes the reply to the exit's call.
@@ -212,7 +225,12 @@ func (x *Exit) finish(err error) Step {
 
 func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	pause := t.cfg.Retry(x.retries + 1)
+	t.gave(x, r, now, n)
+	t.followUp(x, r, n)
 	switch {
+	case t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
+		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
+		return t.free(x, now)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
 		if r.N > 0 || x.doubt {
@@ -225,6 +243,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		return t.endSilent(x, r.Err, now, n)
 	}
 	x.doubt = x.doubt || r.Err.InDoubt() || r.Err.Fate == fault.Partial
+	x.narrow = r.Err.Code == "TRYAGAIN" // while a slot moves, a script with one key may still run
 	x.retries++
 	x.phase = pausing
 	return Step{Do: Sleep, Pause: pause}
@@ -271,6 +290,12 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
+	t.gave(x, r, now, n)
+	t.followUp(x, r, n)
+	if t.refusesLine(g.handle, x.byLine, r.Err, now, n) {
+		x.denied = true
+		return t.free(x, now)
+	}
 	settled := r.Err == nil || r.Err.WrongType()
 	if !settled && now <= g.rarely().giveUpAt {
 		g.failures++

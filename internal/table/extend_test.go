@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // extend lengthens the lease of an acquisition, which may be over.
 func (w *world) extend() bool {
-	r, ok := pick(w, w.records, func(*record) bool { return true })
+	r, ok := pick(w, w.records, func(r *record) bool { return !r.proc.stopped })
 	if !ok {
 		return false
 	}
@@ -35,7 +36,7 @@ func (w *world) extend() bool {
 
 // leaveExtension has the caller of an Extend leave. The reply may still come.
 func (w *world) leaveExtension() bool {
-	f, ok := pick(w, w.bag, func(f *flight) bool { return f.extend != nil && !f.left && !f.dead })
+	f, ok := pick(w, w.bag, func(f *flight) bool { return f.extend != nil && !f.left && !f.dead && !f.proc.stopped })
 	if ok {
 		w.extended(f, wire.Reply{N: -1, Err: errLeft})
 		f.left = true
@@ -56,7 +57,7 @@ func (w *world) extended(f *flight, r wire.Reply) {
 		w.failf("Extend: no error for a hold that is over")
 	case err == nil && r.Err == nil && !confirmed:
 		w.failf("Extend: no error for a holder that is gone")
-	case usable && confirmed && g.usable(w.now) && g.term.Ends() < x.sent.Add(x.d):
+	case usable && confirmed && g.usable(w.now) && g.term.Deadline < x.sent.Add(x.d-term.Margin(x.d)):
 		w.failf("Extend: the lease of #%d ends too early", g.holder.Number)
 	case !confirmed && g.term.Deadline != deadline:
 		w.failf("Extend: the deadline of #%d moved without a confirmation", g.holder.Number)

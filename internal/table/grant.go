@@ -42,6 +42,7 @@ type Grant struct {
 	attempt *Attempt // of a pending grant of a shared owner
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
+	micros  int64    // see proof
 	term    term.Term
 
 	streak yield.Streak
@@ -55,7 +56,9 @@ type Grant struct {
 	// had left, or a place in a queue.
 	needsCleanup bool
 
-	accused bool // a possible self-deadlock was logged
+	contested bool // it, or the grant from which it was handed over, stood in the line
+	passed    bool // its holder in Redis is that of another grant now
+	accused   bool // a possible self-deadlock was logged
 
 	// For the watchdog.
 
@@ -69,7 +72,18 @@ type rarely struct {
 	leaked   []*Acquisition // open, but no caller can unlock them any more
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost
+	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
+	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     Loss
+}
+
+// stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
+// that it does not.
+func (g *Grant) stood() time.Duration {
+	if g.rare == nil {
+		return 0
+	}
+	return g.rare.stood
 }
 
 // rarely returns what few grants have, and makes it if this one has none.
@@ -113,6 +127,8 @@ var (
 
 // The log lines about a grant.
 const (
+	logUnlined   = "Redis refuses what the line of a lock needs; all waiting processes are woken instead"
+	logHidden    = "no script sees a subscription of this client, perhaps because of a proxy; all waiting processes are woken instead"
 	logNoRenewal = "renewal failed; it is sent again until the deadline"
 	logRenewed   = "renewals succeed again"
 	logSelf      = "possible self-deadlock: a call waits for a hold that was acquired with the same context"
@@ -318,6 +334,9 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	giveUpAt := max(now.Add(max(g.tombstone(), t.cfg.CommandTimeout)), g.term.LatestExpiry)
 	if g.handle.Kind.Queues {
 		giveUpAt = giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
+	}
+	if g.stood() != 0 {
+		giveUpAt = max(giveUpAt, now.Add(lineLife))
 	}
 	g.rarely().giveUpAt = giveUpAt
 	t.schedule(g, now, n)

@@ -112,3 +112,9 @@ func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
 	}
 	return nil
 }
+
+// Queues reports whether the waiters of a handle queue in Redis, where an attempt that does not wait never overtakes them.
+func (t *Table) Queues(h *Handle) bool {
+	defer t.lock().Unlock()
+	return h.Kind.Queues || h.Kind.Channel != "" && t.standsFor(h)
+}

@@ -5,26 +5,38 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/standing"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // A hand-over gives the lock from an owner that releases it to the head of the local queue: one command, which is not
 // announced to other processes.
 //
-// It must not starve others. After a number of hand-overs, or some time after the lock was last free for all, it is freed
-// and announced. If other processes listened to that announcement, the head leaves the lock to them for a moment.
+// It must not starve others. After a number of hand-overs, or some time after the lock was last free for all, it is freed. The
+// first one in the line gets it then, and the head stands behind the others. Where there is no line, the lock is announced. If
+// other processes listened to that announcement, the head leaves the lock to them for a moment.
+
+// contestedHandOvers is how many hand-overs follow a grant by the line. Each costs half as much as a hand-off to another process,
+// or less. So with three of them, a name that several processes take changes hands about as often as one that a single process
+// takes, and it still moves between processes at every fourth turn.
+const contestedHandOvers = 3
+
+// atEnd reports whether a turn in the line is over, although a waiter of this process is next. Others that know of no line have
+// the share of one waiter, so every release has to count.
+func (g *Grant) atEnd(next *Attempt) bool {
+	return next.line.Shared.others || g.contested && g.streak.Count >= contestedHandOvers
+}
 
 // nextHolder returns the head to which the lock of a grant is handed over when the grant is released. Nil means that the
 // lock is freed for all processes.
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
-	if l == nil || k.HandOver == nil || t.stopping || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil ||
-		g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) {
+	if l == nil || k.HandOver == nil || t.stopping || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil {
 		return nil
 	}
 	a := l.Head()
-	rests := (a.phase == queued || a.phase == resting) && !a.handing && a.got == nil && a.failed == nil
+	rests := (a.phase == queued || a.phase == resting) && !a.handing && !a.place.May() && a.got == nil && a.failed == nil
 	if !rests || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
 		return nil
 	}
@@ -58,13 +70,13 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	case r.Acquired():
 		if x.nextGrant.stage == held {
 			t.counts.HandOvers++
-			x.nextGrant.streak = g.streak.Next()
-			x.nextGrant.streak.Begin(now)
+			x.nextGrant.follow(g, now)
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:
 		return t.endGone(x, errHolderGone, n)
 	}
+	x.next, x.nextGrant = nil, nil // the release that follows is not about the next holder
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
 		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
@@ -80,7 +92,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		t.repliedLate(g, r, now)
 		return
 	case r.Acquired() && r.Err == nil:
-		if a.got, a.failed = t.grant(a, g, uint64(r.N), now, n); a.failed != nil {
+		if a.got, a.failed = t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n); a.failed != nil {
 			a.knows().Failed(a.failed)
 		}
 	case r.Acquired(): // but replicas did not acknowledge it
@@ -97,11 +109,17 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 	a.bell.Ring()
 }
 
+// follow notes that a grant was handed over from another one.
+func (g *Grant) follow(last *Grant, now clock.Instant) {
+	g.streak, g.contested = last.streak.Next(), last.contested
+	g.streak.Begin(now)
+}
+
 // pass gives the lock to the next holder without asking Redis, and reports whether it may: the next grant takes over the
 // holder that Redis has.
 //
 // Both leases must be renewed and equal, and the last one never lengthened. Otherwise, if the next holder crashed, others
-// would wait for the longer one.
+// would wait for the longer one. A first term is as short for both, and its renewal comes when it would have come for the last one.
 func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	g, next, lease := x.grant, a.grant, a.Lease
 	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.inDoubt || next.needsCleanup {
@@ -110,16 +128,28 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {
 		return false
 	}
+	renewAt, first := g.term.RenewAt, lease > firstTerm && g.term.Ends().Sub(g.term.Confirmed) <= firstTerm
+	if first {
+		lease = firstTerm
+	}
 	// Choose the moment so that a full lease from then ends no later than the present lease.
 	sent := min(g.term.SentAt(lease), now)
 	if now.Sub(sent) > lease/2 {
 		return false
 	}
+	delete(t.standing, next.holder.Number) // no reply says that it stands there
+	a.place = standing.Place{}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
 	a.sent, a.forcings = sent, t.forced.Count()
-	a.got, a.failed = t.grant(a, next, 0, now, n) // cannot fail while half of the lease remains
-	next.streak = g.streak.Next()
-	next.streak.Begin(now)
+	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
+	next.follow(g, now)
+	if g.passed = true; g.contested {
+		t.past.Add(next)
+	}
+	if first {
+		next.term.RenewAt = renewAt
+		t.plan(next, n)
+	}
 	t.counts.HandOvers++
 	if t.cfg.MaxHold > 0 {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)

@@ -2,6 +2,8 @@ package table
 
 import (
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
@@ -13,25 +15,34 @@ import (
 
 // evidence is what the questions of one attempt, or of one local queue, have shown.
 type evidence struct {
-	refused, failed int           // the latest step in which that happened
-	asked           clock.Instant // when the oldest question since then was sent; zero means that there is none
-	open            int           // how many questions since then have had no outcome
-	until           clock.Instant // of a refusal by a holder that hands over: its deadline
+	refused, failed int             // the latest step in which that happened
+	open            []clock.Instant // when the questions since then were sent that have had no outcome, by age
+	late            clock.Instant   // when the latest reply came whose caller had left
+	until           clock.Instant   // of a refusal by a holder that hands over: its deadline
 }
 
-func (e *evidence) ask(now clock.Instant) {
-	if e.asked == 0 {
-		e.asked = now
+func (e *evidence) ask(now clock.Instant) { e.open = append(slices.Clip(e.open), now) }
+
+// silence returns for how long Redis has not replied, although a question was sent after a moment. A late reply counts for all
+// questions that were sent before it, because the table does not know which one it is for.
+func (e *evidence) silence(w *world, after clock.Instant) time.Duration {
+	for _, sent := range e.open {
+		if sent > max(after, e.late) {
+			return w.now.Sub(sent)
+		}
 	}
-	e.open++
+	return 0
 }
-
-// silent reports whether a question has had no reply for the floor.
-func (e *evidence) silent(w *world) bool { return e.asked != 0 && w.now.Sub(e.asked) >= w.cfg.Floor() }
 
 // stands reports whether a refusal stands.
 func (e *evidence) stands(w *world) bool {
-	return e.refused > e.failed && !e.silent(w) && (e.until == 0 || w.now.Sub(e.until) < w.cfg.Floor())
+	return e.refused > e.failed && e.silence(w, 0) < w.cfg.Floor() && (e.until == 0 || w.now.Sub(e.until) < w.cfg.Floor())
+}
+
+// mustStand reports whether a refusal stands although a late reply may count for one question only.
+func (e *evidence) mustStand(w *world) bool {
+	silent := len(e.open) > 0 && w.now.Sub(max(e.open[0], e.late)) >= w.cfg.Floor()
+	return e.stands(w) && !silent
 }
 
 // sight is the latest hold of a name in a process. It refuses the attempts of other owners.
@@ -83,6 +94,7 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 	switch {
 	case r.Err == nil && f.late != nil && !r.Acquired():
 		*e = evidence{refused: w.step}
+	case r.Err.Denied() && v.a.Handle.Kind.Line != nil && f.call.Script == v.a.Handle.Kind.Line.Acquire: // it asks again, by another script
 	case r.Err == nil, r.Err.Fate == fault.Left && !r.Err.TimedOut(), errors.Is(r.Err, fault.ErrNotSent):
 	default:
 		*e = evidence{failed: w.step}
@@ -90,7 +102,7 @@ func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 }
 
 // learnsLate notes a reply whose caller has left. It reaches the local queue that is there now.
-func (w *world) learnsLate(g *Grant, r wire.Reply) {
+func (w *world) learnsLate(g *Grant, r wire.Reply, sent clock.Instant) {
 	l := g.table.lines.Of(g.handle.Key)
 	if l == nil || r.Err != nil && !r.Err.Replied() {
 		return
@@ -99,11 +111,10 @@ func (w *world) learnsLate(g *Grant, r wire.Reply) {
 	if e == nil {
 		return
 	}
-	if e.open--; e.open <= 0 {
-		e.asked, e.open = 0, 0
-		return
+	if i := slices.Index(e.open, sent); i >= 0 {
+		e.open = slices.Delete(slices.Clone(e.open), i, i+1) // an attempt that left has the same ones
 	}
-	e.asked = w.now
+	e.late = w.now
 }
 
 // learnsMore notes what only the table can tell: that a lock which was granted is not to be relied on, or that it is held.
@@ -113,26 +124,29 @@ func (w *world) learnsMore(v *verb, before *line, r wire.Reply, s Step) {
 		e = w.lines[before]
 	}
 	switch {
-	case r.Err != nil || !r.Acquired() || e == nil:
-	case s.Got != nil:
+	case e == nil:
+	case s.Got != nil: // perhaps by a message that came before the reply
 		*e = evidence{refused: w.step}
+	case r.Err != nil || !r.Acquired():
 	case s.Do != Done || errors.Is(s.Err, fault.ErrLate):
 		*e = evidence{failed: w.step}
 	}
 }
 
 // learnsOfHandOver notes the reply to a hand-over.
-func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply) {
+func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply, sent clock.Instant) {
 	if next.phase == done {
-		w.learnsLate(next.grant, r)
+		w.learnsLate(next.grant, r, sent)
 		return
 	}
 	e := w.evidenceOf(next)
 	switch {
 	case r.Err != nil:
 		*e = evidence{failed: w.step}
+	case r.Gave().What == wire.ToWaiter, r.Gave().What == wire.ToPublic: // the lock is for others now
+		*e = evidence{refused: w.step}
 	case !r.Acquired():
-		e.asked, e.open = 0, 0
+		e.open = nil
 	default:
 		if next.failed != nil {
 			*e = evidence{failed: w.step}
@@ -153,10 +167,10 @@ func (w *world) checkRefusal(v *verb) {
 	switch {
 	case w.rivalOf(v):
 	case e.stands(w):
-	case seen.step > e.failed && (e.asked <= seen.at || !e.silent(w)) && w.now.Sub(seen.ends) < w.cfg.Floor():
+	case seen.step > e.failed && e.silence(w, seen.at) < w.cfg.Floor() && w.now.Sub(seen.ends) < w.cfg.Floor():
 	default:
-		w.failf("HonestRefusal: %s is refused; refused in step %d, failed in step %d, asked %v ago, held here in step %d", v,
-			e.refused, e.failed, w.now.Sub(e.asked), seen.step)
+		w.failf("HonestRefusal: %s is refused; refused in step %d, failed in step %d, silence for %v, held here in step %d", v,
+			e.refused, e.failed, e.silence(w, 0), seen.step)
 	}
 }
 
@@ -172,8 +186,8 @@ func (w *world) checkOutage(v *verb) {
 	if w.rivalOf(v) {
 		w.failf("HonestOutage: %s reports %v, but another owner of its process holds the lock", v, v.a.Last.Err)
 	}
-	if e.stands(w) && seen.step < e.refused {
-		w.failf("HonestOutage: %s reports %v; refused in step %d, failed in step %d, asked %v ago", v, v.a.Last.Err, e.refused,
-			e.failed, w.now.Sub(e.asked))
+	if e.mustStand(w) && seen.step < e.refused {
+		w.failf("HonestOutage: %s reports %v; refused in step %d, failed in step %d, silence for %v", v, v.a.Last.Err, e.refused,
+			e.failed, e.silence(w, 0))
 	}
 }

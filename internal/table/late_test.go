@@ -92,7 +92,7 @@ func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
 	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
 	l.told = nil
 	var n Notices
-	table.Forced(h.Key, start, &n)
+	table.Forced(h.Key, 0, start, &n)
 	require.Panics(t, func() { n.Deliver(l) })
 	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")
 }

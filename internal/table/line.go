@@ -20,11 +20,16 @@ type shared struct {
 	// heard gets the messages for the heads, since one of them had to sleep. Kinds that poll share queues with kinds that
 	// listen, so the last attempt to leave may not know the channel.
 	heard notice.Listener
+	// watched is the channel that this client watches for these attempts. Empty means none.
+	watched string
+	// others means that somebody listened who knows of no line when this process last released the lock.
+	others bool
 }
 
 // leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops
 // listening.
 func (t *Table) leaveLine(a *Attempt, n *Notices) {
+	t.leavesLine(a)
 	l := a.line
 	if l == nil {
 		n.Unlisten(&a.heard)
@@ -32,6 +37,7 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	}
 	a.line, a.known = nil, l.Shared.known
 	if l.Len() == 1 {
+		t.unwatch(a, l, n)
 		n.Unlisten(&l.Shared.heard)
 	}
 	if next := t.lines.Leave(a.Handle.Key, a); next != nil {
@@ -49,14 +55,27 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 // message is about an earlier release of this process, and the lock has been handed over by then.
 const grace = 5 * time.Millisecond
 
-// decide returns for how long the head of a local queue has nothing to do, because asking Redis would be in vain. Zero or
-// less means that it should ask.
+// aside is for how long the head stays out of the line while an owner of this process holds the lock. A release of that owner
+// names the head.
+const aside = 100 * time.Millisecond
+
+// decide returns for how long the head of a local queue, or an attempt in none, has nothing to do, because asking Redis would be
+// in vain. Zero or less means that it should ask.
 func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if why == ByTime || a.Handle.Kind.Channel == "" { // a polling waiter always asks: no message wakes it
 		return 0
 	}
+	if a.place.Stands() {
+		return t.restsInLine(a, why, now)
+	}
+	if a.line == nil {
+		return 0
+	}
 	if g := t.rival(a.grant, now); g != nil {
 		return t.waitFor(a, g, why, now)
+	}
+	if t.standsFor(a.Handle) { // others are first if they stand in the line already
+		return 0
 	}
 	p := t.public.Of(a.Handle.Key)
 	if p == nil {
@@ -76,6 +95,9 @@ func (t *Table) waitFor(a *Attempt, rival *Grant, why Cause, now clock.Instant) 
 	if rival.stage == held {
 		a.refuse(rival)
 		pause, soon = min(pause, rival.term.Ends().Sub(now)), grace // no reply says so after that, so the question is due
+	}
+	if t.standsFor(a.Handle) {
+		return min(pause, aside) // a message about an unlock by force reaches only the line
 	}
 	if why == ByMessage && a.askAt == 0 {
 		a.askAt = now.Add(soon)

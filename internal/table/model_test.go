@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/binary"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 var (
 	schedules = flag.Int("schedules", 20000, "how many schedules TestModel runs; a tenth with -short")
+	first     = flag.Uint64("first", 1, "the seed of the first schedule of TestModel")
 	story     = flag.Bool("story", true, "shrink a schedule that breaks an invariant, and print its actions")
 )
 
@@ -111,11 +113,11 @@ func fail(t *testing.T, seed string, choices []uint32) {
 }
 
 // run runs schedules until there were so many schedules, or so many steps.
-func run(t *testing.T, first uint64, schedules, steps int) (done int) {
+func run(t *testing.T, from uint64, schedules, steps int) (done int) {
 	t.Helper()
 	i := 0
 	for ; i < schedules && (steps == 0 || done < steps); i++ {
-		seed := first + uint64(i) // small
+		seed := from + uint64(i) // small
 		choices := scheduleOf(seed)
 		r := play(choices, false)
 		done += r.steps
@@ -140,8 +142,16 @@ func TestModel(t *testing.T) {
 	if testing.Short() {
 		limit /= 10
 	}
-	steps := run(t, 1, limit, 0)
+	steps := run(t, *first, limit, 0)
 	t.Logf("%d steps", steps)
+}
+
+// TestModelOfBefore repeats schedules that once broke an invariant.
+func TestModelOfBefore(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{1026368, 1037863, 1116453, 3160135, 5025334, 100156933} {
+		run(t, seed, 1, 0)
+	}
 }
 
 // TestModelAtLength runs a million steps.
@@ -175,4 +185,19 @@ func FuzzTable(f *testing.F) {
 			fail(t, "of the fuzzer", choices)
 		}
 	})
+}
+
+func (f *flight) String() string {
+	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
+}
+
+func (s Step) String() string {
+	switch s.Do {
+	case Ask:
+		return fmt.Sprintf("ask %v", s.Call.Args)
+	case Sleep:
+		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
+	default:
+	}
+	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }

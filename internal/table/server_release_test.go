@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -34,6 +35,11 @@ func (s *server) longest() (end clock.Instant) {
 }
 
 func (s *server) releaseRead(c *wire.Call) int64 {
+	return s.leaveRead(c, func(bool) { s.tell(c, "") })
+}
+
+// leaveRead ends a read hold. It calls a function if the lock is free now, or if its lease is shorter.
+func (s *server) leaveRead(c *wire.Call, then func(free bool)) int64 {
 	const slack = 100 * time.Millisecond
 	field := text(c.Args.Holder)
 	own := clock.Instant(0)
@@ -46,175 +52,21 @@ func (s *server) releaseRead(c *wire.Call) int64 {
 	if !freed {
 		return 0
 	}
+	s.longer = s.longer || mode == "write" // its lease may have been the longest
 	if mode != "write" && (own.Add(slack) >= s.expiry || len(s.holders) == 0) {
 		left := s.longest()
 		switch {
 		case left <= s.now:
 			s.clear("expired")
-			s.tell(c, "")
+			then(true)
 		case left.Add(slack) < s.expiry:
 			s.expiry = left
-			s.tell(c, "")
+			then(false)
 		default:
 			s.expiry = left
 		}
 	}
 	return 1
-}
-
-// The times of waiters that a message did not reach, or that it reached but that do not come.
-const (
-	placeKept = 3 * time.Second       // until they are removed
-	lockLeft  = 50 * time.Millisecond // until others may take the lock
-)
-
-// wakeFirst notifies the first waiter that can take the free lock, of those ahead of the asking one. It returns until when the
-// lock is left to others, whether it found the asking one, and how many it passed over.
-func (s *server) wakeFirst(c *wire.Call, asking string) (leave clock.Instant, found bool, passed int) {
-	for passed < len(s.queue) {
-		p := &s.queue[passed]
-		over := p.deadline <= s.now
-		switch {
-		case p.field == asking:
-			return leave, true, passed
-		case p.state == awaited && over:
-			s.drop(passed)
-			continue
-		case p.state == missed && !over:
-			leave = max(leave, p.deadline.Add(lockLeft-placeKept))
-			passed++
-			continue
-		}
-		reached := s.tell(c, ":"+p.field) > 0
-		switch {
-		case !s.counts && over, s.counts && !reached && p.state == missed:
-			s.drop(passed)
-		case s.counts && !reached:
-			p.state, p.deadline = missed, s.now.Add(placeKept)
-			leave = max(leave, s.now.Add(lockLeft))
-			passed++
-		default:
-			if s.counts && asking != "" && p.state != awaited {
-				p.state, p.deadline = awaited, s.now.Add(placeKept)
-			}
-			return p.deadline, false, passed
-		}
-	}
-	return leave, false, passed
-}
-
-// drop removes a waiter from the queue.
-func (s *server) drop(i int) { s.queue = append(s.queue[:i], s.queue[i+1:]...) }
-
-// evict removes dead waiters from the head of the queue while the lock is held, and returns the head that is left.
-func (s *server) evict(c *wire.Call, asking string) (head string) {
-	evicted := false
-	for !s.counts && len(s.queue) > 0 && s.queue[0].field != asking && s.queue[0].deadline <= s.now {
-		s.drop(0)
-		evicted = true
-	}
-	if len(s.queue) == 0 {
-		return ""
-	}
-	head = s.queue[0].field
-	if evicted && head != asking {
-		s.tell(c, ":"+head)
-	}
-	return head
-}
-
-func (s *server) position(field string) int {
-	for i, p := range s.queue {
-		if p.field == field {
-			return i
-		}
-	}
-	return -1
-}
-
-func (s *server) acquireFair(c *wire.Call) int64 {
-	field := text(c.Args.Holder)
-	extra, _ := c.Args.Extra.(int64)
-	switch {
-	case s.buried(c):
-		return -1
-	case s.find(field) != nil:
-		s.extend(c.Args.Millis)
-		return s.fairToken(c)
-	}
-	if len(s.holders) == 0 {
-		leave, found, passed := s.wakeFirst(c, field)
-		if leave <= s.now {
-			if found {
-				s.drop(passed)
-			}
-			if found && passed == 0 && len(s.queue) > 0 {
-				s.tell(c, ":"+s.queue[0].field)
-			}
-			if c.Script == wire.FencedFair.Acquire {
-				s.token++
-			}
-			s.create(field, "", c.Args.Millis)
-			return s.fairToken(c)
-		}
-		if extra > 0 {
-			s.enqueue(field, millis(extra))
-		}
-		return -1 - int64((leave.Sub(s.now)+time.Millisecond-1)/time.Millisecond)
-	}
-	head := s.evict(c, field)
-	if extra > 0 {
-		s.enqueue(field, millis(extra))
-	}
-	switch {
-	case head == "" || head == field || extra < 0:
-		return s.refused()
-	case s.counts:
-		return -1 - extra
-	}
-	return -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
-}
-
-// fairToken returns what a fair acquire replies to the holder.
-func (s *server) fairToken(c *wire.Call) int64 {
-	if c.Script == wire.FencedFair.Acquire {
-		return s.born[text(c.Args.Holder)].token
-	}
-	return 0
-}
-
-// enqueue puts a waiter into the queue, or renews its place.
-func (s *server) enqueue(field string, wait time.Duration) {
-	i := s.position(field)
-	if i < 0 {
-		i = len(s.queue)
-		s.queue = append(s.queue, place{field: field})
-		if epoch, ok := s.dead[field]; ok && epoch == s.epoch {
-			s.back = field
-		}
-	}
-	s.queue[i].deadline, s.queue[i].state = s.now.Add(wait), asked
-}
-
-func (s *server) releaseFair(c *wire.Call) int64 {
-	field := text(c.Args.Holder)
-	freed := s.remove(field, "released")
-	at := -1
-	if !freed {
-		if at = s.position(field); at >= 0 {
-			s.drop(at)
-		}
-	}
-	s.bury(c)
-	if len(s.holders) == 0 {
-		s.wakeFirst(c, "")
-	} else if head := s.evict(c, ""); at == 0 && head != "" {
-		s.tell(c, ":"+head)
-	}
-	if freed {
-		return 1
-	}
-	return 0
 }
 
 func (s *server) force(c *wire.Call) int64 {
@@ -222,21 +74,19 @@ func (s *server) force(c *wire.Call) int64 {
 		return 0
 	}
 	s.clear("forced")
-	s.epoch++
-	if c.Script != wire.Fair.Force {
-		s.tell(c, "")
-	} else {
-		s.wakeFirst(c, "")
-	}
+	s.raiseEpoch()
+	s.tell(c, "")
 	return 1
 }
 
 // lose makes Redis forget the lock, its queue and its tombstones.
 func (s *server) lose() {
 	s.clear("lost")
-	s.queue = s.queue[:0]
+	s.queue, s.line = s.queue[:0], redisLine{}
 	clear(s.tombs)
 	s.epoch++
+	s.lost++
+	s.public = ""
 	s.quiet = true
 }
 
@@ -245,16 +95,19 @@ type backup struct {
 	holders []holder
 	mode    string
 	expiry  clock.Instant
+	queue   []place
+	line    redisLine
 }
 
 func (s *server) save() backup {
-	return backup{append([]holder(nil), s.holders...), s.mode, s.expiry}
+	return backup{slices.Clone(s.holders), s.mode, s.expiry, slices.Clone(s.queue), s.line.clone()}
 }
 
 func (s *server) restore(b backup) {
 	s.lose()
+	s.queue, s.line = slices.Clone(b.queue), b.line.clone()
 	if b.expiry > s.now {
-		s.holders, s.mode, s.expiry = b.holders, b.mode, b.expiry
+		s.holders, s.mode, s.expiry = slices.Clone(b.holders), b.mode, b.expiry
 	}
 }
 
@@ -275,15 +128,40 @@ func (s *server) wouldGrant(k *wire.Kind, field, other string) bool {
 	return k == wire.Read && (s.mode == "read" || other != "" && s.find(other) != nil)
 }
 
-// next reports whether a waiter is in the queue, and nobody ahead of it can come.
-func (s *server) next(field string) bool {
-	for _, p := range s.queue {
-		if p.field == field {
-			return true
+// checkTurn checks that a waiter is granted the lock in its turn. What serve does is the script's affair; this is what it must
+// come to.
+func (s *server) checkTurn(m inLine) {
+	for _, before := range s.line.waiters {
+		if before.field == m.field {
+			return
 		}
-		if p.state != missed || p.deadline.Add(lockLeft-placeKept) > s.now {
-			return false
+		if before.missed == 0 {
+			panic(failure("Turns: " + m.field + " is granted before " + before.field))
 		}
 	}
-	return false
+}
+
+// granted notes that a field was granted by a message.
+func (s *server) granted(m inLine) {
+	b := s.born[m.field]
+	if m.epoch != s.epoch { // a failover brought back a line in which it may not be any more
+		b.epoch, s.back = m.epoch, ""
+	}
+	s.born[m.field] = b
+	s.givesTo(m.field)
+}
+
+// raiseEpoch notes an unlock by force, which leaves the line as it is.
+func (s *server) raiseEpoch() {
+	for i, m := range s.line.waiters {
+		if m.epoch == s.epoch {
+			s.line.waiters[i].epoch++
+		}
+	}
+	for i, p := range s.queue {
+		if p.epoch == s.epoch {
+			s.queue[i].epoch++
+		}
+	}
+	s.epoch++
 }

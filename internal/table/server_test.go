@@ -9,27 +9,39 @@ import (
 
 // server is Redis as far as the locks of one name need it. Its scripts follow the headers and the code in internal/lua.
 type server struct {
-	now      clock.Instant
-	announce func(channel string) (receivers int64)
-	counts   bool // the receivers of a message are all that there are
+	now clock.Instant
+	// skew is by how much its clock is ahead of the world's.
+	skew      time.Duration
+	steps     []clockStep
+	announce  func(channel, payload string) (receivers int64)
+	listeners func(channel string) int64 // PUBSUB NUMSUB
+	watching  func(channel string) bool  // whether a table hears what is announced there
+	counts    bool                       // the receivers of a message are all that there are
 
 	mode    string // of a read-write lock
 	holders []holder
 	expiry  clock.Instant
 	queue   []place
+	line    redisLine
 	token   int64
 	tombs   map[tomb]clock.Instant
 
 	// What the invariants need to know.
 
 	epoch int               // raised when Redis loses or restores what it has, and by an unlock by force
+	lost  int               // how often Redis lost or restored what it has
+	stood map[string]int    // how often that was when a field was last put into the line
 	born  map[string]birth  // of every field that was a holder
 	gone  map[string]string // why a field is not a holder any more
 	dead  map[string]int    // the epoch in which the tombstone of a field was written
 	quiet bool              // waiters may not know that the lock is free, because nobody could tell them
 	// hushed is the process, counted from one, that freed the lock without a message. Its own waiters know nevertheless.
 	hushed int
+	public string // the field whose public release nobody has followed up
 	cut    bool   // a hand-over shortened the lease, so that other processes sleep for too long
+	told   bool   // a waiter was granted the lock in this step
+	lined  bool   // there is a line
+	longer bool   // the clock stepped back, which lengthened the lease
 	back   string // a field with a tombstone that came back
 }
 
@@ -46,33 +58,18 @@ type birth struct {
 	token  int64
 	chain  int           // hand-overs since the lock was last free
 	lastly clock.Instant // when it was last free
+	given  given
 }
-
-// place is a waiter in the queue.
-type place struct {
-	field    string
-	deadline clock.Instant
-	state    state
-}
-
-// state is what is known of a waiter since it last asked.
-type state uint8
-
-const (
-	asked   state = iota
-	missed        // a message did not reach it
-	awaited       // a message reached it, but it did not come
-)
 
 type tomb struct {
 	key    string
 	number int64
 }
 
-func newServer(announce func(channel string) int64) *server {
+func newServer(announce func(channel, payload string) int64) *server {
 	return &server{
 		announce: announce, tombs: make(map[tomb]clock.Instant), born: make(map[string]birth),
-		gone: make(map[string]string), dead: make(map[string]int),
+		gone: make(map[string]string), dead: make(map[string]int), stood: make(map[string]int),
 	}
 }
 
@@ -85,8 +82,9 @@ func text(v any) string {
 
 // tick removes what has expired.
 func (s *server) tick(now clock.Instant) {
-	s.now = now
-	if s.expiry <= now && len(s.holders) > 0 {
+	s.now = now.Add(s.skew)
+	if s.expiry <= s.now && len(s.holders) > 0 {
+		s.quiet = s.quiet || s.lined // the waiters may know of a longer lease
 		s.clear("expired")
 	}
 }
@@ -135,11 +133,12 @@ func (s *server) refused() int64 {
 // create adds a holder.
 func (s *server) create(field, mode string, lease int64) {
 	if len(s.holders) == 0 {
-		s.expiry = 0
+		s.expiry, s.longer = 0, false
 		s.mode = mode
 	}
+	s.public = ""
 	s.extend(lease)
-	s.join(field, birth{epoch: s.epoch, token: s.token, lastly: s.now})
+	s.join(field, birth{epoch: s.epoch, token: s.token, lastly: s.world()})
 }
 
 func (s *server) join(field string, b birth) {
@@ -177,11 +176,18 @@ func (s *server) tell(c *wire.Call, suffix string) int64 {
 		return 0
 	}
 	s.quiet, s.hushed = false, 0
-	return s.announce(channel + suffix)
+	s.quiet = s.lined && !s.watching(channel) // nobody hears it for the line, yet
+	return s.announce(channel+suffix, "0")
 }
 
 // run executes a call.
 func (s *server) run(c *wire.Call) wire.Reply {
+	if r, ok := s.runLine(c); ok {
+		return r
+	}
+	if r, ok := s.runFair(c); ok {
+		return r
+	}
 	switch c.Script {
 	case wire.Plain.Renew, wire.Read.Renew:
 		panic("a renewal is about many names")
@@ -189,8 +195,6 @@ func (s *server) run(c *wire.Call) wire.Reply {
 		return wire.Reply{N: s.acquire(c)}
 	case wire.Read.Acquire:
 		return wire.Reply{N: s.acquireRead(c)}
-	case wire.Fair.Acquire, wire.FencedFair.Acquire:
-		return wire.Reply{N: s.acquireFair(c)}
 	case wire.Plain.HandOver, wire.Fenced.HandOver:
 		return wire.Reply{N: s.handOver(c)}
 	case wire.Plain.Count, wire.Read.Count:
@@ -199,8 +203,6 @@ func (s *server) run(c *wire.Call) wire.Reply {
 		return wire.Reply{N: s.release(c)}
 	case wire.Read.Release:
 		return wire.Reply{N: s.releaseRead(c)}
-	case wire.Fair.Release:
-		return wire.Reply{N: s.releaseFair(c)}
 	}
 	return wire.Reply{N: s.force(c)}
 }
@@ -210,7 +212,7 @@ func (s *server) run(c *wire.Call) wire.Reply {
 func (s *server) repeat(field string, lease int64) {
 	s.extend(lease)
 	b := s.born[field]
-	b.lastly = s.now
+	b.lastly = s.world()
 	s.born[field] = b
 }
 
@@ -271,6 +273,7 @@ func (s *server) handOver(c *wire.Call) int64 {
 	default:
 		b := s.born[last]
 		b.chain++
+		b.given = given{}
 		if fenced {
 			s.token++
 			b.token = s.token
@@ -278,9 +281,12 @@ func (s *server) handOver(c *wire.Call) int64 {
 		mode := s.mode
 		s.remove(last, "handed over")
 		s.join(next, b)
+		if i := s.line.index(next); i >= 0 {
+			s.line.waiters[i].late = true
+		}
 		s.mode = mode
 		expiry := s.now.Add(millis(c.Args.Millis))
-		stray := len(s.holders) > 1 // a read hold of the last writer, whose caller left
+		stray := len(s.holders) > 1 || s.longer // a read hold of the last writer, whose caller left
 		s.cut = expiry < s.expiry && !stray
 		s.quiet = s.quiet || expiry < s.expiry && stray
 		s.expiry = expiry

@@ -23,13 +23,17 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 	}
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
-	wait := t.cfg.FairWait
-	if a.Single {
-		wait = -wait // it does not queue
-	}
-	s := Step{
-		Do: Ask, Slot: true, Acked: true, Late: g,
-		Call: g.holder.Acquire(a.Handle.Names(), a.Lease, wait, writer),
+	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
+	t.unlined.Expire(now)
+	a.byLine = t.standsFor(a.Handle)
+	switch {
+	case a.byLine:
+		s.Call = t.stand(a, next, now)
+	case a.Handle.Kind.Queues && !a.Single:
+		s.Call = t.queue(a, next, now)
+	default:
+		t.leavesLine(a) // it may have stood there before: the reply tells whether the lock was granted to it
+		s.Call = g.holder.Acquire(a.Handle.Names(), a.Lease, writer)
 	}
 	s.Free, s.Within = a.asks(now)
 	if a.Handle.Kind.Queues && !a.Single && (s.Within == 0 || s.Within > t.cfg.Refresh()) {
@@ -84,7 +88,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		a.asked = false
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil && r.Err.Fate == fault.Left && !r.Err.TimedOut():
-		if a.Handle.Kind.Queues && !a.Single || g.needsCleanup {
+		if a.Handle.Kind.Queues && !a.Single || a.place.Asks() || g.needsCleanup {
 			g.inDoubt = true // it may queue, or acquire, after the release that follows
 		}
 		s := t.leave(a, now, n)
@@ -95,6 +99,12 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	case r.Err != nil && errors.Is(r.Err, fault.ErrNotSent) && (ended(a.Wait) || ended(a.Caller) || t.bars(a, now)):
 		a.unsent(r.Err)
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
+	case t.refusesLine(a.Handle, a.byLine, r.Err, now, n):
+		t.leavesLine(a)
+		if a.overdue(now) {
+			return t.giveUp(a, nil, now, n)
+		}
+		return t.ask(a, a.phase, now, n)
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
@@ -103,9 +113,13 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.phase == parting {
 			return t.giveUp(a, nil, now, n)
 		}
-		return t.rest(a, t.pauseAfter(a, r.Hint()))
+		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {
+			return t.stood(a, place, r.Hint(), now, n)
+		}
+		t.unknown(a, now, n)
+		return t.rest(a, t.pauseAfter(a, r.Hint()), n)
 	}
-	got, err := t.grant(a, g, uint64(r.N), now, n)
+	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given()}, now, n)
 	switch {
 	case got != nil:
 		return t.succeed(a, got, n)
@@ -145,7 +159,10 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	case a.phase == parting, a.overdue(now):
 		return t.giveUp(a, nil, now, n)
 	}
-	return t.rest(a, t.retryPause(a))
+	pause := t.retryPause(a)
+	a.place.AskBy(now.Add(pause)) // also if something wakes it before
+	t.unknown(a, now, n)
+	return t.rest(a, pause, n)
 }
 
 // pauseAfter returns the longest pause after a refusal that came with a hint.
@@ -167,25 +184,35 @@ func (a *Attempt) refused() {
 	a.grant.turns.Notify()
 }
 
+// proof is what shows that Redis made an attempt the holder.
+type proof struct {
+	token uint64
+	sent  clock.Instant // not after Redis did it
+	lease time.Duration // from then
+	// micros is when Redis did it, or before that, by its own clock in Unix µs. Zero means that this is not known.
+	micros int64
+}
+
 // grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
 // holder that needs cleanup.
-func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *Notices) (*Acquisition, error) {
+func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notices) (*Acquisition, error) {
 	switch {
 	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(a.sent, a.Lease, now), t.forced.Since(a.Handle.Key, a.forcings):
+	case term.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
-	g.stage, g.token, g.attempt = held, token, nil
+	g.stage, g.token, g.micros, g.attempt = held, p.token, p.micros, nil
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = yield.Streak{Since: a.sent}
+	g.streak = yield.Streak{Since: p.sent}
 	g.streak.Begin(now)
+	g.contested = a.place.Stands()
 	if t.cfg.MaxHold > 0 {
-		g.term.MaxHold = a.sent.Add(t.cfg.MaxHold)
+		g.term.MaxHold = p.sent.Add(t.cfg.MaxHold)
 	}
 	t.grants.Add(g, g.owner, g.shared())
 	if a.Handle.Kind.Side == wire.MainSide {
@@ -193,7 +220,8 @@ func (t *Table) grant(a *Attempt, g *Grant, token uint64, now clock.Instant, n *
 	}
 	t.compareSorts(a.Handle, n)
 	got := g.acquired(a)
-	g.confirm(a.sent, a.Lease, n)
+	got.waited = a.knows().At(now, t.cfg.Floor()).Refused
+	g.confirm(p.sent, p.lease, n)
 	if a.line != nil {
 		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
 	}

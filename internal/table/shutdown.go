@@ -98,6 +98,7 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 	g.settleLost()
 	if g.stage != held && g.stage != expired {
 		t.leaveLine(a, n)
+		t.conclude(a, now)
 		return a.finish(t.barred(a, now))
 	}
 	g.acquisitions, g.needsCleanup = nil, true
@@ -108,6 +109,9 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 func (t *Table) after(a *Attempt, s Step, now clock.Instant) Step {
 	if s.Do != Done && t.stopping {
 		s.Stays = !t.bars(a, now)
+	}
+	if s.Do == Done && a.seat != nil {
+		t.rise(a)
 	}
 	switch {
 	case s.Do == Sleep:

@@ -99,7 +99,7 @@ func (w *world) checkCounts(p *process) {
 
 // stop begins to shut a process down. A repetition changes nothing.
 func (w *world) stop() bool {
-	p := w.procs[w.rand(2)]
+	p := w.someone()
 	seldom := 16
 	for _, v := range w.verbs {
 		switch {
@@ -123,7 +123,7 @@ func (w *world) stop() bool {
 }
 
 func (w *world) close() bool {
-	p := w.procs[w.rand(2)]
+	p := w.someone()
 	if p.closed || w.rand(3) > 0 {
 		return false
 	}

@@ -41,7 +41,9 @@ type Step struct {
 	Pause  time.Duration   // negative means without a limit
 	Wait   <-chan struct{} // something changed in this process
 	Listen string          // if not empty, listen first on this channel, with Heard
+	Since  uint64          // no message was missed if the channel has had no other confirmation than this one
 	Heard  chan struct{}   // gets the messages
+	Spares string          // if not empty, this channel has no further listener soon: the waiter has moved to Listen
 
 	// For Done.
 

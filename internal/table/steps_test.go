@@ -2,8 +2,9 @@ package table
 
 import (
 	"errors"
-	"fmt"
+	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -57,7 +58,7 @@ func (w *world) next(v *verb, s Step) {
 		}
 		f := &flight{
 			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
-			until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
+			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
 		}
 		if s.Within > 0 {
 			f.within = w.now.Add(s.Within)
@@ -76,7 +77,7 @@ func (w *world) next(v *verb, s Step) {
 			v.over = w.now.Add(s.Pause)
 		}
 		if s.Listen != "" {
-			p.listen(s.Listen, s.Heard)
+			p.listen(s.Listen, s.Heard, s.Since)
 		}
 	case Done:
 		w.verbs = queue.Without(w.verbs, v)
@@ -154,23 +155,38 @@ func (w *world) got(v *verb, acq *Acquisition) {
 	}
 }
 
+// names reports whether the exit sends, or has sent, a release that names the next holder.
+func (e *exit) names() bool {
+	line := e.x.grant.handle.Kind.Line
+	return e.x.phase == freeing && e.x.next != nil && line != nil && e.step.Call.Script == line.Release
+}
+
 // nextExit carries out the step that an exit got.
 func (w *world) nextExit(e *exit, s Step) {
 	e.step, e.over = s, 0
 	switch s.Do {
 	case Ask:
 		f := &flight{
-			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, until: w.now.Add(modelCommand),
+			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, sent: w.now, until: w.now.Add(modelCommand),
 		}
 		w.bag = append(w.bag, f)
 		if e.x.phase == showing || e.x.phase == handing {
 			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		}
+		if next := text(s.Call.Args.Other); next != "" && e.x.phase == freeing { // the release names it
+			w.noteLease(memberOf(next).field, s.Call.Args.NextMillis)
+		}
+		if e.names() {
+			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
+				w.failf("Stopped: %s names the next holder", e)
+			}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
+		}
 		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}
-			*w.evidenceOf(e.x.next) = evidence{refused: w.step, asked: w.now, until: e.x.grant.term.Ends()}
+			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
 			b := e.name.server.born[text(s.Call.Args.Other)]
 			if b.lastly != 0 && w.now.Sub(b.lastly) >= w.cfg.HandOverTime {
 				w.failf("Budget: handed over %v after it was free", w.now.Sub(b.lastly))
@@ -216,6 +232,7 @@ func (w *world) unlocked(e *exit, err error) {
 
 // execute runs a call at the server.
 func (w *world) execute(f *flight) {
+	w.advance(w.now.Add(time.Microsecond)) // no two scripts see the same time
 	f.executed, f.at = true, w.now
 	c := &f.call
 	if f.renewal != nil || f.extend != nil {
@@ -232,11 +249,20 @@ func (w *world) execute(f *flight) {
 	w.run(f)
 	w.logf("Redis: %s: %d", f, f.reply.N)
 	switch s := f.name.server; {
+	case s.back != "" && w.unlined(s.back):
+		s.back = ""
 	case s.back != "":
 		w.failf("NoReturn: %s, which has a tombstone", s.back)
 	case s.cut:
 		w.failf("NoShorterLease: a hand-over to %v ends the lease earlier", f.call.Args.Holder)
 	}
+}
+
+// unlined reports whether the process of a field lost a right that the line needs. What it has in the line stays there for a
+// while.
+func (w *world) unlined(field string) bool {
+	g := w.grants[field]
+	return g != nil && g.table.denials
 }
 
 // run runs a call about one name.
@@ -249,7 +275,7 @@ func (w *world) run(f *flight) {
 	}
 	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
 	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
-	s.quiet = before.quiet || !known || before.hushed != 0 && before.hushed != process
+	s.quiet = before.quiet || s.lined || !known || before.hushed != 0 && before.hushed != process
 	s.hushed = process
 }
 
@@ -270,13 +296,6 @@ func (w *world) checkCount(f *flight) {
 	}
 }
 
-func (w *world) nameOf(text string) *name {
-	if text == w.names[0].text {
-		return w.names[0]
-	}
-	return w.names[1]
-}
-
 // answer gives the reply of a call to its caller, or to Late if the caller left.
 func (w *world) answer(f *flight, r wire.Reply) {
 	p, n := f.proc, &f.proc.notices
@@ -289,7 +308,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		w.extended(f, r)
 	case f.left:
 		if f.late != nil {
-			w.learnsLate(f.late, r)
+			w.learnsLate(f.late, r, f.sent)
 			f.late.Late(r, w.now)
 		}
 	case f.verb != nil:
@@ -302,12 +321,19 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			p.refused[f.name.index] = w.step
 		}
 		w.learns(v, f, r)
+		given := v.a.grant
+		if line := v.a.Handle.Kind.Line; line != nil && f.call.Script == line.Acquire && r.Err.Denied() {
+			v.asks-- // it asks once more, by the other script
+		}
 		before, spared := v.a.line, r.Err == errStopped && !v.proc.closed && w.mayReenter(v, v.a.got)
 		s := p.table.Settle(v.a, r, w.now, n)
 		if spared && s.Do == Done && errors.Is(s.Err, fault.ErrClosed) {
 			w.failf("Stopped: the shutdown ends %s, which re-enters", v)
 		}
 		w.learnsMore(v, before, r, s)
+		if v.a.grant != given && r.Err == nil && !r.Acquired() { // a grant that came before this refusal is too old
+			*w.evidenceOf(v.a) = evidence{failed: w.step}
+		}
 		if s.Got != nil && s.Got.Err(w.now) != nil {
 			w.failf("Deadline: the lock is over when it is got: %v", s.Got.Err(w.now))
 		}
@@ -316,38 +342,58 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.next(v, s)
+		if place, ok := r.Stood(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
+			if sub := p.sub(w.base(f.name)); sub == nil || sub.watches == 0 {
+				w.failf("Watch: c%d was asked to watch %s", p.index, f.name.text)
+			}
+		}
 	case f.exit != nil:
 		e := f.exit
 		next := e.x.next
-		if e.x.phase != handing {
+		if e.x.phase != handing && !e.names() {
 			next = nil
 		}
+		if m, ok := r.GaveHere(); ok && r.Err == nil {
+			w.hearsOf(p, f.name, m)
+		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
+		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.holder.Field))
+		if over && e.x.denied { // it may run no script of the line any more: a poll finds the lock
+			f.name.server.quiet, over = true, false
+		}
+		if r.Err == nil && (r.Gave().What == wire.ToPublic || over) {
+			w.checkPump(p, f.name, "the public release")
+		}
 		if next != nil {
-			w.learnsOfHandOver(next, r)
+			w.learnsOfHandOver(next, r, f.sent)
+		}
+		for _, v := range w.verbs { // the release of a fair lock may give it to a waiter that it did not name
+			if v.proc == p && v.a != next && errors.Is(v.a.failed, fault.ErrLate) {
+				*w.evidenceOf(v.a) = evidence{failed: w.step}
+			}
 		}
 		p.deliver()
 		w.nextExit(e, s)
 	case f.renewal != nil:
 		p.table.Renewed(f.renewal.b, f.renewal.sent, r, w.now, n)
 		p.deliver()
+	case f.pump != nil:
+		p.table.Pumped(f.pump.base, r, w.now, n)
+		if r.Err == nil {
+			p.pumpFails = 0
+		} else if p.pumpFails++; !r.Err.Transient || p.pumpFails > 5 { // then the polls find the lock
+			f.name.server.quiet = true
+		}
+		if r.Err == nil && r.N < 0 || r.Err != nil && r.Err.Transient && p.pumpFails <= 5 {
+			w.checkPump(p, f.name, "the pump")
+		}
+		p.deliver()
 	default:
-		p.table.Forced(f.force.key, w.now, n)
+		micros := int64(0)
+		if len(r.List) > 1 {
+			micros = r.List[1]
+		}
+		p.table.Forced(f.force.key, micros, w.now, n)
 		p.deliver()
 	}
-}
-
-func (f *flight) String() string {
-	return fmt.Sprintf("%v from c%d (left %v, dead %v, executed %v)", f.call.Args, f.proc.index, f.left, f.dead, f.executed)
-}
-
-func (s Step) String() string {
-	switch s.Do {
-	case Ask:
-		return fmt.Sprintf("ask %v", s.Call.Args)
-	case Sleep:
-		return fmt.Sprintf("sleep %v, listens %v %q", s.Pause, s.Heard != nil, s.Listen)
-	default:
-	}
-	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }

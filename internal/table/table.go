@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/policy"
+	"github.com/go-rlock/rlock/internal/pump"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -28,6 +29,14 @@ type Config = policy.Config
 type Messages interface {
 	// Heard returns how many messages of a channel arrived, and whether this client receives them now.
 	Heard(channel string) (messages uint64, subscribed bool)
+	// Epoch returns the number of a channel's latest confirmation, which no other confirmation has. It returns zero if this
+	// client does not receive the channel's messages now.
+	Epoch(channel string) uint64
+	// Unheard takes notice that the server that runs the scripts knew of no subscriber of a channel, although the channel had this
+	// epoch before the command was sent.
+	Unheard(channel string, epoch uint64)
+	// Counts reports whether Redis can count all receivers of a message about a name.
+	Counts(name string) bool
 }
 
 // The table's reports, which are made without its mutex.
@@ -80,13 +89,28 @@ type Table struct {
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
 	public    yield.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
-	forced    queue.Recent[Key]                 // the names unlocked by force
+	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
 	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
+
+	standing map[int64]*Attempt   // by the holder's number: those that a release may grant a lock to
+	past     queue.Latest[*Grant] // those that stood there before
+	seats    map[Key]*seats       // in the queues of fair locks
+	watches  pump.Watches[*Handle]
+	pumps    pump.Pumps[*Handle]
+	// unlined has the names whose line this client does without, because it cannot work there.
+	unlined queue.Shunned[Key, clock.Instant]
+	denials bool // whether the log says that Redis refuses what the line needs
+	// unheardSince is since when no script has known of a subscription of this client. Zero means that the latest one did.
+	unheardSince clock.Instant
+	hidden       bool // whether the log says so
 }
 
 // New returns an empty table.
 func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
-	return &Table{cfg: cfg, tasks: tasks, messages: messages, told: told}
+	return &Table{
+		cfg: cfg, tasks: tasks, messages: messages, told: told,
+		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
+	}
 }
 
 // lock takes the mutex, and returns it for the unlock.
@@ -119,12 +143,13 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 
 // Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that
 // unlock and this moment is ended with the others, and released. An acquisition whose reply is still on its way is not
-// relied on, because Redis may have granted it before.
-func (t *Table) Forced(k Key, now clock.Instant, n *Notices) {
+// relied on, because Redis may have granted it before. micros is when Redis unlocked it, by its clock in Unix µs: what it is
+// known to have granted since is not concerned. Zero means that this is not known.
+func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	t.forced.Add(k)
+	t.forced.Add(k, micros)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
-		if g.handle.Key == k && (g.stage == held || g.stage == expired) {
+		if g.handle.Key == k && (g.stage == held || g.stage == expired) && (micros == 0 || g.micros < micros) {
 			t.lose(g, errForced, now, n)
 		}
 	}
@@ -181,16 +206,20 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Line returns how many attempts are in the local queue of a name, whether its head sleeps until something happens, and
-// whether a listener was asked for.
-func (t *Table) Line(k Key) (waiters int, rests, listens bool) {
+// Line returns how many attempts are in the local queue of a name, whether its head sleeps until something happens, and on
+// which channel it wants to listen. A head that is about to stand in the line in Redis does not sleep yet.
+func (t *Table) Line(k Key) (waiters int, rests bool, channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.lines.Of(k)
 	if l == nil {
-		return 0, false, false
+		return 0, false, ""
 	}
 	head := l.Head()
-	rests = head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0
-	return l.Len(), rests, l.Shared.heard.Heard != nil
+	placed := head.place.Stands() || t.channel(head) != head.Handle.Names().Own()
+	rests = placed && head.phase == resting && head.bell.Slept() && !head.handing && head.askAt == 0
+	if l.Shared.heard.Heard != nil {
+		channel = l.Shared.heard.Channel
+	}
+	return l.Len(), rests, channel
 }

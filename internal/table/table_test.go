@@ -24,6 +24,20 @@ type listener struct {
 // Heard implements Messages.
 func (l *listener) Heard(string) (messages uint64, subscribed bool) { return 0, false }
 
+// Epoch and Counts implement Messages: no waiter stands in the line.
+func (l *listener) Epoch(string) uint64 { return 0 }
+func (l *listener) Counts(string) bool  { return false }
+
+// Unheard implements Messages.
+func (l *listener) Unheard(string, uint64) {}
+
+// Watch, Unwatch and Pump implement Told.
+func (l *listener) Watch(channel, _ string) { l.told = append(l.told, "watch "+channel) }
+
+func (l *listener) Unwatch(channel, _ string) { l.told = append(l.told, "unwatch "+channel) }
+
+func (l *listener) Pump(channel string, _ time.Duration) { l.told = append(l.told, "pump "+channel) }
+
 // Alarm implements Told.
 func (l *listener) Alarm(clock.Instant) { l.told = append(l.told, "alarm") }
 
@@ -116,7 +130,7 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	var causes []error
 	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }, true))
 	var n Notices
-	table.Forced(h.Key, start, &n)
+	table.Forced(h.Key, 0, start, &n)
 	require.Empty(t, causes, "users are told without the mutex")
 	n.Deliver(l)
 	require.Len(t, causes, 1)
@@ -134,7 +148,7 @@ func TestALossIsLoggedOnce(t *testing.T) {
 	_ = a.Done()
 	require.NoError(t, a.Notify(func(error) {}, false))
 	var n Notices
-	table.Forced(h.Key, start, &n)
+	table.Forced(h.Key, 0, start, &n)
 	n.Deliver(l)
 	var x Exit
 	require.ErrorIs(t, table.Release(&x, a, start, &n).Err, errForced)
@@ -149,7 +163,7 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 	var all []*Acquisition
 	for range MaxLost + 1 {
 		all = append(all, acquire(t, h))
-		table.Forced(h.Key, start, &n)
+		table.Forced(h.Key, 0, start, &n)
 		n.Deliver(l)
 	}
 	require.Len(t, h.unlocks.Lost(), MaxLost)
@@ -202,19 +216,19 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	a := &Attempt{Handle: h, Lease: time.Second, Wait: ctx, Caller: ctx}
 	s := table.Admit(a, start, &n)
 	require.Equal(t, Sleep, s.Do, "this process knows the holder")
-	waiters, rests, listens := table.Line(h.Key)
+	waiters, rests, channel := table.Line(h.Key)
 	require.Equal(t, 1, waiters)
 	require.True(t, rests)
-	require.True(t, listens)
+	require.Equal(t, h.Names().Channel, channel)
 	cancel()
 	s = table.Wake(a, Ended, start, &n)
 	require.Equal(t, Step{Do: Done}, s)
 	require.Equal(t, outcome.Result{Refused: true}, a.Last)
 	n.Deliver(l)
 	require.Contains(t, l.told, "unlisten "+h.Names().Channel)
-	waiters, _, listens = table.Line(h.Key)
+	waiters, _, channel = table.Line(h.Key)
 	require.Zero(t, waiters)
-	require.False(t, listens)
+	require.Empty(t, channel)
 }
 
 func TestALazyHandOverLeavesHalfALease(t *testing.T) {

@@ -3,17 +3,16 @@ package table
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
-	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// world is everything that the model test moves: two tables, which stand for two processes, a server, the calls between
+// world is everything that the model test moves: two or three tables, which stand for as many processes, a server, the calls between
 // them, and the verbs and exits under way. A schedule of numbers decides every choice, so it can be repeated.
 type world struct {
 	now       clock.Instant
@@ -21,13 +20,12 @@ type world struct {
 	names     [2]*name
 	crowded   bool // all attempts are for the first name
 	keepsOn   bool // no client shuts down
-	procs     [2]*process
-	owners    [2]*Owner // shared ones; both belong to both tables
+	procs     []*process
+	owners    [2]*Owner // shared ones; both belong to all tables
 	verbs     []*verb
 	exits     []*exit
 	bag       []*flight
 	batches   []*renewal // to be sent
-	mail      []message
 	records   []*record
 	grants    map[string]*Grant // by field
 	step      int
@@ -39,48 +37,38 @@ type world struct {
 	asked     map[string]int64 // the longest lease that a command asked for a field, in ms
 	places    int              // given out in local queues
 	cfg       Config
+	epochs    uint64 // of confirmations
+	foreign   bool   // a peer that is no rlock takes part
+	fleet     bool   // the processes wait for one name in its line, and little fails
+	counts    bool   // Redis counts the receivers of a message: there is a line
 }
 
 // name is one name in Redis.
 type name struct {
 	index  int
 	text   string
+	family wire.Family
 	server *server
-	backup *backup
+	peer   peer
+	ranks  []ranked
+	places []place // in the queue of a fair lock after the last action
+
+	replicas [3]backup
 }
 
-// process is one table with what surrounds it. It is the table's Messages and Told.
-type process struct {
-	world     *world
-	index     int
-	table     *Table
-	tasks     *task.Group
-	subs      []*subscription
-	alarm     clock.Instant // zero means none
-	handles   [2][]*Handle
-	closed    bool
-	drained   <-chan struct{} // of Stop; nil until it was called
-	handOvers uint64          // when Stop was called
-	notices   Notices
-	// refused is the step in which an attempt for a name could last be refused.
-	refused [2]int
-	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
-	since  [2]int
-	seen   [2]sight
-	gaveUp [2]bool // a background release of a name went unanswered for too long
+func (w *world) nameOf(text string) *name {
+	if text == w.names[0].text {
+		return w.names[0]
+	}
+	return w.names[1]
 }
 
-type subscription struct {
-	channel   string
-	listeners []chan struct{}
-	confirmed bool
-	messages  uint64
-}
-
+// message is a message, or the confirmation of a subscription.
 type message struct {
-	to      *process
-	name    *name
-	channel string
+	name     *name
+	channel  string
+	payload  string
+	confirms *subscription // nil: it is a message
 }
 
 // verb is an attempt, and the step that it is at.
@@ -154,7 +142,7 @@ type extension struct {
 	sent clock.Instant
 }
 
-// flight is a call in the bag. One of verb, exit, renewal, extension and force gets its reply, or late does.
+// flight is a call in the bag. One of verb, exit, renewal, extension, force and pump gets its reply, or late does.
 type flight struct {
 	call     wire.Call
 	proc     *process
@@ -164,6 +152,7 @@ type flight struct {
 	renewal  *renewal
 	extend   *extension
 	force    *forcing
+	pump     *pumping
 	late     *Grant
 	slot     bool
 	acked    bool
@@ -172,6 +161,7 @@ type flight struct {
 	executed bool
 	at       clock.Instant // when it was executed
 	reply    wire.Reply
+	sent     clock.Instant // of a verb or an exit
 	until    clock.Instant // until when it may be executed
 	within   clock.Instant // when its verb leaves at the latest
 }
@@ -192,6 +182,9 @@ type record struct {
 	over     bool  // lost before its unlock began
 	ended    bool  // its end was looked at
 }
+
+// open reports whether an acquisition may be unlocked, by a process that is not stopped.
+func (r *record) open() bool { return !r.unlocked && !r.leaked && !r.proc.stopped }
 
 // failure is a broken invariant: its name, a colon, and the story.
 type failure string
@@ -262,21 +255,40 @@ func newWorld(choice uint32) *world {
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0
+	w.owners = [2]*Owner{NewOwner(), NewOwner()}
 	w.keepsOn = w.rand(2) == 0
 	var families [2]wire.Family
 	nonReentrant := w.rand(8) == 0
+	w.foreign, w.counts = w.rand(3) == 0, w.rand(3) > 0
+	if w.fleet = w.rand(5) < 2; w.fleet {
+		w.crowded, w.counts = true, true
+	}
 	for i, text := range [2]string{"a", "b"} {
-		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily)
-		w.names[i] = &name{index: i, text: text, server: newServer(nil)}
+		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily, wire.PlainFamily, wire.PlainFamily)
+		if w.fleet {
+			families[0] = oneOf(w, wire.PlainFamily, wire.PlainFamily, wire.RWFamily)
+		}
+		w.names[i] = &name{index: i, text: text, family: families[i], server: newServer(nil)}
 		n := w.names[i]
-		n.server.now, n.server.counts = w.now, !cfg.Cluster
-		n.server.announce = func(channel string) int64 { return w.announce(n, channel) }
+		n.peer.listens = w.foreign && w.rand(2) == 0
+		n.server.skew, n.server.lined = time.Hour, w.counts && families[i] != wire.FairFamily
+		n.server.tick(w.now)
+		n.server.counts = !cfg.Cluster
+		n.server.announce = func(channel, payload string) int64 { return w.announce(n, channel, payload) }
+		n.server.listeners = func(channel string) int64 { return w.listeners(n, channel) }
+		n.server.watching = func(channel string) bool {
+			return slices.ContainsFunc(w.procs, func(p *process) bool { s := p.sub(channel); return s != nil && s.subscribed })
+		}
+	}
+	w.procs = make([]*process, oneOf(w, 2, 2, 3))
+	if w.fleet {
+		w.procs = make([]*process, oneOf(w, 2, 3, 3))
 	}
 	for i := range w.procs {
 		cfg.ClientID = fmt.Sprintf("c%d", i)
 		p := &process{world: w, index: i, tasks: task.New()}
 		p.table = New(cfg, p.tasks, p, p)
-		w.procs[i], w.owners[i] = p, NewOwner()
+		w.procs[i] = p
 		for j, n := range w.names {
 			for _, k := range familyKinds[families[j]] {
 				h := &Handle{
@@ -290,89 +302,42 @@ func newWorld(choice uint32) *world {
 	return w
 }
 
-// Heard implements Messages.
-func (p *process) Heard(channel string) (messages uint64, subscribed bool) {
-	if s := p.sub(channel); s != nil {
-		return s.messages, s.confirmed
-	}
-	return 0, false
-}
-
-func (p *process) sub(channel string) *subscription {
-	for _, s := range p.subs {
-		if s.channel == channel {
-			return s
-		}
-	}
-	return nil
-}
-
-// Alarm implements Told.
-func (p *process) Alarm(at clock.Instant) {
-	if p.alarm == 0 || at < p.alarm {
-		p.alarm = at
-	}
-}
-
-// Unlisten implements Told.
-func (p *process) Unlisten(channel string, heard chan struct{}) {
-	s := p.sub(channel)
-	if s == nil {
-		p.world.failf("Empty: %s is unlistened to, but nobody listens", channel)
-	}
-	before := len(s.listeners)
-	s.listeners = queue.Without(s.listeners, heard)
-	if len(s.listeners) == before {
-		p.world.failf("Empty: %s is unlistened to by a stranger", channel)
-	}
-	if len(s.listeners) == 0 {
-		p.subs = queue.Without(p.subs, s)
-	}
-}
-
-// Log implements Told.
-func (p *process) Log(line Line) {
-	if line.Message == LogNotReleased {
-		p.gaveUp[p.world.nameOf(line.Lock).index] = true
-	}
-}
-
-func (p *process) listen(channel string, heard chan struct{}) {
-	s := p.sub(channel)
-	if s == nil {
-		s = &subscription{channel: channel, confirmed: p.world.rand(2) == 0}
-		p.subs = append(p.subs, s)
-	}
-	s.listeners = append(s.listeners, heard)
-	if s.confirmed {
-		wake.PutToken(heard)
-	}
-}
-
-func (s *subscription) notify() {
-	for _, heard := range s.listeners {
-		wake.PutToken(heard)
-	}
-}
-
-// announce sends a message to every process that is subscribed.
-func (w *world) announce(n *name, channel string) (receivers int64) {
+// announce sends a message to every process that is subscribed, and to the peer.
+func (w *world) announce(n *name, channel, payload string) (receivers int64) {
 	for _, p := range w.procs {
-		if s := p.sub(channel); s != nil && s.confirmed {
-			w.mail = append(w.mail, message{p, n, channel})
-			receivers++
+		if s := p.sub(channel); s != nil && s.subscribed {
+			p.mail = append(p.mail, message{name: n, channel: channel, payload: payload})
 		}
 	}
-	return receivers
+	return w.listeners(n, channel)
 }
 
-// deliver tells what the latest call of the table left to be told.
-func (p *process) deliver() { p.notices.Deliver(p) }
+// listeners returns how many clients are subscribed to a channel, as Redis counts them.
+func (w *world) listeners(n *name, channel string) (count int64) {
+	for _, p := range w.procs {
+		if s := p.sub(channel); s != nil && s.subscribed {
+			count++
+		}
+	}
+	if n.peer.listens && channel == w.base(n) {
+		count++
+	}
+	return count
+}
+
+// someone returns a process that is not stopped.
+func (w *world) someone() *process {
+	p, _ := pick(w, w.procs, awake) // one is
+	return p
+}
+
+func awake(p *process) bool { return !p.stopped }
 
 // The faults that a call may meet.
 var (
 	errPasses  = &fault.Error{Fate: fault.Rejected, Code: "LOADING", Transient: true, Err: errors.New("LOADING")}
-	errStays   = &fault.Error{Fate: fault.Rejected, Code: "NOPERM", Err: errors.New("NOPERM")}
+	errStays   = &fault.Error{Fate: fault.Rejected, Code: "MISCONF", Err: errors.New("MISCONF")}
+	errRights  = &fault.Error{Fate: fault.Rejected, Code: "NOPERM", Err: errors.New("NOPERM")}
 	errNotSent = &fault.Error{Fate: fault.NotSent, Transient: true, Err: fault.ErrNotSent}
 	errStopped = &fault.Error{Fate: fault.NotSent, Err: fmt.Errorf("%w: %w", fault.ErrNotSent, fault.ErrClosed)}
 	errNoConn  = &fault.Error{Fate: fault.NotSent, Transient: true, Err: errors.New("no connection")}

@@ -16,10 +16,17 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// childEnv, set to "<address> <kind> <name>", makes the test binary run as a child process. The child locks when it reads a
-// line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
+// childEnv, set to "<address> <kind> <name> <terms>", makes the test binary run as a child process. The child locks when it reads
+// a line, prints the time of the acquisition, and unlocks when it reads the next line. For the kind "writes" it runs
 // writesUntilLost instead, and for the kind "many" holdsUntilTerminated.
 const childEnv = "RLOCK_TEST_CHILD"
+
+// childTerms are the terms on which a child locks.
+var childTerms = map[string][]rlock.AcquireOption{
+	"short": nil, // the watchdog's timeout is a second
+	"long":  {rlock.RenewedLease(time.Minute)},
+	"fixed": {rlock.Lease(time.Minute)},
+}
 
 func childMain() {
 	if err := childRun(); err != nil {
@@ -29,8 +36,8 @@ func childMain() {
 }
 
 func childRun() error {
-	var addr, kind, name string
-	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name); err != nil {
+	var addr, kind, name, terms string
+	if _, err := fmt.Sscan(os.Getenv(childEnv), &addr, &kind, &name, &terms); err != nil {
 		return err
 	}
 	if kind == "many" {
@@ -46,7 +53,7 @@ func childRun() error {
 	lock := Kinds[kind].Make(locks, name)
 	ctx := context.Background()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		if err := lock.Lock(ctx); err != nil {
+		if err := lock.Lock(ctx, childTerms[terms]...); err != nil {
 			return err
 		}
 		fmt.Println(time.Now().UnixNano())
@@ -72,8 +79,14 @@ type Child struct {
 // StartChild starts a child process for a lock of a kind.
 func StartChild(tb testing.TB, addr, kind, name string) *Child {
 	tb.Helper()
+	return StartChildFor(tb, addr, kind, name, "short")
+}
+
+// StartChildFor starts a child process that locks on some of childTerms.
+func StartChildFor(tb testing.TB, addr, kind, name, terms string) *Child {
+	tb.Helper()
 	c := &Child{TB: tb, Cmd: exec.Command(os.Args[0])}
-	c.Cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+kind+" "+name)
+	c.Cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+kind+" "+name+" "+terms)
 	in, err := c.Cmd.StdinPipe()
 	require.NoError(tb, err)
 	out, err := c.Cmd.StdoutPipe()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Locker is the interface that the suite tests: the methods of all kinds, and queries. Groups query their members.
@@ -235,6 +236,9 @@ func EveryKind(t *testing.T, test func(t *testing.T, kind string)) {
 		})
 	}
 }
+
+// Lined reports whether the waiters for a kind stand in the line.
+func Lined(kind string) bool { return wire.Kinds[kind].Line != nil }
 
 // MakeLock returns a lock of a kind that is not a group.
 func MakeLock(kind string, client *rlock.Client, name string) *rlock.Lock {

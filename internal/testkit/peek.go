@@ -48,9 +48,9 @@ func Lines(c *rlock.Client) int { return manager(c).Hub().Stats().Shards }
 // Listens reports whether the first waiter of a lock in this process is notified of releases.
 func Listens(l *rlock.Lock) bool {
 	b := base(l)
-	_, confirmed := b.Manager().Hub().Heard(b.Channel())
-	_, _, listens := b.Manager().Table().Line(b.ID().Key)
-	return confirmed && listens
+	_, _, channel := b.Manager().Table().Line(b.ID().Key)
+	_, confirmed := b.Manager().Hub().Heard(channel)
+	return channel != "" && confirmed
 }
 
 // Rests reports whether the first waiter of a lock in this process sleeps until something happens.
@@ -119,5 +119,9 @@ func Reads(l *rlock.Lock) bool { return base(l).Kind() == wire.Read }
 func Possess(l *rlock.Lock) (keys []string, channel string) {
 	b := base(l)
 	h := wire.NewHolder(b.Kind(), b.Names(), b.Manager().Config().Table.ClientID, 1)
-	return h.Keys(b.Names()), h.Channel(b.Names())
+	channel = b.Names().Channel
+	if b.Kind().Queues {
+		channel = wire.NewSeat(b.Names(), b.Manager().Config().Table.ClientID, 1).Channel
+	}
+	return h.Keys(b.Names()), channel
 }

@@ -30,9 +30,11 @@ func (r *Recorder) String() string {
 	return r.buf.String()
 }
 
-// expected lists the beginnings of the lines that tests of trouble cause. The goroutines of a test share its context, so a wait
-// for each other looks like a self-deadlock.
-var expected = []string{"lock lost while held", "renewal failed", "renewals succeed again", "possible self-deadlock"}
+// expected lists the beginnings of the lines that tests of trouble cause, or the mode of a cluster's pub/sub. The goroutines of a
+// test share its context, so a wait for each other looks like a self-deadlock.
+var expected = []string{
+	"lock lost while held", "renewal failed", "renewals succeed again", "possible self-deadlock", "the pub/sub of this cluster",
+}
 
 // unexpected returns the other lines.
 func (r *Recorder) unexpected() (lines []string) {

@@ -12,6 +12,15 @@ func scriptsOf(k *wire.Kind) map[string]*wire.Script {
 	}
 }
 
+// lineOf returns the scripts that a kind uses instead where its waiters stand in the line. There, a release hands over.
+func lineOf(k *wire.Kind) map[string]*wire.Script {
+	if k.Line == nil {
+		return nil
+	}
+	l := k.Line
+	return map[string]*wire.Script{"acquire": l.Acquire, "release": l.Release, "force": l.Force, "pump": l.Pump, "handOver": l.Release}
+}
+
 // Script returns the source of a script of a kind, and how many keys it gets for each lock, besides the tombstones.
 func Script(kind, name string) (source string, keys int) {
 	s := scriptsOf(wire.Kinds[kind])[name]
@@ -21,21 +30,25 @@ func Script(kind, name string) (source string, keys int) {
 // Sources returns the sources of all scripts.
 func Sources() (all []string) {
 	for _, k := range wire.Kinds {
-		for _, s := range scriptsOf(k) {
-			if s != nil {
-				all = append(all, s.Source)
+		for _, scripts := range []map[string]*wire.Script{scriptsOf(k), lineOf(k)} {
+			for _, s := range scripts {
+				if s != nil {
+					all = append(all, s.Source)
+				}
 			}
 		}
 	}
 	return all
 }
 
-// Runs matches the commands that run the script of that name, of any kind.
+// Runs matches the commands that run the script of that name, of any kind, with or without the line.
 func Runs(name string) func(redistest.Command) bool {
 	return func(c redistest.Command) bool {
 		for _, k := range wire.Kinds {
-			if s := scriptsOf(k)[name]; s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source) {
-				return true
+			for _, s := range []*wire.Script{scriptsOf(k)[name], lineOf(k)[name]} {
+				if s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source) {
+					return true
+				}
 			}
 		}
 		return false

@@ -22,7 +22,21 @@ type WaiterQueue struct {
 // NewWaiterQueue returns a queue without waiters.
 func NewWaiterQueue(tb testing.TB, lock *rlock.Lock) *WaiterQueue {
 	tb.Helper()
-	return &WaiterQueue{tb, lock, make(chan *rlock.Hold, 1000), make(chan error, 1000)}
+	q := &WaiterQueue{tb, lock, make(chan *rlock.Hold, 1000), make(chan error, 1000)}
+	tb.Cleanup(q.unlockAll)
+	return q
+}
+
+// unlockAll unlocks what waiters have acquired that nobody received. Otherwise a hold would be reported as dropped.
+func (q *WaiterQueue) unlockAll() {
+	for {
+		select {
+		case hold := <-q.Got:
+			_ = hold.Unlock(q.Context()) // which has ended: it waits for nothing
+		default:
+			return
+		}
+	}
 }
 
 // Join adds a waiter, and returns when it waits.
@@ -47,11 +61,11 @@ func (q *WaiterQueue) AwaitSleep(admin *redis.Client) {
 	require.NoError(q, admin.ConfigResetStat(context.Background()).Err())
 }
 
-// AwaitSleepers waits until at least ran scripts have run, and the first waiter of each lock sleeps.
+// AwaitSleepers waits until at least ran scripts have run, and the first waiter of each lock sleeps and is reached by messages.
 func AwaitSleepers(tb testing.TB, admin *redis.Client, ran int, locks ...*rlock.Lock) {
 	tb.Helper()
 	Eventually(tb, "the first waiters sleep", func() bool {
-		return Stats(tb, admin)["evalsha"] >= ran && !slices.ContainsFunc(locks, func(l *rlock.Lock) bool { return !Rests(l) })
+		return Stats(tb, admin)["evalsha"] >= ran && !slices.ContainsFunc(locks, func(l *rlock.Lock) bool { return !Rests(l) || !Listens(l) })
 	})
 }
 

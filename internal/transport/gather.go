@@ -14,7 +14,7 @@ import (
 // unlocks by force are rare, and a call that replicas acknowledge needs WAIT right behind it.
 func (c *Conn) gathers(q *Question) bool {
 	acked := q.Acked && c.Acks != nil
-	return q.Call.Script.Numbers == 0 && q.Call.Args.Holder != nil && !acked
+	return (q.Call.Script.Numbers == 0 || q.Call.Script.Short) && q.Call.Args.Holder != nil && !acked
 }
 
 // askGathered sends a call in a pipeline with the calls of other goroutines. The caller can leave without a worker in

@@ -55,6 +55,10 @@ func TestGathering(t *testing.T) {
 	ctx := context.Background()
 	g.reply <- wire.Reply{N: 4}
 	require.EqualValues(t, 4, conn.Ask(ctx, Question{Call: acquire("a")}, nil).N)
+	g.reply <- wire.Reply{N: 5}
+	stand := acquire("a")
+	stand.Script = wire.Plain.Line.Acquire // replies a list or a number
+	require.EqualValues(t, 5, conn.Ask(ctx, Question{Call: stand}, nil).N)
 	require.Empty(t, g.sent())
 
 	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{"a"}, Args: wire.Args{Holder: "holder"}}

@@ -40,6 +40,12 @@ func (c *client) Alarm(at clock.Instant)                                   { c.w
 func (c *client) Unlisten(string, chan struct{})                           {}
 func (c *client) Log(l table.Line)                                         { c.lines = append(c.lines, l) }
 func (c *client) Heard(string) (uint64, bool)                              { return 0, false }
+func (c *client) Epoch(string) uint64                                      { return 0 }
+func (c *client) Counts(string) bool                                       { return false }
+func (c *client) Unheard(string, uint64)                                   {}
+func (c *client) Watch(string, string)                                     {}
+func (c *client) Unwatch(string, string)                                   {}
+func (c *client) Pump(string, time.Duration)                               {}
 func (c *client) BySlot() bool                                             { return false }
 func (c *client) Silent()                                                  {}
 func (c *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }

@@ -19,7 +19,7 @@ const (
 	PublishNode Publish = "NODE"
 )
 
-// Args are the arguments of a script, ARGV[1] to ARGV[7]. A script gets as many of them as [Script.Argv] says. A nil
+// Args are the arguments of a script, ARGV[1] to ARGV[9]. A script gets as many of them as [Script.Argv] says. A nil
 // value is sent as an empty string.
 type Args struct {
 	Holder  any     // the holder's field
@@ -27,12 +27,17 @@ type Args struct {
 	Number  int64   // the holder's number
 	Channel any     // where a release is announced
 	Publish Publish // how; the transport fills it in for a script that announces
-	// Extra is the count that a count script shows. For an acquire it is how long a waiter of a queue may go without an attempt,
-	// in ms; negative means that the caller does not queue.
+	// Extra is the count that a count script shows. For a script of the line see [Holder.Stand] and [Holder.Give]. For another
+	// acquire it is how long a waiter of a queue may go without an attempt, in ms; negative means that the caller does not queue.
+	// For the release of a fair lock it is the seat.
 	Extra any
-	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock. For a
-	// hand-over it is the field of the last holder.
+	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or the seat in a
+	// queue. For a hand-over it is the field of the last holder.
 	Other any
+	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
+	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and
+	// NextNumber is 1 if it has been there before. Without Other they are sent as empty strings.
+	NextMillis, NextNumber int64
 }
 
 // Call is one call of a script. It is passed by value. The zero Call calls nothing.
@@ -55,9 +60,14 @@ func (c *Call) AppendArgv(argv []any) []any {
 		return append(argv, c.Argv...)
 	}
 	a := &c.Args
-	all := [...]any{orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other)}
+	all := [...]any{
+		orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other), empty, empty,
+	}
 	if c.Script.Argv > 1 {
 		all[1], all[2] = a.Millis, a.Number
+	}
+	if c.Script.Argv > 7 && a.Other != nil {
+		all[7], all[8] = a.NextMillis, a.NextNumber
 	}
 	return append(argv, all[:c.Script.Argv]...)
 }
@@ -88,7 +98,7 @@ func orEmpty(v any) any {
 // Reply is the outcome of a call. It is passed by value.
 type Reply struct {
 	N    int64         // the number; valid if Err is nil or its fate is [fault.Unreplicated]
-	List []int64       // instead, for a script that replies several
+	List []int64       // instead, for a script that replies several; a script that may be short sets N to the first of them, too
 	Took time.Duration // from sending to the reply
 	Err  *fault.Error  // nil means success
 }

@@ -45,10 +45,12 @@ func redissonNames(kind, name, client string) (keys []string, channel string) {
 	switch kind {
 	case "fenced", "fenced write":
 		keys = append(keys, prefixed("redisson_lock_token"))
-	case "fair":
-		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"))
-	case "fenced fair":
-		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"), prefixed("redisson_lock_token"))
+	case "fair", "fenced fair":
+		seats := prefixed("redisson_unlock_latch") + ":waiters" // this one is ours
+		keys = append(keys, prefixed("redisson_lock_queue"), prefixed("redisson_lock_timeout"), seats)
+		if kind == "fenced fair" {
+			keys = append(keys, prefixed("redisson_lock_token"))
+		}
 	case "read": // the key of the read hold
 		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
 	}
@@ -84,7 +86,7 @@ func FuzzNames(f *testing.F) {
 				continue // a handle with an invalid name ignores its options
 			}
 			keys, channel := testkit.Possess(lock)
-			number := regexp.MustCompile(regexp.QuoteMeta(plain.ID()) + `:\d+`)
+			number := regexp.MustCompile(regexp.QuoteMeta(plain.ID()) + `:-?\d+`)
 			if kind == "read" {
 				keys[1] = number.ReplaceAllLiteralString(keys[1], plain.ID()+":?")
 			}
@@ -147,6 +149,7 @@ func FuzzReplies(f *testing.F) {
 		{10},
 		int64s(1000, 1, 1), int64s(-1, 1, 0), int64s(-2, 0, 0),
 		int64s(math.MaxInt64, 1, 1), int64s(math.MinInt64, 1, 1), int64s(1, 1), int64s(1, 1, 1, 1),
+		int64s(-1, 1, 1, 1), int64s(0, 1), int64s(1, 1, 1, 0, 1, 1), int64s(0, 1, 0, 0, 0, 1), int64s(2, 1, 258, 0, 0, 0),
 		{0x3a, 5, 5, 5},
 		{0x3a, 0x1a, 0, 0x1a, 0, 0x1a, 0},
 	} {
@@ -163,21 +166,31 @@ func FuzzReplies(f *testing.F) {
 			opts = []rlock.Option{rlock.WithReplicaAcks(1, time.Millisecond)}
 		}
 		for _, kind := range []string{"lock", "fenced", "fair", "read", "fenced fair", "fenced write"} {
+			lists := map[string]int{} // how many numbers a script may reply instead of one
+			switch {
+			case strings.HasSuffix(kind, "fair"):
+				lists = map[string]int{"acquire": 4, "release": 5, "force": 2}
+			case testkit.Lined(kind):
+				lists = map[string]int{"acquire": 4, "release": 6, "force": 2}
+				if !wire.Kinds[kind].Line.Stands() {
+					lists["acquire"] = 0
+				}
+			}
 			p, client := testkit.NewFakeServer(t, append(opts, rlock.WithCommandTimeout(testkit.ALongTime))...)
 			p.Acks, _ = testkit.ReplyOf(rest, 3)
 			lock := testkit.Kinds[kind].Make(client, "name").(*rlock.Lock)
-			checkAcquire(t, p, lock, reply, replicated)
+			checkAcquire(t, p, lock, reply, lists, replicated)
 			p.Acks = int64(1)
-			checkQueries(t, p, lock, reply)
+			checkQueries(t, p, lock, reply, lists)
 			if _, failed := reply.(error); !failed {
-				checkUnlock(t, p, lock, reply)
+				checkUnlock(t, p, lock, reply, lists)
 			}
 			p.Fake("", nil) // pending releases in the background succeed
 			require.NoError(t, client.Close())
 			if _, failed := reply.(error); failed { // an unlock tries again for as long as the command timeout
 				p, client := testkit.NewFakeServer(t, opts...)
 				p.Acks = int64(1)
-				checkUnlock(t, p, testkit.Kinds[kind].Make(client, "name").(*rlock.Lock), reply)
+				checkUnlock(t, p, testkit.Kinds[kind].Make(client, "name").(*rlock.Lock), reply, lists)
 				p.Fake("", nil)
 				require.NoError(t, client.Close())
 			}
@@ -185,10 +198,22 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
+// firstOf returns the number that is a reply, or that begins one of so many numbers.
+func firstOf(reply any, numbers int) (int64, bool) {
+	if n, ok := reply.(int64); ok {
+		return n, true
+	}
+	if list, err := redis.NewCmdResult(reply, nil).Int64Slice(); err == nil && numbers > 0 && len(list) == numbers {
+		return list[0], true
+	}
+	return 0, false
+}
+
 // checkAcquire checks an acquire that gets an arbitrary reply. An invalid reply never acquires, and never counts as contention.
-func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any, replicated bool) {
+func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any, lists map[string]int, replicated bool) {
 	t.Helper()
 	n, isNumber := reply.(int64)
+	refusal, mayRefuse := firstOf(reply, lists["acquire"])
 	p.Fake("acquire", reply)
 	hold, err := lock.TryAcquire(t.Context())
 	switch {
@@ -205,7 +230,7 @@ func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply a
 		}
 		require.Equal(t, rlock.Token(n), hold.Token())
 		require.NoError(t, hold.Unlock(t.Context()))
-	case isNumber && n < 0:
+	case mayRefuse && refusal < 0:
 		require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	case isNumber:
 		require.True(t, replicated, "%#v: %v", reply, err)
@@ -216,9 +241,9 @@ func checkAcquire(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply a
 }
 
 // checkQueries checks queries that get an arbitrary reply.
-func checkQueries(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any) {
+func checkQueries(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any, lists map[string]int) {
 	t.Helper()
-	n, isNumber := reply.(int64)
+	n, isNumber := firstOf(reply, lists["force"])
 	p.Fake("force", reply)
 	freed, err := lock.ForceUnlock(t.Context())
 	require.Equal(t, isNumber && n == 1, freed, "%#v", reply)
@@ -240,9 +265,9 @@ func checkQueries(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply a
 }
 
 // checkUnlock checks a release that gets an arbitrary reply.
-func checkUnlock(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any) {
+func checkUnlock(t *testing.T, p *testkit.FakeServer, lock *rlock.Lock, reply any, lists map[string]int) {
 	t.Helper()
-	n, isNumber := reply.(int64)
+	n, isNumber := firstOf(reply, lists["release"])
 	_, failed := reply.(error)
 	p.Fake("release", reply)
 	require.NoError(t, lock.Lock(t.Context()))

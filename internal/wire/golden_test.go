@@ -13,11 +13,17 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // TestGolden runs each vector for a name without a hash tag, and for a name with one.
 func TestGolden(t *testing.T) { // the subtests share a server
 	t.Parallel()
+	testGolden(t, vectors)
+}
+
+func testGolden(t *testing.T, vectors []struct{ claim, lines string }) {
+	t.Helper()
 	for server, start := range testkit.Servers {
 		t.Run(server, func(t *testing.T) {
 			rdb := start(t)
@@ -48,6 +54,19 @@ func (g *golden) run(lines string) {
 	defer sub.Close()
 	_, err := sub.Receive(ctx)
 	require.NoError(g, err)
+	var listening []string // a pattern does not count
+	for _, kind := range []*wire.Kind{wire.Plain, wire.Write} {
+		listening = append(listening, wire.NewNames(kind, g.name, g.client.ID()).Own())
+	}
+	for seat := range 6 {
+		listening = append(listening, wire.NewSeat(wire.NewNames(wire.Fair, g.name, g.client.ID()), g.client.ID(), seat+1).Channel)
+	}
+	own := g.rdb.Subscribe(ctx, listening...)
+	defer own.Close()
+	for range listening {
+		_, err = own.Receive(ctx)
+		require.NoError(g, err)
+	}
 	before := "free"
 	for line := range strings.Lines(strings.TrimSpace(lines)) {
 		rest, reason, differs := strings.Cut(strings.TrimSpace(line), " // ")
@@ -63,11 +82,28 @@ func (g *golden) run(lines string) {
 		require.NoError(g, g.rdb.Publish(ctx, g.name, "end").Err())
 		var heard []string
 		for m := testkit.Within(g, line, sub.Channel()); m.Payload != "end"; m = testkit.Within(g, line, sub.Channel()) {
-			heard = append(heard, g.short(m.Channel)+" "+m.Payload)
+			heard = append(heard, g.short(m.Channel)+" "+g.timeless(m.Payload))
 		}
 		require.Equal(g, message, strings.Join(heard, ", "), line)
 		before = state
 	}
+}
+
+// timeless returns a payload without the time, and without the value of a token.
+func (g *golden) timeless(payload string) string {
+	m, ok := wire.ParseMessage(payload)
+	switch {
+	case ok && m.Sort == wire.EndsSoon:
+		return fmt.Sprintf("9 %d %d", m.Number, tens(m.Term.Milliseconds()))
+	case !ok || m.Sort != wire.Granted:
+		return payload
+	}
+	require.InDelta(g, g.now()*1000, m.At, 30_000_000)
+	if m.Token > 0 {
+		require.Equal(g, "new token", g.issued(int64(m.Token)))
+		return fmt.Sprintf("6 %d %d token", m.Number, m.Term.Milliseconds())
+	}
+	return fmt.Sprintf("6 %d %d 0", m.Number, m.Term.Milliseconds())
 }
 
 // do makes a call and returns the reply, as a line writes it.
@@ -82,12 +118,18 @@ func (g *golden) do(call string) string {
 	case "left":
 		return fmt.Sprintf("wait %d", tens(g.leftByJava()))
 	}
+	if lines[script] {
+		return g.inLine(script, strings.Fields(rest))
+	}
 	words := strings.Fields(rest)
 	kind, args := strings.ReplaceAll(words[0], "_", " "), words[1:]
-	if script == "renew" {
+	switch {
+	case script == "renew":
 		return g.renew(kind, args)
+	case strings.HasSuffix(kind, "fair") && script != "count":
+		return g.inQueue(script, wire.Kinds[kind], args)
 	}
-	// defaults has the arguments that a line may leave out: the number, the ms, ARGV[6] and ARGV[7].
+	// defaults has the arguments that a line may leave out: the number, the ms, and ARGV from [6] on.
 	defaults := map[string][]string{
 		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"}, "handOver": {"", "", ""},
 	}[script]
@@ -202,6 +244,10 @@ func (g *golden) state() string {
 			rest = append(rest, g.queue(key))
 		case short == "redisson_lock_timeout:@":
 			require.Contains(g, keys, g.long("redisson_lock_queue:@"), "only waiters have deadlines")
+		case short == "redisson_unlock_latch:@:waiters" && slices.Contains(keys, g.long("redisson_lock_queue:@")):
+			// see queue
+		case short == "redisson_unlock_latch:@:waiters":
+			rest = append(rest, fmt.Sprintf("line %v", g.line(key)))
 		case short != "redisson_lock_token:@":
 			rest = append(rest, short)
 		}
@@ -218,9 +264,12 @@ func (g *golden) queue(key string) string {
 		deadline, err := g.rdb.ZScore(ctx, deadlines, waiter).Result()
 		waiters[i] = g.short(waiter) + " none"
 		if err == nil {
-			waiters[i] = fmt.Sprintf("%s %d", g.short(waiter), tens(int64(deadline)-g.now()))
+			waiters[i] = fmt.Sprintf("%s%s %d", g.short(waiter), g.seat(waiter), tens(int64(deadline)-g.now()))
 			dated++
 		}
+	}
+	for seat := range g.rdb.HGetAll(ctx, g.long("redisson_unlock_latch:@:waiters")).Val() {
+		require.Contains(g, g.rdb.LRange(ctx, key, 0, -1).Val(), seat, "only waiters have seats")
 	}
 	require.Equal(g, dated, g.rdb.ZCard(ctx, deadlines).Val(), "only waiters have deadlines")
 	return fmt.Sprint(waiters)

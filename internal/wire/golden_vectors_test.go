@@ -102,15 +102,15 @@ var vectors = []struct{ claim, lines string }{
 		acquire fenced_fair 1 30000 60000 = new token -> {u:1:1} 30000
 		acquire fenced_fair 1 60000 60000 = same token -> {u:1:1} 60000
 		count fenced_fair 1 10000 2 = 1 -> {u:1:2} 60000
-		acquire fenced_fair 2 30000 60000 = wait 60000 -> {u:1:2} 60000, [u:2 60000]
-		acquire fair 3 30000 60000 = wait 60000 -> {u:1:2} 60000, [u:2 60000 u:3 60000]
-		release fenced_fair 1 = 1 -> free, [u:2 60000 u:3 60000] ! redisson_lock__channel:@:u:2 0
-		acquire fenced_fair 4 30000 = wait 10000 -> free, [u:2 10000 u:3 60000] ! redisson_lock__channel:@:u:2 0
-		acquire fenced_fair 2 30000 60000 = new token -> {u:2:1} 30000, [u:3 60000] ! redisson_lock__channel:@:u:3 0
+		acquire fenced_fair 2 30000 60000 = wait 60000 -> {u:1:2} 60000, [u:-2 60000]
+		acquire fair 3 30000 60000 = wait 60000 -> {u:1:2} 60000, [u:-2 60000 u:-3 60000]
+		release fenced_fair 1 = 1 -> free, [u:-2 60000 u:-3 60000] ! redisson_lock__channel:@:u:-2 0
+		acquire fenced_fair 4 30000 = wait 10000 -> free, [u:-2 10000 u:-3 60000] ! redisson_lock__channel:@:u:-2 0
+		acquire fenced_fair 2 30000 60000 = new token -> {u:2:1} 30000, [u:-3 60000] ! redisson_lock__channel:@:u:-3 0
 		acquire fenced_fair 2 30000 60000 = same token
-		release fenced_fair 5 120000 = 0 -> {u:2:1} 30000, [u:3 60000], redisson_unlock_latch:@:u
+		release fenced_fair 5 120000 = 0 -> {u:2:1} 30000, [u:-3 60000], redisson_unlock_latch:@:u
 		acquire fenced_fair 5 30000 60000 = wait 0
-		force fenced_fair = 1 -> free, [u:3 60000], redisson_unlock_latch:@:u ! redisson_lock__channel:@:u:3 0
+		force fenced_fair = 1 -> free, [u:-3 60000], redisson_unlock_latch:@:u ! redisson_lock__channel:@:u:-3 0
 		acquire fair 3 30000 60000 = 0 -> {u:3:1} 30000, redisson_unlock_latch:@:u
 		release fair 3 = 1 -> free, redisson_unlock_latch:@:u
 		java SET redisson_lock_token:@ 8000000000000000
@@ -225,68 +225,68 @@ var vectors = []struct{ claim, lines string }{
 	`},
 	{"11 fair: only the head is notified, and a waiter that acquires or leaves moves nobody's deadline", `
 		acquire fair 1 30000 60000 = 0 -> {u:1:1} 30000
-		acquire fair 2 30000 60000 = wait 30000 -> {u:1:1} 30000, [u:2 60000] // 90000: a deadline is renewed, so it need not outlast the lease
-		acquire fair 3 30000 10000 = wait 10000 -> {u:1:1} 30000, [u:2 60000 u:3 60000] // 70000: as above; and only the head watches the lease
+		acquire fair 2 30000 60000 = wait 30000 -> {u:1:1} 30000, [u:-2 60000] // 90000: a deadline is renewed, so it need not outlast the lease
+		acquire fair 3 30000 10000 = wait 10000 -> {u:1:1} 30000, [u:-2 60000 u:-3 60000] // 70000: as above; and only the head watches the lease
 		acquire fair 4 30000 = wait 30000 // 1: a caller that does not queue may ask again
 		acquire fair 2 30000 60000 = wait 30000
 		acquire fair 3 30000 10000 = wait 10000 // 30000: only the head watches the lease
-		release fair 1 = 1 -> free, [u:2 60000 u:3 60000] ! redisson_lock__channel:@:u:2 0
-		acquire fair 3 30000 10000 = wait 10000 -> free, [u:2 10000 u:3 10000] ! redisson_lock__channel:@:u:2 0 // 0: it would poll; and u:2, which was notified, has 3 s
-		acquire fair 4 30000 = wait 10000 ! redisson_lock__channel:@:u:2 0 // 1: a caller that does not queue may ask again
-		acquire fair 5 30000 60000 = wait 10000 -> free, [u:2 10000 u:3 10000 u:5 60000] ! redisson_lock__channel:@:u:2 0 // 70000: as above
-		acquire fair 2 30000 60000 = 0 -> {u:2:1} 30000, [u:3 10000 u:5 60000] ! redisson_lock__channel:@:u:3 0 // silent: the new head must know; and the others keep their deadlines
-		release fair 3 = 0 -> {u:2:1} 30000, [u:5 60000] ! redisson_lock__channel:@:u:5 0 // silent: as above
+		release fair 1 = 1 -> free, [u:-2 60000 u:-3 60000] ! redisson_lock__channel:@:u:-2 0
+		acquire fair 3 30000 10000 = wait 10000 -> free, [u:-2 10000 u:-3 10000] ! redisson_lock__channel:@:u:-2 0 // 0: it would poll; and u:2, which was notified, has 3 s
+		acquire fair 4 30000 = wait 10000 ! redisson_lock__channel:@:u:-2 0 // 1: a caller that does not queue may ask again
+		acquire fair 5 30000 60000 = wait 10000 -> free, [u:-2 10000 u:-3 10000 u:-5 60000] ! redisson_lock__channel:@:u:-2 0 // 70000: as above
+		acquire fair 2 30000 60000 = 0 -> {u:2:1} 30000, [u:-3 10000 u:-5 60000] ! redisson_lock__channel:@:u:-3 0 // silent: the new head must know; and the others keep their deadlines
+		release fair 3 = 0 -> {u:2:1} 30000, [u:-5 60000] ! redisson_lock__channel:@:u:-5 0 // silent: as above
 		release fair 3 = 0
-		java DEL $ -> free, [u:5 60000]
-		release fair 77 = 0 ! redisson_lock__channel:@:u:5 0 // 1: it freed nothing, but the head is notified again
-		java DEL redisson_lock_timeout:@ -> free, [u:5 none]
+		java DEL $ -> free, [u:-5 60000]
+		release fair 77 = 0 ! redisson_lock__channel:@:u:-5 0 // 1: it freed nothing, but the head is notified again
+		java DEL redisson_lock_timeout:@ -> free, [u:-5 none]
 		acquire fair 6 30000 60000 = 0 -> {u:6:1} 30000 // -2: a head without deadline would never die
 	`},
 	{"11 fair: a waiter that asks is alive, and Java's waiters have their time when they become first", `
 		acquire fair 1 30000 60000 = 0 -> {u:1:1} 30000
-		acquire fair 2 30000 60000 = wait 30000 -> {u:1:1} 30000, [u:2 60000]
-		renew fair 60000 $ u:1 = [1] -> {u:1:1} 60000, [u:2 60000]
+		acquire fair 2 30000 60000 = wait 30000 -> {u:1:1} 30000, [u:-2 60000]
+		renew fair 60000 $ u:1 = [1] -> {u:1:1} 60000, [u:-2 60000]
 		acquire fair 2 30000 60000 = wait 60000
-		java ZADD redisson_lock_timeout:@ now-1000 u:2 -> {u:1:1} 60000, [u:2 0]
-		acquire fair 2 30000 60000 = wait 60000 -> {u:1:1} 60000, [u:2 60000] // last: the waiter is slow, not dead
-		java RPUSH redisson_lock_queue:@ j:1 -> {u:1:1} 60000, [u:2 60000 j:1 none]
-		java ZADD redisson_lock_timeout:@ now+30000 j:1 -> {u:1:1} 60000, [u:2 60000 j:1 30000]
-		acquire fair 3 30000 60000 = wait 60000 -> {u:1:1} 60000, [u:2 60000 j:1 30000 u:3 360000] // 90000: j:1 will take 300000 off
-		java PEXPIRE $ 20000 -> {u:1:1} 20000, [u:2 60000 j:1 30000 u:3 360000]
+		java ZADD redisson_lock_timeout:@ now-1000 u:-2 -> {u:1:1} 60000, [u:-2 0]
+		acquire fair 2 30000 60000 = wait 60000 -> {u:1:1} 60000, [u:-2 60000] // last: the waiter is slow, not dead
+		java RPUSH redisson_lock_queue:@ j:1 -> {u:1:1} 60000, [u:-2 60000 j:1 none]
+		java ZADD redisson_lock_timeout:@ now+30000 j:1 -> {u:1:1} 60000, [u:-2 60000 j:1 30000]
+		acquire fair 3 30000 60000 = wait 60000 -> {u:1:1} 60000, [u:-2 60000 j:1 30000 u:-3 360000] // 90000: j:1 will take 300000 off
+		java PEXPIRE $ 20000 -> {u:1:1} 20000, [u:-2 60000 j:1 30000 u:-3 360000]
 		acquire fair 2 30000 60000 = wait 20000
-		release fair 1 = 1 -> free, [u:2 60000 j:1 30000 u:3 360000] ! redisson_lock__channel:@:u:2 0
-		acquire fair 2 40000 60000 = 0 -> {u:2:1} 40000, [j:1 340000 u:3 360000] ! redisson_lock__channel:@:j:1 0 // silent: it is first; and it may wait for this lease and 300000
-		acquire fair 3 30000 60000 = wait 340000 -> {u:2:1} 40000, [j:1 340000 u:3 400000]
-		java ZADD redisson_lock_timeout:@ now+1000 j:1 -> {u:2:1} 40000, [j:1 10000 u:3 400000]
-		acquire fair 3 30000 60000 = wait 10000 -> {u:2:1} 40000, [j:1 10000 u:3 360000]
-		force fair = 1 -> free, [j:1 10000 u:3 360000] ! redisson_lock__channel:@:j:1 0
+		release fair 1 = 1 -> free, [u:-2 60000 j:1 30000 u:-3 360000] ! redisson_lock__channel:@:u:-2 0
+		acquire fair 2 40000 60000 = 0 -> {u:2:1} 40000, [j:1 340000 u:-3 360000] ! redisson_lock__channel:@:j:1 0 // silent: it is first; and it may wait for this lease and 300000
+		acquire fair 3 30000 60000 = wait 340000 -> {u:2:1} 40000, [j:1 340000 u:-3 400000]
+		java ZADD redisson_lock_timeout:@ now+1000 j:1 -> {u:2:1} 40000, [j:1 10000 u:-3 400000]
+		acquire fair 3 30000 60000 = wait 10000 -> {u:2:1} 40000, [j:1 10000 u:-3 360000]
+		force fair = 1 -> free, [j:1 10000 u:-3 360000] ! redisson_lock__channel:@:j:1 0
 		force fair = 0
 	`},
 	{"11 fair: a Java waiter that becomes first because ours leaves has its time", `
 		java HSET $ j:9 1; PEXPIRE $ 30000 -> {j:9:1} 30000
-		acquire fair 1 30000 60000 = wait 30000 -> {j:9:1} 30000, [u:1 60000]
-		java RPUSH redisson_lock_queue:@ j:1; ZADD redisson_lock_timeout:@ now-1000 j:1 -> {j:9:1} 30000, [u:1 60000 j:1 0]
+		acquire fair 1 30000 60000 = wait 30000 -> {j:9:1} 30000, [u:-1 60000]
+		java RPUSH redisson_lock_queue:@ j:1; ZADD redisson_lock_timeout:@ now-1000 j:1 -> {j:9:1} 30000, [u:-1 60000 j:1 0]
 		release fair 1 = 0 -> {j:9:1} 30000, [j:1 330000] ! redisson_lock__channel:@:j:1 0 // evicts j:1: it lives, for all that is known
-		acquire fair 2 30000 60000 = wait 330000 -> {j:9:1} 30000, [j:1 330000 u:2 390000]
-		java DEL $; LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:1 -> free, [u:2 390000]
-		java RPUSH redisson_lock_queue:@ j:3; ZADD redisson_lock_timeout:@ now-1000 j:3 -> free, [u:2 390000 j:3 0]
+		acquire fair 2 30000 60000 = wait 330000 -> {j:9:1} 30000, [j:1 330000 u:-2 390000]
+		java DEL $; LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:1 -> free, [u:-2 390000]
+		java RPUSH redisson_lock_queue:@ j:3; ZADD redisson_lock_timeout:@ now-1000 j:3 -> free, [u:-2 390000 j:3 0]
 		release fair 2 = 0 -> free, [j:3 300000] ! redisson_lock__channel:@:j:3 0 // evicts j:3: as above
 	`},
 	{"11 fair: our waiters queue behind Java's, whose waits come off our deadlines", `
 		java HSET $ j:9 2; PEXPIRE $ 30000; RPUSH redisson_lock_queue:@ j:1 j:2 -> {j:9:2} 30000, [j:1 none j:2 none]
 		java ZADD redisson_lock_timeout:@ now+330000 j:1 now+630000 j:2 -> {j:9:2} 30000, [j:1 330000 j:2 630000]
-		acquire fair 1 30000 60000 = wait 330000 -> {j:9:2} 30000, [j:1 330000 j:2 630000 u:1 690000] // 630000: when the head dies
-		java LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:1 -> {j:9:2} 30000, [j:2 630000 u:1 690000]
-		java ZINCRBY redisson_lock_timeout:@ -300000 j:2 -> {j:9:2} 30000, [j:2 330000 u:1 690000]
-		java ZINCRBY redisson_lock_timeout:@ -300000 u:1 -> {j:9:2} 30000, [j:2 330000 u:1 390000]
-		java DEL $; HSET $ j:1 1; PEXPIRE $ 30000 -> {j:1:1} 30000, [j:2 330000 u:1 390000]
+		acquire fair 1 30000 60000 = wait 330000 -> {j:9:2} 30000, [j:1 330000 j:2 630000 u:-1 690000] // 630000: when the head dies
+		java LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:1 -> {j:9:2} 30000, [j:2 630000 u:-1 690000]
+		java ZINCRBY redisson_lock_timeout:@ -300000 j:2 -> {j:9:2} 30000, [j:2 330000 u:-1 690000]
+		java ZINCRBY redisson_lock_timeout:@ -300000 u:-1 -> {j:9:2} 30000, [j:2 330000 u:-1 390000]
+		java DEL $; HSET $ j:1 1; PEXPIRE $ 30000 -> {j:1:1} 30000, [j:2 330000 u:-1 390000]
 		acquire fair 1 30000 60000 = wait 330000
 		acquire fair 2 30000 = wait 30000 // 1: a caller that does not queue may ask again
-		java LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:2 -> {j:1:1} 30000, [u:1 390000]
-		java ZINCRBY redisson_lock_timeout:@ -5000 u:1 -> {j:1:1} 30000, [u:1 390000]
-		acquire fair 1 30000 60000 = wait 30000 -> {j:1:1} 30000, [u:1 60000] // 385000: j:2 left after 5000 of its 300000
-		acquire fair 2 30000 60000 = wait 60000 -> {j:1:1} 30000, [u:1 60000 u:2 60000] // 60000: only the head watches the lease
-		release fair 1 = 0 -> {j:1:1} 30000, [u:2 60000] ! redisson_lock__channel:@:u:2 0 // silent: it must watch the lease; and u:2 keeps its deadline
+		java LPOP redisson_lock_queue:@; ZREM redisson_lock_timeout:@ j:2 -> {j:1:1} 30000, [u:-1 390000]
+		java ZINCRBY redisson_lock_timeout:@ -5000 u:-1 -> {j:1:1} 30000, [u:-1 390000]
+		acquire fair 1 30000 60000 = wait 30000 -> {j:1:1} 30000, [u:-1 60000] // 385000: j:2 left after 5000 of its 300000
+		acquire fair 2 30000 60000 = wait 60000 -> {j:1:1} 30000, [u:-1 60000 u:-2 60000] // 60000: only the head watches the lease
+		release fair 1 = 0 -> {j:1:1} 30000, [u:-2 60000] ! redisson_lock__channel:@:u:-2 0 // silent: it must watch the lease; and u:2 keeps its deadline
 	`},
 	{"11 fair: a dead Java head is evicted, and the next waiter is notified", `
 		java RPUSH redisson_lock_queue:@ j:1 j:2 j:3 -> free, [j:1 none j:2 none j:3 none]

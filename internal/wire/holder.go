@@ -48,22 +48,15 @@ func (h *Holder) Keys(n *Names) []string {
 	return all
 }
 
-// Channel returns the channel on which a waiter with this holder is notified. Empty means none.
-func (h *Holder) Channel(n *Names) string {
-	if !h.kind.Queues {
-		return n.Channel
+// Acquire returns the call that makes it the holder. It does not queue. writer is the field by which the same owner holds the
+// other side of a read-write lock; nil means that it does not.
+func (h *Holder) Acquire(n *Names, lease time.Duration, writer any) Call {
+	s, wait := h.kind.Acquire, noWait
+	if h.kind.Queues {
+		wait = noQueue
 	}
-	field, _ := h.Field.(string)
-	return n.Channel + ":" + field
-}
-
-// Acquire returns the call that makes it the holder. wait is the time that a waiter of a queue may let pass without an
-// attempt; negative means that it does not queue. writer is the field by which the same owner holds the other side of a
-// read-write lock; nil means that it does not.
-func (h *Holder) Acquire(n *Names, lease, wait time.Duration, writer any) Call {
-	s := h.kind.Acquire
 	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: h.kind.queueWait(wait), Other: writer,
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.Boxed, Extra: wait, Other: writer,
 	}}
 }
 
@@ -86,12 +79,15 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 // Release returns the call that frees the lock. A tombstone of that lifetime is written for its number; zero means none.
 func (h *Holder) Release(n *Names, tombstone time.Duration) Call {
 	s := h.kind.Release
-	keys := s.Of(h.keys(n))
-	if tombstone > 0 {
+	keys, extra := s.Of(h.keys(n)), noWait
+	if tombstone > 0 || h.kind.Queues {
 		keys = s.WithTombstones(h.keys(n))
 	}
+	if h.kind.Queues {
+		extra = nil // it has no seat
+	}
 	return Call{Script: s, Keys: keys, Args: Args{
-		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: noWait,
+		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.Boxed, Extra: extra,
 	}}
 }
 
@@ -106,9 +102,17 @@ func (k *Kind) InspectCall(n *Names) Call {
 	return Call{Script: k.Inspect, Keys: k.Inspect.Of(n.Keys)}
 }
 
-// ForceCall returns the call that frees a lock, even if another owner holds it.
-func (k *Kind) ForceCall(n *Names) Call {
-	return Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
+// ForceCall returns the call that frees a lock, even if another owner holds it. line says that the next holder may be a waiter
+// of the line.
+func (k *Kind) ForceCall(n *Names, line bool) Call {
+	if line {
+		return k.forceCall(n)
+	}
+	keys := k.Force.Of(n.Keys)
+	if k.Queues {
+		keys = n.Keys
+	}
+	return Call{Script: k.Force, Keys: keys, Args: Args{Channel: n.Boxed, Extra: noWait}}
 }
 
 // NewRenewal returns a call that renews nothing yet, with room for so many locks.
@@ -128,15 +132,5 @@ func (c *Call) Renew(h *Holder, name string) {
 	c.Argv = append(c.Argv, h.Field)
 }
 
-// noWait is the queue wait of a kind that has no queue in Redis, as it is sent.
-var noWait any = int64(0)
-
-func (k *Kind) queueWait(wait time.Duration) any {
-	switch {
-	case !k.Queues:
-		return noWait
-	case wait < 0:
-		return -Millis(-wait)
-	}
-	return Millis(wait)
-}
+// noWait is the queue wait of a kind that has no queue in Redis, as it is sent. noQueue is that of an attempt that does not queue.
+var noWait, noQueue any = int64(0), int64(-1)

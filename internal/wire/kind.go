@@ -10,7 +10,10 @@ type Kind struct {
 	Acquire, Count, Release, Renew, Force, Inspect *Script
 	HandOver                                       *Script // nil means that it is not handed over within a process
 
-	// Keys are the prefixes of the keys that the kind has besides the lock.
+	// Line has the scripts by which the kind stands in the line. Nil means that it never does.
+	Line *Line
+
+	// Keys are the prefixes of the keys that the kind has besides the lock, some with a suffix after a star.
 	Keys []string
 	// HoldKey ends the name of the key that each hold has of its own. Empty means that holds have none.
 	HoldKey string
@@ -37,6 +40,10 @@ type Kind struct {
 	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
 	NoUpgrade bool
 }
+
+// Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis. A client that cannot
+// use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters do not stand in the line.
+type Line struct{ Acquire, Release, Force, Pump *Script }
 
 // Family is a set of kinds that exclude each other on one name. Locks of different families must not share a name.
 type Family uint8
@@ -75,7 +82,8 @@ var (
 		HandOver: lockHandOver,
 		Lazy:     true,
 		Fenced:   Fenced,
-		Channel:  "redisson_lock__channel",
+		Channel:  baseChannel,
+		Line:     plainLine,
 	}
 
 	Fenced = &Kind{
@@ -89,7 +97,8 @@ var (
 		HandOver: fencedHandOver,
 		Tokens:   true,
 		Keys:     []string{tokenKey},
-		Channel:  "redisson_lock__channel",
+		Channel:  baseChannel,
+		Line:     fencedLine,
 	}
 
 	Spin = &Kind{
@@ -102,6 +111,7 @@ var (
 		Inspect:    lockInspect,
 		FirstDelay: time.Millisecond,
 		MaxDelay:   128 * time.Millisecond,
+		Line:       plainLine,
 	}
 
 	Fair = &Kind{
@@ -113,8 +123,8 @@ var (
 		Force:   fairForce,
 		Inspect: lockInspect,
 		Fenced:  FencedFair,
-		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout"},
-		Channel: "redisson_lock__channel",
+		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey},
+		Channel: baseChannel,
 		Queues:  true,
 	}
 
@@ -122,13 +132,13 @@ var (
 		Family:  FairFamily,
 		Acquire: fencedFairAcquire,
 		Count:   lockCount,
-		Release: fairRelease,
+		Release: fencedFairRelease,
 		Renew:   lockRenew,
-		Force:   fairForce,
+		Force:   fencedFairForce,
 		Inspect: lockInspect,
 		Tokens:  true,
-		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", tokenKey},
-		Channel: "redisson_lock__channel",
+		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey, tokenKey},
+		Channel: baseChannel,
 		Queues:  true,
 	}
 
@@ -142,7 +152,8 @@ var (
 		Force:   readForce,
 		Inspect: readInspect,
 		HoldKey: ":rwlock_timeout:1",
-		Channel: "redisson_rwlock",
+		Channel: rwChannel,
+		Line:    readLine,
 	}
 
 	Write = &Kind{
@@ -158,9 +169,10 @@ var (
 		Lazy:        true,
 		Fenced:      FencedWrite,
 		FieldSuffix: ":write",
-		Channel:     "redisson_rwlock",
+		Channel:     rwChannel,
 		NoUpgrade:   true,
 		Messages:    2,
+		Line:        plainLine,
 	}
 
 	FencedWrite = &Kind{
@@ -176,15 +188,19 @@ var (
 		Tokens:      true,
 		Keys:        []string{tokenKey},
 		FieldSuffix: ":write",
-		Channel:     "redisson_rwlock",
+		Channel:     rwChannel,
 		NoUpgrade:   true,
 		Messages:    2,
+		Line:        fencedLine,
 	}
 )
 
 // tokenKey is the prefix of the key that has the latest fencing token of a name, as in Redisson's fenced lock. It comes last
 // in Keys, because only acquires and hand-overs get it.
 const tokenKey = "redisson_lock_token"
+
+// seatsKey is the prefix, with a suffix, of the key that says which waiter of rlock has which seat in the queue of a fair lock.
+const seatsKey = "redisson_unlock_latch*:waiters"
 
 // Name returns the name of the kind in [Kinds].
 func (k *Kind) Name() string {

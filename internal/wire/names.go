@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -16,22 +17,66 @@ type Names struct {
 	Keys    []any  // the lock, the other keys of its kind, its tombstones
 	Channel string // where releases are announced; empty means nowhere
 	Boxed   any    // Channel as it is sent
+
+	// For a kind that may stand in the line. The others have none of this.
+	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones
+	base     any    // Redisson's channel, as it is sent
+	own      string // the channel of this client's waiters
 }
 
 // NewNames returns the keys and the channel of a lock, given its name in Redis and the client's id.
 func NewNames(k *Kind, name, clientID string) *Names {
-	n := &Names{Keys: make([]any, 0, 2+len(k.Keys))}
-	n.Keys = append(n.Keys, name)
-	for _, prefix := range k.Keys {
-		n.Keys = append(n.Keys, derived(prefix, name))
+	n := &Names{}
+	count := 2 + len(k.Keys)
+	all := make([]any, 0, count)
+	if k.Line != nil {
+		all = make([]any, 0, 2*count+1)
 	}
-	n.Keys = append(n.Keys, derived("redisson_unlock_latch", name)+":"+clientID)
-	if k.Channel != "" {
+	all = append(all, name)
+	for _, key := range k.Keys {
+		prefix, suffix, _ := strings.Cut(key, "*")
+		all = append(all, derived(prefix, name)+suffix)
+	}
+	latch := derived("redisson_unlock_latch", name)
+	all = append(all, latch+":"+clientID)
+	n.Keys = all[:count:count]
+	if k.Channel != "" && k.Line == nil {
 		n.Channel = derived(k.Channel, name)
+	}
+	if k.Line != nil {
+		n.LineKeys = append(append(all[count:], all[0], latch+":waiters"), all[1:count]...)
+		n.own = derived(cmp.Or(k.Channel, baseChannel), name) + ":" + clientID
+		base := n.own[:len(n.own)-1-len(clientID)]
+		if k.Channel != "" {
+			n.Channel = base
+		}
+		n.base = base
 	}
 	n.Boxed = n.Channel
 	return n
 }
+
+// The prefixes of Redisson's channel of a lock, and of a read-write lock.
+const (
+	baseChannel = "redisson_lock__channel"
+	rwChannel   = "redisson_rwlock"
+)
+
+// Base returns Redisson's channel of a lock that may have a line. Empty means that its kind never has one.
+func (n *Names) Base() string {
+	base, _ := n.base.(string)
+	return base
+}
+
+// Own returns the channel on which the waiters of this client learn that they have the lock. Empty means that its kind never
+// stands in the line.
+func (n *Names) Own() string { return n.own }
+
+// Twin returns the channel to which a process subscribes together with [Names.Base], so that it does not count as one of the
+// others that listen there.
+func (n *Names) Twin() string { return n.Base() + twinSuffix }
+
+const twinSuffix = ":rlock"
 
 // derived is Redisson's rule for the keys and channels that belong to a lock: they carry its name as hash tag, so that a
 // cluster keeps them in the lock's slot.

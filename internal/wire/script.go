@@ -5,6 +5,7 @@ package wire
 import (
 	"crypto/sha1" // by which Redis names scripts
 	"encoding/hex"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/lua"
 )
@@ -31,12 +32,11 @@ var (
 	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 7}, lua.FencedPrelude, lua.HandOverPrelude, lua.FencedHandOver)
 
-	// A fair acquire announces: it notifies the waiter that is first from now on.
-	fairAcquire = newScript(fair(3, 7), lua.FairPrelude, lua.FairAcquire)
-	fairRelease = newScript(fair(3, 5), lua.FairPrelude, lua.FairRelease)
-	fairForce   = newScript(fair(3, 5), lua.FairPrelude, lua.FairForce)
+	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
+	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
+	fairAcquire, fairRelease, fairForce = newFair(4)
 
-	fencedFairAcquire = newScript(fair(4, 7), lua.FairPrelude, lua.FencedPrelude, lua.FencedFairAcquire)
+	fencedFairAcquire, fencedFairRelease, fencedFairForce = newFair(5, lua.FencedPrelude)
 
 	readAcquire = newScript(acquire(2), lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
@@ -51,7 +51,32 @@ var (
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.WriteInspect)
 
 	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
+
+	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
+	// tokens it never draws one, because it gets no key for them.
+	plainLine  = newLine(3)
+	fencedLine = newLine(4, lua.FencedPrelude)
+
+	// Readers stand in no line, but a writer who does may be next.
+	readLine = &Line{
+		Release: newScript(Script{Keys: 3, Argv: 5, Numbers: 6, Short: true, Announces: true}, lua.RWPrelude, lua.LinePrelude,
+			lua.LineReadRelease),
+		Force: plainLine.Force, Pump: plainLine.Pump,
+	}
 )
+
+func newLine(keys int, preludes ...string) *Line {
+	script := func(argv, numbers int, source string) *Script {
+		s := Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}
+		return newScript(s, append(slices.Clone(preludes), lua.RWPrelude, lua.LinePrelude, source)...)
+	}
+	l := &Line{
+		Acquire: script(6, 4, lua.LineAcquire), Release: script(9, 6, lua.LineRelease),
+		Force: script(6, 2, lua.LineForce), Pump: script(5, 0, lua.LinePump),
+	}
+	l.Acquire.Refuses = true
+	return l
+}
 
 // Script is a Lua script, and how it is called.
 type Script struct {
@@ -60,6 +85,8 @@ type Script struct {
 	Keys      int    // how many keys it touches for each lock, besides the tombstones
 	Argv      int    // how many of [Args] it gets; zero for a renewal, which has arguments of its own
 	Numbers   int    // how many numbers it replies; zero means a single one, not in a list
+	Short     bool   // whether it may reply a single number instead
+	Refuses   bool   // whether a list is the reply of a refusal, so that its first number is negative
 	Announces bool   // whether it publishes that the lock is free
 	Judges    bool   // whether it takes waiters for dead that its messages do not reach
 }
@@ -68,8 +95,14 @@ func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
 
 func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
 
-func fair(keys, argv int) Script {
-	return Script{Keys: keys, Argv: argv, Announces: true, Judges: true}
+func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
+	script := func(argv, numbers int, source string) *Script {
+		s := Script{Keys: keys, Argv: argv, Numbers: numbers, Short: true, Announces: true, Judges: true}
+		return newScript(s, append(slices.Clone(preludes), lua.LinePrelude, lua.FairPrelude, source)...)
+	}
+	acquire = script(9, 4, lua.FairAcquire)
+	acquire.Refuses = true
+	return acquire, script(6, 5, lua.FairRelease), script(5, 2, lua.FairForce)
 }
 
 func newScript(s Script, parts ...string) *Script {

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -16,32 +17,37 @@ import (
 func TestTheCostOfAFairAttemptDoesNotGrowWithTheQueue(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	all := rdb.PSubscribe(t.Context(), "*") // it reaches every waiter
-	defer all.Close()
-	require.NoError(t, testkit.Second(all.Receive(t.Context())))
-	go func() {
-		for range all.Channel() { // drop the messages
-		}
-	}()
 	// times returns the times of an attempt and of a hand-off, in µs.
 	times := func(n int) (attempt, handOff float64) {
 		q := newFairQueue(t, rdb)
+		const holder = "holder:-1"
 		waiters := names(testkit.Stranger, n)
-		q.hold(waiters...)
-		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
-		for i := range 400 {
-			require.Negative(t, q.ask(waiters[i*7919%n]))
+		channels := []string{testkit.Channel(q.lock) + ":" + holder}
+		for _, waiter := range waiters {
+			channels = append(channels, testkit.Channel(q.lock)+":"+waiter)
 		}
-		attempt = scriptTime(t, rdb) / 400
-		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
-		last := "holder"
-		for range 200 {
+		listening := rdb.Subscribe(t.Context(), channels...)
+		defer listening.Close()
+		for range channels {
+			require.NoError(t, testkit.Second(listening.Receive(t.Context())))
+		}
+		go func() {
+			for range listening.Channel() { // drop the messages
+			}
+		}()
+		q.hold(waiters...)
+		asked, last := 0, holder
+		attempt = leastTime(t, rdb, 20, func() {
+			asked++
+			require.Negative(t, q.ask(waiters[asked*7919%n]))
+		})
+		handOff = leastTime(t, rdb, 10, func() {
 			q.release(last)
 			require.Zero(t, q.ask(waiters[0]))
 			require.Negative(t, q.ask(last))
 			waiters, last = append(waiters[1:], last), waiters[0]
-		}
-		return attempt, scriptTime(t, rdb) / 200
+		})
+		return attempt, handOff
 	}
 	times(10) // compiles the scripts
 	few, fewHandOff := times(10)
@@ -50,6 +56,21 @@ func TestTheCostOfAFairAttemptDoesNotGrowWithTheQueue(t *testing.T) {
 		few, many, fewHandOff, manyHandOff)
 	require.Less(t, many, 2*few+20)
 	require.Less(t, manyHandOff, 2*fewHandOff+50)
+}
+
+// leastTime returns how long Redis runs scripts for one call of do, in µs: in the best of 20 batches, because Redis may have to
+// wait for a CPU.
+func leastTime(t *testing.T, rdb *redis.Client, batch int, do func()) float64 {
+	t.Helper()
+	least := math.Inf(1)
+	for range 20 {
+		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
+		for range batch {
+			do()
+		}
+		least = min(least, scriptTime(t, rdb)/float64(batch))
+	}
+	return least
 }
 
 // scriptTime returns how long Redis has run scripts since its statistics were reset, in µs.

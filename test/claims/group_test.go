@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -127,7 +128,11 @@ func TestAWaitingMultiLockDoesNotPoll(t *testing.T) {
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	group := rlock.NewMultiLock(append(members, f.Lock)...)
 	waiting := testkit.Async(func() error { return group.Lock(t.Context()) })
-	testkit.Eventually(t, "it waits for the member that is held", func() bool { return testkit.Rests(f.Lock) })
+	testkit.Eventually(t, "it waits for the member that is held, and holds no other", func() bool {
+		return testkit.Rests(f.Lock) && !slices.ContainsFunc(members, func(m rlock.Locker) bool {
+			return testkit.Must(m.(*rlock.Lock).IsLocked(t.Context()))
+		})
+	})
 	asked := f.Proxy.Count(testkit.Runs("acquire"))
 	testkit.Stays(t, "it asks at most once more, after it subscribed", func() bool {
 		return f.Proxy.Count(testkit.Runs("acquire")) <= asked+1

@@ -50,9 +50,14 @@ func TestAHandOverIsOneCommandAndKeepsTheOrder(t *testing.T) {
 			}
 		}
 		calls := testkit.Stats(t, admin)
-		require.Equal(t, 5, calls["hsetnx"], "only a hand-over calls HSETNX")
-		require.Equal(t, 5, calls["evalsha"])
-		require.Zero(t, calls["publish"])
+		if testkit.Lined(kind) { // there, the release gives the lock, and tells a waiter that has asked
+			asked := 1 + calls["evalsha"] - 5
+			require.LessOrEqual(t, calls["publish"], asked, "nobody else is notified")
+		} else {
+			require.Equal(t, 5, calls["hsetnx"], "only a hand-over calls HSETNX")
+			require.Equal(t, 5, calls["evalsha"])
+			require.Zero(t, calls["publish"])
+		}
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.False(t, testkit.Must(queue.Lock.IsLocked(t.Context())), "without a waiter, the unlock frees the lock")
 	})
@@ -81,8 +86,12 @@ func TestALockIsReleasedForANextHolderWithAShorterLease(t *testing.T) {
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.Next()
 			calls := testkit.Stats(t, admin)
-			require.Equal(t, next.handedOver, calls["hsetnx"] == 1, "only a hand-over calls HSETNX: %v, %v", next, calls)
-			require.Equal(t, next.handedOver, calls["publish"] == 0, "the other processes learn the new lease: %v, %v", next, calls)
+			if testkit.Lined(kind) { // the waiter stands in the line, whose first one learns when the lease ends
+				require.Equal(t, 1, calls["publish"], "the waiter alone is notified: %v, %v", next, calls)
+			} else {
+				require.Equal(t, next.handedOver, calls["evalsha"] == 1, "a hand-over is one command: %v, %v", next, calls)
+				require.Equal(t, next.handedOver, calls["publish"] == 0, "the other processes learn the new lease: %v, %v", next, calls)
+			}
 			require.InDelta(t, next.lease, admin.PTTL(t.Context(), queue.Lock.Name()).Val(), float64(time.Minute))
 		}
 		require.NoError(t, hold.Unlock(t.Context()))
@@ -217,7 +226,14 @@ func TestAWaiterThatLeavesDuringAHandOver(t *testing.T) {
 				unlocking := testkit.Async(func() error { return first.Unlock(t.Context()) })
 				testkit.Within(t, "the hand-over is in flight", held.Met())
 				cancel()
-				require.ErrorIs(t, testkit.Within(t, "the waiter leaves", queue.Errs), rlock.ErrNotAcquired)
+				select {
+				case err := <-queue.Errs:
+					require.ErrorIs(t, err, rlock.ErrNotAcquired)
+				case hold := <-queue.Got: // a message told it that the lock is its own, before it could leave
+					require.NoError(t, hold.Unlock(t.Context()))
+				case <-time.After(testkit.ALongTime):
+					require.Fail(t, "the waiter does not leave")
+				}
 				held.Release()
 				require.NoError(t, testkit.Within(t, "the unlock returns", unlocking))
 				require.NoError(t, queue.Next().Unlock(t.Context()), "the waiter behind it acquires the lock")

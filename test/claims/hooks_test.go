@@ -96,7 +96,7 @@ func use(ctx context.Context, t *testing.T, client *rlock.Client) {
 	require.False(t, testkit.Must(client.NewFairLock(lock.Name()).TryLock(ctx, rlock.Wait(50*time.Millisecond))))
 	require.True(t, testkit.Must(lock.IsLocked(ctx)))
 	require.NoError(t, hold.Unlock(ctx))
-	require.False(t, testkit.Must(lock.ForceUnlock(ctx)))
+	testkit.Must(lock.ForceUnlock(ctx)) // true if the release gave the lock to the waiter while that was leaving
 	require.NoError(t, client.Close())
 }
 
@@ -119,7 +119,7 @@ func TestHooksSeeEveryCommand(t *testing.T) {
 				hook := &watcher{}
 				rdb.AddHook(hook)
 				ctx := context.WithValue(t.Context(), request{}, "a span")
-				use(ctx, t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(3*time.Second))...))
+				use(ctx, t, testkit.NewClient(t, rdb, append(opts, rlock.WithWatchdogTimeout(6*time.Second))...))
 				require.Equal(t, ran(t, ours, server)-before, hook.of(ours...), "%v", hook.seen)
 			})
 		}

@@ -3,6 +3,7 @@ package claims
 import (
 	"context"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -211,7 +212,7 @@ func TestALeaseIsRoundedUp(t *testing.T) {
 	} {
 		_ = f.Client.NewLock(testkit.NewName()).Lock(t.Context(), rlock.Lease(lease), rlock.Wait(0)) // the reply may come after the lease
 		require.Positive(t, f.Proxy.Count(func(c redistest.Command) bool {
-			return testkit.Runs("acquire")(c) && c[6] == millis
+			return testkit.Runs("acquire")(c) && c[3+testkit.Must(strconv.Atoi(c[2]))+1] == millis
 		}), lease)
 	}
 }

@@ -291,7 +291,7 @@ func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(time.Hour)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	foreign := testkit.Async(func() error { return rw.WriteLock().Lock(ctx) })
+	foreign := testkit.Async(func() error { return rw.ReadLock().Lock(ctx) })
 	testkit.Eventually(t, "a stranger queues", func() bool { return testkit.Waiting(rw.ReadLock()) == 1 })
 	owner := rlock.WithOwner(t.Context())
 	reading := testkit.Async(func() error { return rw.ReadLock().Lock(owner) })
@@ -306,7 +306,7 @@ func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	require.NoError(t, rw.ReadLock().Unlock(owner))
 	require.NoError(t, rw.WriteLock().Unlock(owner))
 	require.NoError(t, testkit.Within(t, "the stranger gets the lock next", foreign))
-	require.NoError(t, rw.WriteLock().Unlock(t.Context()))
+	require.NoError(t, rw.ReadLock().Unlock(t.Context()))
 	require.ErrorIs(t, holder.Unlock(t.Context()), rlock.ErrLost)
 }
 

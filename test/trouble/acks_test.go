@@ -52,7 +52,8 @@ func TestAnAcquisitionWaitsForReplicas(t *testing.T) {
 	}
 }
 
-// The next holder waits until a replica has the hand-over, or fails to acquire. The unlock before it succeeds either way.
+// The next holder waits until a replica has the hand-over, or fails to acquire. The unlock before it succeeds either way. A next
+// holder that stands in the line is woken instead, and takes the lock by itself.
 func TestAHandOverWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	testkit.EveryKind(t, func(t *testing.T, kind string) {
@@ -70,7 +71,6 @@ func TestAHandOverWaitsForReplicas(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()))
 		hold = queue.Next()
 		require.Equal(t, testkit.Holders(t, rdb, name), testkit.Holders(t, copied, name), "a replica has it when the next holder does")
-		require.Equal(t, 1, testkit.Stats(t, rdb)["hsetnx"], "the lock was handed over")
 
 		queue.Join(t.Context())
 		testkit.Eventually(t, "another waiter rests", func() bool { return testkit.Rests(queue.Lock) })
@@ -79,7 +79,6 @@ func TestAHandOverWaitsForReplicas(t *testing.T) {
 		err := testkit.Within(t, "the next waiter gets an error", queue.Errs)
 		require.ErrorIs(t, err, rlock.ErrNotReplicated)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired)
-		require.Equal(t, 2, testkit.Stats(t, rdb)["hsetnx"], "the lock was handed over nevertheless")
 		testkit.Eventually(t, "the lock is released", func() bool { return len(testkit.Holders(t, rdb, name)) == 0 })
 		testkit.Eventually(t, "nothing is left", func() bool { return testkit.Remains(client) == 0 })
 		replica.Resume()

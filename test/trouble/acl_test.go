@@ -166,6 +166,8 @@ func (u *trial) use(kind string) error {
 			return testkit.Second(lock.TryLock(ctx))
 		},
 		func() error { return u.repeats(ctx, client, kind) },
+		func() error { return u.beside(ctx, admin, kind) },
+		func() error { return u.handsOver(ctx, admin, kind) },
 		func() error { return u.leavesTombstone(ctx, admin, kind, lock) },
 		func() error { return u.listens(ctx, admin, client, kind) },
 	)
@@ -196,7 +198,8 @@ func (u *trial) waits(ctx context.Context, rival *rlock.Lock, hold *rlock.Hold) 
 	return rival.Lock(ctx)
 }
 
-// queues has a fair lock evict dead waiters from the head of its queue. Then one waits behind a living waiter of Redisson.
+// queues has a fair lock evict dead waiters from the head of its queue. Then one waits behind a living waiter of Redisson. In the
+// end, a release gives the lock to a waiter of another client.
 func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name string) error {
 	if kind != "fair" && kind != "fenced fair" {
 		return nil
@@ -214,7 +217,19 @@ func (u *trial) queues(ctx context.Context, admin *redis.Client, kind, name stri
 	if ok, err := lock.TryLock(ctx, rlock.Wait(100*time.Millisecond)); ok || err != nil {
 		return fmt.Errorf("got the lock: %v, %w", ok, err)
 	}
-	return nil
+	require.NoError(u, admin.Del(ctx, testkit.Keys(lock)...).Err())
+	if err := lock.Lock(ctx); err != nil {
+		return err
+	}
+	next := testkit.MakeLock(kind, u.newClient(), name)
+	waiting := testkit.Async(func() error { return next.Do(ctx, func(context.Context) error { return nil }) })
+	if err := u.until("it queues", func() bool { return testkit.Waiting(next) == 1 && len(testkit.Queued(u, admin, lock)) == 1 }); err != nil {
+		return err
+	}
+	if err := lock.Unlock(ctx); err != nil {
+		return err
+	}
+	return u.result("the waiter has the lock", waiting)
 }
 
 // listens waits until the library pings its subscription connection. It then waits until no channel is subscribed.
@@ -257,6 +272,45 @@ func (u *trial) repeats(ctx context.Context, client *rlock.Client, kind string) 
 		}
 	}
 	return nil
+}
+
+// lines are the kinds whose waiters stand in a line.
+var lines = []string{"lock", "fenced", "write", "fenced write"}
+
+// beside has a process that knows of no line listen, so that the lock is offered to it in turn.
+func (u *trial) beside(ctx context.Context, admin *redis.Client, kind string) error {
+	if !slices.Contains(lines, kind) {
+		return nil
+	}
+	name := testkit.NewName()
+	lock := testkit.MakeLock(kind, u.newClient(), name)
+	rival := testkit.MakeLock(kind, u.newClient(), name)
+	others := admin.Subscribe(ctx, testkit.Channel(lock))
+	defer func() { _ = others.Close() }()
+	require.NoError(u, testkit.Second(others.Receive(ctx)))
+	owner := rlock.WithOwner(ctx)
+	var waiting <-chan error
+	return u.all(
+		func() error { return lock.Lock(owner) },
+		func() error {
+			waiting = testkit.Async(func() error { return rival.Do(ctx, func(context.Context) error { return nil }) })
+			return u.until("the rival waits", func() bool { return testkit.Waiting(rival) == 1 && testkit.Rests(rival) })
+		},
+		func() error { return lock.Unlock(owner) },
+		func() error { return u.result("the rival acquires the lock", waiting) },
+	)
+}
+
+// handsOver runs the script of a hand-over, which a lock with a line needs where a release gives the lock to
+// nobody of its own process: with WithReplicaAcks, or on a cluster without sharded pub/sub.
+func (u *trial) handsOver(ctx context.Context, admin *redis.Client, kind string) error {
+	if !slices.Contains(lines, kind) {
+		return nil
+	}
+	script, _ := testkit.Script(kind, "handOver")
+	lock := testkit.MakeLock(kind, u.newClient(), testkit.NewName())
+	require.NoError(u, admin.HSet(ctx, testkit.Keys(lock)[0], testkit.Stranger, 1).Err())
+	return u.rdb.Eval(ctx, script, testkit.Keys(lock), "x", 1000, 86, testkit.Channel(lock), "PUBLISH", "", testkit.Stranger).Err()
 }
 
 // leavesTombstone has a release write a tombstone where there are many, so that the script also removes expired ones.

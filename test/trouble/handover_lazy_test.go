@@ -110,6 +110,9 @@ func TestALazyHandOverSendsNothing(t *testing.T) {
 				queue.Join(t.Context())
 			}
 			queue.AwaitSleep(admin)
+			require.NoError(t, hold.Unlock(t.Context())) // the first waiter stands in the line, so that Redis has to be asked
+			hold = queue.Next()
+			queue.Join(t.Context())
 			for range 3 {
 				again := testkit.Must(queue.Lock.Acquire(hold.Context(), rlock.Lease(100*time.Millisecond)))
 				require.NoError(t, again.Unlock(t.Context()))
@@ -138,11 +141,9 @@ func TestALazyHandOverSendsNothing(t *testing.T) {
 			queue.Join(t.Context())
 			queue.AwaitSleep(admin)
 			require.NoError(t, rdb.Del(t.Context(), queue.Lock.Name()).Err())
-			require.NoError(t, hold.Unlock(t.Context()), "the hand-over asks Redis nothing")
-			hold = queue.Next()
-			testkit.Within(t, "a renewal reports the loss", hold.Done())
-			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
-			require.NoError(t, queue.Next().Unlock(t.Context()), "the next waiter acquires the lock itself")
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost, "the first waiter stands in the line again")
+			require.NoError(t, queue.Next().Unlock(t.Context()))
+			require.NoError(t, queue.Next().Unlock(t.Context()))
 		})
 	}
 }
@@ -174,7 +175,8 @@ func TestLazyHandOverExceptions(t *testing.T) {
 			queue.AwaitSleep(admin)
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.Next()
-			require.Equal(t, 1, testkit.Stats(t, admin)["hsetnx"], "Redis is asked")
+			calls := testkit.Stats(t, admin)
+			require.Positive(t, calls["hsetnx"]+calls["hdel"], "Redis is asked") // in line mode, by a release
 			require.NoError(t, hold.Unlock(t.Context()))
 		})
 	}

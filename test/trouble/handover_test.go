@@ -2,6 +2,7 @@ package trouble
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,7 +29,7 @@ func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 	testkit.AwaitSleepers(t, f.Direct, 3, f.Lock)
 	mine := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
 	trying := make(chan *rlock.Hold, 1)
-	require.NoError(t, f.Direct.Del(t.Context(), f.Lock.Name()).Err()) // silently
+	require.NoError(t, f.Direct.FlushDB(t.Context()).Err()) // silently, and the line, whose first waiter would get the lock
 	go func() { trying <- testkit.Must(f.Lock.TryAcquire(rlock.WithOwner(t.Context()))) }()
 	testkit.Within(t, "Redis has granted it", mine.Met())
 	asked := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
@@ -213,9 +214,24 @@ func TestAForceUnlockDuringAHandOverWins(t *testing.T) {
 		require.True(t, testkit.Must(other.TryLock(t.Context())))
 		held.Release()
 		require.NoError(t, testkit.Within(t, "unlock", unlocking))
-		testkit.Stays(t, "only one owner holds it", func() bool { return len(queue.Got) == 0 })
+		// In line mode, the waiter may learn by a message that the lock is its own, before the unlock by force takes it away.
+		lost := 0
+		testkit.Stays(t, "only one owner holds it", func() bool {
+			for len(queue.Got) > 0 {
+				hold := <-queue.Got
+				lost++
+				testkit.Within(t, "the waiter's hold ends", hold.Done())
+				if !errors.Is(hold.Unlock(t.Context()), rlock.ErrLost) {
+					return false
+				}
+			}
+			return lost <= 1
+		})
 		require.NoError(t, other.Unlock(t.Context()))
-		require.NoError(t, queue.Next().Unlock(t.Context()))
+		if lost == 0 {
+			require.NoError(t, queue.Next().Unlock(t.Context()))
+		}
+		testkit.Eventually(t, "the lock is free", func() bool { return !testkit.Must(queue.Lock.IsLocked(t.Context())) })
 	})
 }
 

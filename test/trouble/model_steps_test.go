@@ -103,7 +103,8 @@ func (a *actor) context() context.Context {
 	return a.ctx
 }
 
-// wait starts a waiter and returns when it is in the queue, unless it gets the lock at once.
+// wait starts a waiter and returns when it is in the queue, unless it gets the lock at once. That of a fair lock must be reached
+// by messages, too, or else a later one may have its turn before it.
 func (w *walk) wait(a *actor, side, short bool) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(a.ctx)
@@ -127,10 +128,17 @@ func (w *walk) wait(a *actor, side, short bool) {
 	}
 	testkit.Eventually(w, "the waiter is in the queue", func() bool {
 		if w.fair {
-			return len(w.events) > 0 || w.rdb.LLen(w.Context(), testkit.Keys(lock)[1]).Val() == int64(len(w.waiters))
+			queue := w.rdb.LRange(w.Context(), testkit.Keys(lock)[1], 0, -1).Val()
+			return len(w.events) > 0 || len(queue) == len(w.waiters) && w.hears(lock, queue[len(queue)-1])
 		}
 		return len(w.events) > 0 || testkit.Waiting(lock) == len(w.queue(a.client))
 	})
+}
+
+// hears reports whether somebody listens to the channel of a waiter in the queue of a fair lock.
+func (w *walk) hears(lock *rlock.Lock, seat string) bool {
+	channel := testkit.Channel(lock) + ":" + seat
+	return w.rdb.PubSubNumSub(w.Context(), channel).Val()[channel] > 0
 }
 
 // waitInVain waits for a moment for a lock that it cannot get. It does nothing if the lock may be free.

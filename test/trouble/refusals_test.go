@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -106,9 +107,11 @@ func TestDeniedCommands(t *testing.T) { // the subtests share a server
 		return testkit.OpenAs(t, server)(testkit.NewUser(t, testkit.Admins(t, server), rules...))
 	}
 	t.Run("without PEXPIRE no lock is left without a lease", func(t *testing.T) {
-		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-pexpire")).NewLock(testkit.NewName())
+		logger, log := testkit.Recording()
+		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-pexpire"), logger).NewLock(testkit.NewName())
 		require.Regexp(t, "can't run this command|no permissions to run", lock.Lock(t.Context()).Error())
 		require.Empty(t, testkit.Holders(t, admin, lock.Name()))
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the line is given up: %s", log)
 	})
 	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {
 		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-publish")).NewLock(testkit.NewName())
@@ -129,4 +132,74 @@ func TestDeniedCommands(t *testing.T) { // the subtests share a server
 		require.NoError(t, lock.Unlock(t.Context()))
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the refusal is logged once")
 	})
+	t.Run("without access to its own channel a waiter is woken with all others", func(t *testing.T) {
+		logger, log := testkit.Recording()
+		held := testkit.NewClient(t, admin).NewLock(testkit.NewName())
+		client := testkit.NewClient(t, user(t, "~*", "+@all", "&"+testkit.Channel(held)), logger, rlock.WithPollInterval(testkit.Never))
+		lock := client.NewLock(held.Name())
+		for range 3 { // it knows after the first time
+			require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
+			waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
+			testkit.Eventually(t, "it listens to Redisson's channel", func() bool {
+				return admin.PubSubNumSub(t.Context(), testkit.Channel(held)).Val()[testkit.Channel(held)] == 1
+			})
+			require.NoError(t, held.Unlock(t.Context()))
+			require.NoError(t, testkit.Within(t, "the waiter gets the lock", waiting))
+			require.NoError(t, lock.Unlock(t.Context()))
+		}
+		require.Empty(t, admin.Keys(t.Context(), "*"+held.Name()+"*").Val(), "it left the line")
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the log says so once: %s", log)
+	})
+}
+
+// TestLocksWorkWithoutTheRightsOfTheLine has processes contend of which some lack one of these rights. Nobody is left in the line,
+// where a waiter could get the lock after it has left.
+func TestLocksWorkWithoutTheRightsOfTheLine(t *testing.T) { // the subtests share a server
+	t.Parallel()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, right := range []string{"zadd", "zcount", "zrange", "zrank", "zrem", "zrevrangebyscore", "zscore", "pubsub"} {
+		t.Run("without "+right, func(t *testing.T) {
+			user := testkit.NewUser(t, testkit.Admins(t, server), "~*", "&*", "+@all", "-"+right)
+			name, inside := testkit.NewName(), 0
+			var logs []*testkit.Recorder
+			var all []<-chan error
+			for i := range 4 {
+				logger, log := testkit.Recording()
+				rdb := redis.UniversalClient(admin)
+				if i < 2 {
+					rdb = testkit.OpenAs(t, server)(user)
+					logs = append(logs, log)
+				}
+				lock := testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(100*time.Millisecond)).NewLock(name)
+				for range 2 {
+					all = append(all, testkit.Async(func() error {
+						for range 5 {
+							err := lock.Do(t.Context(), func(context.Context) error {
+								inside++ // the race detector, and the sum, show whether it is exclusive
+								return nil
+							})
+							if err != nil {
+								return err
+							}
+						}
+						return nil
+					}))
+				}
+			}
+			for _, one := range all {
+				require.NoError(t, testkit.Within(t, "all have had their turns", one))
+			}
+			require.Equal(t, 8*5, inside)
+			testkit.Eventually(t, "the lock is free", func() bool {
+				return len(admin.Keys(t.Context(), name).Val()) == 0
+			})
+			testkit.Eventually(t, "nobody stands in the line", func() bool {
+				return admin.ZCount(t.Context(), "redisson_unlock_latch:{"+name+"}:waiters", "0", "3e15").Val() == 0
+			})
+			for _, log := range logs {
+				require.LessOrEqual(t, strings.Count(log.String(), "\n"), 1, "it is said once: %s", log)
+			}
+		})
+	}
 }

@@ -134,7 +134,7 @@ func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 		held, lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(name), testkit.NewClient(t, rdb).NewLock(name)
 		probe := redistest.Named("pubsub")
 		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-		require.Zero(t, proxy.Count(probe), "an acquisition does not probe")
+		require.LessOrEqual(t, proxy.Count(probe), 1, "an acquisition does not wait for the probe")
 		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
 		testkit.Eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
 		require.NoError(t, held.Unlock(t.Context()))
@@ -202,7 +202,7 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 	holder := testkit.NewClient(t, cluster.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	const n = 120
+	const n = 120 // each of which listens on the channel of this client's waiters, and watches Redisson's channel with its twin
 	for range n {
 		lock := client.NewLock(testkit.NewName())
 		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context()))
@@ -214,7 +214,7 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 		}
 		return all
 	}
-	testkit.Eventually(t, "all channels are subscribed", func() bool { return channels() == n })
+	testkit.Eventually(t, "all channels are subscribed", func() bool { return channels() == 3*n })
 	require.LessOrEqual(t, testkit.Lines(client), 3)
 	cancel()
 	wg.Wait()
@@ -282,12 +282,8 @@ func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 	woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) {
 		name := lock.Name()
 		old := cluster.MasterOf(t, name)
-		replica := cluster.ReplicaOf(t, old)
 		testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
-		testkit.Eventually(t, "the replica takes over", func() bool {
-			_ = replica.Client(t).ClusterFailover(t.Context()).Err()
-			return cluster.MasterOf(t, name) == replica
-		})
+		cluster.Failover(t, name)
 	})
 }
 

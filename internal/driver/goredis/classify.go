@@ -85,10 +85,16 @@ func code(text string) string {
 		return "WRONGTYPE"
 	}
 	text = strings.TrimPrefix(text, "ERR ")
+	if strings.HasPrefix(text, "The user executing the script can't run") {
+		return "NOPERM" // Redis 7.0 words it differently inside a script
+	}
 	if strings.HasPrefix(text, "Error running script") || strings.HasPrefix(text, "@user_script") {
 		if _, inner, found := strings.Cut(text, ": -"); found {
 			text = strings.TrimPrefix(inner, "ERR ")
 		}
+	}
+	if strings.HasPrefix(text, "The user executing the script can't ") {
+		return "NOPERM" // which Redis 6 and 7.0 say only of a command that is not in a script
 	}
 	first, _, _ := strings.Cut(text, " ")
 	if redis.IsAuthError(errors.New(text)) && first != "WRONGPASS" {

@@ -38,6 +38,10 @@ func TestClassify(t *testing.T) {
 		{err: serverError(oldScript + "-WRONGTYPE Operation against a key"), code: "WRONGTYPE"},
 		{err: serverError("ERR Error running script: WRONGTYPE Operation"), code: "WRONGTYPE"},
 		{err: serverError("NOPERM this user has no permissions"), code: "NOPERM"},
+		{
+			err:  serverError("ERR The user executing the script can't run this command or subcommand script: 6267, on @user_script:1."),
+			code: "NOPERM",
+		},
 		{err: serverError("WRONGPASS invalid username-password pair"), code: "WRONGPASS"},
 		{err: serverError("NOAUTH Authentication required."), code: "NOAUTH"},
 		{err: serverError("ERR unauthenticated"), code: "NOAUTH"},

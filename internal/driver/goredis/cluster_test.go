@@ -50,7 +50,7 @@ func TestCluster(t *testing.T) { // the subtests share a cluster
 		require.Nil(t, err)
 		m, err = s.Receive(ctx)
 		require.Nil(t, err)
-		require.Equal(t, driver.Message{Sort: driver.Published, Channel: channel}, m)
+		require.Equal(t, driver.Message{Sort: driver.Published, Channel: channel, Payload: "0"}, m)
 	})
 
 	t.Run("moved slot", func(t *testing.T) {

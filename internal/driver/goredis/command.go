@@ -25,8 +25,7 @@ var evalsha, eval any = "evalsha", "eval"
 
 // command makes the command that runs a call's script, by its digest or in full.
 func command(ctx context.Context, full bool, c *wire.Call) noRetry {
-	const most = 7 // of the arguments that are not a renewal's
-	all := make([]any, 0, 3+len(c.Keys)+max(most, len(c.Argv)))
+	all := make([]any, 0, 3+len(c.Keys)+max(c.Script.Argv, len(c.Argv)))
 	if full {
 		all = append(all, eval, c.Script.Source)
 	} else {
@@ -49,22 +48,23 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 		cmd = command(ctx, true, &c)
 		err = d.rdb.Process(ctx, r.aim(cmd))
 	}
-	reply := d.reply(cmd, err, c.Numbers())
+	reply := d.reply(cmd, err, &c)
 	reply.Took = time.Since(sent)
 	return reply
 }
 
-// reply returns the outcome of a command whose reply must have n numbers. Zero means a single number, not in a list.
-func (d *Driver) reply(cmd noRetry, err error, n int) wire.Reply {
-	switch {
-	case err != nil:
+// reply returns the outcome of a call's command.
+func (d *Driver) reply(cmd noRetry, err error, c *wire.Call) wire.Reply {
+	if err != nil {
 		return failed(d.classify(err))
-	case n == 0:
-		number, ok := cmd.Val().(int64)
-		if !ok {
-			return failed(d.classify(fmt.Errorf("%w: %T for a number", fault.ErrReply, cmd.Val())))
-		}
+	}
+	n := c.Numbers()
+	number, single := cmd.Val().(int64)
+	switch {
+	case single && (n == 0 || c.Script.Short):
 		return wire.Reply{N: number}
+	case n == 0:
+		return failed(d.classify(fmt.Errorf("%w: %T for a number", fault.ErrReply, cmd.Val())))
 	}
 	list, err := cmd.Int64Slice()
 	switch {
@@ -72,6 +72,11 @@ func (d *Driver) reply(cmd noRetry, err error, n int) wire.Reply {
 		return failed(d.classify(fmt.Errorf("%w: %w", fault.ErrReply, err)))
 	case len(list) != n:
 		return failed(d.classify(fmt.Errorf("%w: %d numbers, not %d", fault.ErrReply, len(list), n)))
+	case c.Script.Refuses && list[0] >= 0:
+		return failed(d.classify(fmt.Errorf("%w: %d for a refusal", fault.ErrReply, list[0])))
 	}
-	return wire.Reply{List: list}
+	if c.Script.Short {
+		number = list[0]
+	}
+	return wire.Reply{N: number, List: list}
 }

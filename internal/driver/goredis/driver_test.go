@@ -40,6 +40,51 @@ func TestRun(t *testing.T) {
 	require.True(t, d.Run(ctx, nil, acquire(wire.Plain, name, "a:2")).Err.WrongType())
 }
 
+// TestShortReplies runs scripts that reply a list, or a single number, on all ways to Redis.
+func TestShortReplies(t *testing.T) {
+	t.Parallel()
+	d := open(t, redistest.Embedded(t), true)
+	ctx := context.Background()
+	for way, run := range map[string]func(wire.Call) wire.Reply{
+		"alone": func(c wire.Call) wire.Reply { return d.Run(ctx, nil, c) },
+		"gathered": func(c wire.Call) wire.Reply {
+			f, ok := d.Gather(ctx, c)
+			require.True(t, ok)
+			r, ok := f.Wait(ctx)
+			require.True(t, ok)
+			return r
+		},
+		"in a pipeline": func(c wire.Call) wire.Reply {
+			out := make([]wire.Reply, 1)
+			d.Pipe(ctx, nil, []wire.Call{c}, nil, out)
+			return out[0]
+		},
+	} {
+		n := wire.NewNames(wire.Plain, newName(), "client")
+		one, other := wire.NewHolder(wire.Plain, n, "client", 1), wire.NewHolder(wire.Plain, n, "client", 2)
+		send := func(c wire.Call) wire.Reply {
+			c.Args.Publish = wire.PublishPlain
+			r := run(c)
+			require.Nil(t, r.Err, way)
+			return r
+		}
+		r := send(one.Stand(n, time.Minute, 0))
+		require.True(t, r.Acquired(), way)
+		require.Nil(t, r.List, way)
+		r = send(other.Stand(n, time.Minute, time.Second))
+		require.False(t, r.Acquired(), way)
+		require.InDelta(t, time.Minute, r.Hint(), float64(time.Second), way)
+		place, ok := r.Stood()
+		require.True(t, ok, way)
+		require.Zero(t, place.Ahead, way)
+		r = send(other.Give(n, 0, time.Second, nil))
+		require.Equal(t, wire.Given{}, r.Gave(), way)
+		r = send(one.Give(n, 0, 0, &wire.Next{Holder: &other, Lease: time.Minute, Term: time.Second}))
+		require.EqualValues(t, 1, r.N, way)
+		require.Equal(t, wire.ToNext, r.Gave().What, way)
+	}
+}
+
 func TestUnexpectedReply(t *testing.T) {
 	t.Parallel()
 	d := open(t, redistest.Embedded(t), false)
@@ -154,7 +199,7 @@ func TestSubscription(t *testing.T) {
 	}
 	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "a"}, next())
 	require.NoError(t, rdb.Publish(ctx, "a", "0").Err())
-	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a"}, next())
+	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}, next())
 	require.Nil(t, s.Ping(ctx))
 	require.Equal(t, driver.Message{}, next())
 	require.Nil(t, s.Unsubscribe(ctx))

@@ -155,7 +155,7 @@ func (f *future) Wait(ctx context.Context) (wire.Reply, bool) {
 			f.submit(ctx, true)
 			continue
 		}
-		r := f.driver.reply(f.cmd, err, f.call.Numbers())
+		r := f.driver.reply(f.cmd, err, &f.call)
 		r.Took = time.Since(f.sent)
 		if r.Err != nil && f.driver.notGathered(err) {
 			r.Err.Err = fmt.Errorf("%w: %w", driver.ErrNotGathered, r.Err.Err)

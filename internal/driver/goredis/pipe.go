@@ -61,7 +61,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 			unknown = append(unknown, at)
 			continue
 		}
-		r := p.driver.reply(cmds[i], err, p.calls[at].Numbers())
+		r := p.driver.reply(cmds[i], err, &p.calls[at])
 		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
 			r = p.acknowledged(r, waits[i])
 		}

@@ -91,7 +91,7 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 	}
 	switch m := message.(type) {
 	case *redis.Message:
-		return driver.Message{Sort: driver.Published, Channel: m.Channel}, nil
+		return driver.Message{Sort: driver.Published, Channel: m.Channel, Payload: m.Payload}, nil
 	case *redis.Subscription:
 		switch m.Kind {
 		case "subscribe", "ssubscribe":

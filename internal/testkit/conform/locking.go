@@ -274,6 +274,7 @@ func contextEndsWait(f *fixture) {
 	require.ErrorIs(f, err, context.DeadlineExceeded)
 	require.ErrorContains(f, err, f.name)
 
+	testkit.Eventually(f, "the members of a group have stopped waiting", func() bool { return !testkit.Refused(other) })
 	because := errors.New("because")
 	ctx, cancelCause := context.WithCancelCause(f.Context())
 	waiting := testkit.Async(func() error { _, err := other.TryLock(ctx, rlock.Wait(time.Minute)); return err })

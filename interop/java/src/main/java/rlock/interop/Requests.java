@@ -27,6 +27,8 @@ final class Requests {
                 return new Counter(clients.get(request).redisson(), request).run();
             case "bench":
                 return new Bench(clients.get(request).redisson(), request).run();
+            case "turns":
+                return new Turns(clients.get(request).redisson(), request).run();
             default:
                 RLock lock = Kinds.lock(clients.get(request).redisson(), request);
                 return request.has("threadId") ? async(lock, request) : sync(lock, request);

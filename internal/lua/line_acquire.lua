@@ -1,0 +1,87 @@
+-- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
+-- lock that is offered to others. A repeated call by the holder returns the same and counts nothing.
+--
+-- KEYS[1] lock   hash: holder -> count
+-- KEYS[2] line   zset: waiter -> Unix us of its arrival
+-- KEYS[3] token  the latest token, or else the tombstones
+-- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
+-- ARGV[1] holder
+-- ARGV[2] lease    ms
+-- ARGV[3] number   of the holder
+-- ARGV[4] base     Redisson's channel
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] term     ms of the lease that a script may give to it while it waits; 0 means that it is woken instead, and empty that
+-- it does not wait
+-- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
+-- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
+-- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
+
+local token, tombstones = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
+-- EXISTS counts a key as often as it is named, so one call tells whether there is a lock or a line, and whether tombstones.
+local found = redis.call('EXISTS', KEYS[1], KEYS[2], tombstones, tombstones, tombstones)
+if found >= 3 then
+  if redis.call('HEXISTS', tombstones, ARGV[3]) == 1 then
+    return -1
+  end
+  found = found - 3
+end
+if found == 0 then
+  local drawn = token and raise(token) or 0
+  return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+end
+
+-- functions
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  if token then
+    return same(KEYS[1], token, ARGV[2])
+  end
+  extend(KEYS[1], ARGV[2])
+  return 0
+end
+
+local now = microseconds()
+local member = ARGV[1] .. '|' .. ARGV[6] .. (token and '|t' or '')
+local ttl, hint = redis.call('PTTL', KEYS[1]), nil
+if ttl == -2 then
+  if offered(KEYS[2], now) then
+    if ARGV[6] == '' then -- it is one of the others
+      local drawn = token and raise(token) or 0
+      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+    end
+    hint = -1 - 10
+  else
+    mayRemove(KEYS[2])
+    redis.call('PEXPIRE', KEYS[2], 300000)
+    local given, asked = grant(KEYS[1], KEYS[2], token, ARGV[5], ARGV[4], now, member)
+    if asked then
+      hint = -1 - 20
+    elseif not given or given == member then
+      local drawn = token and raise(token) or 0
+      if given then
+        forget(KEYS[2], member)
+        forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], now)
+        count(KEYS[2], (listeners(ARGV[5], ARGV[4])))
+      end
+      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+    end
+  end
+elseif ttl >= 0 then
+  hint = -1 - ttl
+end
+
+local tell, place = 0, -1
+if ARGV[6] ~= '' then
+  local new = enlist(KEYS[2], now, member)
+  place = redis.call('ZRANK', KEYS[2], member)
+  if place > 3 and not new then -- only the first four watch the lease
+    place = ahead(KEYS[2], place, ARGV[5], ARGV[4])
+  end
+  local client = string.match(member, '^(.-):')
+  local _, watchers, hearers = listeners(ARGV[5], ARGV[4], ARGV[4] .. ':' .. client)
+  tell = hearers and (hearers == 0 and 2 or 4) or 0
+  if unwatched(KEYS[2], watchers, now) then
+    tell = tell + 1
+    summon(latest(KEYS[2]), ARGV[5], ARGV[4], client) -- the asker may be the one that watches
+  end
+end
+return {hint or refused(KEYS[1], ARGV[2]), now, tell, place}

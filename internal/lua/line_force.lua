@@ -1,0 +1,36 @@
+-- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
+-- waiter gets it, too.
+--
+-- KEYS[1] lock   hash: holder -> count; a read-write lock also has a mode
+-- KEYS[2] line   zset: waiter -> Unix us of its arrival
+-- KEYS[3] token  the latest token, or else the tombstones
+-- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
+-- ARGV[4] base     Redisson's channel
+-- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] side     read or write for a lock with a mode, which is freed only from that; - when nobody is told of a release that
+-- gives the lock to nobody
+-- returns {1, Unix us} when freed, 0 when nobody held it
+
+-- HLEN fails on a key of another type, which DEL would destroy.
+local freed, now, side = redis.call('HLEN', KEYS[1]) > 0, microseconds(), ARGV[6]
+if freed then
+  if (side == 'read' or side == 'write') and redis.call('HGET', KEYS[1], 'mode') ~= side then
+    return 0
+  end
+  redis.call('DEL', KEYS[1])
+end
+local able, given, asked = false, nil, nil
+if redis.call('EXISTS', KEYS[2]) == 0 then
+  if not freed then
+    return 0
+  end
+elseif redis.call('PEXPIRE', KEYS[2], 300000) == 1 and (freed or not offered(KEYS[2], now)) then
+  able = pcall(mayRemove, KEYS[2])
+  if able then
+    able, given, asked = pcall(grant, KEYS[1], KEYS[2], KEYS[4] and KEYS[3], ARGV[5], ARGV[4], now)
+  end
+end
+if freed and side ~= '-' and not (able and (given or asked)) then
+  announceFree(ARGV[5], ARGV[4], side)
+end
+return freed and {1, now} or 0

@@ -1,0 +1,328 @@
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- Creates a lock for a holder. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore deleted
+-- and the error returned; otherwise the result is nil.
+local function settle(lock, lease, holder)
+  if string.sub(holder, -6) == ':write' then
+    redis.call('HSET', lock, 'mode', 'write', holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
+
+-- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher
+-- also listens to the twin of the channel. If the user may not ask, one other listens, and nobody is needed to watch. Also
+-- returns how many listen to another channel, if that is known.
+local function listeners(publish, base, own)
+  local counts = publish ~= 'BOTH'
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, base .. ':rlock', own or base)
+  if not counts or counts.err or not counts[4] then
+    return 1, 2
+  end
+  return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
+end
+
+-- Returns whether a caught error says that the user lacks a right. Before Redis 7 it is text, and up to 7.0 it has no code.
+local function denied(why)
+  local text = type(why) == 'table' and why.err or tostring(why)
+  return string.find(text, 'NOPERM', 1, true) or string.find(text, "The user executing the script can't", 1, true)
+end
+
+-- Returns a caught error as the reply of a script.
+local function failure(why)
+  return type(why) == 'table' and why or redis.error_reply(why)
+end
+
+-- Fails if the user may not remove waiters from the line. A script that removes none otherwise calls it before it gives one of
+-- them the lock, or adds one: whoever stays in the line for that reason would get the lock once more, when it has left.
+local function mayRemove(line)
+  redis.call('ZREM', line, '!')
+end
+
+-- Returns whether a member of the line is a mark. Marks sort behind all waiters.
+local function marks(member)
+  local first = string.byte(member)
+  return first == 33 or first == 35 -- ! or #
+end
+
+-- Removes a waiter from the line. The last waiter takes the marks with it.
+local function forget(line, member)
+  if redis.call('ZREM', line, member, '!' .. member) > 0 then
+    local first = redis.call('ZRANGE', line, 0, 0)[1]
+    if first and marks(first) then
+      redis.call('DEL', line)
+    end
+  end
+end
+
+-- Announces on Redisson's channel that a lock is free, or a read-write lock whose side of that name was left.
+local function announceFree(publish, base, side)
+  if side == 'write' then
+    announceWriter(publish, base)
+  else
+    announce(publish, base, '0')
+  end
+end
+
+-- Returns whether a public release was made less than 10 ms ago: then others may take the lock, which takes them a message and
+-- a command. A pump ends that after 1 ms. The process that released sends it when it has waited for about as long, and a
+-- watcher when one of the others has released.
+local function offered(line, now, pump)
+  local at = tonumber(redis.call('ZSCORE', line, '#o') or nil)
+  local age = at and now - (at - 4e15)
+  return age and age >= 0 and age < (pump and 1000 or 10000)
+end
+
+-- Returns whether somebody has to be asked to watch, because fewer than two do and nobody was asked within a second, or nobody
+-- does and the lock is about to be in the hands of the others. Notes that somebody is.
+local function unwatched(line, watchers, now, urgent)
+  if watchers >= 2 then
+    return false
+  end
+  local at, ms = tonumber(redis.call('ZSCORE', line, '#w') or nil), math.floor(now / 1000)
+  local age = at and ms - (at - 6e15)
+  if age and age >= 0 and age < 1000 and not (urgent and watchers == 0) then
+    return false
+  end
+  redis.call('ZADD', line, string.format('%.0f', 6e15 + ms), '#w')
+  return true
+end
+
+-- Returns some of the last waiters, the very last one first.
+local function latest(line)
+  return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
+end
+
+-- Asks one of the last waiters to watch, the first of them that is reached, but not that client. It will wait for longer than those
+-- before it.
+local function summon(last, publish, base, but)
+  for _, member in ipairs(last) do
+    local client = string.match(member, '^(.-):') or ''
+    if client ~= but and announce(publish, base .. ':' .. client, '7') > 0 then
+      return
+    end
+  end
+end
+
+-- Returns how often the lock was given since the last public release.
+local function turns(line)
+  return math.max((tonumber(redis.call('ZSCORE', line, '#n') or nil) or 7e15) - 7e15, 0)
+end
+
+-- Notes, while others listen and somebody waits, that the lock was given once more, or so often.
+local function count(line, others, times)
+  if others > 0 and redis.call('EXISTS', line) == 1 then
+    redis.call('ZADD', line, string.format('%.0f', 7e15 + (times or turns(line) + 1)), '#n')
+  end
+end
+
+-- Tells the waiter that is next in the line when the lease of a new holder ends, if that is soon. It asks then, because the
+-- holder may be dead. The next one itself may be dead: then the first one behind it that is reached is told. A waiter that
+-- came less than 2 s ago asks within 3 s of its arrival, and need not be told of a longer lease.
+local function forewarn(line, place, publish, base, lease, now)
+  for next = place, tonumber(lease) <= 3000 and place + 15 or -1 do
+    local behind = redis.call('ZRANGE', line, next, next, 'WITHSCORES')
+    if not behind[1] or marks(behind[1]) or tonumber(lease) == 3000 and now - behind[2] < 2e6 then
+      return
+    end
+    local client, number = string.match(behind[1], '^(.-):(%d+)')
+    if announce(publish, base .. ':' .. (client or ''), string.format('9 %s %s', number or 0, lease)) > 0 then
+      return
+    end
+  end
+end
+
+-- Returns whether a message on a channel reaches somebody here. It does not send the message, because PUBLISH and SPUBLISH do not
+-- count everybody who receives it: replicas pass it on, and after a failover a waiter may still listen at the old master. Such a
+-- waiter would believe that it has a lock that is then given to the next one. If the user may not ask, a message that says
+-- nothing is counted instead.
+local function hears(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  if not counts or counts.err or not counts[2] then
+    return announce(publish, channel, '9') > 0
+  end
+  return counts[2] > 0
+end
+
+-- Gives a free lock to the first waiter of the line that is reached, and tells it. A script that calls it must have written
+-- before, because Redis then refuses no later write. The lock is created before the message is sent: whatever Redis
+-- refuses, it refuses then, so that no waiter learns of a lock that it does not have. A waiter that is not reached is
+-- passed over, and removed if it is still not reached 3 s later. A waiter that needs a token but cannot get one here, or whose
+-- term is 0, is told to ask, and must do so within 3 s. The one behind it asks then.
+--
+-- asker is the member of the caller, who needs no message. A client has one waiter in the line, so another one of the asker's
+-- client has left, and is passed over: woken, the client would ask again and again.
+--
+-- Returns the member that has the lock, or the asker, who takes it by itself. Otherwise returns false, and whether a waiter was
+-- told to ask.
+local function grant(lock, line, token, publish, base, now, asker, others)
+  local passed, size, drawn = 0, 2, nil
+  local waits = asker and string.match(asker, '^(.-):[^|]*|%d') -- the asker's client, if the asker may stand in the line
+  while true do
+    local batch = redis.call('ZRANGE', line, passed, passed + size - 1)
+    for i, member in ipairs(batch) do
+      if member == asker then
+        return member
+      elseif marks(member) then
+        if passed == 0 then
+          redis.call('DEL', line)
+        end
+        return false
+      end
+      local holder, client, number, term, wants = string.match(member, '^((.-):(%d+):?%a*)|(%d+)|?(t?)$')
+      local asks, reached = term == '0' or wants == 't' and not token, 0
+      if asks then
+        reached = client == waits and 0 or announce(publish, base .. ':' .. client, '8')
+      elseif holder and hears(publish, base .. ':' .. client) then
+        if wants == 't' and not drawn then
+          drawn = raise(token)
+        end
+        local failed = settle(lock, term, holder)
+        if not failed then
+          reached = announce(publish, base .. ':' .. client, string.format('6 %s %.0f %s %.0f', number, now, term,
+            wants == 't' and drawn or 0))
+          if reached == 0 then
+            redis.call('DEL', lock)
+          end
+        end
+      end
+      local mark = '!' .. member
+      if reached > 0 and not asks then
+        local behind = batch[i + 1]
+        if passed > 0 or behind and not marks(behind) then
+          redis.call('ZREM', line, member, mark)
+        elseif i == 1 then
+          redis.call('DEL', line) -- it was the last one
+          return member
+        else
+          forget(line, member)
+        end
+        forewarn(line, passed, publish, base, term, now)
+        count(line, others or listeners(publish, base))
+        return member
+      end
+      local at, ms = tonumber(redis.call('ZSCORE', line, mark) or nil), math.floor(now / 1000)
+      local age = at and ms - (at - 8e15)
+      if age and age >= 3000 then
+        redis.call('ZREM', line, member, mark)
+      else
+        if not age or age < 0 then
+          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
+          if asks then
+            forewarn(line, passed + 1, publish, base, 3000, now)
+          end
+        end
+        if reached > 0 then
+          return false, true
+        end
+        passed = passed + 1
+      end
+    end
+    if #batch < size then
+      return false
+    end
+    size = 100
+  end
+end
+
+-- Puts a waiter at the end of the line. One that stands there already is alive, and keeps its place. Redis does this even when it
+-- is out of memory, because ZREM needs none.
+-- Returns whether it is new.
+local function enlist(line, now, member)
+  redis.call('ZREM', line, '!' .. member)
+  local added = redis.call('ZADD', line, 'NX', string.format('%.0f', now), member)
+  redis.call('PEXPIRE', line, 300000)
+  return added == 1
+end
+
+-- Returns how many waiters stand before a place, without those at the front whom nobody reaches, as far as it looks: they do not
+-- watch the lease of the holder.
+local function ahead(line, place, publish, base)
+  for dead = 0, math.min(place, 64) - 1 do
+    local client = string.match(redis.call('ZRANGE', line, dead, dead)[1], '^(.-):')
+    if client and hears(publish, base .. ':' .. client) then
+      return place - dead
+    end
+  end
+  return math.max(place - 64, 0)
+end
+
+-- Puts the next holder of this process, if there is one, at the end of the line.
+local function append(line, now, following)
+  if following ~= '' then
+    enlist(line, now, following)
+  end
+end
+
+-- Offers a lock to the others: to readers, who wait for the end of a writer, and to whoever else knows of no line.
+local function offer(line, publish, base, now, watchers, side)
+  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
+  for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
+    if watchers > 0 then
+      announce(publish, base .. ':rlock', '5') -- the message that follows is no reason to pump
+    end
+    announce(publish, base, message)
+  end
+end
+
+-- Passes on a lock that is free: to the others, to the first waiter of the line, or to the next holder of this process. side is
+-- that of a read-write lock which was left. Readers leave the lock to the line. They hold it together after a writer offered it
+-- to them, so readers and writers take turns. Returns the reply of a release.
+local function pass(lock, line, token, publish, base, now, side, freed, following, lease)
+  local others, watchers = listeners(publish, base)
+  if not freed and offered(line, now) then
+    return {0, now, 3, 0, 0, others} -- it may be a repetition: the reply to the public release was lost
+  end
+  local what, drawn, waiting = 0, 0, following == '' and 0 or 1
+  if others > 0 and freed and side ~= 'read' then
+    waiting = waiting + redis.call('ZCOUNT', line, 0, 3e15)
+  end
+  local times = waiting > 0 and others > 0 and turns(line) + 1 or 1
+  if waiting > 0 and others > 0 and times * others >= waiting then
+    what = 3
+    append(line, now, following)
+    offer(line, publish, base, now, watchers, side)
+  else
+    local given, asked = grant(lock, line, token, publish, base, now, nil, others)
+    if given or asked then
+      what = 1
+      append(line, now, given == following and '' or following) -- it may have asked by itself before a late release
+      if given and following ~= '' then
+        count(line, others, times) -- once more, because the line may have been gone in between
+      end
+    elseif following ~= '' then
+      local able = true
+      if token and string.sub(following, -2) == '|t' then
+        able, drawn = pcall(raise, token)
+      end
+      if able and not settle(lock, lease, string.match(following, '^[^|]*')) then
+        what = 2
+        forget(line, following)
+        count(line, others)
+      end
+    end
+    if what == 0 and freed then
+      announceFree(publish, base, side)
+    end
+  end
+  local watch = 0
+  if others > 0 and watchers < 2 then
+    local last = latest(line)
+    if last[1] and unwatched(line, watchers, now, what == 3) then
+      if following ~= '' then
+        watch = 1
+      else
+        summon(last, publish, base)
+      end
+    end
+  end
+  return {freed and 1 or 0, now, what, what == 2 and drawn or 0, watch, others}
+end

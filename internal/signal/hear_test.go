@@ -1,0 +1,108 @@
+package signal
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/driver"
+)
+
+func TestMessagesAreHeardInOrder(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		wake := f.listen("a")
+		require.True(f, woken(wake))
+		s, _ := f.driver.latest()
+		s.published("a", "6 17 1700000000000000 3000 0", "7", "", "0 ")
+		s.published("gone", "6 18 1 2 3", "0", "8")
+		require.Equal(f, []string{"a 6 17 1700000000000000 3000 0", "a 7", "a ", "a 0 ", "gone 6 18 1 2 3"}, f.heard())
+		require.False(f, woken(wake))
+		messages, _ := f.hub.Heard("a")
+		require.EqualValues(f, 4, messages)
+		for _, payload := range []string{"0", "1", "8"} {
+			s.published("a", payload)
+			require.True(f, woken(wake), payload)
+		}
+		require.Empty(f, f.heard(), "nobody watches the channel")
+	})
+}
+
+func TestNobodyNeedHear(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.hub.hear, f.hub.freed = nil, nil
+		f.watch()
+		s, _ := f.driver.latest()
+		s.published("base", "6 1 2 3 4", "0")
+		f.confirmed(true, "base")
+	})
+}
+
+func TestEveryConfirmationIsAnEpoch(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		require.Zero(f, f.hub.Epoch("a"))
+		seen := map[uint64]bool{0: true}
+		isNew := func(channel string) (epoch uint64) {
+			f.Helper()
+			epoch = f.hub.Epoch(channel)
+			require.False(f, seen[epoch], epoch)
+			require.Equal(f, epoch, f.hub.Epoch(channel))
+			seen[epoch] = true
+			return epoch
+		}
+		f.listen("a")
+		f.listen("b")
+		first := isNew("a")
+		isNew("b")
+		s, _ := f.driver.latest()
+		s.receives(driver.Published, "a", nil)
+		s.published("a", "6 1 2 3 4")
+		require.Equal(f, first, f.hub.Epoch("a"))
+		s.receives(driver.Subscribed, "a", nil)
+		isNew("a")
+		s.receives(driver.Other, "", network())
+		require.Zero(f, f.hub.Epoch("a"))
+		s.receives(driver.Subscribed, "a", nil)
+		f.after(time.Second) // the pause after an error
+		isNew("a")
+		f.driver.set(func() { s.silent = true })
+		f.after(deadAfter + 2*keeperTick)
+		isNew("a")
+		isNew("b")
+	})
+}
+
+func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.listen("a")
+		f.listen("b")
+		s, _ := f.driver.latest()
+		epoch := f.hub.Epoch("a")
+		since := func(channel string, epoch uint64) bool {
+			wake := make(chan struct{}, 1)
+			f.hub.ListenSince(channel, wake, epoch)
+			defer f.hub.Unlisten(channel, wake)
+			return woken(wake)
+		}
+		require.False(f, since("a", epoch))
+		require.True(f, since("a", 0))
+		require.True(f, since("b", epoch))
+		require.False(f, since("c", 0), "it is not confirmed yet")
+		s.published("a", "6 1 2 3 4", "7")
+		require.False(f, since("a", epoch), "Hear has these")
+		s.published("a", "8")
+		require.True(f, since("a", epoch), "it may have been for this listener")
+		epoch = f.hub.Epoch("a")
+		s.receives(driver.Other, "", network())
+		wake := make(chan struct{}, 1)
+		f.hub.ListenSince("a", wake, epoch)
+		require.False(f, woken(wake))
+		s.receives(driver.Subscribed, "a", nil)
+		f.after(time.Second)
+		require.True(f, woken(wake))
+	})
+}

@@ -1,0 +1,107 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// A user may lack a right that the line needs: to a command, to the line's key, or to the channel of this client's waiters. Or a
+// proxy hides their subscriptions from the scripts. The locks of that name then wait on Redisson's channel for a while, as other
+// processes do, and waiters of a fair lock are woken on their own channels instead of being given the lock. Later they try the
+// line again.
+
+// unlinedFor is for how long. A name then costs one refused command more, or its first waiter a moment in which no release
+// reaches it.
+const unlinedFor = time.Minute
+
+// refusesLine reports whether Redis refuses a script of the line because the user lacks a right. byLine says that the refused
+// script was one of the line's: several may be under way.
+func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.Instant, n *Notices) bool {
+	if !byLine || !err.Denied() || err.Fate == fault.Unreplicated { // then Redis refused WAIT, after the script
+		return false
+	}
+	t.unline(h, now)
+	if !t.denials {
+		t.denials = true
+		n.Warn(h.Name, logUnlined, err)
+	}
+	return true
+}
+
+// unline has the waiters of a name go on without the line, those that stand there at once.
+func (t *Table) unline(h *Handle, now clock.Instant) {
+	known := t.unlined.Has(h.Key)
+	t.unlined.Add(h.Key, now.Add(unlinedFor))
+	if known {
+		return
+	}
+	for _, a := range t.standing {
+		if a.Handle.Key == h.Key && a.place.Stands() {
+			a.bell.Ring()
+		}
+	}
+}
+
+// Refused takes the channels to which Redis does not let this client subscribe. No release reaches a waiter that listens there.
+// It goes on without the line.
+func (t *Table) Refused(channels []string, now clock.Instant) {
+	refused := make(map[string]bool, len(channels))
+	for _, channel := range channels {
+		refused[channel] = true
+	}
+	defer t.lock().Unlock()
+	for _, a := range t.standing {
+		if refused[a.Handle.Names().Own()] {
+			t.unline(a.Handle, now)
+		}
+	}
+}
+
+// unheardFor is for how long a client tries new subscriptions before it does without the line. A failover takes less, also behind
+// a DNS name.
+const unheardFor = 10 * time.Second
+
+// hears takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
+// one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
+// the lock to such an attempt.
+func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *Notices) {
+	epoch := a.place.Epoch()
+	switch {
+	case p.Heard:
+		t.unheardSince = 0
+	case p.Unheard && epoch != 0: // it was subscribed, as far as is known
+		t.messages.Unheard(t.channel(a), epoch)
+		if t.unheardSince == 0 {
+			t.unheardSince = now
+		}
+		if now.Sub(t.unheardSince) < unheardFor {
+			return
+		}
+		t.unline(a.Handle, now)
+		if !t.hidden {
+			t.hidden = true
+			n.Warn(a.Handle.Name, logHidden, nil)
+		}
+	}
+}
+
+// inLine reports whether an exit runs the release of the line. It does even without the line if its grant stood there: only
+// that release takes it out.
+func (t *Table) inLine(x *Exit) bool {
+	return !x.narrow && (t.lined(x.grant.handle) || x.grant.stood() != 0 && !x.denied)
+}
+
+// lined reports whether the scripts of the line serve a handle.
+func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.counted(h) }
+
+// standsFor reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
+func (t *Table) standsFor(h *Handle) bool { return h.Kind.Line.Stands() && t.lined(h) }
+
+// counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
+// not tell whether an attempt that waits in Redis lives.
+func (t *Table) counted(h *Handle) bool {
+	return !t.unlined.Has(h.Key) && t.messages.Counts(h.Key.Name)
+}

@@ -1,0 +1,97 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// A client watches a name if Redis asked it to: it listens to Redisson's channel, and when the lock is freed there, it grants
+// the lock to the first one in the line.
+
+// watch makes the client watch the name of an attempt that waits.
+func (t *Table) watch(a *Attempt, n *Notices) {
+	if a.line == nil || a.line.Shared.watched != "" {
+		return
+	}
+	names := a.Handle.Names()
+	a.line.Shared.watched = names.Base()
+	t.watches.Begin(names.Base(), a.Handle)
+	n.Watch(names.Base(), names.Twin())
+}
+
+// watchesOn makes an attempt that waits again keep up a watch of this client.
+func (t *Table) watchesOn(a *Attempt, n *Notices) {
+	if t.watches.Len() == 0 {
+		return
+	}
+	if _, ok := t.watches.Of(a.Handle.Names().Base()); ok {
+		t.watch(a, n)
+	}
+}
+
+// unwatch ends the watch of a local queue that is empty.
+func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
+	if l.Shared.watched != "" {
+		t.watches.End(l.Shared.watched)
+		n.Unwatch(l.Shared.watched, a.Handle.Names().Twin())
+		l.Shared.watched = ""
+	}
+}
+
+// Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
+func (t *Table) Unwatched(channel string, n *Notices) {
+	defer t.lock().Unlock()
+	if h, ended := t.watches.Unsubscribed(channel); ended {
+		t.pump(h, 0, n)
+	}
+}
+
+// Freed takes the message that a lock is free, on a channel that this client watches.
+func (t *Table) Freed(channel string, n *Notices) {
+	defer t.lock().Unlock()
+	if h, ok := t.watches.Of(channel); ok {
+		t.pump(h, 0, n)
+	}
+}
+
+// pump has the client grant a free lock to the first one in the line, after a pause in which others may take it. One such
+// command is under way for a name.
+func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
+	if base := h.Names().Base(); t.pumps.Begin(base, h) {
+		n.Pump(base, pause)
+	}
+}
+
+// PumpCall returns the call that a [Told] was asked for, which grants a lock to the first one in the line.
+func (t *Table) PumpCall(base string) wire.Call {
+	defer t.lock().Unlock()
+	h := t.pumps.Send(base)
+	return h.Kind.PumpCall(h.Names())
+}
+
+// followUp has the client grant a lock that a release has freed which knows of no line.
+func (t *Table) followUp(x *Exit, r wire.Reply, n *Notices) {
+	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
+		t.pump(x.grant.handle, 0, n)
+	}
+}
+
+// Pumped takes the reply of such a call. It asks for another one if others may still take the lock, or if there was no reply.
+func (t *Table) Pumped(base string, r wire.Reply, now clock.Instant, n *Notices) {
+	defer t.lock().Unlock()
+	p := t.pumps.End(base)
+	switch {
+	case t.closed, t.refusesLine(p.Handle, true, r.Err, now, n):
+	case r.Err != nil && r.Err.Transient && p.Failures < maxPumps:
+		n.Pump(base, t.cfg.Retry(t.pumps.Repeat(base, p)))
+	case r.Err == nil && r.N < 0:
+		t.pump(p.Handle, time.Duration(-1-r.N)*time.Millisecond, n)
+	case p.Again:
+		t.pump(p.Handle, 0, n)
+	}
+}
+
+// maxPumps is how often a pump without a reply is repeated. After that, the polls of the waiters find the lock.
+const maxPumps = 5

@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
+const Woken time.Duration = -1
+
+// Standing is what the member of a waiter of the line says besides its field. The zero Standing never stood in the line.
+type Standing struct {
+	Term  time.Duration // of the lease that a script gives to it, or [Woken]
+	Token bool          // whether it needs a fencing token
+}
+
+// text returns the standing as it ends a member.
+func (s Standing) text() any {
+	switch ms := Millis(s.Term); {
+	case s.Term == 0:
+		return empty
+	case ms != 3000:
+		if s.Token {
+			return strconv.FormatInt(ms, 10) + "|t"
+		}
+		return strconv.FormatInt(ms, 10)
+	case s.Token:
+		return commonWithToken
+	}
+	return common
+}
+
+// The most common standings as they are sent, boxed once, and the most common term.
+var (
+	common, commonWithToken any = "3000", "3000|t"
+
+	commonTerm any = int64(3000)
+
+	// silent is the standing in a release of a kind that never stands in the line and announces nothing.
+	silent any = "-"
+)
+
+// Next is the next holder within the process of the holder that leaves.
+type Next struct {
+	Holder *Holder
+	Lease  time.Duration // if it gets the lock at once
+	Term   time.Duration // if it stands in the line
+}
+
+// Stands reports whether waiters of the kind stand in the line. Readers do not: they all get the lock at once, after a message
+// on Redisson's channel.
+func (l *Line) Stands() bool { return l != nil && l.Acquire != nil }
+
+// Stand returns the call that makes it the holder, or else puts it in the line, with the term of the lease that a script may
+// give to it there, or [Woken]. A term of zero means that it does not wait.
+func (h *Holder) Stand(n *Names, lease, term time.Duration) Call {
+	var sent any
+	switch ms := Millis(term); {
+	case term == 0:
+		sent = empty
+	case ms == 3000:
+		sent = commonTerm
+	default:
+		sent = ms
+	}
+	return Call{Script: h.kind.Line.Acquire, Keys: n.LineKeys, Args: Args{
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: n.base, Extra: sent,
+	}}
+}
+
+// Give returns the call that frees the lock, or makes it leave the line, and gives the lock to whoever is next. A tombstone of
+// that lifetime is written for its number; zero means none. term is the one with which it stood in the line, or [Woken]; zero
+// means that it never did. next comes behind the waiters of the line; nil means that there is none. A next holder that needs a token
+// is left out if this one needs none, because the script cannot draw it.
+func (h *Holder) Give(n *Names, tombstone, term time.Duration, next *Next) Call {
+	c := Call{Script: h.kind.Line.Release, Keys: n.LineKeys, Args: Args{
+		Holder: h.Field, Millis: Millis(tombstone), Number: h.Number, Channel: n.base,
+		Extra: Standing{term, h.kind.Tokens}.text(),
+	}}
+	if h.kind.Channel == "" {
+		c.Args.Extra = silent
+	}
+	if h.own != nil {
+		c.Keys = h.lineKeys(n)
+	}
+	if next != nil && (h.kind.Tokens || !next.Holder.kind.Tokens) {
+		c.Args.Other = next.Holder.member(next.Term)
+		c.Args.NextMillis, c.Args.NextNumber = Millis(next.Lease), next.Holder.Number
+	}
+	return c
+}
+
+// lineKeys returns the keys of the line with the key that is for this holder alone.
+func (h *Holder) lineKeys(n *Names) []any {
+	own, last := *h.own, len(n.LineKeys)-1
+	return slices.Insert(slices.Clone(n.LineKeys), last, own[len(own)-2])
+}
+
+// member returns the member of the line that stands for the holder.
+func (h *Holder) member(term time.Duration) any {
+	field, _ := h.Field.(string)
+	standing, _ := Standing{term, h.kind.Tokens}.text().(string)
+	return field + "|" + standing
+}
+
+// PumpCall returns the call that gives a free lock to the first waiter of the line.
+func (k *Kind) PumpCall(n *Names) Call { return k.lineCall(k.Line.Pump, n) }
+
+func (k *Kind) forceCall(n *Names) Call {
+	c := k.lineCall(k.Line.Force, n)
+	switch {
+	case k.Channel == "":
+		c.Args.Extra = silent
+	case k.Side == ReadSide:
+		c.Args.Extra = "read"
+	case k.Family == RWFamily:
+		c.Args.Extra = "write"
+	}
+	return c
+}
+
+func (k *Kind) lineCall(s *Script, n *Names) Call {
+	return Call{Script: s, Keys: n.LineKeys, Args: Args{Channel: n.base}}
+}
+
+// Place is a place in the line.
+type Place struct {
+	At    int64 // when the attempt was refused, in µs of Redis
+	Watch bool  // whether the process is asked to watch Redisson's channel
+	Ahead int64 // how many stand before it; -1 means that it does not stand in the line
+	// Heard and Unheard say that the server knows of somebody, or of nobody, who listens to the channel on which this waiter is told
+	// that it has the lock. If neither is set, nobody looked.
+	Heard, Unheard bool
+}
+
+// Stood returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
+// that far.
+func (r *Reply) Stood() (Place, bool) {
+	if len(r.List) != 4 {
+		return Place{Ahead: -1}, false
+	}
+	return Place{At: r.List[1], Watch: r.List[2]&1 != 0, Heard: r.List[2]&4 != 0, Unheard: r.List[2]&2 != 0, Ahead: r.List[3]}, true
+}
+
+// Given is what became of a lock that a [Holder.Give] was about.
+type Given struct {
+	Freed  bool   // whether it was the holder
+	At     int64  // when, in µs of Redis; zero means that nobody else was concerned
+	What   What   // who has the lock now
+	Token  uint64 // of the next holder, if it has the lock
+	Watch  bool   // whether the process is asked to watch Redisson's channel
+	Others int64  // how many listen that know of no line
+}
+
+// What is who gets a lock. A script of rlock replies no other number than these.
+type What int64
+
+// Who gets a lock.
+const (
+	ToNobody What = iota // or it is not known
+	ToWaiter             // of the line; the next holder, if there is one, stands there now
+	ToNext               // the next holder of the process
+	ToPublic             // anybody, for a moment; the next holder stands in the line now
+)
+
+// Gave returns, from the reply of a [Holder.Give], what became of the lock.
+func (r *Reply) Gave() Given {
+	if l := r.List; len(l) == 6 {
+		return Given{Freed: l[0] == 1, At: l[1], What: What(l[2]), Token: uint64(l[3]), Watch: l[4] != 0, Others: l[5]}
+	}
+	return Given{Freed: r.N == 1}
+}
+
+// Message is a message to the waiters of one client.
+type Message struct {
+	Sort   Sort
+	Number int64         // of the waiter that has the lock now, or is next
+	At     int64         // since when, in µs of Redis
+	Term   time.Duration // of its lease, or that of the holder before it
+	Token  uint64        // zero means none
+}
+
+// Sort distinguishes the messages to the waiters of one client.
+type Sort uint8
+
+// The sorts of message.
+const (
+	Granted  Sort = iota + 1 // a waiter has the lock
+	Watch                    // if somebody still waits here, watch Redisson's channel
+	AskAgain                 // the first waiter could have the lock, but must ask for it
+	EndsSoon                 // somebody else has the lock now, with a short lease; this waiter is next
+)
+
+// ParseMessage returns the message of a payload. It reports false for one that it does not know.
+func ParseMessage(payload string) (Message, bool) {
+	switch payload {
+	case "7":
+		return Message{Sort: Watch}, true
+	case "8":
+		return Message{Sort: AskAgain}, true
+	}
+	if rest, ok := strings.CutPrefix(payload, "9 "); ok {
+		number, ms, _ := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(number, 10, 64)
+		term, err2 := strconv.ParseUint(ms, 10, 32)
+		if err != nil || err2 != nil || n < 0 {
+			return Message{}, false
+		}
+		return Message{Sort: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
+	}
+	rest, ok := strings.CutPrefix(payload, "6 ")
+	var numbers [4]int64
+	for i := range numbers {
+		var word string
+		word, rest, _ = strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(word, 10, 64)
+		ok = ok && err == nil && n >= 0
+		numbers[i] = n
+	}
+	if !ok || rest != "" || numbers[2] > int64(maxTerm/time.Millisecond) {
+		return Message{}, false
+	}
+	return Message{
+		Sort: Granted, Number: numbers[0], At: numbers[1],
+		Term: time.Duration(numbers[2]) * time.Millisecond, Token: uint64(numbers[3]),
+	}, true
+}
+
+// maxTerm is the longest duration.
+const maxTerm = time.Duration(1<<63 - 1)

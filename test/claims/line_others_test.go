@@ -1,0 +1,149 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestTheLineBesideRedisson has a process that knows of no line wait and release as Redisson does.
+func TestTheLineBesideRedisson(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	lock, hold, _, got := queueing(t, server, "lock", 1)
+	acquire, _ := testkit.Script("lock", "acquire")
+	release, _ := testkit.Script("lock", "release")
+	keys, channel := testkit.Keys(lock), testkit.Channel(lock)
+	others := rdb.Subscribe(t.Context(), channel)
+	defer func() { _ = others.Close() }()
+	require.NoError(t, testkit.Second(others.Receive(t.Context())))
+	taken := make(chan struct{})
+	go func() {
+		for range others.Channel() {
+			if n, err := rdb.Eval(t.Context(), acquire, keys, testkit.Stranger, 60_000, 1, channel, "", "", "").Int(); err == nil && n >= 0 {
+				close(taken)
+				return
+			}
+		}
+	}()
+	require.NoError(t, hold.Unlock(t.Context()))
+	select {
+	case <-taken: // its turn came first
+		require.Positive(t, testkit.Must(rdb.Eval(t.Context(), release, keys, testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
+		start := time.Now()
+		next := testkit.Within(t, "its release gives the lock to the line", got)
+		require.NoError(t, next.err)
+		require.Less(t, time.Since(start), slack)
+		require.NoError(t, next.hold.Unlock(t.Context()))
+	case next := <-got: // it was slow, and the line went on
+		require.NoError(t, next.err)
+		require.NoError(t, next.hold.Unlock(t.Context()))
+		testkit.Within(t, "then it is its turn", taken)
+		require.NoError(t, rdb.Del(t.Context(), keys[0]).Err())
+	}
+}
+
+// TestALockThatTheOthersHoldIsWatched has the process that was asked to watch close or give up, before Redisson has the lock and holds
+// it for longer than that process stays subscribed. When Redisson releases it, the waiter that nobody asked has it at once.
+func TestALockThatTheOthersHoldIsWatched(t *testing.T) {
+	t.Parallel()
+	for _, closes := range []bool{false, true} {
+		t.Run(fmt.Sprintf("closes: %v", closes), func(t *testing.T) {
+			t.Parallel()
+			for !testOthersAreWatched(t, closes) { // Redisson was too slow
+			}
+		})
+	}
+}
+
+func testOthersAreWatched(t *testing.T, closes bool) bool {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	holder, hold, _, _ := queueing(t, server, "lock", 0)
+	channel := testkit.Channel(holder)
+	twin := channel + ":rlock"
+	watchers := func() int64 { return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin] }
+	watching := testkit.NewClient(t, server.Client(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := testkit.Async(func() error { return watching.NewLock(holder.Name()).Lock(ctx) })
+	testkit.Eventually(t, "it watches", func() bool { return watchers() == 1 })
+	waiter := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(holder.Name())
+	got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
+	testkit.AwaitSleepers(t, rdb, 3, waiter)
+	if closes {
+		go func() { _ = watching.Close() }()
+		testkit.Eventually(t, "Redis has noticed", func() bool { return watchers() == 0 })
+	}
+	cancel()
+	require.Error(t, testkit.Within(t, "it leaves", gone))
+
+	java := rdb.Subscribe(t.Context(), channel)
+	defer func() { _ = java.Close() }()
+	require.NoError(t, testkit.Second(java.Receive(t.Context())))
+	acquire, _ := testkit.Script("lock", "acquire")
+	release, _ := testkit.Script("lock", "release")
+	keys := testkit.Keys(holder)
+	unlocked := testkit.Async(func() error { return hold.Unlock(t.Context()) })
+	for testkit.Must(rdb.Eval(t.Context(), acquire, keys, testkit.Stranger, 60_000, 1, channel, "", "", "").Int()) < 0 {
+		if len(got) > 0 {
+			return false
+		}
+	}
+	require.NoError(t, testkit.Within(t, "it is released", unlocked))
+	<-time.After(1500 * time.Millisecond) // a process stays subscribed for a second
+	require.Positive(t, testkit.Must(rdb.Eval(t.Context(), release, keys, testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
+	released := time.Now()
+	require.NoError(t, testkit.Within(t, "the waiter has it", got))
+	t.Logf("after %v", time.Since(released))
+	require.Less(t, time.Since(released), time.Second, "its poll would come later")
+	require.NoError(t, waiter.Unlock(t.Context()))
+	return true
+}
+
+// TestAPublicReleaseThatNobodyTakesUpIsFollowedUp has four processes with eight goroutines each take turns beside a listener that
+// never takes the lock. Most public releases are those of a process that watches the channel itself, while its head is being
+// named: it must not leave the lock to that head, which sleeps on.
+func TestAPublicReleaseThatNobodyTakesUpIsFollowedUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const clients, goroutines, turns = 4, 8, 20
+	name := testkit.NewName()
+	var locks []*rlock.Lock
+	for range clients {
+		locks = append(locks, testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(name))
+	}
+	deaf := server.Client(t).Subscribe(t.Context(), testkit.Channel(locks[0]))
+	defer func() { _ = deaf.Close() }()
+	require.NoError(t, testkit.Second(deaf.Receive(t.Context())))
+	var longest, last time.Duration // guarded by the lock
+	start := time.Now()
+	var all sync.WaitGroup
+	for _, lock := range locks {
+		for range goroutines {
+			all.Go(func() {
+				for range turns {
+					if err := lock.Do(t.Context(), func(context.Context) error {
+						now := time.Since(start)
+						longest, last = max(longest, now-last), now
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.Less(t, longest, slack)
+}

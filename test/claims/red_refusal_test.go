@@ -1,0 +1,46 @@
+package claims
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestARefusedRedLockReportsNoOutage ends waits for a held red lock at any moment, so also at those at which it has just asked its
+// members once more.
+func TestARefusedRedLockReportsNoOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	name := testkit.NewName()
+	red := func() *rlock.RedLock {
+		var members []rlock.Locker
+		client := testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(time.Second))
+		for _, suffix := range []string{":1", ":2", ":3"} {
+			members = append(members, client.NewLock(name+suffix))
+		}
+		return rlock.NewRedLock(members...)
+	}
+	hold := testkit.Must(red().Acquire(t.Context()))
+	var wg sync.WaitGroup
+	for i := range 15 {
+		rival := red()
+		wg.Go(func() {
+			// While all connect at once, members are silent for longer than a short wait, and that is an outage.
+			_, _ = rival.TryLock(t.Context(), rlock.Wait(2*time.Second))
+			for j := range 20 {
+				wait := time.Duration(250+20*i+j) * time.Millisecond
+				if ok, err := rival.TryLock(t.Context(), rlock.Wait(wait)); err != nil || ok {
+					t.Errorf("after %v: %v, %v", wait, ok, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, hold.Unlock(t.Context()))
+}
