@@ -7,7 +7,6 @@ package lua
 
 import (
 	_ "embed" // for the scripts below
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -91,27 +90,65 @@ var (
 	WriteInspect string
 )
 
-var function = regexp.MustCompile(`(?m)^local function (\w+)`)
-
 // functions is the line of a script at which the functions are put that no line above it uses.
 const functions = "\n-- functions\n"
 
 // With puts into a script the functions of preludes that it uses: on top, or else at the last line "-- functions" above
 // their first use. It leaves out the others. Redis creates every function again at each run that gets to it.
+//
+// Every program that imports rlock runs With for all scripts when it starts, so it searches without regular expressions.
 func With(script string, preludes ...string) string {
-	segments := strings.Split(script, functions)
+	var sections [][]string // of the script, each from its last part to its first
+	for section := range strings.SplitSeq(script, functions) {
+		sections = append(sections, []string{section})
+	}
 	for _, part := range slices.Backward(strings.Split(strings.Join(preludes, "\n"), "\n\n")) {
-		name := function.FindStringSubmatch(part)
-		if name == nil {
+		name := declared(part)
+		if name == "" {
 			continue
 		}
-		used := regexp.MustCompile(`\b` + name[1] + `\(|\bpcall\(` + name[1] + `\b`)
-		for i, segment := range segments {
-			if used.MatchString(segment) {
-				segments[i] = strings.TrimSpace(part) + "\n\n" + segment
-				break
-			}
+		i := slices.IndexFunc(sections, func(parts []string) bool {
+			return slices.ContainsFunc(parts, func(part string) bool { return uses(part, name) })
+		})
+		if i >= 0 {
+			sections[i] = append(sections[i], strings.TrimSpace(part)+"\n")
 		}
 	}
-	return strings.Join(segments, "\n")
+	var all []string
+	for _, parts := range sections {
+		slices.Reverse(parts)
+		all = append(all, parts...)
+	}
+	return strings.Join(all, "\n")
+}
+
+// declared returns the name of the function that a part of a prelude declares. Empty means none.
+func declared(part string) string {
+	_, declaration, _ := strings.Cut("\n"+part, "\nlocal function ")
+	name, _, _ := strings.Cut(declaration, "(")
+	return name
+}
+
+// uses reports whether a source calls a function, or has pcall do so.
+func uses(source, name string) bool {
+	for from := 0; ; {
+		at := strings.Index(source[from:], name)
+		if at < 0 {
+			return false
+		}
+		before, after := source[:from+at], source[from+at+len(name):]
+		if strings.HasPrefix(after, "(") && !endsInWord(before) || strings.HasSuffix(before, "pcall(") && !beginsWithWord(after) {
+			return true
+		}
+		from += at + len(name)
+	}
+}
+
+func endsInWord(text string) bool { return text != "" && inWord(text[len(text)-1]) }
+
+func beginsWithWord(text string) bool { return text != "" && inWord(text[0]) }
+
+// inWord reports whether a character may be part of a name in Lua.
+func inWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

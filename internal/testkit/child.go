@@ -2,11 +2,14 @@ package testkit
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,9 +95,28 @@ func StartChildFor(tb testing.TB, addr, kind, name, terms string) *Child {
 	out, err := c.Cmd.StdoutPipe()
 	require.NoError(tb, err)
 	c.in, c.out = in, bufio.NewScanner(out)
+	var words bytes.Buffer
+	c.Cmd.Stderr = &words
 	require.NoError(tb, c.Cmd.Start())
-	tb.Cleanup(c.Kill)
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			tb.Logf("the child's goroutines: %s", c.lastWords(&words))
+		}
+		c.Kill()
+	})
 	return c
+}
+
+// lastWords ends a child that still runs, and returns what it has printed, and the stacks of its goroutines.
+func (c *Child) lastWords(words *bytes.Buffer) string {
+	_ = c.Cmd.Process.Signal(syscall.SIGQUIT)
+	_ = c.Cmd.Process.Signal(syscall.SIGCONT)
+	var printed strings.Builder
+	for c.out.Scan() {
+		printed.WriteString(c.out.Text() + "\n")
+	}
+	_ = c.Cmd.Wait()
+	return printed.String() + words.String()
 }
 
 // Kill ends the process at once, and waits until it has ended.
