@@ -263,7 +263,8 @@ func startSentinel(tb testing.TB, start func(args ...string) *Server) *Sentinel 
 	return s
 }
 
-// startSentinelProcess starts a sentinel that monitors the master on a port.
+// startSentinelProcess starts a sentinel that monitors the master on a port. An election without a winner is repeated after
+// twice the failover timeout. Tests wait for longer than that.
 func startSentinelProcess(tb testing.TB, master string) *Server {
 	tb.Helper()
 	for range 4 {
@@ -274,7 +275,7 @@ bind 127.0.0.1
 dir %s
 sentinel monitor %s 127.0.0.1 %s 2
 sentinel down-after-milliseconds %s 1000
-sentinel failover-timeout %s 5000
+sentinel failover-timeout %s 3000
 `, s.Port, s.dir, masterName, master, masterName, masterName), 0o600))
 		tb.Cleanup(s.Kill)
 		if s.launch(config, "--sentinel") {

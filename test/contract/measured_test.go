@@ -14,24 +14,31 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// check compares an outcome with what rlock promises. Nobody else has any of the locks.
-func (c *cell) check(t *testing.T, what string) {
-	t.Helper()
+// most returns how long a call may take, and what this machine may add to it.
+func (c *cell) most() time.Duration {
 	const (
 		commandTimeout = 5 * time.Second
 		floor          = commandTimeout / 5 // an attempt gets it, whatever the wait
 		slack          = 2 * time.Second
 	)
-	most := c.bound.after
 	switch {
 	case c.method.unlocks && c.kind == "multi":
-		most = 2 * commandTimeout // the first member comes after all others
+		return 2*commandTimeout + slack // the first member comes after all others
 	case c.method.unlocks:
-		most = commandTimeout
+		return commandTimeout + slack
 	case c.bound.waits:
-		most = max(most, floor)
+		return max(c.bound.after, floor) + slack
 	}
-	require.Less(t, c.took, most+slack, what)
+	return c.bound.after + slack
+}
+
+// late reports whether a call outlasted its bound.
+func (c *cell) late() bool { return c.took >= c.most() }
+
+// check compares an outcome with what rlock promises. Nobody else has any of the locks.
+func (c *cell) check(t *testing.T, what string) {
+	t.Helper()
+	require.False(t, c.late(), what)
 	require.NotErrorIs(t, c.err, rlock.ErrNotAcquired, what)
 	require.False(t, errors.Is(c.err, rlock.ErrUnavailable) && errors.Is(c.err, rlock.ErrLost), what)
 	require.NotEqual(t, "false, nil", c.class()+c.ofAcquire(), what)
