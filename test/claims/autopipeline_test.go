@@ -171,7 +171,7 @@ func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, rlock.ErrNotAcquired, "Redis replied to nobody")
 	}
-	require.Less(t, time.Since(ended), time.Second, "no caller waits for the batch")
+	require.Less(t, time.Since(ended), 3*time.Second, "no caller waits for the batch")
 	held.Release()
 	for _, lock := range c.locks {
 		testkit.Eventually(t, "a late grant is released", func() bool { return len(testkit.Holders(t, c.Direct, lock.Name())) == 0 })
@@ -182,7 +182,7 @@ func TestAPipelinedCallReturnsWhenItsContextEnds(t *testing.T) {
 
 func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
 	t.Parallel()
-	const timeout = time.Second
+	const timeout = 3 * time.Second
 	c := newCrowded(t, &redis.Options{PoolSize: 3}, rlock.WithCommandTimeout(timeout))
 	require.NoError(t, c.Lock.Lock(t.Context()))
 	c.Proxy.Freeze()
@@ -192,7 +192,7 @@ func TestAPipelinedCommandEndsWithinTheCommandTimeout(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, rlock.ErrNotAcquired)
 		}
-		require.Less(t, time.Since(start), timeout+700*time.Millisecond, "although most calls waited for another call's batch")
+		require.Less(t, time.Since(start), timeout+1500*time.Millisecond, "although most calls waited for another call's batch")
 	}
 	c.Proxy.Thaw()
 	for _, err := range c.all(func(l *rlock.Lock) error { return l.Lock(t.Context(), rlock.Wait(testkit.ALongTime)) }) {
