@@ -12,7 +12,8 @@ import (
 // maxName is the longest name of a lock in Redis, in bytes.
 const maxName = 64 << 10
 
-// Names has the keys and the channel of a lock, in the form in which they are sent. It is read-only once made.
+// Names has the keys and the channel of a lock, in the form in which they are sent. It is read-only once made, and must not be
+// copied.
 type Names struct {
 	Keys    []any  // the lock, the other keys of its kind, its tombstones
 	Channel string // where releases are announced; empty means nowhere
@@ -22,39 +23,60 @@ type Names struct {
 	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones
 	base     any    // Redisson's channel, as it is sent
 	own      string // the channel of this client's waiters
+
+	room [5]any // for the keys of a plain lock
 }
 
-// NewNames returns the keys and the channel of a lock, given its name in Redis and the client's id.
+// NewNames returns the keys and the channel of a lock, given its name in Redis and the client's id. A handle may be made for one
+// use, so all names share one text.
 func NewNames(k *Kind, name, clientID string) *Names {
 	n := &Names{}
 	count := 2 + len(k.Keys)
-	all := make([]any, 0, count)
+	size := count // of the keys in both forms
 	if k.Line != nil {
-		all = make([]any, 0, 2*count+1)
+		size = 2*count + 1
+	}
+	all := n.room[:0]
+	if size > cap(all) {
+		all = make([]any, 0, size)
+	}
+	const longest = 40 // more than any prefix with its suffix
+	var text strings.Builder
+	text.Grow((len(k.Keys)+3)*(len(name)+longest) + 2*len(clientID))
+	add := func(prefix, suffix, client string) string {
+		from := text.Len()
+		derive(&text, prefix, name)
+		text.WriteString(suffix)
+		text.WriteString(client)
+		return text.String()[from:]
 	}
 	all = append(all, name)
 	for _, key := range k.Keys {
 		prefix, suffix, _ := strings.Cut(key, "*")
-		all = append(all, derived(prefix, name)+suffix)
+		all = append(all, add(prefix, suffix, ""))
 	}
-	latch := derived("redisson_unlock_latch", name)
-	all = append(all, latch+":"+clientID)
+	all = append(all, add(latch, ":", clientID))
 	n.Keys = all[:count:count]
-	if k.Channel != "" && k.Line == nil {
-		n.Channel = derived(k.Channel, name)
-	}
-	if k.Line != nil {
-		n.LineKeys = append(append(all[count:], all[0], latch+":waiters"), all[1:count]...)
-		n.own = derived(cmp.Or(k.Channel, baseChannel), name) + ":" + clientID
-		base := n.own[:len(n.own)-1-len(clientID)]
+	switch {
+	case k.Line != nil:
+		n.LineKeys = append(append(all[count:], all[0], add(latch, ":waiters", "")), all[1:count]...)
+		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID)
+		n.base = n.own[:len(n.own)-1-len(clientID)]
+		n.Boxed = ""
 		if k.Channel != "" {
-			n.Channel = base
+			n.Boxed = n.base
 		}
-		n.base = base
+	case k.Channel != "":
+		n.Boxed = add(k.Channel, "", "")
+	default:
+		n.Boxed = ""
 	}
-	n.Boxed = n.Channel
+	n.Channel, _ = n.Boxed.(string)
 	return n
 }
+
+// latch is the prefix of Redisson's keys for unlocks that are under way, which rlock uses for its tombstones and its line.
+const latch = "redisson_unlock_latch"
 
 // The prefixes of Redisson's channel of a lock, and of a read-write lock.
 const (
@@ -81,10 +103,21 @@ const twinSuffix = ":rlock"
 // derived is Redisson's rule for the keys and channels that belong to a lock: they carry its name as hash tag, so that a
 // cluster keeps them in the lock's slot.
 func derived(prefix, name string) string {
+	var text strings.Builder
+	derive(&text, prefix, name)
+	return text.String()
+}
+
+// derive appends a name that [derived] makes.
+func derive(to *strings.Builder, prefix, name string) {
+	opening, closing := ":{", "}"
 	if strings.Contains(name, "{") {
-		return prefix + ":" + name
+		opening, closing = ":", ""
 	}
-	return prefix + ":{" + name + "}"
+	to.WriteString(prefix)
+	to.WriteString(opening)
+	to.WriteString(name)
+	to.WriteString(closing)
 }
 
 // suffixed is Redisson's rule for keys that begin with the name.

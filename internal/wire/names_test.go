@@ -18,6 +18,12 @@ func TestNamesWithBraces(t *testing.T) {
 	require.Equal(t, "a{b}c:suffix", suffixed("a{b}c", "suffix"))
 }
 
+// TestAllocationsOfNames matters to handles that are made for one use. Four names are boxed, as they are sent.
+func TestAllocationsOfNames(t *testing.T) { // not parallel: it counts allocations
+	clientID := strings.Repeat("c", 36)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { NewNames(Plain, "order:1234567890", clientID) }), 6.0)
+}
+
 func TestCheckName(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]struct{ single, cluster bool }{

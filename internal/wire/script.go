@@ -81,14 +81,14 @@ func newLine(keys int, preludes ...string) *Line {
 // Script is a Lua script, and how it is called.
 type Script struct {
 	Source    string
-	Digest    string // SHA-1 of the source in hex, by which EVALSHA runs it
-	Keys      int    // how many keys it touches for each lock, besides the tombstones
-	Argv      int    // how many of [Args] it gets; zero for a renewal, which has arguments of its own
-	Numbers   int    // how many numbers it replies; zero means a single one, not in a list
-	Short     bool   // whether it may reply a single number instead
-	Refuses   bool   // whether a list is the reply of a refusal, so that its first number is negative
-	Announces bool   // whether it publishes that the lock is free
-	Judges    bool   // whether it takes waiters for dead that its messages do not reach
+	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
+	Keys      int  // how many keys it touches for each lock, besides the tombstones
+	Argv      int  // how many of [Args] it gets; zero for a renewal, which has arguments of its own
+	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
+	Short     bool // whether it may reply a single number instead
+	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
+	Announces bool // whether it publishes that the lock is free
+	Judges    bool // whether it takes waiters for dead that its messages do not reach
 }
 
 func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
