@@ -142,9 +142,9 @@ func TestAShortWaitIsRefusedWithoutAnError(t *testing.T) {
 
 func TestAHandOverInDoubtOfAShortLeaseIsNoLoss(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: time.Second}, rlock.WithHandOver(100, time.Hour))
+	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: 2500 * time.Millisecond}, rlock.WithHandOver(100, time.Hour))
 	queue := testkit.NewWaiterQueue(t, f.Lock)
-	hold := testkit.Must(f.Lock.Acquire(t.Context(), rlock.Lease(800*time.Millisecond)))
+	hold := testkit.Must(f.Lock.Acquire(t.Context(), rlock.Lease(2*time.Second)))
 	queue.Join(t.Context())
 	testkit.AwaitSleepers(t, f.Direct, 2, f.Lock)
 	met := f.Proxy.SwallowReply(1, testkit.Runs("handOver")).Met()

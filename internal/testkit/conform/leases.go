@@ -14,7 +14,7 @@ import (
 // This file has the claims of the conformance suite about leases of one acquisition.
 
 func nestedLeaseHidesNoLoss(f *fixture) {
-	lock := f.lock(rlock.WithWatchdogTimeout(900 * time.Millisecond))
+	lock := f.lock(rlock.WithWatchdogTimeout(2 * time.Second))
 	ctx := rlock.WithOwner(f.Context())
 	hold, err := lock.Acquire(ctx)
 	require.NoError(f, err)
@@ -53,7 +53,7 @@ func renewedLeaseKeeps(f *fixture) {
 func renewedLeasesTogether(f *fixture) {
 	lock := f.lock()
 	ctx := rlock.WithOwner(f.Context())
-	short, err := lock.Acquire(ctx, rlock.RenewedLease(900*time.Millisecond))
+	short, err := lock.Acquire(ctx, rlock.RenewedLease(2*time.Second))
 	require.NoError(f, err)
 	long, err := lock.Acquire(ctx, rlock.RenewedLease(time.Hour))
 	require.NoError(f, err)
@@ -99,7 +99,7 @@ func extendLengthens(f *fixture) {
 
 func extendRenewed(f *fixture) {
 	lock := f.lock()
-	hold, err := lock.Acquire(f.Context(), rlock.RenewedLease(900*time.Millisecond))
+	hold, err := lock.Acquire(f.Context(), rlock.RenewedLease(2*time.Second))
 	require.NoError(f, err)
 	require.NoError(f, hold.Extend(f.Context(), time.Hour))
 	require.Greater(f, time.Until(hold.Deadline()), 59*time.Minute)

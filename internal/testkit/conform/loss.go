@@ -341,7 +341,9 @@ func cancelledNotRenewed(f *fixture) {
 		trying := testkit.Async(func() error { return testkit.Second(lock.TryLock(ctx, rlock.Wait(time.Minute))) })
 		cancel()
 		if testkit.Within(f, "the call returns", trying) == nil {
-			require.NoError(f, lock.Unlock(ctx))
+			if err := lock.Unlock(ctx); !errors.Is(err, rlock.ErrLost) { // this machine may stand still for longer than the lease
+				require.NoError(f, err)
+			}
 		} else {
 			require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrNotHeld)
 		}
