@@ -247,7 +247,7 @@ func (c *checker) takenAway() {
 // lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
 func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
-		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late) && !c.stopped(t.Site, t.Deadline, t.Lost) {
+		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
 			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
 		}
 	}
@@ -264,11 +264,19 @@ func (c *checker) struck(from, to Moment) time.Duration {
 	return total
 }
 
+// stood returns for how long the machine stood still between two moments.
+func (c *checker) stood(from, to Moment) (total time.Duration) {
+	for _, s := range c.Stood {
+		total += max(0, min(to, s.To).sub(max(from, s.From)))
+	}
+	return total
+}
+
 // returns (I9) measures how late calls returned after their context had ended.
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
-			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended))
+			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended)-c.stood(t.Ended, t.Answered))
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {

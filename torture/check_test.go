@@ -182,6 +182,14 @@ func TestCheckersBite(t *testing.T) {
 		},
 		{
 			"I9: one in a hundred",
+			History{
+				Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })},
+				Stood: []stall{{ms(10), ms(400)}, {ms(410), ms(890)}},
+			},
+			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}, Stood: []stall{{ms(10), ms(100)}}},
+		},
+		{
+			"I9: one in a hundred",
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 20, 30).with(func(t *Turn) { t.Ended = ms(15) })}},
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}},
 		},

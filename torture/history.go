@@ -59,6 +59,7 @@ type History struct {
 	Samples []sample
 	Gauges  []gauges
 	Slow    []stall
+	Stood   []stall             // when no sleeper woke up, not even in the arena
 	Found   []string            // faults that the run itself noticed
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
@@ -74,6 +75,7 @@ type collector struct {
 	samples []sample
 	gauges  []gauges
 	slow    []stall
+	stood   []stall
 	found   []string
 	closes  []time.Duration
 	parks   []park
@@ -144,6 +146,13 @@ func (c *collector) slowed(from, to Moment) {
 	c.slow = append(c.slow, stall{from, to})
 }
 
+// stoodStill records that the machine woke up nobody.
+func (c *collector) stoodStill(from, to Moment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stood = append(c.stood, stall{from, to})
+}
+
 func (c *collector) foundf(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +190,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	defer c.mu.Unlock()
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
-		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow,
+		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
 		Parks: c.parks,
 	}
 	for _, t := range c.turns {

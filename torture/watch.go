@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,6 +13,9 @@ import (
 // watch observes Redis, past the proxies, until ctx ends. It samples which locks are held, and looks for keys of dead
 // processes that somebody keeps alive.
 func (a *Arena) watch(ctx context.Context) {
+	var machine sync.WaitGroup
+	machine.Go(func() { a.watchMachine(ctx) })
+	defer machine.Wait()
 	var names []string
 	seen := make(map[string]bool)
 	for _, share := range a.scene.Mix {
@@ -39,6 +43,17 @@ func (a *Arena) watch(ctx context.Context) {
 		}
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
+		}
+	}
+}
+
+// watchMachine notes when the machine stands still.
+func (a *Arena) watchMachine(ctx context.Context) {
+	for ctx.Err() == nil {
+		start := now()
+		pause(ctx, 5*time.Millisecond)
+		if end := now(); end.sub(start) > 20*time.Millisecond {
+			a.collector.stoodStill(start, end)
 		}
 	}
 }
