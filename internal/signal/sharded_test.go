@@ -151,14 +151,20 @@ func TestAMasterThatIsDemotedIsLeft(t *testing.T) {
 		f.after(2 * keeperTick)
 		require.True(f, s.isClosed(), "a replica's subscribers are not counted")
 		require.Positive(f, f.driver.refreshed)
-		s, opened := f.driver.latest()
-		require.Equal(f, 2, opened)
-		require.Equal(f, nodeB, s.node)
-		f.confirmed(true, "x")
-		f.confirmed(true, "y")
-		require.True(f, woken(x), "messages may have been missed")
-		require.True(f, woken(y))
+		f.movedToB(x, y)
 	})
+}
+
+// movedToB requires a second session, at node B, which has the channels x and y and has woken their listeners.
+func (f *fixture) movedToB(x, y chan struct{}) {
+	f.Helper()
+	s, opened := f.driver.latest()
+	require.Equal(f, 2, opened)
+	require.Equal(f, nodeB, s.node)
+	f.confirmed(true, "x")
+	f.confirmed(true, "y")
+	require.True(f, woken(x), "messages may have been missed")
+	require.True(f, woken(y))
 }
 
 func TestAReplicaIsLeftThatWasTakenForTheMaster(t *testing.T) {
@@ -190,13 +196,7 @@ func TestANodeThatTheScriptsDoNotReachIsLeft(t *testing.T) {
 		f.hub.Unheard("x", f.hub.Epoch("x"))
 		f.after(2 * keeperTick)
 		require.Positive(f, f.driver.refreshed)
-		s, opened := f.driver.latest()
-		require.Equal(f, 2, opened)
-		require.Equal(f, nodeB, s.node)
-		f.confirmed(true, "x")
-		f.confirmed(true, "y")
-		require.True(f, woken(x), "messages may have been missed")
-		require.True(f, woken(y))
+		f.movedToB(x, y)
 	})
 }
 

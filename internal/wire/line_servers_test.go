@@ -95,7 +95,6 @@ func testAReplicaGrantsNothing(t *testing.T, sort sort) {
 	l.hearsNothing(b)
 }
 
-// TestTheLineOnACluster checks the sharded channels, and that a release never loses anything while a slot is moving.
 // A replica passes on what is published at its master, whose count leaves that out. After a failover, a waiter may still listen
 // at the old master: it must not hear of a grant that the next waiter gets. Nor does somebody count who listens to a pattern.
 func TestAWaiterAtAReplicaIsNotReached(t *testing.T) {
@@ -145,6 +144,7 @@ func testAWaiterAtAReplicaIsNotReached(t *testing.T, sort sort) {
 	}
 }
 
+// TestTheLineOnACluster checks the sharded channels, and that a release never loses anything while a slot is moving.
 func TestTheLineOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

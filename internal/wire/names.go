@@ -30,7 +30,7 @@ type Names struct {
 // NewNames returns the keys and the channel of a lock, given its name in Redis and the client's id. A handle may be made for one
 // use, so all names share one text.
 func NewNames(k *Kind, name, clientID string) *Names {
-	n := &Names{}
+	n := &Names{Boxed: ""}
 	count := 2 + len(k.Keys)
 	size := count // of the keys in both forms
 	if k.Line != nil {
@@ -62,14 +62,11 @@ func NewNames(k *Kind, name, clientID string) *Names {
 		n.LineKeys = append(append(all[count:], all[0], add(latch, ":waiters", "")), all[1:count]...)
 		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID)
 		n.base = n.own[:len(n.own)-1-len(clientID)]
-		n.Boxed = ""
 		if k.Channel != "" {
 			n.Boxed = n.base
 		}
 	case k.Channel != "":
 		n.Boxed = add(k.Channel, "", "")
-	default:
-		n.Boxed = ""
 	}
 	n.Channel, _ = n.Boxed.(string)
 	return n

@@ -202,24 +202,32 @@ func TestCutSubscriptionsOfFairWaitersCostLittle(t *testing.T) {
 	}
 }
 
-// A process that is stopped is granted the lock for its first term. The waiter behind it was killed, so it watches nothing. The first
-// waiter that lives does.
-func TestAKilledFairProcessBehindAStoppedOneCostsNoMore(t *testing.T) {
-	t.Parallel()
+// behindTwoProcesses has two processes and then a client of this one wait for a fair lock.
+func behindTwoProcesses(t *testing.T) (
+	rdb *redis.Client, holder *rlock.Lock, children []*testkit.Child, next *rlock.Lock, waiting <-chan error,
+) {
+	t.Helper()
 	server := redistest.Start(t)
-	rdb := server.Client(t)
-	holder := testkit.NewClient(t, server.Client(t)).NewFairLock(testkit.NewName())
+	rdb = server.Client(t)
+	holder = testkit.NewClient(t, server.Client(t)).NewFairLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(testkit.Never)))
-	var children []*testkit.Child
 	for i := range 2 {
 		child := testkit.StartChild(t, server.Addr, "fair", holder.Name())
 		child.Next()
 		awaitQueued(t, rdb, holder, i+1)
 		children = append(children, child)
 	}
-	next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
-	waiting := testkit.Async(func() error { return next.Lock(t.Context()) })
+	next = testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
+	waiting = testkit.Async(func() error { return next.Lock(t.Context()) })
 	awaitQueued(t, rdb, holder, 3)
+	return rdb, holder, children, next, waiting
+}
+
+// A process that is stopped is granted the lock for its first term. The waiter behind it was killed, so it watches nothing. The first
+// waiter that lives does.
+func TestAKilledFairProcessBehindAStoppedOneCostsNoMore(t *testing.T) {
+	t.Parallel()
+	rdb, holder, children, next, waiting := behindTwoProcesses(t)
 	require.NoError(t, children[0].Cmd.Process.Signal(syscall.SIGSTOP))
 	children[1].Kill()
 	testkit.Eventually(t, "Redis has noticed", func() bool {
@@ -236,20 +244,7 @@ func TestAKilledFairProcessBehindAStoppedOneCostsNoMore(t *testing.T) {
 // behind them watches the lease in place of the first one.
 func TestAKilledFairProcessAndThenTheHolderCostALease(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	first := testkit.NewClient(t, server.Client(t)).NewFairLock(testkit.NewName())
-	require.NoError(t, first.Lock(t.Context(), rlock.Lease(testkit.Never)))
-	var children []*testkit.Child
-	for i := range 2 {
-		child := testkit.StartChild(t, server.Addr, "fair", first.Name())
-		child.Next()
-		awaitQueued(t, rdb, first, i+1)
-		children = append(children, child)
-	}
-	next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(first.Name())
-	waiting := testkit.Async(func() error { return next.Lock(t.Context()) })
-	awaitQueued(t, rdb, first, 3)
+	rdb, first, children, next, waiting := behindTwoProcesses(t)
 	children[1].Kill()
 	testkit.Eventually(t, "Redis has noticed", func() bool {
 		return len(rdb.PubSubChannels(t.Context(), testkit.Channel(first)+":*").Val()) == 2
