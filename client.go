@@ -34,7 +34,7 @@ func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: s.Table.CommandTimeout, Gather: s.Gather, Acks: s.Acks > 0})
+	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: s.Table.CommandTimeout, Batches: s.Crowd >= 0, Acks: s.Acks > 0})
 	if err != nil {
 		return nil, err
 	}

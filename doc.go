@@ -53,6 +53,6 @@
 //     deadlines;
 //   - the keeper and the reader of the one subscription connection, while an owner waits and 10 s longer;
 //   - with sharded pub/sub, these two for each node that has a lock for which an owner waits;
-//   - with [WithAutoPipeline], one per node, which gathers scripts, and one for each batch under way, until Close;
-//   - workers, which run the commands whose callers can leave before the reply; each ends after an idle second.
+//   - workers, which run the commands whose callers can leave before the reply, and the pipelines of many callers (see
+//     [WithAutoPipeline]); each ends after an idle second.
 package rlock

@@ -45,6 +45,7 @@ func newSettings(opts []Option) (*settings, error) {
 				HandOverTime:    5 * time.Millisecond,
 				StandBack:       2 * time.Millisecond,
 			},
+			Crowd:  6,            // measured: see docs/benchmarks.md
 			Logger: slog.Default, // called for each warning, so that a later slog.SetDefault takes effect
 		},
 		mapName: func(name string) string { return name },
@@ -144,20 +145,19 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 	})
 }
 
-// WithAutoPipeline gathers the scripts that goroutines send at the same time to acquire, re-enter and release, and sends
-// them to each node in pipelines of go-redis. Use it if many goroutines of a process lock different names. It costs a lone
-// goroutine some 10 µs for each script. Renewals, and acquisitions that replicas acknowledge, keep connections of their own.
+// WithAutoPipeline sets how many scripts of acquisitions, re-entries and releases go out to a node by themselves at a time.
+// Those that goroutines send beyond that are gathered into pipelines, and no script waits for another to fill one. The default
+// is 6. With 0 every script goes through a pipeline, and with a negative n none does.
 //
-// A silent connection delays the scripts of other goroutines for that node, until its ReadTimeout. No call takes longer than
-// the command timeout because of that. Hooks of the redis client see batches, without the contexts of the callers.
-//
-// It needs a [redis.Client] or a [redis.ClusterClient] whose pool has at least 3 connections. Otherwise [New] returns
-// [ErrInvalidOption]. The default is to send each script by itself.
+// Renewals, and acquisitions that replicas acknowledge, are never gathered. The pool of the redis client keeps one connection
+// for renewals, and from 1 to 4 for these pipelines. Nothing is gathered if the pool has less than 3 connections, or if the client
+// is neither a [redis.Client] nor a [redis.ClusterClient]. Hooks of the redis client see a pipeline without the contexts of the
+// callers.
 //
 // Experimental: WithAutoPipeline may change or go before v1.
-func WithAutoPipeline() Option {
+func WithAutoPipeline(n int) Option {
 	return func(s *settings) error {
-		s.Gather = true
+		s.Crowd = n
 		return nil
 	}
 }

@@ -24,7 +24,8 @@ type Cell struct {
 	Poll       time.Duration // the interval of libraries that poll; zero means 1 ms
 	Warmup     time.Duration
 	Measure    time.Duration
-	PlainCtx   bool   // in S1, the context never ends; otherwise it can
+	Fresh      bool   // in S1, each pair has a name and a handle of its own
+	CanEnd     bool   // in S1, the context can end
 	Arena      string // the file that the processes of a cell share
 }
 

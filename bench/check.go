@@ -56,7 +56,7 @@ func (g guarded) worse(now, recorded, tolerance float64) bool {
 // rlock.
 func checked() (scs []scenario, watch []guarded) {
 	sizes := map[string][]string{
-		"S1": {"1", "1, plain context"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}, "S9": {"64 × 1ms"},
+		"S1": {"distinct names", "context that can end"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}, "S9": {"64 × 1ms"},
 	}
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })

@@ -181,7 +181,7 @@ func TestComparedFiguresAreMeasured(t *testing.T) {
 	}
 	for _, want := range []string{
 		"rlock, S9 256 × 1ms: hand-offs/s", "rlock-fair, S10 128: hand-offs/s", "rlock, S4 4 × 8: between processes/s",
-		"rlock, S1 1: script µs to the floor", "rlock-fair, S12 3 killed in front: longest gap ms",
+		"rlock, S1 distinct names: script µs to the floor", "rlock-fair, S12 3 killed in front: longest gap ms",
 	} {
 		if !names[want] {
 			t.Errorf("%s is missing", want)

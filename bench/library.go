@@ -48,7 +48,7 @@ func entrants() []entrant {
 	return []entrant{
 		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
 		{name: "rlock", open: openRlock()},
-		{name: "rlock-pipelined", open: openRlock(rlock.WithAutoPipeline()), only: []string{"S1", "S2", "S8"}},
+		{name: "rlock-alone", open: openRlock(rlock.WithAutoPipeline(-1)), only: []string{"S1", "S2", "S8"}},
 		{
 			name: "rlock-lazy", only: []string{"S3", "S4"},
 			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),

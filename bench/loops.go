@@ -116,11 +116,13 @@ func (l *loop) contend(ctx context.Context, a *arena, h Handle, me int64, hold t
 
 // alone locks a name of its own.
 func (l *loop) alone(ctx context.Context, a *arena, h Handle) {
+	l.waits = Waits{}
 	for {
 		phase := a.phase.Load()
 		if phase == phaseOver {
 			return
 		}
+		start := time.Now()
 		if l.err = h.Lock(ctx); l.err != nil {
 			return
 		}
@@ -129,6 +131,7 @@ func (l *loop) alone(ctx context.Context, a *arena, h Handle) {
 		}
 		if phase == phaseCount {
 			l.pairs++
+			l.waits.add(time.Since(start))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"time"
 )
 
@@ -13,11 +14,15 @@ func runPair(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	// A context that can end costs rlock more than one that never does, so the cell chooses.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c.PlainCtx {
+	if !c.CanEnd {
 		ctx = context.WithoutCancel(ctx)
 	}
-	h := lib.Handle("bench:one")
+	h, names := lib.Handle("bench:one"), int64(0)
 	pair := func() error {
+		if c.Fresh {
+			names++
+			h = lib.Handle("bench:" + strconv.FormatInt(names, 10))
+		}
 		if err := h.Lock(ctx); err != nil {
 			return err
 		}

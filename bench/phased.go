@@ -94,8 +94,9 @@ func begin(ctx context.Context, a *arena, c Cell) bool {
 var errNothing = errors.New("no acquisition in the counting phase")
 
 func aloneMetrics(tallies []*Tally, sent float64, elapsed time.Duration) (Metrics, error) {
-	pairs := int64(0)
+	pairs, latencies := int64(0), Waits{}
 	for _, t := range tallies {
+		latencies.merge(t.Waits)
 		for _, n := range t.Pairs {
 			pairs += n
 		}
@@ -103,7 +104,10 @@ func aloneMetrics(tallies []*Tally, sent float64, elapsed time.Duration) (Metric
 	if pairs == 0 {
 		return nil, errNothing
 	}
-	return Metrics{mPairs: float64(pairs) / elapsed.Seconds(), mCommands: sent / float64(pairs)}, nil
+	return Metrics{
+		mPairs: float64(pairs) / elapsed.Seconds(), mCommands: sent / float64(pairs),
+		mLatency99: latencies.quantile(0.99, time.Microsecond),
+	}, nil
 }
 
 func contendedMetrics(a *arena, tallies []*Tally, spent usage, elapsed time.Duration) (Metrics, error) {

@@ -40,7 +40,8 @@ All libraries and go-redis run with their default options, with these exceptions
   within the process without asking Redis. The price: a critical section may begin although the lock was taken away, by force
   or by a failover, since its last public release, which is at most 5 ms ago. A renewed hold notices the loss equally late in
   either variant. rlock-1 (WithHandOver(1, 5 ms)) releases the lock publicly after every hand-over. It moves between processes
-  more often, and changes hands less often in total. rlock-pipelined is WithAutoPipeline. rlock-fair is NewFairLock.
+  more often, and changes hands less often in total. rlock-alone (WithAutoPipeline(-1)) sends
+  each script by itself. rlock-fair is NewFairLock.
 - Locks that imitate Redisson are missing. The module proxy served none of those that we looked for (me-cs/goRedisson,
   cheerego/go-redisson, jefferyjob/go-redislock and others).
 

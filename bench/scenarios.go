@@ -57,20 +57,20 @@ func passedOn() []scenario {
 	return []scenario{
 		{
 			id: "S1", title: "An uncontended pair", rounds: rounds, pinned: true,
-			how: "One goroutine locks and unlocks one name. Latency is the median of all pairs; commands, and the time " +
-				"that they take Redis, are those of one pair.",
+			how: "One goroutine locks and unlocks: one name through one handle, or each time another name through a handle of its own, " +
+				"or that with a context that can end. Latency is the median of all pairs; commands, and the time that they take Redis, " +
+				"are those of one pair.",
 			head: mLatency, lowIsGood: true, columns: []string{mLatency99, mAllocs, mCommands, mScriptCPU, mCPU},
 			sizes: []size{
-				{id: "1", cell: Cell{Goroutines: 1, Warmup: 300 * time.Millisecond, Measure: time.Second}},
-				{id: "1, plain context", guard: true, cell: Cell{
-					Goroutines: 1, PlainCtx: true, Warmup: shortWarmup, Measure: 600 * time.Millisecond,
-				}},
+				{id: "one name", cell: pairOf(Cell{})},
+				{id: "distinct names", cell: pairOf(Cell{Fresh: true})},
+				{id: "context that can end", cell: pairOf(Cell{Fresh: true, CanEnd: true})},
 			},
 		},
 		{
 			id: "S2", title: "Many goroutines, each its own name", rounds: rounds,
 			how:  "Each goroutine locks and unlocks a name of its own.",
-			head: mPairs, columns: []string{mCommands},
+			head: mPairs, columns: []string{mLatency99, mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
 		{
@@ -127,10 +127,15 @@ func kept() []scenario {
 		{
 			id: "S8", title: "Many goroutines, each its own name, on a cluster of six nodes", rounds: 3, cluster: true,
 			how:  "Like S2, on three masters with a replica each, all on the same machine.",
-			head: mPairs, columns: []string{mCommands},
+			head: mPairs, columns: []string{mLatency99, mCommands},
 			sizes: []size{aloneOf(64), aloneOf(256)},
 		},
 	}
+}
+
+func pairOf(c Cell) Cell {
+	c.Goroutines, c.Warmup, c.Measure = 1, shortWarmup, 800*time.Millisecond
+	return c
 }
 
 func aloneOf(n int) size {

@@ -54,7 +54,7 @@ var permitted = map[string][]string{
 	},
 	"internal/signal":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
-	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
 		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/policy",
 		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wake", "internal/wire",

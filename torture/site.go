@@ -94,7 +94,7 @@ func (s Site) options() []rlock.Option {
 	}
 	switch s.Form {
 	case formPipelined:
-		opts = append(opts, rlock.WithAutoPipeline())
+		opts = append(opts, rlock.WithAutoPipeline(0))
 	case formLazy:
 		opts = append(opts, rlock.WithLazyHandOver())
 	case formNoPassing:

@@ -22,7 +22,8 @@ type Driver interface {
 	// Run sends a call once. A nil node means the node that has the call's first key.
 	Run(ctx context.Context, at Node, c wire.Call) wire.Reply
 
-	// Pipe sends calls in one pipeline on one connection, and writes a reply for each to out. If acks is not nil, each
+	// Pipe sends calls in one pipeline, and writes a reply for each to out. To a node they go on one connection, and an answer
+	// that another node has the key is an error. For a nil node, each goes to the node that has its key. If acks is not nil, each
 	// call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
 	Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply)
 
@@ -37,27 +38,6 @@ type Driver interface {
 	Refresh()
 }
 
-// Gatherer is implemented by a driver that can gather calls of several goroutines into pipelines.
-type Gatherer interface {
-	// Gather queues a call for the pipeline of the node that has its key. It reports false if that is not possible now:
-	// then the call has to be sent by itself. Its ctx does not end the call.
-	Gather(ctx context.Context, c wire.Call) (Future, bool)
-
-	// StopGathering ends the pipelines, and waits for that until ctx ends.
-	StopGathering(ctx context.Context)
-}
-
-// Future is a call that was gathered.
-type Future interface {
-	// Wait waits for the reply until ctx ends. It reports false if ctx ended first: then Wait may be called again. An
-	// error that matches [ErrNotGathered] means that the call has to be sent by itself.
-	Wait(ctx context.Context) (wire.Reply, bool)
-}
-
-// ErrNotGathered is matched by the error of a gathered call that the pipeline could not run, and of which nothing was
-// executed. The same call may succeed by itself, because then the driver follows a cluster's redirections.
-var ErrNotGathered = errors.New("the pipeline could not run the call")
-
 // Node is one server, comparable by ==. Nil stands for the only server, or for the node that has the key.
 type Node interface {
 	Addr() string
@@ -69,9 +49,11 @@ type Info struct {
 	Sentinel bool // Sentinels name the master
 	// Connections is how many connections to a node commands may use at once. Zero means no limit.
 	Connections int
-	// Slots is how many of those connections the calls of callers may use: the driver keeps the others for renewals and
-	// for gathered calls. Zero means no limit.
+	// Slots is how many of those connections single calls may use: the others are for renewals and for Batches. Zero means no
+	// limit.
 	Slots int
+	// Batches is how many of those connections pipelines of gathered calls may use. Zero means that calls cannot be gathered.
+	Batches int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
 }

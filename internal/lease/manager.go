@@ -26,8 +26,8 @@ type Config struct {
 	Acks       int
 	AckTimeout time.Duration
 	Sharded    signal.Mode
-	// Gather means that calls which goroutines make at the same time are sent in pipelines.
-	Gather bool
+	// Crowd is how many calls go out to a node by themselves at a time: see [transport.Config].
+	Crowd int
 	// Logger returns where log lines go. It is called for each of them.
 	Logger func() *slog.Logger
 }
@@ -55,7 +55,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	info := d.Info()
 	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
 	m := &Manager{cfg: cfg, driver: d, tasks: task.New(), stopping: make(chan struct{})}
-	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Gather: cfg.Gather, Slots: info.Slots}
+	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
 		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
 	}
@@ -85,7 +85,6 @@ func (m *Manager) Close() {
 		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Table.CommandTimeout)
 		defer cancel()
 		m.tasks.Wait(ctx)
-		m.conn.Stop(ctx)
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
 		m.tasks.Stop(ctx)

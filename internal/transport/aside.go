@@ -16,6 +16,7 @@ import (
 type errand struct {
 	question Question
 	late     Late
+	lane     *lane // in which it is alone
 	state    atomic.Int32
 	reply    wire.Reply    // the caller's once done has a token
 	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
@@ -37,7 +38,6 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 		e = &errand{done: make(chan struct{}, 1)}
 	}
 	e.question, e.late = *q, late
-	e.state.Store(locating)
 	return e
 }
 
@@ -45,7 +45,7 @@ func (c *Conn) newErrand(q *Question, late Late) *errand {
 func (c *Conn) reuse(e *errand) wire.Reply {
 	r := e.reply
 	e.stop()
-	e.question, e.late, e.reply = Question{}, nil, wire.Reply{}
+	e.question, e.late, e.lane, e.reply = Question{}, nil, nil, wire.Reply{}
 	c.errands.Put(e)
 	return r
 }
@@ -67,21 +67,32 @@ func (e *errand) stop() {
 	}
 }
 
-// askAside sends a call on a worker. It ends the task that its caller began.
-func (c *Conn) askAside(ctx context.Context, q *Question, late Late) wire.Reply {
-	if err := ctx.Err(); err != nil {
-		c.tasks.End()
-		return wire.Reply{N: -1, Err: notSent(err)}
-	}
+// askAside sends a call on a worker. It ends the task that its caller began, and its count in the lane.
+func (c *Conn) askAside(ctx context.Context, q *Question, way *lane, late Late) wire.Reply {
 	e := c.newErrand(q, late)
-	var expired <-chan time.Time // for a command that the driver may not end in time
-	if !c.bounded || q.Within > 0 {
-		expired = e.expire(cmp.Or(q.Within, c.CommandTimeout))
-	}
+	e.lane = way
+	e.state.Store(locating)
 	c.tasks.Run(task.Func(func() { // a closure, because a context does not belong in the errand
 		defer c.tasks.End()
 		c.run(ctx, e)
 	}))
+	var expired <-chan time.Time // for a command that the driver may not end in time
+	if !c.bounded || q.Within > 0 {
+		expired = e.expire(cmp.Or(q.Within, c.CommandTimeout))
+	}
+	return c.await(ctx, e, nil, expired)
+}
+
+// askGathered sends a call in a batch of its lane. It ends the task that its caller began.
+func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Late) wire.Reply {
+	e := c.newErrand(q, late)
+	e.state.Store(seeking)
+	c.join(way, e)
+	return c.await(ctx, e, way, e.expire(cmp.Or(q.Within, c.CommandTimeout)))
+}
+
+// await waits for the reply of an errand, which may be in the queue of a lane, until its caller leaves.
+func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
 	select {
 	case <-e.done:
 		return c.reuse(e)
@@ -92,7 +103,11 @@ func (c *Conn) askAside(ctx context.Context, q *Question, late Late) wire.Reply 
 	case e.state.CompareAndSwap(locating, abandoned):
 		e.stop()
 		return wire.Reply{N: -1, Err: c.unlocated(ctx)}
-	case e.state.CompareAndSwap(seeking, abandoned):
+	case way != nil && way.withdraw(e):
+		e.stop()
+		c.tasks.End()
+		return wire.Reply{N: -1, Err: noConnection(ctx)}
+	case way == nil && e.state.CompareAndSwap(seeking, abandoned):
 		e.stop()
 		return wire.Reply{N: -1, Err: noConnection(ctx)}
 	case e.state.CompareAndSwap(running, abandoned):
@@ -105,7 +120,13 @@ func (c *Conn) askAside(ctx context.Context, q *Question, late Late) wire.Reply 
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
 func (c *Conn) run(ctx context.Context, e *errand) {
-	r, sent := c.send(ctx, &e.question, e)
+	r, sent := c.send(ctx, &e.question, e.lane, e)
+	e.lane.exit()
+	e.over(r, sent)
+}
+
+// over ends an errand with its reply. Nothing was sent if its caller left in time.
+func (e *errand) over(r wire.Reply, sent bool) {
 	e.reply = r
 	switch {
 	case e.proceed(returned):

@@ -29,7 +29,7 @@ func TestAskInPlace(t *testing.T) {
 	require.EqualValues(t, 7, r.N)
 	require.Equal(t, time.Millisecond, r.Took)
 	require.WithinRange(t, deadline, before.Add(tooLong), time.Now().Add(tooLong))
-	require.Empty(t, conn.slot, "the slot is free again")
+	require.Empty(t, conn.lane.slots, "the slot is free again")
 }
 
 func TestAllocationsOfAsk(t *testing.T) { // not parallel: it counts allocations

@@ -30,6 +30,7 @@ type stub struct {
 
 	mu        sync.Mutex
 	calls     []wire.Call
+	pipelines [][]string // the names of each pipeline's calls
 	refreshes int
 }
 
@@ -65,10 +66,28 @@ func (s *stub) sent() []wire.Call {
 }
 
 func (s *stub) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, _ *driver.Acks, out []wire.Reply) {
+	s.mu.Lock()
+	s.pipelines = append(s.pipelines, names(calls))
+	s.mu.Unlock()
 	for i, c := range calls {
 		s.note(c)
 		out[i] = s.pipe(c)
 	}
+}
+
+// names returns the names of the locks that calls are for.
+func names(calls []wire.Call) (all []string) {
+	for _, c := range calls {
+		all = append(all, c.Key())
+	}
+	return all
+}
+
+// piped returns the names of the calls of each pipeline so far.
+func (s *stub) piped() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([][]string(nil), s.pipelines...)
 }
 
 func (*stub) Raw(context.Context, driver.Node, ...any) (any, *fault.Error) { return nil, nil }

@@ -18,22 +18,36 @@ func (s slot) free() {
 	}
 }
 
-// take takes a slot for a question, at the node that has its key. It returns nil for a duty that is sent without a slot. Its
+// tryTake takes a slot if one is free. There always is one for nil.
+func (s slot) tryTake() bool {
+	if s == nil {
+		return true
+	}
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// take takes a slot for a question, in its lane if that is known. It returns nil for a duty that is sent without a slot. Its
 // error has the fate [fault.NotSent].
-func (c *Conn) take(wait context.Context, q *Question, e *errand) (slot, *fault.Error) {
+func (c *Conn) take(wait context.Context, q *Question, way *lane, e *errand) (slot, *fault.Error) {
 	if q.Slot == DutySlot {
 		var cancel context.CancelFunc
 		wait, cancel = context.WithTimeout(wait, c.CommandTimeout)
 		defer cancel()
 	}
-	slots, err := c.slotsFor(wait, q.Call.Key())
-	if err != nil {
-		return nil, err
+	if way == nil {
+		var err *fault.Error
+		if way, _, err = c.laneOf(wait, q.Call.Key()); err != nil {
+			return nil, err
+		}
 	}
-	select {
-	case slots <- struct{}{}:
+	slots := way.slots
+	if slots.tryTake() {
 		return slots, nil
-	default:
 	}
 	e.proceed(seeking)
 	var over <-chan time.Time
@@ -57,26 +71,6 @@ func (c *Conn) take(wait context.Context, q *Question, e *errand) (slot, *fault.
 		}
 		return nil, notSent(fault.ErrClosed)
 	}
-}
-
-// slotsFor returns the slots of the node that has a key.
-func (c *Conn) slotsFor(ctx context.Context, key string) (slot, *fault.Error) {
-	if !c.cluster {
-		return c.slot, nil
-	}
-	node, err := c.driver.Node(ctx, key)
-	if err != nil {
-		return nil, unsent(err)
-	}
-	if node == nil {
-		return c.slot, nil
-	}
-	v, ok := c.nodeSlots.Load(node.Addr())
-	if !ok {
-		v, _ = c.nodeSlots.LoadOrStore(node.Addr(), make(slot, c.Slots))
-	}
-	slots, _ := v.(slot)
-	return slots, nil
 }
 
 // unsent returns the error of a call whose node was not found.

@@ -1,5 +1,5 @@
 // Package transport sends the calls of rlock. It gives them connection slots, lets their callers leave before the reply,
-// waits for the acknowledgements of replicas, and gathers calls into pipelines.
+// waits for the acknowledgements of replicas, and gathers the calls of many goroutines into pipelines.
 package transport
 
 import (
@@ -23,8 +23,9 @@ type Config struct {
 	CommandTimeout time.Duration
 	// Acks says which replicas acknowledge a call that asks for it. Nil means none.
 	Acks *driver.Acks
-	// Gather means that calls of several goroutines are gathered into pipelines, if the driver can do that.
-	Gather bool
+	// Crowd is how many calls may be under way to a node by themselves. Calls beyond that are gathered into pipelines, if the
+	// driver has connections for them. Negative means that none is gathered.
+	Crowd int
 	// Slots limits how many connections per node the calls of callers may use, see [driver.Info]. Zero means no limit.
 	Slots int
 }
@@ -32,16 +33,18 @@ type Config struct {
 // Conn sends calls through a driver. It is safe for concurrent use.
 type Conn struct {
 	Config
-	driver   driver.Driver
-	gatherer driver.Gatherer // nil means that each call is sent by itself
-	tasks    *task.Group
-	cluster  bool
-	bounded  bool // the driver itself ends every command within the command timeout
-	bySlot   atomic.Bool
+	driver  driver.Driver
+	tasks   *task.Group
+	cluster bool
+	bounded bool // the driver itself ends every command within the command timeout
+	batches int  // how many batches may be under way to a node; zero means that nothing is gathered
+	bySlot  atomic.Bool
 
-	errands   sync.Pool // of *errand
-	slot      slot      // outside clusters
-	nodeSlots sync.Map  // of a cluster: the node's address -> slot
+	errands sync.Pool   // of *errand
+	pool    sync.Pool   // of *batch
+	lane    *lane       // outside clusters
+	lanes   sync.Map    // of a cluster: the node's address -> *lane
+	routed  atomic.Bool // a node of the cluster was found, so that finding another one waits for nothing
 
 	publisher func(key string) wire.Publish
 	stale     func(*fault.Error)
@@ -52,12 +55,13 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
 	info := d.Info()
 	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded}
 	c.bySlot.Store(info.Cluster)
-	if g, ok := d.(driver.Gatherer); ok && cfg.Gather {
-		c.gatherer = g
+	if cfg.Crowd >= 0 {
+		c.batches = info.Batches
 	}
 	if cfg.Slots > 0 {
-		c.slot = make(slot, cfg.Slots)
+		c.Crowd = min(cfg.Crowd, cfg.Slots) // a call waits in the queue for a batch rather than for a slot
 	}
+	c.lane = c.newLane()
 	return c
 }
 
@@ -100,6 +104,8 @@ type Question struct {
 	Within time.Duration
 	// Stop ends the wait for a slot when it is closed, with [fault.ErrClosed]. Nil means that only Close does.
 	Stop <-chan struct{}
+
+	node driver.Node // of a cluster, for a call that is gathered
 }
 
 // Ask sends a call and waits for the reply.
@@ -116,16 +122,26 @@ func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	if q.Call.Script.Announces {
 		q.Call.Args.Publish = c.publish(&q.Call)
 	}
-	if c.gatherer != nil && c.gathers(&q) {
-		if r, settled := c.askGathered(ctx, &q, late); settled {
-			return r
+	inPlace := c.bounded && ctx.Done() == nil && q.Within == 0
+	way, alone := c.enter(ctx, &q)
+	if alone && inPlace || !c.tasks.Keep() {
+		r, _ := c.send(ctx, &q, way, nil)
+		if alone {
+			way.exit()
 		}
-	}
-	if c.bounded && ctx.Done() == nil && q.Within == 0 || !c.tasks.Keep() {
-		r, _ := c.send(ctx, &q, nil)
 		return r
 	}
-	return c.askAside(ctx, &q, late)
+	if err := ctx.Err(); err != nil {
+		c.tasks.End()
+		if alone {
+			way.exit()
+		}
+		return wire.Reply{N: -1, Err: notSent(err)}
+	}
+	if !alone {
+		return c.askGathered(ctx, &q, way, late)
+	}
+	return c.askAside(ctx, &q, way, late)
 }
 
 // publish returns how a script announces. A lock without a channel has waiters that poll, so the publisher need not find out
@@ -141,11 +157,12 @@ func (c *Conn) publish(call *wire.Call) wire.Publish {
 	return publish
 }
 
-// send sends a call in place, and waits for a slot before if it needs one. A nil errand means that its caller stays. Nothing
-// is sent if its caller has left by then, or if there was no slot: then sent is false.
-func (c *Conn) send(ctx context.Context, q *Question, e *errand) (r wire.Reply, sent bool) {
-	if q.Slot != NoSlot && c.slot != nil {
-		taken, err := c.take(ctx, q, e)
+// send sends a call in place, and waits for a slot before if it needs one. A nil lane means that it is not known yet. A nil
+// errand means that the caller stays. Nothing is sent if its caller has left by then, or if there was no slot: then sent is
+// false.
+func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r wire.Reply, sent bool) {
+	if q.Slot != NoSlot && c.Slots > 0 {
+		taken, err := c.take(ctx, q, way, e)
 		if err != nil {
 			return wire.Reply{N: -1, Err: err}, false
 		}
@@ -163,12 +180,12 @@ func (c *Conn) send(ctx context.Context, q *Question, e *errand) (r wire.Reply, 
 	return r, true
 }
 
-// Pipe sends renewals in one pipeline: they need no slot and no acks. It ends within the command timeout if the driver
-// heeds its context.
-func (c *Conn) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, out []wire.Reply) {
+// Pipe sends renewals in one pipeline: they need no slot and no acks. The driver finds their node by their keys, and follows
+// redirections. Pipe ends within the command timeout if the driver heeds its context.
+func (c *Conn) Pipe(ctx context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, c.CommandTimeout)
 	defer cancel()
-	c.driver.Pipe(ctx, at, calls, nil, out)
+	c.driver.Pipe(ctx, nil, calls, nil, out)
 	for i := range calls {
 		c.note(out[i].Err)
 	}
@@ -186,13 +203,6 @@ func (c *Conn) BySlot() bool { return c.bySlot.Load() }
 // Silent notes that a command has had no reply for long, which a stale topology could explain. It is called long before the
 // driver gives up a node that hangs.
 func (c *Conn) Silent() { c.note(noAnswer()) }
-
-// Stop ends the gathering pipelines, and waits for that until ctx ends.
-func (c *Conn) Stop(ctx context.Context) {
-	if c.gatherer != nil {
-		c.gatherer.StopGathering(ctx)
-	}
-}
 
 // note refreshes the cluster topology after an error that a stale topology could explain.
 func (c *Conn) note(err *fault.Error) {

@@ -46,7 +46,7 @@ func (b *batches) largest() int {
 	return slices.Max(append(b.sizes, 0))
 }
 
-// crowded is a faulty lock whose client pipelines, together with many other locks of the same client.
+// crowded is a faulty lock whose client pipelines everything, together with many other locks of the same client.
 type crowded struct {
 	*testkit.Faulty
 	locks []*rlock.Lock
@@ -54,7 +54,7 @@ type crowded struct {
 
 func newCrowded(t *testing.T, opt *redis.Options, opts ...rlock.Option) *crowded {
 	t.Helper()
-	c := &crowded{Faulty: testkit.NewFaulty(t, opt, append(opts, rlock.WithAutoPipeline())...)}
+	c := &crowded{Faulty: testkit.NewFaulty(t, opt, append(opts, rlock.WithAutoPipeline(0))...)}
 	for range crowd {
 		c.locks = append(c.locks, c.Client.NewLock(testkit.NewName()))
 	}
@@ -78,17 +78,14 @@ func (c *crowded) sent(script string, lock *rlock.Lock) int {
 	return c.Proxy.Count(func(cmd redistest.Command) bool { return runs(cmd) && cmd[3] == lock.Name() })
 }
 
-func TestManyGoroutinesShareBatches(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	sent := &batches{}
-	rdb.AddHook(sent)
-	client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline())
+// lockAll has a crowd of goroutines lock and unlock names of their own, some times over.
+func lockAll(t *testing.T, client *rlock.Client, times int) {
+	t.Helper()
 	var wg sync.WaitGroup
 	for range crowd {
 		lock := client.NewLock(testkit.NewName())
 		wg.Go(func() {
-			for range 20 {
+			for range times {
 				if err := errors.Join(lock.Lock(t.Context()), lock.Unlock(context.Background())); err != nil {
 					t.Error(err)
 				}
@@ -96,6 +93,22 @@ func TestManyGoroutinesShareBatches(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestManyGoroutinesShareBatches needs no option. A goroutine that is alone sends no pipelines.
+func TestManyGoroutinesShareBatches(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	sent := &batches{}
+	rdb.AddHook(sent)
+	client := testkit.NewClient(t, rdb)
+	lock := client.NewLock(testkit.NewName())
+	for range 20 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	require.Zero(t, sent.largest())
+	lockAll(t, client, 20)
 	require.Greater(t, sent.largest(), 1)
 }
 
@@ -227,40 +240,13 @@ func TestPipelinesSurviveAScriptFlush(t *testing.T) {
 	}
 }
 
-func TestCloseLeavesTheUsersAutoPipelinerAlone(t *testing.T) {
+// TestASmallPoolGathersNothing has no connections to spare for pipelines.
+func TestASmallPoolGathersNothing(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t).Client(t)
-	own, err := rdb.AsyncAutoPipeline()
-	require.NoError(t, err)
-	client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline())
-	lock := client.NewLock(testkit.NewName())
-	require.NoError(t, lock.Lock(t.Context()))
-	require.NoError(t, client.Close())
-	require.NoError(t, lock.Unlock(t.Context()), "an unlock still works after Close, without a pipeline")
-	require.Empty(t, testkit.Holders(t, rdb, lock.Name()))
-	require.NoError(t, own.Ping(t.Context()).Err())
-	require.ErrorIs(t, lock.Lock(t.Context()), rlock.ErrClosed)
-}
-
-func TestAutoPipelineNeedsACapableClient(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1"}) // New sends nothing
-	pipeliner, err := rdb.AutoPipeline()
-	require.NoError(t, err)
-	_, err = rlock.New(pipeliner)
-	require.ErrorIs(t, err, rlock.ErrInvalidOption)
-	require.ErrorContains(t, err, "WithAutoPipeline")
-	another := struct{ redis.UniversalClient }{rdb}
-	require.NoError(t, testkit.NewClient(t, another).Close())
-	for what, rdb := range map[string]redis.UniversalClient{
-		"redis.Client": another,
-		"not 2 and 0":  redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1", PoolSize: 2}),
-		" and 1": redistest.Open(t, &redis.Options{
-			Addr: "127.0.0.1:1", PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 1,
-		}),
-	} {
-		_, err := rlock.New(rdb, rlock.WithAutoPipeline())
-		require.ErrorIs(t, err, rlock.ErrInvalidOption)
-		require.ErrorContains(t, err, what)
-	}
+	rdb := redistest.Open(t, &redis.Options{Addr: redistest.Start(t).Addr, PoolSize: 2})
+	sent := &batches{}
+	rdb.AddHook(sent)
+	client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline(0))
+	lockAll(t, client, 1)
+	require.Zero(t, sent.largest())
 }

@@ -25,5 +25,5 @@ func TestConformance(t *testing.T) {
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true, rlock.WithAutoPipeline())
+	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true, rlock.WithAutoPipeline(0))
 }

@@ -104,7 +104,7 @@ func TestHooksSeeEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{3 * time.Second, 30 * time.Second, -1} {
 		for what, opts := range map[string][]rlock.Option{
-			"alone": nil, "gathered": {rlock.WithAutoPipeline()}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
+			"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
 		} {
 			t.Run(fmt.Sprintf("%s/ReadTimeout %v", what, timeout), func(t *testing.T) {
 				t.Parallel()
@@ -130,7 +130,7 @@ func TestHooksOfAClusterSeeEveryCommand(t *testing.T) { // the subtests share a 
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for what, opts := range map[string][]rlock.Option{
-		"alone": nil, "gathered": {rlock.WithAutoPipeline()}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
+		"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := testkit.NewName()

@@ -25,10 +25,13 @@ func TestNewRejectsInvalidOptions(t *testing.T) {
 	var typedNil *redis.Client
 	ring := redis.NewRing(&redis.RingOptions{})
 	defer ring.Close()
+	pipeliner, err := rdb.AutoPipeline()
+	require.NoError(t, err)
 	for what, err := range map[string]error{
 		"nil":                                testkit.Second(rlock.New(nil)),
 		"a typed nil":                        testkit.Second(rlock.New(typedNil)),
 		"a ring":                             testkit.Second(rlock.New(ring)),
+		"an auto-pipeliner":                  testkit.Second(rlock.New(pipeliner)),
 		"a nil option":                       testkit.Second(rlock.New(rdb, nil)),
 		"a watchdog timeout of 0":            testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(0))),
 		"a watchdog timeout of 99 ms":        testkit.Second(rlock.New(rdb, rlock.WithWatchdogTimeout(99*time.Millisecond))),

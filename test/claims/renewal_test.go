@@ -73,7 +73,7 @@ func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []stri
 	h := &pipelines{sent: make(map[string]int), each: each}
 	rdb := redistest.Start(t).Client(t)
 	rdb.AddHook(h)
-	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(timeout))
+	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(timeout), rlock.WithAutoPipeline(-1)) // renewals only
 	locks, holds := make([]*rlock.Lock, n), make([]*rlock.Hold, n)
 	var wg sync.WaitGroup
 	const workers = 8

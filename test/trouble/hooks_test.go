@@ -42,7 +42,7 @@ func (h *tally) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func TestASilentServerGivesConnectionsBack(t *testing.T) {
 	t.Parallel()
 	const timeout = 300 * time.Millisecond
-	for what, opts := range map[string][]rlock.Option{"alone": nil, "gathered": {rlock.WithAutoPipeline()}} {
+	for what, opts := range map[string][]rlock.Option{"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
@@ -75,7 +75,11 @@ func TestASilentServerGivesConnectionsBack(t *testing.T) {
 				require.NoError(t, hold.Unlock(t.Context()), "each hold outlives the outage")
 			}
 			testkit.Eventually(t, "every connection comes back", func() bool { return busy(rdb) == 0 })
-			require.GreaterOrEqual(t, hook.n.Load(), int64(len(holds)+40+len(holds)+len(holds)), "the hook saw acquisitions, renewals and releases")
+			sent := 40
+			if what == "gathered" {
+				sent = 1 // a call that leaves the queue is never sent
+			}
+			require.GreaterOrEqual(t, hook.n.Load(), int64(len(holds)+sent+len(holds)+len(holds)), "the hook saw acquisitions, renewals and releases")
 		})
 	}
 }

@@ -26,13 +26,13 @@ func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.Clust
 	t.Helper()
 	t.Run("conformance", func(t *testing.T) { // also without sharded pub/sub
 		rdbs := testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), "a Cluster")
-		conform.Run(t, rdb, rdbs, false, rlock.WithAutoPipeline(), rlock.WithShardedPubSub(rlock.ShardedOff))
+		conform.Run(t, rdb, rdbs, false, rlock.WithAutoPipeline(0), rlock.WithShardedPubSub(rlock.ShardedOff))
 	})
-	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline()) })
-	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline()) })
+	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline(0)) })
+	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline(0)) })
 	t.Run("a moved slot is followed", func(t *testing.T) {
 		const crowd = 40
-		client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline())
+		client := testkit.NewClient(t, rdb, rlock.WithAutoPipeline(0))
 		tag := testkit.NewName()
 		lock := func(i int) *rlock.Lock { return client.NewLock(fmt.Sprintf("%d{%s}", i, tag)) }
 		first := lock(0)

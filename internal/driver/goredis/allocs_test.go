@@ -16,7 +16,7 @@ import (
 func TestAllocationsOfRun(t *testing.T) { // not parallel: it counts allocations
 	needServer(t)
 	rdb := redistest.Start(t).Client(t)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	c := acquire(wire.Plain, newName(), "a:1")
 	require.Nil(t, d.Run(context.Background(), nil, c).Err)
 	var ctx context.Context = driver.Bound(context.Background(), d.timeout)

@@ -125,6 +125,11 @@ func stale(err error) bool {
 	if errors.As(err, &reply) {
 		return begins(err, stalePrefixes)
 	}
+	return broken(err)
+}
+
+// broken reports whether an error is about a connection, rather than about a command or a reply.
+func broken(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network)
 }

@@ -41,7 +41,7 @@ func TestAHookMayAddCommandsToAPipeline(t *testing.T) {
 	rdb := redistest.Embedded(t).WithTimeout(-1)
 	hook := &pings{}
 	rdb.AddHook(hook)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	out := make([]wire.Reply, 2)
 	d.Pipe(context.Background(), nil, []wire.Call{acquire(wire.Plain, newName(), "a:1"), acquire(wire.Plain, newName(), "a:2")}, nil, out)
 	require.Nil(t, out[0].Err)

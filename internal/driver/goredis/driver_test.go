@@ -1,8 +1,12 @@
 package goredis
 
 import (
+	"bytes"
 	"context"
-	"sync"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +22,7 @@ import (
 func TestRun(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	ctx, name := context.Background(), newName()
 	r := d.Run(ctx, nil, acquire(wire.Plain, name, "a:1"))
 	require.Nil(t, r.Err, "the server gets the script in full")
@@ -43,17 +47,10 @@ func TestRun(t *testing.T) {
 // TestShortReplies runs scripts that reply a list, or a single number, on all ways to Redis.
 func TestShortReplies(t *testing.T) {
 	t.Parallel()
-	d := open(t, redistest.Embedded(t), true)
+	d := open(t, redistest.Embedded(t))
 	ctx := context.Background()
 	for way, run := range map[string]func(wire.Call) wire.Reply{
 		"alone": func(c wire.Call) wire.Reply { return d.Run(ctx, nil, c) },
-		"gathered": func(c wire.Call) wire.Reply {
-			f, ok := d.Gather(ctx, c)
-			require.True(t, ok)
-			r, ok := f.Wait(ctx)
-			require.True(t, ok)
-			return r
-		},
 		"in a pipeline": func(c wire.Call) wire.Reply {
 			out := make([]wire.Reply, 1)
 			d.Pipe(ctx, nil, []wire.Call{c}, nil, out)
@@ -87,7 +84,7 @@ func TestShortReplies(t *testing.T) {
 
 func TestUnexpectedReply(t *testing.T) {
 	t.Parallel()
-	d := open(t, redistest.Embedded(t), false)
+	d := open(t, redistest.Embedded(t))
 	script := *wire.Plain.Inspect // which replies a list
 	for numbers, text := range map[int]string{0: "for a number", 2: "3 numbers, not 2"} {
 		script.Numbers = numbers
@@ -102,7 +99,7 @@ func TestUnexpectedReply(t *testing.T) {
 func TestClosedClient(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	require.NoError(t, rdb.Close())
 	r := d.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1"))
 	require.Equal(t, fault.NotSent, r.Err.Fate)
@@ -114,7 +111,7 @@ func TestClosedClient(t *testing.T) {
 func TestPipe(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	ctx, one, other := context.Background(), newName(), newName()
 	out := make([]wire.Reply, 2)
 	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Plain, one, "a:1"), acquire(wire.Plain, other, "a:2")}, nil, out)
@@ -130,7 +127,7 @@ func TestPipe(t *testing.T) {
 func TestAcks(t *testing.T) {
 	t.Parallel()
 	needServer(t)
-	d := open(t, redistest.Start(t).Client(t), false)
+	d := open(t, redistest.Start(t).Client(t))
 	ctx, name := context.Background(), newName()
 	acks := &driver.Acks{Replicas: 1, Timeout: time.Millisecond}
 	out := make([]wire.Reply, 1)
@@ -144,50 +141,94 @@ func TestAcks(t *testing.T) {
 	require.False(t, out[0].Acquired())
 }
 
-func TestGather(t *testing.T) {
+// TestABrokenPipeline has a connection break after the first reply of a pipeline. That reply counts: its caller holds the lock.
+func TestABrokenPipeline(t *testing.T) {
 	t.Parallel()
-	needServer(t)
-	rdb := redistest.Start(t).Client(t)
-	d := open(t, rdb, true)
+	rdb := redistest.Embedded(t)
+	var breaks atomic.Bool
+	rdb.AddHook(breaking{&breaks})
+	d := open(t, rdb)
 	ctx := context.Background()
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			f, ok := d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
-			if !ok {
-				t.Error("not gathered")
-				return
-			}
-			if r, ok := f.Wait(ctx); !ok || r.Err != nil || r.Took <= 0 {
-				t.Error(ok, r.Err, r.Took)
-			}
-		})
+	require.Nil(t, d.Run(ctx, nil, acquire(wire.Plain, newName(), "a:0")).Err, "the script is known")
+	breaks.Store(true)
+	out := make([]wire.Reply, 3)
+	d.Pipe(ctx, nil, []wire.Call{
+		acquire(wire.Plain, newName(), "a:1"), acquire(wire.Plain, newName(), "a:2"), acquire(wire.Plain, newName(), "a:3"),
+	}, nil, out)
+	require.Nil(t, out[0].Err)
+	require.True(t, out[0].Acquired())
+	for _, r := range out[1:] {
+		require.Equal(t, fault.InDoubt, r.Err.Fate)
+		require.True(t, r.Err.Transient)
 	}
-	all.Wait()
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	f, ok := d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
-	require.True(t, ok)
-	if _, ok = f.Wait(ended); !ok {
-		r, ok := f.Wait(ctx)
-		require.True(t, ok)
-		require.Nil(t, r.Err)
+}
+
+// breaking is a hook whose connections can break after the next reply.
+type breaking struct{ now *atomic.Bool }
+
+func (b breaking) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := next(ctx, network, addr)
+		return &breakable{Conn: c, now: b.now}, err
 	}
-	closed := f.(*future).pipeliner
-	d.StopGathering(ctx)
-	_, ok = d.Gather(ctx, acquire(wire.Plain, newName(), "a:1"))
-	require.False(t, ok)
-	late := &future{driver: d, pipeliner: closed, call: acquire(wire.Plain, newName(), "a:1")}
-	late.submit(ctx, false)
-	r, _ := late.Wait(ctx)
-	require.ErrorIs(t, r.Err, driver.ErrNotGathered)
-	require.Equal(t, fault.NotSent, r.Err.Fate)
+}
+
+func (breaking) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (breaking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// breakable is a connection of breaking.
+type breakable struct {
+	net.Conn
+	now    *atomic.Bool
+	broken bool
+}
+
+func (c *breakable) Read(b []byte) (int, error) {
+	if c.broken {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := c.Conn.Read(b)
+	if end := bytes.IndexByte(b[:n], '\n'); c.now.Load() && end >= 0 {
+		c.broken, n = true, end+1
+	}
+	return n, err
+}
+
+// TestAHookFailsAPipeline has a hook of the user's return an error without sending anything. No command has it as its own.
+func TestAHookFailsAPipeline(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	rdb.AddHook(refusing{})
+	out := make([]wire.Reply, 1)
+	open(t, rdb).Pipe(context.Background(), nil, []wire.Call{acquire(wire.Plain, newName(), "a:1")}, nil, out)
+	require.ErrorIs(t, out[0].Err, errRefused)
+}
+
+var errRefused = errors.New("refused by a hook")
+
+// refusing is a hook that fails the pipelines of scripts.
+type refusing struct{}
+
+func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "evalsha" {
+			return errRefused
+		}
+		return next(ctx, cmds)
+	}
 }
 
 func TestSubscription(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	d := open(t, rdb, false)
+	d := open(t, rdb)
 	ctx := context.Background()
 	s := d.Subscribe(ctx, nil, false)
 	require.Nil(t, s.Subscribe(ctx, "a"))
@@ -213,7 +254,7 @@ func TestSubscription(t *testing.T) {
 
 func TestRaw(t *testing.T) {
 	t.Parallel()
-	d := open(t, redistest.Embedded(t), false)
+	d := open(t, redistest.Embedded(t))
 	reply, err := d.Raw(context.Background(), nil, "ping")
 	require.Nil(t, err)
 	require.Equal(t, "PONG", reply)

@@ -43,15 +43,13 @@ func (d *Driver) fit(cfg Config) error {
 	case *redis.Ring:
 		return invalid("redis.Ring: it cannot keep a lock on one server")
 	case *redis.AutoPipeliner:
-		return invalid("redis.AutoPipeliner: it would batch renewals too, so pass its client, with WithAutoPipeline")
+		return invalid("redis.AutoPipeliner: it would batch renewals too, so pass its client")
 	default:
-		if cfg.Gather {
-			return invalid("WithAutoPipeline: the client is a %T, not a redis.Client or a redis.ClusterClient", d.rdb)
-		}
 		return nil
 	}
 	d.info.Bounded = readTimeout > 0 && readTimeout <= cfg.CommandTimeout
-	return d.share(p, cfg.Gather)
+	d.share(p, cfg)
+	return nil
 }
 
 func invalid(format string, args ...any) error {
@@ -75,22 +73,21 @@ func poolOf(size, most, buffers, pipelines int) pool {
 	return p
 }
 
-// share divides the connections to a node among renewals, gathered batches and the callers.
-func (d *Driver) share(p pool, gather bool) error {
+// maxBatches is how many pipelines of gathered calls are enough: see the transport's batchSize. Both figures are measured.
+const maxBatches = 4
+
+// share divides the connections to a node among renewals, pipelines of gathered calls and single calls. Few connections are
+// shared evenly.
+func (d *Driver) share(p pool, cfg Config) {
 	d.info.Connections = p.size
-	d.info.Slots = max(p.size-1, 1) // one connection is always left for renewals
-	if !gather {
-		return nil
+	if cfg.Batches {
+		d.info.Batches = min((p.size-1)/2, maxBatches)
+		if p.pipelines > 0 {
+			d.info.Batches = min(d.info.Batches, p.pipelines-1)
+		}
+		if cfg.Acks { // acquisitions are not gathered
+			d.info.Batches = min(d.info.Batches, 1)
+		}
 	}
-	batches := min(p.size-2, maxBatches)
-	if p.pipelines > 0 {
-		batches = min(batches, p.pipelines-1)
-	}
-	if batches < 1 {
-		return invalid("WithAutoPipeline: it needs 3 connections to a node, and 2 in a pool for pipelines, not %d and %d",
-			p.size, p.pipelines)
-	}
-	d.pipelines.batches = batches
-	d.info.Slots = p.size - 1 - batches
-	return nil
+	d.info.Slots = max(p.size-1-d.info.Batches, 1) // one connection is always left for renewals
 }

@@ -22,23 +22,18 @@ func TestClientsThatCannotKeepALock(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: -1})
 	t.Cleanup(func() { _ = cluster.Close() })
 	another := struct{ redis.UniversalClient }{rdb}
-	for text, test := range map[string]struct {
-		rdb    redis.UniversalClient
-		gather bool
-	}{
-		"nil":                   {},
-		"is nil":                {rdb: (*redis.Client)(nil)},
-		"redis.Ring":            {rdb: ring},
-		"redis.AutoPipeliner":   {rdb: pipeliner},
-		"ReadTimeout":           {rdb: cluster},
-		"not a redis.Client":    {rdb: another, gather: true},
-		"3 connections to a no": {rdb: redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1", PoolSize: 2}), gather: true},
+	for text, rdb := range map[string]redis.UniversalClient{
+		"nil":                 nil,
+		"is nil":              (*redis.Client)(nil),
+		"redis.Ring":          ring,
+		"redis.AutoPipeliner": pipeliner,
+		"ReadTimeout":         cluster,
 	} {
-		_, err := New(test.rdb, Config{CommandTimeout: time.Second, Gather: test.gather})
+		_, err := New(rdb, Config{CommandTimeout: time.Second})
 		require.ErrorIs(t, err, fault.ErrInvalidOption)
 		require.ErrorContains(t, err, text)
 	}
-	d, err := New(another, Config{CommandTimeout: time.Second})
+	d, err := New(another, Config{CommandTimeout: time.Second, Batches: true})
 	require.NoError(t, err)
 	require.Zero(t, d.Info())
 }
@@ -46,22 +41,26 @@ func TestClientsThatCannotKeepALock(t *testing.T) {
 func TestShares(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		opt    redis.Options
-		gather bool
-		want   driver.Info
+		opt  redis.Options
+		cfg  Config
+		want driver.Info
 	}{
-		{redis.Options{PoolSize: 10}, false, driver.Info{Connections: 10, Slots: 9, Bounded: true}},
-		{redis.Options{PoolSize: 1}, false, driver.Info{Connections: 1, Slots: 1, Bounded: true}},
-		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, false, driver.Info{Connections: 4, Slots: 3, Bounded: true}},
-		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, true, driver.Info{Connections: 10, Slots: 5, Bounded: true}},
+		{redis.Options{PoolSize: 10}, Config{}, driver.Info{Connections: 10, Slots: 9}},
+		{redis.Options{PoolSize: 1}, Config{}, driver.Info{Connections: 1, Slots: 1}},
+		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, Config{}, driver.Info{Connections: 4, Slots: 3}},
+		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, Config{Batches: true}, driver.Info{Connections: 10, Slots: 5, Batches: 4}},
+		{redis.Options{PoolSize: 7}, Config{Batches: true}, driver.Info{Connections: 7, Slots: 3, Batches: 3}},
+		{redis.Options{PoolSize: 3}, Config{Batches: true}, driver.Info{Connections: 3, Slots: 1, Batches: 1}},
+		{redis.Options{PoolSize: 2}, Config{Batches: true}, driver.Info{Connections: 2, Slots: 1}},
+		{redis.Options{PoolSize: 1}, Config{Batches: true}, driver.Info{Connections: 1, Slots: 1}},
+		{redis.Options{PoolSize: 10}, Config{Batches: true, Acks: true}, driver.Info{Connections: 10, Slots: 8, Batches: 1}},
 		{
-			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3},
-			true,
-			driver.Info{Connections: 10, Slots: 7, Bounded: true},
+			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3}, Config{Batches: true},
+			driver.Info{Connections: 10, Slots: 7, Batches: 2},
 		},
 	} {
-		test.opt.Addr = "127.0.0.1:1"
-		d, err := New(redistest.Open(t, &test.opt), Config{CommandTimeout: 5 * time.Second, Gather: test.gather})
+		test.opt.Addr, test.cfg.CommandTimeout, test.want.Bounded = "127.0.0.1:1", 5*time.Second, true
+		d, err := New(redistest.Open(t, &test.opt), test.cfg)
 		require.NoError(t, err)
 		require.Equal(t, test.want, d.Info())
 	}

@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// CommandTimeout bounds how long one command may go without a reply.
 	CommandTimeout time.Duration
-	// Gather means that the driver reserves connections for pipelines of several goroutines, see [driver.Gatherer].
-	Gather bool
+	// Batches means that the driver reserves connections for pipelines of gathered calls, if there are enough.
+	Batches bool
 	// Acks means that calls wait for replicas, see [driver.Acks].
 	Acks bool
 }
@@ -35,19 +35,13 @@ type Driver struct {
 	// command timeout.
 	usual, patient route
 
-	// routed is set once the node of a key was found, so that finding another node waits for nothing.
-	routed    atomic.Bool
 	refreshed atomic.Int64 // when Refresh last did something, Unix ns
-	pipelines pipelines
 }
 
-var (
-	_ driver.Driver   = (*Driver)(nil)
-	_ driver.Gatherer = (*Driver)(nil)
-)
+var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver that sends through rdb. It sends nothing itself. The error matches [fault.ErrInvalidOption] if
-// rdb cannot keep a lock, or has too few connections to gather calls.
+// rdb cannot keep a lock.
 func New(rdb redis.UniversalClient, cfg Config) (*Driver, error) {
 	d := &Driver{rdb: rdb, timeout: cfg.CommandTimeout}
 	if err := d.fit(cfg); err != nil {
@@ -74,7 +68,6 @@ func (d *Driver) Node(ctx context.Context, key string) (driver.Node, *fault.Erro
 	if err != nil {
 		return nil, d.beforeSending(err)
 	}
-	d.routed.Store(true)
 	return node{master}, nil
 }
 

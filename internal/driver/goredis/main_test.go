@@ -33,11 +33,10 @@ func needServer(tb testing.TB) {
 	}
 }
 
-func open(tb testing.TB, rdb redis.UniversalClient, gather bool) *Driver {
+func open(tb testing.TB, rdb redis.UniversalClient) *Driver {
 	tb.Helper()
-	d, err := New(rdb, Config{CommandTimeout: 5 * time.Second, Gather: gather})
+	d, err := New(rdb, Config{CommandTimeout: 5 * time.Second})
 	require.NoError(tb, err)
-	tb.Cleanup(func() { d.StopGathering(context.Background()) })
 	return d
 }
 

@@ -12,11 +12,11 @@ import (
 
 // Pipe sends calls in one pipeline, and sends the scripts that Redis does not know again in full.
 //
-// Without acks the pipeline is the whole deployment's: on a cluster go-redis takes each call to its own node, and follows
-// redirections. With acks it is the node's own: WAIT is about the writes of its own connection, and has no key by which
-// a cluster client could find that node.
+// Without a node the pipeline is the whole deployment's: on a cluster go-redis takes each call to its own node, and follows
+// redirections. With acks there must be one on a cluster: WAIT is about the writes of its own connection, and has no key by
+// which a cluster client could find that node.
 func (d *Driver) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
-	p := pipe{driver: d, route: d.to(nil), calls: calls, acks: acks, out: out}
+	p := pipe{driver: d, route: d.to(at), calls: calls, acks: acks, out: out}
 	if acks != nil {
 		p.route = d.patientTo(at) // WAIT is silent for as long as it waits
 	}
@@ -44,7 +44,10 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	sent := time.Now()
 	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]noRetry, len(indexes))
-	waits := make([]noRetry, len(indexes))
+	var waits []noRetry
+	if p.acks != nil {
+		waits = make([]noRetry, len(indexes))
+	}
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
 		_ = pipeline.Process(ctx, p.route.aim(cmds[i])) // queues; cannot fail
@@ -53,9 +56,10 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
-	_, _ = pipeline.Exec(ctx) // each command has its own error
+	_, whole := pipeline.Exec(ctx)
 	took := time.Since(sent)
 	for i, at := range indexes {
+		mend(cmds[i], whole)
 		err := cmds[i].Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			unknown = append(unknown, at)
@@ -63,12 +67,26 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		}
 		r := p.driver.reply(cmds[i], err, &p.calls[at])
 		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
+			mend(waits[i], whole)
 			r = p.acknowledged(r, waits[i])
 		}
 		r.Took = took
 		p.out[at] = r
 	}
 	return unknown
+}
+
+// mend gives a command of a pipeline its own error, given the error of the whole.
+//
+// If the connection breaks, go-redis writes that error also to the commands whose replies it has read before. They have a
+// value. If a user's hook fails the pipeline, that error may be written to no command. Then they have no value either.
+func mend(cmd noRetry, pipeline error) {
+	switch err := cmd.Err(); {
+	case err == nil && cmd.Val() == nil:
+		cmd.SetErr(pipeline)
+	case err != nil && cmd.Val() != nil && broken(err):
+		cmd.SetErr(nil)
+	}
 }
 
 // acknowledged returns the reply of an acquire that was granted, given the WAIT behind it.

@@ -1,0 +1,215 @@
+package transport
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+const (
+	// batchSize is how many calls a batch takes at most. Smaller batches, several of them at a time, let the server run one while
+	// this process makes the next. The order among batches does not matter, because each call has a caller that waits for it.
+	batchSize = 48
+
+	// patience is how long calls wait in a queue while no batch begins. Then batches that have been under way for as long count as
+	// stuck, and others begin beside them.
+	patience = 10 * time.Millisecond
+)
+
+// lane is the way to one node. While few calls are under way, each goes out at once. When there are more, calls join a queue,
+// and batches take them from there, until there are few again.
+type lane struct {
+	slots slot // nil means no limit
+
+	mu     sync.Mutex
+	alone  int         // how many calls are under way by themselves
+	queue  []*errand   // in state seeking, or abandoned
+	left   int         // how many of the queue are abandoned
+	active []*batch    // at most Conn.batches of them are not stuck
+	stuck  int         // how many of the active are stuck: each has a slot
+	began  bool        // a batch has begun since the last tick
+	ticker *time.Timer // runs while calls wait for a batch
+	ticks  bool
+}
+
+func (c *Conn) newLane() *lane {
+	w := &lane{}
+	if c.Slots > 0 {
+		w.slots = make(slot, c.Slots)
+	}
+	return w
+}
+
+// laneOf returns the lane to the node that has a key, and that node. Outside clusters the node is nil.
+func (c *Conn) laneOf(ctx context.Context, key string) (*lane, driver.Node, *fault.Error) {
+	if !c.cluster {
+		return c.lane, nil, nil
+	}
+	node, err := c.driver.Node(ctx, key)
+	if err != nil {
+		return nil, nil, unsent(err)
+	}
+	c.routed.Store(true)
+	if node == nil {
+		return c.lane, nil, nil
+	}
+	v, ok := c.lanes.Load(node.Addr())
+	if !ok {
+		v, _ = c.lanes.LoadOrStore(node.Addr(), c.newLane())
+	}
+	w, _ := v.(*lane)
+	return w, node, nil
+}
+
+// gathers reports whether a call may be gathered. Only a holder's own acquires, counts and releases are. Queries and
+// unlocks by force are rare, and a call that replicas acknowledge needs WAIT right behind it.
+func (c *Conn) gathers(q *Question) bool {
+	acked := q.Acked && c.Acks != nil
+	return c.batches > 0 && !acked && (q.Call.Script.Numbers == 0 || q.Call.Script.Short) && q.Call.Args.Holder != nil
+}
+
+// enter decides how a call is sent: alone, or in a batch. It counts a call that is alone in its lane, until [lane.exit]. The
+// lane is nil for a call that cannot be gathered, and while the topology is not known: learning it may take long.
+func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
+	if !c.gathers(q) || c.cluster && !c.routed.Load() {
+		return nil, true
+	}
+	w, q.node, _ = c.laneOf(ctx, q.Call.Key()) // an error comes back when the call is sent
+	if w == nil {
+		return nil, true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.alone >= c.Crowd || len(w.queue) > 0 || len(w.active) > w.stuck {
+		return w, false
+	}
+	w.alone++
+	return w, true
+}
+
+// exit ends a call that went out alone.
+func (w *lane) exit() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	w.alone--
+	w.mu.Unlock()
+}
+
+// join puts an errand into the queue, and begins a batch if there may be one more.
+func (c *Conn) join(w *lane, e *errand) {
+	w.mu.Lock()
+	w.queue = append(w.queue, e)
+	b := c.begin(w)
+	if b == nil && !w.ticks {
+		c.tick(w)
+	}
+	w.mu.Unlock()
+	if b != nil {
+		c.tasks.Run(b)
+	}
+}
+
+// begin returns a new batch if there may be one more. w.mu must be held.
+func (c *Conn) begin(w *lane) *batch {
+	if len(w.active)-w.stuck >= c.batches {
+		return nil
+	}
+	b, ok := c.pool.Get().(*batch)
+	if !ok {
+		b = &batch{conn: c}
+	}
+	b.lane, b.since = w, time.Now()
+	w.active = append(w.active, b)
+	return b
+}
+
+// withdraw takes an errand out of the queue, because its caller leaves. It reports false if a batch has taken it.
+func (w *lane) withdraw(e *errand) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !e.state.CompareAndSwap(seeking, abandoned) {
+		return false
+	}
+	w.left++
+	if w.left > len(w.queue)/2 {
+		w.drop(func(e *errand) bool { return e.state.Load() == abandoned })
+	}
+	return true
+}
+
+// drop removes the errands from the queue of which gone reports true. They include those that are abandoned. w.mu must be held.
+func (w *lane) drop(gone func(*errand) bool) {
+	kept := w.queue[:0]
+	for _, e := range w.queue {
+		if !gone(e) {
+			kept = append(kept, e)
+		}
+	}
+	clear(w.queue[len(kept):])
+	w.queue, w.left = kept, 0
+}
+
+// tick looks after the queue in a while. w.mu must be held.
+func (c *Conn) tick(w *lane) {
+	w.ticks, w.began = true, false
+	if w.ticker == nil {
+		w.ticker = time.AfterFunc(patience, func() { c.relieve(w) })
+	} else {
+		w.ticker.Reset(patience)
+	}
+}
+
+// relieve looks after a queue whose batches take long. Each of them that has a connection slot to itself no longer counts, and
+// another begins. Acquisitions that wait for a client which stops end here.
+func (c *Conn) relieve(w *lane) {
+	w.mu.Lock()
+	w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
+	if len(w.queue) == 0 {
+		w.ticks = false
+		w.mu.Unlock()
+		return
+	}
+	var next []*batch
+	if !w.began {
+		for _, b := range w.active {
+			if !b.stuck && time.Since(b.since) >= patience && w.slots.tryTake() {
+				b.stuck = true
+				w.stuck++
+			}
+		}
+		for b := c.begin(w); b != nil; b = c.begin(w) {
+			next = append(next, b)
+		}
+	}
+	c.tick(w)
+	w.mu.Unlock()
+	for _, b := range next {
+		c.tasks.Run(b)
+	}
+}
+
+// stops ends an acquisition in a queue if the client is closed, or if the wait for a slot is to end. w.mu must be held.
+func (c *Conn) stops(e *errand) bool {
+	q := &e.question
+	if q.Slot != WaitSlot {
+		return false
+	}
+	select {
+	case <-q.Stop:
+	case <-c.tasks.Closed():
+	default:
+		return false
+	}
+	if e.state.CompareAndSwap(seeking, returned) {
+		e.reply = wire.Reply{N: -1, Err: notSent(fault.ErrClosed)}
+		e.done <- struct{}{}
+		c.tasks.End()
+	}
+	return true
+}
