@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestFigureSideBySide measures Go and Java in turn, for docs/interop.md. Only the ratios within a round are comparable.

@@ -19,7 +19,8 @@ type Driver interface {
 	// Node returns the master that has a key. It returns a nil Node outside clusters, where there is one server.
 	Node(ctx context.Context, key string) (Node, *fault.Error)
 
-	// Run sends a call once. A nil node means the node that has the call's first key.
+	// Run sends a call once. A nil node means the node that has the call's first key. ctx has values for hooks, but does not end
+	// the call: the command timeout does, from now on.
 	Run(ctx context.Context, at Node, c wire.Call) wire.Reply
 
 	// Pipe sends calls in one pipeline, and writes a reply for each to out. To a node they go on one connection, and an answer
@@ -54,6 +55,9 @@ type Info struct {
 	Slots int
 	// Batches is how many of those connections pipelines of gathered calls may use. Zero means that calls cannot be gathered.
 	Batches int
+	// Spare is how many more pipelines of gathered calls may be under way while others get no answer. Each takes a connection of
+	// Slots.
+	Spare int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
 }

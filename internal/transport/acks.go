@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -13,8 +14,9 @@ const maxRedirects = 4
 
 // sendAcked sends a call, and waits for replicas to acknowledge it.
 func (c *Conn) sendAcked(ctx context.Context, call wire.Call) wire.Reply {
+	bounded := driver.Bound(ctx, c.CommandTimeout)
 	for retries := 1; ; retries++ {
-		r := c.sendAckedOnce(ctx, call)
+		r := c.sendAckedOnce(&bounded, call)
 		if r.Err == nil {
 			return r
 		}

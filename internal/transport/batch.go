@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -16,12 +15,21 @@ import (
 type batch struct {
 	conn  *Conn
 	lane  *lane
-	since time.Time // when its pipeline was sent
-	stuck bool      // it has a slot, and no longer counts. lane.mu guards it
+	since time.Time // when its pipeline was sent, zero before the first. lane.mu guards it and stuck
+	stuck bool      // it has a slot, and no longer counts
 
 	errands []*errand
 	calls   []wire.Call
 	replies []wire.Reply
+}
+
+func (c *Conn) newBatch(w *lane) *batch {
+	b, ok := c.pool.Get().(*batch)
+	if !ok {
+		b = &batch{conn: c}
+	}
+	b.lane = w
+	return b
 }
 
 // Run sends until the queue is empty. It runs on a worker. It lets goroutines that are about to call run first, so that their
@@ -30,31 +38,60 @@ func (b *batch) Run() {
 	for runtime.Gosched(); b.take(); runtime.Gosched() {
 		b.send()
 	}
-	b.lane = nil
+	b.lane, b.since = nil, time.Time{}
 	b.conn.pool.Put(b)
 }
 
-// take takes calls from the queue. If there is none, or if others have taken the place of this batch, it ends the batch and
-// returns false.
+// take takes calls from the queue. If there is none for it, or if others have taken its place, it ends the batch and returns
+// false.
 func (b *batch) take() bool {
 	w := b.lane
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.errands = b.errands[:0]
-	taken := 0
-	for taken < len(w.queue) && len(b.errands) < batchSize && !b.stuck {
-		e := w.queue[taken]
-		taken++
-		if e.proceed(running) {
-			b.errands = append(b.errands, e)
-		} else {
-			w.left--
+	switch {
+	case b == w.urgent:
+		w.drop(func(e *errand) bool {
+			return e.state.Load() == abandoned || len(b.errands) < batchSize && b.conn.needsNoSlot(e) && b.takes(e)
+		})
+	case !b.stuck:
+		taken := 0
+		for ; taken < len(w.queue) && len(b.errands) < batchSize; taken++ {
+			if !b.takes(w.queue[taken]) {
+				w.left--
+			}
 		}
+		w.queue = slices.Delete(w.queue, 0, taken)
+		w.began = w.began || len(b.errands) > 0
 	}
-	w.queue = slices.Delete(w.queue, 0, taken)
 	if len(b.errands) > 0 {
-		b.since, w.began = time.Now(), true
+		b.since = time.Now()
 		return true
+	}
+	b.end()
+	return false
+}
+
+// takes takes a call, unless its caller has left. lane.mu must be held.
+func (b *batch) takes(e *errand) bool {
+	if !e.proceed(running) {
+		return false
+	}
+	b.errands = append(b.errands, e)
+	return true
+}
+
+// late reports whether the pipeline of a batch has been under way for long. lane.mu must be held.
+func (b *batch) late() bool {
+	return !b.stuck && !b.since.IsZero() && time.Since(b.since) >= patience
+}
+
+// end takes a batch out of its lane. lane.mu must be held.
+func (b *batch) end() {
+	w := b.lane
+	if b == w.urgent {
+		w.urgent = nil
+		return
 	}
 	w.active = slices.DeleteFunc(w.active, func(other *batch) bool { return other == b })
 	if b.stuck {
@@ -62,47 +99,84 @@ func (b *batch) take() bool {
 		w.stuck--
 		w.slots.free()
 	}
-	return false
 }
 
-// send sends the calls that were taken. Their callers may leave, but the pipeline goes on.
+// send sends the calls that were taken. Their callers may leave, but the pipeline goes on. On a cluster, calls that the node did
+// not run because others have their keys are sent once more.
 func (b *batch) send() {
-	c := b.conn
+	bounded := driver.Bound(context.Background(), b.conn.CommandTimeout)
+	b.pipe(&bounded, b.errands[0].question.node, b.conn.cluster)
+	if len(b.errands) > 0 {
+		deadline, _ := bounded.Deadline()
+		b.sendElsewhere(deadline)
+	}
+	clear(b.replies)
+}
+
+// pipe sends the calls and ends them with their replies. Those that may succeed at another node are kept, if they may be.
+func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	b.calls = b.calls[:0]
 	for _, e := range b.errands {
 		b.calls = append(b.calls, e.question.Call)
 	}
 	b.replies = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)]
-	bounded := driver.Bound(context.Background(), c.CommandTimeout)
-	c.driver.Pipe(&bounded, b.errands[0].question.node, b.calls, nil, b.replies)
+	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
+	kept := 0
 	for i, e := range b.errands {
 		r := b.replies[i]
-		c.note(r.Err)
-		if c.cluster && elsewhere(r.Err) {
-			c.tasks.Run(task.Func(func() { c.sendAgain(&bounded, e) }))
-			continue
+		b.conn.note(r.Err)
+		if keep && elsewhere(r.Err) && e.state.Load() != abandoned {
+			b.errands[kept], b.replies[kept] = e, r
+			kept++
+		} else {
+			b.reply(e, r)
 		}
-		e.over(r, true)
-		c.tasks.End()
 	}
-	clear(b.errands)
+	clear(b.errands[kept:])
 	clear(b.calls)
-	clear(b.replies)
+	b.errands = b.errands[:kept]
 }
 
-// elsewhere reports whether a call that a node did not run may succeed by itself: then the driver looks for the node again, and
-// follows redirections.
-func elsewhere(err *fault.Error) bool {
-	if err == nil {
-		return false
-	}
-	return err.Fate == fault.NotSent || err.Fate == fault.Rejected && slices.Contains([]string{"MOVED", "ASK", "READONLY"}, err.Code)
-}
-
-// sendAgain sends a call of a batch by itself, within the time that the batch has left.
-func (c *Conn) sendAgain(bounded context.Context, e *errand) {
-	r := c.driver.Run(bounded, nil, e.question.Call)
-	c.note(r.Err)
+func (b *batch) reply(e *errand, r wire.Reply) {
 	e.over(r, true)
-	c.tasks.End()
+	b.conn.tasks.End()
+}
+
+// elsewhere reports whether a call that a node of a cluster did not run may succeed at another one.
+func elsewhere(err *fault.Error) bool {
+	switch {
+	case err == nil:
+		return false
+	case err.Fate == fault.NotSent: // but not because connections are short
+		return err.Stale || !err.Transient
+	}
+	return err.Fate == fault.Rejected && slices.Contains([]string{"MOVED", "ASK", "READONLY"}, err.Code)
+}
+
+// sendElsewhere lets the driver find the nodes of the calls, and follow redirections. It counts as an acquisition at the node of
+// the first, so that the calls which moved leave connections for renewals. Without a slot in time the calls keep the replies
+// that they have.
+func (b *batch) sendElsewhere(deadline time.Time) {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	if slots, ok := b.slotElsewhere(ctx); ok {
+		defer slots.free()
+		b.pipe(ctx, nil, false)
+		return
+	}
+	for i, e := range b.errands {
+		b.reply(e, b.replies[i])
+	}
+}
+
+// slotElsewhere takes a slot at the node of the first call, unless one of the calls must not wait for it.
+func (b *batch) slotElsewhere(ctx context.Context) (slots slot, ok bool) {
+	if slices.ContainsFunc(b.errands, b.conn.needsNoSlot) {
+		return nil, true
+	}
+	w, _, err := b.conn.laneOf(ctx, b.errands[0].question.Call.Key())
+	if err != nil {
+		return nil, false
+	}
+	return w.slots, w.slots.takeBefore(ctx.Done())
 }

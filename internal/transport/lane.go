@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,8 @@ type lane struct {
 	left   int         // how many of the queue are abandoned
 	active []*batch    // at most Conn.batches of them are not stuck
 	stuck  int         // how many of the active are stuck: each has a slot
-	began  bool        // a batch has begun since the last tick
+	urgent *batch      // one beside the active, for calls that must not wait for them
+	began  bool        // an active batch has taken calls since the last tick
 	ticker *time.Timer // runs while calls wait for a batch
 	ticks  bool
 }
@@ -120,11 +122,7 @@ func (c *Conn) begin(w *lane) *batch {
 	if len(w.active)-w.stuck >= c.batches {
 		return nil
 	}
-	b, ok := c.pool.Get().(*batch)
-	if !ok {
-		b = &batch{conn: c}
-	}
-	b.lane, b.since = w, time.Now()
+	b := c.newBatch(w)
 	w.active = append(w.active, b)
 	return b
 }
@@ -166,7 +164,8 @@ func (c *Conn) tick(w *lane) {
 }
 
 // relieve looks after a queue whose batches take long. Each of them that has a connection slot to itself no longer counts, and
-// another begins. Acquisitions that wait for a client which stops end here.
+// another begins. If there may be no other, the calls that need no slot go out nevertheless. Acquisitions that wait for a client
+// which stops end here.
 func (c *Conn) relieve(w *lane) {
 	w.mu.Lock()
 	w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
@@ -178,7 +177,7 @@ func (c *Conn) relieve(w *lane) {
 	var next []*batch
 	if !w.began {
 		for _, b := range w.active {
-			if !b.stuck && time.Since(b.since) >= patience && w.slots.tryTake() {
+			if b.late() && w.stuck < c.spare && w.slots.tryTake() {
 				b.stuck = true
 				w.stuck++
 			}
@@ -186,12 +185,21 @@ func (c *Conn) relieve(w *lane) {
 		for b := c.begin(w); b != nil; b = c.begin(w) {
 			next = append(next, b)
 		}
+		if len(next) == 0 && w.urgent == nil && slices.ContainsFunc(w.queue, c.needsNoSlot) {
+			w.urgent = c.newBatch(w)
+			next = append(next, w.urgent)
+		}
 	}
 	c.tick(w)
 	w.mu.Unlock()
 	for _, b := range next {
 		c.tasks.Run(b)
 	}
+}
+
+// needsNoSlot reports whether a call must not wait until acquisitions have ended.
+func (c *Conn) needsNoSlot(e *errand) bool {
+	return e.question.Slot == NoSlot || e.question.Slot == DutySlot && c.tasks.IsClosed()
 }
 
 // stops ends an acquisition in a queue if the client is closed, or if the wait for a slot is to end. w.mu must be held.

@@ -26,7 +26,7 @@ type stub struct {
 	info    driver.Info
 	nodeErr *fault.Error
 	run     func(ctx context.Context, c wire.Call) wire.Reply
-	pipe    func(c wire.Call) wire.Reply
+	pipe    func(at driver.Node, c wire.Call) wire.Reply
 
 	mu        sync.Mutex
 	calls     []wire.Call
@@ -65,13 +65,13 @@ func (s *stub) sent() []wire.Call {
 	return append([]wire.Call(nil), s.calls...)
 }
 
-func (s *stub) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, _ *driver.Acks, out []wire.Reply) {
+func (s *stub) Pipe(_ context.Context, at driver.Node, calls []wire.Call, _ *driver.Acks, out []wire.Reply) {
 	s.mu.Lock()
 	s.pipelines = append(s.pipelines, names(calls))
 	s.mu.Unlock()
 	for i, c := range calls {
 		s.note(c)
-		out[i] = s.pipe(c)
+		out[i] = s.pipe(at, c)
 	}
 }
 

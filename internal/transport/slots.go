@@ -31,6 +31,19 @@ func (s slot) tryTake() bool {
 	}
 }
 
+// takeBefore takes a slot. It reports false if there was none before over was closed.
+func (s slot) takeBefore(over <-chan struct{}) bool {
+	if s.tryTake() {
+		return true
+	}
+	select {
+	case s <- struct{}{}:
+		return true
+	case <-over:
+		return false
+	}
+}
+
 // take takes a slot for a question, in its lane if that is known. It returns nil for a duty that is sent without a slot. Its
 // error has the fate [fault.NotSent].
 func (c *Conn) take(wait context.Context, q *Question, way *lane, e *errand) (slot, *fault.Error) {

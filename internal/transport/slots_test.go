@@ -188,7 +188,7 @@ func TestAcksFollowTheSlot(t *testing.T) {
 		{N: -1, Err: &fault.Error{Fate: fault.Rejected, Code: "MOVED", Stale: true, Err: errors.New("MOVED 1 b")}},
 		{N: 1, Err: &fault.Error{Fate: fault.Unreplicated, Err: fault.ErrNotReplicated}},
 	}
-	d.pipe = func(wire.Call) wire.Reply {
+	d.pipe = func(driver.Node, wire.Call) wire.Reply {
 		r := replies[0]
 		replies = replies[1:]
 		return r

@@ -38,6 +38,7 @@ type Conn struct {
 	cluster bool
 	bounded bool // the driver itself ends every command within the command timeout
 	batches int  // how many batches may be under way to a node; zero means that nothing is gathered
+	spare   int  // how many more may be while others are stuck
 	bySlot  atomic.Bool
 
 	errands sync.Pool   // of *errand
@@ -53,7 +54,7 @@ type Conn struct {
 // New returns a connection that sends through a driver, and counts in tasks what Close has to wait for.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
 	info := d.Info()
-	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded}
+	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded, spare: info.Spare}
 	c.bySlot.Store(info.Cluster)
 	if cfg.Crowd >= 0 {
 		c.batches = info.Batches
@@ -171,11 +172,10 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 	if !e.proceed(running) {
 		return wire.Reply{}, false
 	}
-	bounded := driver.Bound(ctx, c.CommandTimeout) // now, because the wait may have taken longer than the command timeout
 	if q.Acked && c.Acks != nil {
-		return c.sendAcked(&bounded, q.Call), true
+		return c.sendAcked(ctx, q.Call), true
 	}
-	r = c.driver.Run(&bounded, nil, q.Call)
+	r = c.driver.Run(ctx, nil, q.Call)
 	c.note(r.Err)
 	return r, true
 }

@@ -23,18 +23,37 @@ func (noRetry) NoRetry() bool { return true }
 // The first words of the commands that run a script, boxed once.
 var evalsha, eval any = "evalsha", "eval"
 
+// block is a command and its arguments, in one allocation.
+type block struct {
+	cmd  redis.Cmd
+	args [16]any // enough for most scripts, but not for a batch of renewals
+}
+
+// bounded is a block with the context of its command.
+type bounded struct {
+	block
+	ctx driver.Bounded
+}
+
 // command makes the command that runs a call's script, by its digest or in full.
 func command(ctx context.Context, full bool, c *wire.Call) noRetry {
-	all := make([]any, 0, 3+len(c.Keys)+max(c.Script.Argv, len(c.Argv)))
+	return new(block).command(ctx, full, c)
+}
+
+func (b *block) command(ctx context.Context, full bool, c *wire.Call) noRetry {
+	all := b.args[:0]
+	if n := 3 + len(c.Keys) + max(c.Script.Argv, len(c.Argv)); n > len(b.args) {
+		all = make([]any, 0, n)
+	}
 	if full {
 		all = append(all, eval, c.Script.Source)
 	} else {
 		all = append(all, evalsha, c.Script.Digest)
 	}
 	all = append(append(all, len(c.Keys)), c.Keys...)
-	cmd := noRetry{redis.NewCmd(ctx, c.AppendArgv(all)...)}
-	cmd.SetFirstKeyPos(3)
-	return cmd
+	b.cmd = *redis.NewCmd(ctx, c.AppendArgv(all)...)
+	b.cmd.SetFirstKeyPos(3)
+	return noRetry{&b.cmd}
 }
 
 // Run sends a call once. If Redis does not know the script, it says so without running anything, and Run sends the
@@ -42,11 +61,12 @@ func command(ctx context.Context, full bool, c *wire.Call) noRetry {
 func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
 	sent := time.Now()
 	r := d.to(at)
-	cmd := command(ctx, false, &c)
-	err := d.rdb.Process(ctx, r.aim(cmd))
+	b := &bounded{ctx: driver.Bound(ctx, d.timeout)}
+	cmd := b.command(&b.ctx, false, &c)
+	err := d.rdb.Process(&b.ctx, r.aim(cmd))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		cmd = command(ctx, true, &c)
-		err = d.rdb.Process(ctx, r.aim(cmd))
+		cmd = command(&b.ctx, true, &c)
+		err = d.rdb.Process(&b.ctx, r.aim(cmd))
 	}
 	reply := d.reply(cmd, err, &c)
 	reply.Took = time.Since(sent)

@@ -44,6 +44,30 @@ func TestRun(t *testing.T) {
 	require.True(t, d.Run(ctx, nil, acquire(wire.Plain, name, "a:2")).Err.WrongType())
 }
 
+// TestNobodyEndsACommand checks the context with which a command is sent: the caller's values, but the command timeout.
+func TestNobodyEndsACommand(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	d := open(t, rdb)
+	var sent context.Context
+	rdb.AddHook(hook{process: func(next redis.ProcessHook) redis.ProcessHook {
+		return func(ctx context.Context, cmd redis.Cmder) error {
+			sent = ctx
+			return next(ctx, cmd)
+		}
+	}})
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
+	cancel()
+	before := time.Now()
+	require.Nil(t, d.Run(ctx, nil, acquire(wire.Plain, newName(), "a:1")).Err)
+	require.NoError(t, sent.Err())
+	require.Nil(t, sent.Done())
+	require.Equal(t, "value", sent.Value(key{}))
+	deadline, _ := sent.Deadline()
+	require.WithinRange(t, deadline, before.Add(d.timeout), time.Now().Add(d.timeout))
+}
+
 // TestShortReplies runs scripts that reply a list, or a single number, on all ways to Redis.
 func TestShortReplies(t *testing.T) {
 	t.Parallel()
@@ -141,45 +165,71 @@ func TestAcks(t *testing.T) {
 	require.False(t, out[0].Acquired())
 }
 
-// TestABrokenPipeline has a connection break after the first reply of a pipeline. That reply counts: its caller holds the lock.
+// TestABrokenPipeline has a connection break after the first line of the replies to a pipeline. A whole reply counts: its caller
+// holds the lock. A list that was cut off does not.
 func TestABrokenPipeline(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	var breaks atomic.Bool
-	rdb.AddHook(breaking{&breaks})
+	rdb.AddHook(hook{dial: func(next redis.DialHook) redis.DialHook {
+		return func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := next(ctx, network, addr)
+			return &breakable{Conn: c, now: &breaks}, err
+		}
+	}})
 	d := open(t, rdb)
 	ctx := context.Background()
+	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{newName()}, Args: wire.Args{Holder: "a:1"}}
 	require.Nil(t, d.Run(ctx, nil, acquire(wire.Plain, newName(), "a:0")).Err, "the script is known")
-	breaks.Store(true)
 	out := make([]wire.Reply, 3)
-	d.Pipe(ctx, nil, []wire.Call{
-		acquire(wire.Plain, newName(), "a:1"), acquire(wire.Plain, newName(), "a:2"), acquire(wire.Plain, newName(), "a:3"),
-	}, nil, out)
-	require.Nil(t, out[0].Err)
-	require.True(t, out[0].Acquired())
-	for _, r := range out[1:] {
-		require.Equal(t, fault.InDoubt, r.Err.Fate)
-		require.True(t, r.Err.Transient)
+	for _, first := range []wire.Call{acquire(wire.Plain, newName(), "a:1"), inspect} {
+		require.Nil(t, d.Run(ctx, nil, inspect).Err, "there is a connection")
+		breaks.Store(true)
+		d.Pipe(ctx, nil, []wire.Call{
+			first, acquire(wire.Plain, newName(), "a:2"), acquire(wire.Plain, newName(), "a:3"),
+		}, nil, out)
+		cut := out
+		if first.Script != wire.Plain.Inspect {
+			require.Nil(t, out[0].Err)
+			require.True(t, out[0].Acquired())
+			cut = out[1:]
+		}
+		for _, r := range cut {
+			require.Equal(t, fault.InDoubt, r.Err.Fate)
+			require.True(t, r.Err.Transient)
+		}
 	}
 }
 
-// breaking is a hook whose connections can break after the next reply.
-type breaking struct{ now *atomic.Bool }
+// hook is a hook of those parts that are not nil.
+type hook struct {
+	dial     func(redis.DialHook) redis.DialHook
+	process  func(redis.ProcessHook) redis.ProcessHook
+	pipeline func(redis.ProcessPipelineHook) redis.ProcessPipelineHook
+}
 
-func (b breaking) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := next(ctx, network, addr)
-		return &breakable{Conn: c, now: b.now}, err
+func (h hook) DialHook(next redis.DialHook) redis.DialHook {
+	if h.dial == nil {
+		return next
 	}
+	return h.dial(next)
 }
 
-func (breaking) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (breaking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	if h.process == nil {
+		return next
+	}
+	return h.process(next)
 }
 
-// breakable is a connection of breaking.
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	if h.pipeline == nil {
+		return next
+	}
+	return h.pipeline(next)
+}
+
+// breakable is a connection that breaks behind the next line that it reads, once now is true.
 type breakable struct {
 	net.Conn
 	now    *atomic.Bool
@@ -191,7 +241,7 @@ func (c *breakable) Read(b []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	n, err := c.Conn.Read(b)
-	if end := bytes.IndexByte(b[:n], '\n'); c.now.Load() && end >= 0 {
+	if end := bytes.IndexByte(b[:n], '\n'); end >= 0 && c.now.CompareAndSwap(true, false) {
 		c.broken, n = true, end+1
 	}
 	return n, err
@@ -201,28 +251,18 @@ func (c *breakable) Read(b []byte) (int, error) {
 func TestAHookFailsAPipeline(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	rdb.AddHook(refusing{})
+	refused := errors.New("refused by a hook")
+	rdb.AddHook(hook{pipeline: func(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+		return func(ctx context.Context, cmds []redis.Cmder) error {
+			if cmds[0].Name() == "evalsha" {
+				return refused
+			}
+			return next(ctx, cmds)
+		}
+	}})
 	out := make([]wire.Reply, 1)
 	open(t, rdb).Pipe(context.Background(), nil, []wire.Call{acquire(wire.Plain, newName(), "a:1")}, nil, out)
-	require.ErrorIs(t, out[0].Err, errRefused)
-}
-
-var errRefused = errors.New("refused by a hook")
-
-// refusing is a hook that fails the pipelines of scripts.
-type refusing struct{}
-
-func (refusing) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (refusing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "evalsha" {
-			return errRefused
-		}
-		return next(ctx, cmds)
-	}
+	require.ErrorIs(t, out[0].Err, refused)
 }
 
 func TestSubscription(t *testing.T) {

@@ -90,4 +90,11 @@ func (d *Driver) share(p pool, cfg Config) {
 		}
 	}
 	d.info.Slots = max(p.size-1-d.info.Batches, 1) // one connection is always left for renewals
+	switch {
+	case d.info.Batches == 0:
+	case p.pipelines > 0:
+		d.info.Spare = min(d.info.Slots, p.pipelines-1-d.info.Batches)
+	default:
+		d.info.Spare = d.info.Slots
+	}
 }

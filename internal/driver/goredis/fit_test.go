@@ -48,15 +48,21 @@ func TestShares(t *testing.T) {
 		{redis.Options{PoolSize: 10}, Config{}, driver.Info{Connections: 10, Slots: 9}},
 		{redis.Options{PoolSize: 1}, Config{}, driver.Info{Connections: 1, Slots: 1}},
 		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, Config{}, driver.Info{Connections: 4, Slots: 3}},
-		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, Config{Batches: true}, driver.Info{Connections: 10, Slots: 5, Batches: 4}},
-		{redis.Options{PoolSize: 7}, Config{Batches: true}, driver.Info{Connections: 7, Slots: 3, Batches: 3}},
-		{redis.Options{PoolSize: 3}, Config{Batches: true}, driver.Info{Connections: 3, Slots: 1, Batches: 1}},
+		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, Config{Batches: true}, driver.Info{Connections: 10, Slots: 5, Batches: 4, Spare: 5}},
+		{redis.Options{PoolSize: 7}, Config{Batches: true}, driver.Info{Connections: 7, Slots: 3, Batches: 3, Spare: 3}},
+		{redis.Options{PoolSize: 3}, Config{Batches: true}, driver.Info{Connections: 3, Slots: 1, Batches: 1, Spare: 1}},
 		{redis.Options{PoolSize: 2}, Config{Batches: true}, driver.Info{Connections: 2, Slots: 1}},
 		{redis.Options{PoolSize: 1}, Config{Batches: true}, driver.Info{Connections: 1, Slots: 1}},
-		{redis.Options{PoolSize: 10}, Config{Batches: true, Acks: true}, driver.Info{Connections: 10, Slots: 8, Batches: 1}},
+		{redis.Options{PoolSize: 10}, Config{Batches: true, Acks: true}, driver.Info{Connections: 10, Slots: 8, Batches: 1, Spare: 8}},
 		{
-			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3}, Config{Batches: true},
+			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3},
+			Config{Batches: true},
 			driver.Info{Connections: 10, Slots: 7, Batches: 2},
+		},
+		{
+			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 8},
+			Config{Batches: true},
+			driver.Info{Connections: 10, Slots: 5, Batches: 4, Spare: 3},
 		},
 	} {
 		test.opt.Addr, test.cfg.CommandTimeout, test.want.Bounded = "127.0.0.1:1", 5*time.Second, true

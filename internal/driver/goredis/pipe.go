@@ -84,9 +84,20 @@ func mend(cmd noRetry, pipeline error) {
 	switch err := cmd.Err(); {
 	case err == nil && cmd.Val() == nil:
 		cmd.SetErr(pipeline)
-	case err != nil && cmd.Val() != nil && broken(err):
+	case err != nil && whole(cmd.Val()) && broken(err):
 		cmd.SetErr(nil)
 	}
+}
+
+// whole reports whether go-redis has read a reply to its end: of a list that was cut off it keeps none.
+func whole(value any) bool {
+	switch v := value.(type) {
+	case int64:
+		return true
+	case []any:
+		return v != nil
+	}
+	return false
 }
 
 // acknowledged returns the reply of an acquire that was granted, given the WAIT behind it.
