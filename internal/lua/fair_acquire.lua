@@ -29,9 +29,15 @@ if found >= 4 then
   end
   found = found - 4
 end
-if found == 0 then
+if found == 0 then -- in place, because making a function takes as long as a command
   local drawn = token and raise(token) or 0
-  return create(KEYS[1], ARGV[2], ARGV[1], 1) or drawn
+  redis.call('HSET', KEYS[1], ARGV[1], 1)
+  local leased = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+  if type(leased) == 'table' and leased.err then -- without a lease the lock would stay forever
+    redis.call('DEL', KEYS[1])
+    return leased
+  end
+  return drawn
 end
 local locked, queue = found ~= 2, found ~= 1
 
@@ -79,7 +85,7 @@ if holds then
   return 0
 end
 
-local q, asking = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], token, ARGV[4], ARGV[5]), ARGV[7]
+local q, asking = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], token, ARGV[4], ARGV[5]), ARGV[7] or ''
 local before = tonumber((sitter(q.seats, asking)))
 if before and before > tonumber(ARGV[3]) then
   return -1 -- this command is late: its process has another waiter there

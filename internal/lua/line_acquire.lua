@@ -25,9 +25,19 @@ if found >= 3 then
   end
   found = found - 3
 end
-if found == 0 then
+if found == 0 then -- in place, because making a function takes as long as a command
   local drawn = token and raise(token) or 0
-  return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+  if string.sub(ARGV[1], -6) == ':write' then
+    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], 1)
+  else
+    redis.call('HSET', KEYS[1], ARGV[1], 1)
+  end
+  local leased = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
+  if type(leased) == 'table' and leased.err then -- without a lease the lock would stay forever
+    redis.call('DEL', KEYS[1])
+    return leased
+  end
+  return drawn
 end
 
 -- functions

@@ -13,7 +13,7 @@
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] standing  ends its member of the line; empty means that it never stood there, and - that its kind never does and
 -- tells nobody of a release for which nobody stands in the line
--- ARGV[7] next      the member of the next holder of this process; empty means none
+-- ARGV[7] next      the member of the next holder of this process; absent if there is none, as are the following
 -- ARGV[8] lease     ms, of the next holder
 -- ARGV[9] number    of the next holder
 -- returns 1 when freed, 0 when not held; where somebody else is concerned {1 or 0, Unix us, what, the token of the next holder
@@ -22,28 +22,37 @@
 -- 3 the next holder stands in the line
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
-local left
-if ARGV[7] == '' and ARGV[2] == '0' then
+local plain, left = not ARGV[7] and ARGV[2] == '0', nil
+if plain then
   left = redis.pcall('EXISTS', KEYS[1], KEYS[2])
-  if left == 0 then
-    if freed == 1 and ARGV[6] ~= '-' then
-      announce(ARGV[5], ARGV[4], '0')
+  if left == 0 then -- published in place, because making a function takes as long as a command
+    if freed ~= 1 or ARGV[6] == '-' then
+      return freed
     end
-    return freed
-  end
-  if left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
-    local rest = redis.pcall('HGETALL', KEYS[1])
-    if #rest == 2 and rest[1] == 'mode' then -- nobody reads, and nobody is in the line
-      redis.call('DEL', KEYS[1])
-      announce(ARGV[5], ARGV[4], '1')
-      announce(ARGV[5], ARGV[4], '0')
+    if ARGV[5] == 'PUBLISH' then
+      redis.pcall('PUBLISH', ARGV[4], '0')
+      return 1
+    end
+    if ARGV[5] == 'SPUBLISH' then
+      redis.pcall('SPUBLISH', ARGV[4], '0')
       return 1
     end
   end
 end
 
 -- functions
-local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7]
+if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
+  local rest = redis.pcall('HGETALL', KEYS[1])
+  if #rest == 2 and rest[1] == 'mode' then -- nobody reads, and nobody is in the line
+    redis.call('DEL', KEYS[1])
+    announce(ARGV[5], ARGV[4], '1')
+    announce(ARGV[5], ARGV[4], '0')
+    return 1
+  end
+end
+
+-- functions
+local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7] or ''
 local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then

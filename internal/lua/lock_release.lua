@@ -10,6 +10,11 @@
 -- returns 1 plus the number of listeners that received the message when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
+if ARGV[2] == '0' and (freed ~= 1 or ARGV[4] == '') then
+  return freed
+end
+
+-- functions
 if freed == 1 and ARGV[4] ~= '' then
   freed = 1 + announce(ARGV[5], ARGV[4], '0')
 end

@@ -36,7 +36,7 @@ type Args struct {
 	Other any
 	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
 	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and
-	// NextNumber is 1 if it has been there before. Without Other they are sent as empty strings.
+	// NextNumber is 1 if it has been there before. Without Other, neither it nor they are sent.
 	NextMillis, NextNumber int64
 }
 
@@ -61,15 +61,20 @@ func (c *Call) AppendArgv(argv []any) []any {
 	}
 	a := &c.Args
 	all := [...]any{
-		orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other), empty, empty,
+		orEmpty(a.Holder), nil, nil, orEmpty(a.Channel), publishes[a.Publish], orEmpty(a.Extra), orEmpty(a.Other), nil, nil,
 	}
-	if c.Script.Argv > 1 {
+	n := c.Script.Argv
+	if n > 1 {
 		all[1], all[2] = a.Millis, a.Number
 	}
-	if c.Script.Argv > 7 && a.Other != nil {
-		all[7], all[8] = a.NextMillis, a.NextNumber
+	if n > 7 {
+		if a.Other != nil {
+			all[7], all[8] = a.NextMillis, a.NextNumber
+		} else {
+			n = 6 // the fewer there are, the less Redis has to do
+		}
 	}
-	return append(argv, all[:c.Script.Argv]...)
+	return append(argv, all[:n]...)
 }
 
 // Numbers returns how many numbers the reply must have. Zero means a single one, not in a list.

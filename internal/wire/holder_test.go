@@ -126,7 +126,7 @@ func TestCallsOfAQueue(t *testing.T) {
 			"client:7", int64(60_000), int64(7), n.Channel, "PUBLISH", int64(10_000), "client:-3", int64(3000), int64(1),
 		}, argv(h.Queue(n, time.Minute, 10*time.Second, 3*time.Second, seat, true)))
 		require.Equal(t, []any{
-			"client:7", int64(60_000), int64(7), n.Channel, "PUBLISH", int64(-1), "", "", "",
+			"client:7", int64(60_000), int64(7), n.Channel, "PUBLISH", int64(-1),
 		}, argv(h.Acquire(n, time.Minute, nil)), "it does not queue")
 		require.Equal(t, []any{"client:7", int64(0), int64(7), n.Channel, "PUBLISH", "client:-3"}, argv(h.Leave(n, 0, seat)))
 		require.Equal(t, []any{"client:7", int64(60_000), int64(7), n.Channel, "PUBLISH", ""}, argv(h.Release(n, time.Minute)))

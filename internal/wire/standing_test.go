@@ -83,13 +83,13 @@ func TestCallsOfTheLine(t *testing.T) {
 			"client:7", int64(1000), int64(7), base, "PUBLISH", int64(0),
 		}},
 		"leaves before it is woken": {func(h *Holder, n *Names) Call { return h.Give(n, time.Minute, Woken, nil) }, Fenced, []any{
-			"client:7", int64(60_000), int64(7), base, "PUBLISH", "0|t", "", "", "",
+			"client:7", int64(60_000), int64(7), base, "PUBLISH", "0|t",
 		}},
 		"leaves": {func(h *Holder, n *Names) Call { return h.Give(n, time.Minute, 3*time.Second, nil) }, Plain, []any{
-			"client:7", int64(60_000), int64(7), base, "PUBLISH", "3000", "", "", "",
+			"client:7", int64(60_000), int64(7), base, "PUBLISH", "3000",
 		}},
 		"never stood there": {func(h *Holder, n *Names) Call { return h.Give(n, 0, 0, nil) }, Fenced, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "", "", "", "",
+			"client:7", int64(0), int64(7), base, "PUBLISH", "",
 		}},
 		"next": {func(h *Holder, n *Names) Call {
 			next := NewHolder(Fenced, n, "client", 8)
@@ -107,7 +107,7 @@ func TestCallsOfTheLine(t *testing.T) {
 			next := NewHolder(Fenced, n, "client", 8)
 			return h.Give(n, 0, time.Second, &Next{Holder: &next, Lease: time.Minute, Term: time.Minute})
 		}, Plain, []any{
-			"client:7", int64(0), int64(7), base, "PUBLISH", "1000", "", "", "",
+			"client:7", int64(0), int64(7), base, "PUBLISH", "1000",
 		}},
 		"writes": {func(h *Holder, n *Names) Call { return h.Stand(n, time.Minute, 3*time.Second) }, Write, []any{
 			"client:7:write", int64(60_000), int64(7), "redisson_rwlock:{name}", "PUBLISH", int64(3000),

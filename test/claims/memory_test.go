@@ -46,3 +46,37 @@ func waitWithARequest(ctx context.Context, wait func(context.Context)) weak.Poin
 	go wait(context.WithValue(ctx, requestKey{}, request))
 	return weak.Make(request)
 }
+
+// TestAllocationsOfAPair locks and unlocks with a handle that is made for one use, as for a request. The floor of go-redis, two
+// scripts without a lock, is 14.
+func TestAllocationsOfAPair(t *testing.T) { // not parallel: it counts allocations
+	locks := testkit.NewClient(t, redistest.Start(t).Client(t))
+	names := make([]string, 2000)
+	for i := range names {
+		names[i] = testkit.NewName()
+	}
+	ending, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for what, c := range map[string]struct {
+		ctx  context.Context
+		most float64
+	}{
+		"plain context":        {context.Background(), 25},
+		"context that can end": {ending, 27},
+	} {
+		i := 0
+		pair := func() {
+			lock := locks.NewLock(names[i%len(names)])
+			i++
+			if lock.Lock(c.ctx) != nil || lock.Unlock(c.ctx) != nil {
+				t.Error("it is free")
+			}
+		}
+		for range 300 { // leaves the numbers that Go boxes for nothing behind, and starts a worker
+			pair()
+		}
+		got := testing.AllocsPerRun(1000, pair)
+		t.Log(what, got)
+		require.LessOrEqual(t, got, c.most, what)
+	}
+}
