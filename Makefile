@@ -93,7 +93,7 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
-	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure' ./test/figures
+	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./test/figures
 
 .PHONY: errors
 errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md; takes a minute
