@@ -214,7 +214,7 @@ func (s *server) handOver(c *wire.Call, l *lockInRedis, next string) int64 {
 		return -2
 	}
 	switch {
-	case l == nil || l.holder != next && l.holder != c.Args.Other:
+	case l == nil || l.holder != next && l.holder != c.Args.Channel:
 		return wire.LastGone
 	case l.holder != next:
 		*l = lockInRedis{holder: next, count: 1}

@@ -21,8 +21,6 @@ var (
 	RWPrelude string
 	//go:embed fenced_prelude.lua
 	FencedPrelude string
-	//go:embed handover_prelude.lua
-	HandOverPrelude string
 
 	//go:embed line_prelude.lua
 	LinePrelude string

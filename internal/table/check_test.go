@@ -156,7 +156,7 @@ func (w *world) checkOrphan(n *name, field string) {
 		return
 	}
 	for _, f := range w.bag {
-		if !f.dead && (f.call.Args.Holder == field || f.call.Args.Other == field) {
+		if !f.dead && (f.call.Args.Holder == field || f.call.Args.Channel == field) {
 			return
 		}
 	}

@@ -261,7 +261,7 @@ func (s *server) acquireRead(c *wire.Call) int64 {
 }
 
 func (s *server) handOver(c *wire.Call) int64 {
-	next, last := text(c.Args.Holder), text(c.Args.Other)
+	next, last := text(c.Args.Holder), text(c.Args.Channel)
 	fenced := c.Script == wire.Fenced.HandOver
 	switch {
 	case s.buried(c):

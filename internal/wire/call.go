@@ -25,14 +25,14 @@ type Args struct {
 	Holder  any     // the holder's field
 	Millis  int64   // the lease; for a release, the lifetime of the tombstone
 	Number  int64   // the holder's number
-	Channel any     // where a release is announced
+	Channel any     // where a release is announced; for a hand-over, which announces nothing, the field of the last holder
 	Publish Publish // how; the transport fills it in for a script that announces
 	// Extra is the count that a count script shows. For a script of the line see [Holder.Stand] and [Holder.Give]. For another
 	// acquire it is how long a waiter of a queue may go without an attempt, in ms; negative means that the caller does not queue.
 	// For the release of a fair lock it is the seat.
 	Extra any
-	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or the seat in a
-	// queue. For a hand-over it is the field of the last holder.
+	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
+	// queue.
 	Other any
 	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
 	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and

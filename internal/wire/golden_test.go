@@ -150,7 +150,10 @@ func (g *golden) do(call string) string {
 	default:
 		keys = keys[:n]
 	}
-	argv := []any{g.long(field), args[1], args[0], testkit.Channel(lock), "PUBLISH"}
+	argv := []any{g.long(field), args[1], args[0]}
+	if script != "handOver" {
+		argv = append(argv, testkit.Channel(lock), "PUBLISH")
+	}
 	for _, arg := range args[2:] {
 		argv = append(argv, g.long(arg))
 	}

@@ -41,29 +41,29 @@ var vectors = []struct{ claim, lines string }{
 	{"rlock's own: a hand-over gives the lock to the next holder, silently and once", `
 		acquire lock 1 60000 = 0 -> {u:1:1} 60000
 		count lock 1 60000 2 = 1 -> {u:1:2} 60000
-		handOver lock 2 30000 0 u:1 = 0 -> {u:2:1} 30000
-		handOver lock 2 30000 0 u:1 = 0
+		handOver lock 2 30000 u:1 = 0 -> {u:2:1} 30000
+		handOver lock 2 30000 u:1 = 0
 		release lock 1 = 0
-		handOver lock 3 30000 0 u:1 = -1
+		handOver lock 3 30000 u:1 = -1
 		release lock 4 120000 = 0 -> {u:2:1} 30000, redisson_unlock_latch:@:u
-		handOver lock 4 30000 0 u:2 = -2
+		handOver lock 4 30000 u:2 = -2
 		release lock 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
-		handOver lock 2 30000 0 u:1 = -1
+		handOver lock 2 30000 u:1 = -1
 		java HSET $ j:1 2; PEXPIRE $ 10000 -> {j:1:2} 10000, redisson_unlock_latch:@:u
-		handOver lock 2 30000 0 u:1 = -1
+		handOver lock 2 30000 u:1 = -1
 	`},
 	{"rlock's own: a hand-over of a fenced lock raises its token, once", `
 		acquire fenced 1 60000 = new token -> {u:1:1} 60000
-		handOver fenced 2 30000 0 u:1 = new token -> {u:2:1} 30000
-		handOver fenced 2 40000 0 u:1 = same token -> {u:2:1} 40000
-		handOver fenced 3 30000 0 u:1 = -1
+		handOver fenced 2 30000 u:1 = new token -> {u:2:1} 30000
+		handOver fenced 2 40000 u:1 = same token -> {u:2:1} 40000
+		handOver fenced 3 30000 u:1 = -1
 		release fenced 4 120000 = 0 -> {u:2:1} 40000, redisson_unlock_latch:@:u
-		handOver fenced 4 30000 0 u:2 = -2
+		handOver fenced 4 30000 u:2 = -2
 	`},
 	{"rlock's own: a hand-over from writer to writer", `
 		acquire write 1 60000 = 0 -> {mode:write u:1:write:1} 60000
-		handOver write 2 30000 0 u:1:write = 0 -> {mode:write u:2:write:1} 30000
-		handOver write 3 30000 0 u:1:write = -1
+		handOver write 2 30000 u:1:write = 0 -> {mode:write u:2:write:1} 30000
+		handOver write 3 30000 u:1:write = -1
 		release write 2 = 2 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"1 lock: an acquire that arrives after its release is refused", `
@@ -137,11 +137,11 @@ var vectors = []struct{ claim, lines string }{
 	`},
 	{"rlock's own: a hand-over of a fenced write lock raises its token, once", `
 		acquire fenced_write 1 60000 = new token -> {mode:write u:1:write:1} 60000
-		handOver fenced_write 2 30000 0 u:1:write = new token -> {mode:write u:2:write:1} 30000
-		handOver fenced_write 2 40000 0 u:1:write = same token -> {mode:write u:2:write:1} 40000
-		handOver fenced_write 3 30000 0 u:1:write = -1
+		handOver fenced_write 2 30000 u:1:write = new token -> {mode:write u:2:write:1} 30000
+		handOver fenced_write 2 40000 u:1:write = same token -> {mode:write u:2:write:1} 40000
+		handOver fenced_write 3 30000 u:1:write = -1
 		release fenced_write 4 120000 = 0 -> {mode:write u:2:write:1} 40000, redisson_unlock_latch:@:u
-		handOver fenced_write 4 30000 0 u:2:write = -2
+		handOver fenced_write 4 30000 u:2:write = -2
 		release fenced_write 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"4 rw: a writer may read, and keep reading after it unlocks the write lock", `

@@ -67,7 +67,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 			}
 			handOver := func(last, n int) int64 {
 				r := int64(-9)
-				send(fmt.Sprint("handOver ", last, " ", n), n, func() { r = run("handOver", field(n), 60000, n, "", "", "", field(last)) })
+				send(fmt.Sprint("handOver ", last, " ", n), n, func() { r = run("handOver", field(n), 60000, n, field(last)) })
 				return r
 			}
 			holder, next := 0, 1

@@ -72,7 +72,7 @@ func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
 func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 	s := h.kind.HandOver
 	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
-		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Other: last.Field,
+		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: last.Field,
 	}}
 }
 

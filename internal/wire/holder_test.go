@@ -95,7 +95,7 @@ func TestKeysOfCalls(t *testing.T) {
 			continue
 		}
 		handOver := h.HandOver(n, &other, lease)
-		require.Equal(t, other.Field, handOver.Args.Other, kind)
+		require.Equal(t, other.Field, handOver.Args.Channel, kind)
 		require.Equal(t, tombstones, handOver.Keys[k.HandOver.Keys], kind)
 	}
 }

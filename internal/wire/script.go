@@ -27,10 +27,10 @@ var (
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
 	lockForce    = newScript(release(1), lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
-	lockHandOver = newScript(Script{Keys: 1, Argv: 7}, lua.HandOverPrelude, lua.LockHandOver)
+	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
 
 	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
-	fencedHandOver = newScript(Script{Keys: 2, Argv: 7}, lua.FencedPrelude, lua.HandOverPrelude, lua.FencedHandOver)
+	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.FencedHandOver)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
