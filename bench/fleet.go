@@ -59,18 +59,19 @@ func fleets() []scenario {
 				"\"pings\" the keep-alives. What is missing is redsync's SET. \"Script µs\" is the time of all these commands " +
 				"(INFO commandstats), \"Redis µs\" that of Redis's main thread (INFO cpu), both per hand-off. 1,024 clients and " +
 				"holds of 0 and 20 ms have one round.",
-			head: mHandOffs, columns: columns, sizes: fleetSizes(),
+			head: mHandOffs, columns: columns, sizes: fleetSizes(), across: "clients",
 		},
 		{
 			id: "S10", title: "One fair lock in one process", rounds: rounds, only: []string{floor, rlockFair},
 			how:  "Like S3 without a hold, but with a fair lock. No other library has one.",
 			head: mHandOffs, columns: []string{mWait50, mWait99, mTail, mFIFO, mPerHandOff, mScriptCPU, mCPU, mSpread, mLeft},
-			sizes: []size{fairOf(2), fairOf(16), fairOf(128)},
+			across: "goroutines",
+			sizes:  []size{fairOf(2), fairOf(16), fairOf(128)},
 		},
 		{
 			id: "S11", title: "One name and a fleet of clients, on a cluster of six nodes", rounds: 1, cluster: true, whole: true,
 			how:  "Like S9, on three masters with a replica each. rlock uses sharded pub/sub there. \"Redis µs\" is that of all masters.",
-			head: mHandOffs, columns: columns,
+			head: mHandOffs, columns: columns, across: "clients",
 			sizes: []size{fleetOf(4, time.Millisecond), fleetOf(64, time.Millisecond), fleetOf(256, time.Millisecond)},
 		},
 	}

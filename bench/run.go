@@ -18,10 +18,11 @@ type result struct {
 
 // sizeResult holds the samples of one size of a scenario.
 type sizeResult struct {
-	id        string
-	unplotted bool
-	samples   samples
-	notes     map[string]string // by library: why it was skipped or failed
+	id         string
+	goroutines int
+	unplotted  bool
+	samples    samples
+	notes      map[string]string // by library: why it was skipped or failed
 }
 
 // plan selects the scenarios and libraries to run.
@@ -40,7 +41,9 @@ func (l *lab) run(ctx context.Context, p plan) ([]result, error) {
 		start := time.Now()
 		r := result{scenario: sc}
 		for _, sz := range sc.sizes {
-			r.sizes = append(r.sizes, sizeResult{id: sz.id, unplotted: sz.unplotted, samples: samples{}, notes: map[string]string{}})
+			r.sizes = append(r.sizes, sizeResult{
+				id: sz.id, goroutines: sz.cell.Goroutines, unplotted: sz.unplotted, samples: samples{}, notes: map[string]string{},
+			})
 		}
 		for round := range sc.rounds {
 			for j, sz := range sc.sizes {

@@ -17,6 +17,7 @@ type scenario struct {
 	head      string // the main metric; the report shows its ratios
 	lowIsGood bool
 	columns   []string // the other metrics of the report
+	across    string   // what the sizes count, if the plot shows curves across them
 	only      []string // the entrants; empty means all that do not choose their scenarios
 	whole     bool     // -compare does not shorten the durations, because a turn of a fleet takes long
 	worst     bool     // the worst round counts, not the median
@@ -81,7 +82,7 @@ func passedOn() []scenario {
 				"whose hand-offs take the floor's time. \"Left waiting\" counts the goroutines that still waited for a free lock 2 s after " +
 				"all others had finished.",
 			head: mHandOffs, columns: []string{mWait50, mWait99, mTail, mFIFO, mCommands, mPerHandOff, mSpread, mLeft},
-			sizes: contendedSizes(),
+			sizes: contendedSizes(), across: "goroutines",
 		},
 		{
 			id: "S4", title: "One name in four processes", rounds: rounds,
@@ -160,6 +161,8 @@ func contendedSizes() []size {
 			sizes = append(sizes, size{
 				id:   fmt.Sprintf("%d × %v", n, hold),
 				cell: Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
+				// With a hold, all that hand over without a pause look alike.
+				unplotted: hold > 0,
 			})
 		}
 	}

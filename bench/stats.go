@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -96,6 +97,16 @@ func (s samples) values(library, metric string) []float64 {
 // measured within a minute, so load on the machine hit both.
 func (s samples) ratio(library, base, metric string) float64 {
 	return s.ratioTo(library, metric, func(round int) float64 { return s.at(base, round, metric) })
+}
+
+// spread returns the smallest and the largest of the ratios of which ratio is the median, as text. It is empty for the floor
+// itself, and for a single round.
+func (s samples) spread(library, metric string) string {
+	ratios := s.ratios(library, metric, func(round int) float64 { return s.at(floor, round, metric) })
+	if len(ratios) < 2 || library == floor {
+		return ""
+	}
+	return fmt.Sprintf(" (%.2f to %.2f)", slices.Min(ratios), slices.Max(ratios))
 }
 
 // ratioToBest is like ratio. Its base in each round is the best of several libraries.
