@@ -8,7 +8,8 @@ const MaxLost = 64
 // Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest lost ones. The
 // zero value has none. It is not safe for concurrent use.
 type Unlocks[A comparable] struct {
-	open, lost []A
+	open []A
+	lost *[]A // nil means none, as in most handles
 }
 
 // Add adds an acquisition.
@@ -17,15 +18,21 @@ func (u *Unlocks[A]) Add(a A) { u.open = append(u.open, a) }
 // Lose keeps an acquisition as lost.
 func (u *Unlocks[A]) Lose(a A) {
 	u.Forget(a)
-	if len(u.lost) == MaxLost {
-		u.lost = slices.Delete(u.lost, 0, 1)
+	if u.lost == nil {
+		u.lost = new([]A)
 	}
-	u.lost = append(u.lost, a)
+	if len(*u.lost) == MaxLost {
+		*u.lost = slices.Delete(*u.lost, 0, 1)
+	}
+	*u.lost = append(*u.lost, a)
 }
 
 // Forget drops an acquisition.
 func (u *Unlocks[A]) Forget(a A) {
-	for _, list := range [2]*[]A{&u.open, &u.lost} {
+	for _, list := range [2]*[]A{&u.open, u.lost} {
+		if list == nil {
+			continue
+		}
 		if i := slices.Index(*list, a); i >= 0 {
 			*list = slices.Delete(*list, i, i+1)
 		}
@@ -36,12 +43,17 @@ func (u *Unlocks[A]) Forget(a A) {
 func (u *Unlocks[A]) Open() int { return len(u.open) }
 
 // Lost returns the lost ones, the oldest first. The caller must not change the slice.
-func (u *Unlocks[A]) Lost() []A { return u.lost }
+func (u *Unlocks[A]) Lost() []A {
+	if u.lost == nil {
+		return nil
+	}
+	return *u.lost
+}
 
 // First returns the first of the acquisitions that count, or zero. A lost acquisition comes before an open one.
 func (u *Unlocks[A]) First(counts func(A) bool, before func(a, b A) bool) A {
 	var first, none A
-	for _, list := range [2][]A{u.lost, u.open} {
+	for _, list := range [2][]A{u.Lost(), u.open} {
 		for _, a := range list {
 			if counts(a) && (first == none || before(a, first)) {
 				first = a

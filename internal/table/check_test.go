@@ -73,7 +73,7 @@ func (w *world) checkHolds() {
 			continue
 		}
 		s := r.name.server
-		field := text(g.holder.Field)
+		field := text(g.inRedis().Field)
 		if !s.sound(field) {
 			continue
 		}
@@ -84,7 +84,7 @@ func (w *world) checkHolds() {
 		}
 		for _, other := range w.records[:i] {
 			if other.name == r.name && other.owner != r.owner && !other.ended && other.acq.ending.Err() == nil &&
-				!other.acq.grant.term.Past(w.now) && s.sound(text(other.acq.grant.holder.Field)) &&
+				!other.acq.grant.term.Past(w.now) && s.sound(text(other.acq.grant.inRedis().Field)) &&
 				(r.handle.Kind.Side == wire.MainSide || other.handle.Kind.Side == wire.MainSide) {
 				w.failf("Exclusive: #%d of c%d and #%d of c%d hold %s", g.holder.Number, r.proc.index,
 					other.acq.grant.holder.Number, other.proc.index, r.name.text)
@@ -106,7 +106,7 @@ func (w *world) checkLoss(r *record) {
 	if !errors.Is(why, errHolderGone) {
 		return
 	}
-	s, field := r.name.server, text(r.acq.grant.holder.Field)
+	s, field := r.name.server, text(r.acq.grant.inRedis().Field)
 	switch {
 	case !s.sound(field):
 	case s.live(field) != nil:
@@ -185,7 +185,7 @@ func (w *world) checkWakes() {
 				continue
 			}
 			within := soon
-			if g := v.a.grant; g != nil && g.inDoubt && n.server.find(text(g.holder.Field)) != nil {
+			if g := v.a.grant; g != nil && g.inDoubt && n.server.find(text(g.inRedis().Field)) != nil {
 				within = firstTerm + 100*time.Millisecond // a question without a reply got the lock, after a later one was refused
 			}
 			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v, within)) && (beside || !w.anyWakes(n, within)) {
@@ -226,12 +226,12 @@ func (w *world) wants(v *verb) (wants, beside bool) {
 		return false, false
 	}
 	if other := a.grant.sibling(); other.usable(w.now) {
-		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.holder.Field), text(other.holder.Field)), true
+		return v.name.server.wouldGrant(a.Handle.Kind, text(a.grant.inRedis().Field), text(other.inRedis().Field)), true
 	}
 	if a.line != nil && a.line.Head() != a {
 		return false, false
 	}
-	s, field := v.name.server, text(a.grant.holder.Field)
+	s, field := v.name.server, text(a.grant.inRedis().Field)
 	switch {
 	case (s.lined || a.seat != nil) && s.find(field) != nil: // it has the lock, and does not know
 		return true, true
@@ -254,7 +254,7 @@ func (w *world) wakes(v *verb, soon time.Duration) bool {
 // renewal at the latest.
 func (w *world) believes(v *verb) bool {
 	g := v.proc.table.holder(v.a.Handle.Key)
-	return g.usable(w.now) && !v.name.server.sound(text(g.holder.Field))
+	return g.usable(w.now) && !v.name.server.sound(text(g.inRedis().Field))
 }
 
 // anyWakes reports whether something will wake one of the attempts for a name soon.

@@ -125,7 +125,6 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			t.plan(g, n)
 		default:
 			g.sending(b.lease, now)
-			g.handle.names.Drop()
 			wanted = append(wanted, g)
 		}
 	}
@@ -135,7 +134,8 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 	}
 	c := wire.NewRenewal(wanted[0].handle.Kind.Renew, b.lease, len(wanted))
 	for _, g := range wanted {
-		c.Renew(&g.holder, g.handle.Key.Name)
+		c.Renew(g.inRedis(), g.handle.Key.Name)
+		g.shrink()
 	}
 	return c
 }

@@ -216,7 +216,7 @@ func (w *world) send() bool {
 	}
 	for _, g := range r.b.grants {
 		longest, _ := w.renewals(g)
-		w.noteLease(g.holder.Field, wire.Millis(longest))
+		w.noteLease(g.inRedis().Field, wire.Millis(longest))
 		switch {
 		case g.stage != held || g.term.Past(w.now) || longest == 0:
 			w.failf("RenewHeld: renews #%d in stage %d", g.holder.Number, g.stage)

@@ -139,7 +139,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		t.plan(g, n)
 		x.phase = showing
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
-		return Step{Do: Ask, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions), remaining)}
+		return Step{Do: Ask, Call: g.inRedis().Count(g.handle.Names(), len(g.acquisitions), remaining)}
 	}
 	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrUnlockedAlready, n)
@@ -175,9 +175,9 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 	}
 	names := g.handle.Names()
 	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
-	call := g.holder.Release(names, g.tombstone())
+	call := g.inRedis().Release(names, g.tombstone())
 	if g.rare != nil && g.rare.seat != nil {
-		call = g.holder.Leave(names, g.tombstone(), g.rare.seat)
+		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
 	}
 	return Step{Do: Ask, Slot: x.background, Within: within, Call: call}
 }

@@ -19,7 +19,7 @@ func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, err
 	}
 	g.sending(d, now)
 	c := wire.NewRenewal(g.handle.Kind.Renew, d, 1)
-	c.Renew(&g.holder, g.handle.Key.Name)
+	c.Renew(g.inRedis(), g.handle.Key.Name)
 	return c, nil
 }
 

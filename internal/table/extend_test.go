@@ -72,7 +72,7 @@ func TestAnExtensionCountsFromItsCommand(t *testing.T) {
 	c, err := a.Extend(time.Hour, sent)
 	require.NoError(t, err)
 	require.Equal(t, h.Kind.Renew, c.Script)
-	require.Equal(t, []any{wire.Millis(time.Hour), a.grant.holder.Field}, c.Argv)
+	require.Equal(t, []any{wire.Millis(time.Hour), a.grant.inRedis().Field}, c.Argv)
 	latest := sent.Add(time.Hour + modelCommand)
 	require.Equal(t, latest, a.grant.term.LatestExpiry, "even if no reply comes")
 	before := a.Deadline()

@@ -67,41 +67,6 @@ type Grant struct {
 	failures int32 // renewals or background releases that failed in a row
 }
 
-// rarely has what few grants have, so that a held lock has no room for it.
-type rarely struct {
-	leaked   []*Acquisition // open, but no caller can unlock them any more
-	giveUpAt clock.Instant  // when a background release gives up
-	lost     error          // why the grant was lost
-	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
-	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
-	loss     Loss
-}
-
-// stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
-// that it does not.
-func (g *Grant) stood() time.Duration {
-	if g.rare == nil {
-		return 0
-	}
-	return g.rare.stood
-}
-
-// rarely returns what few grants have, and makes it if this one has none.
-func (g *Grant) rarely() *rarely {
-	if g.rare == nil {
-		g.rare = new(rarely)
-	}
-	return g.rare
-}
-
-// leaked returns the acquisitions that are open, but that no caller can unlock any more.
-func (g *Grant) leaked() []*Acquisition {
-	if g.rare == nil {
-		return nil
-	}
-	return g.rare.leaked
-}
-
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
 // back, from retired to retiring: Redis made a holder that has to be released. docs/architecture.md draws the transitions.
 type stage uint8
@@ -156,6 +121,19 @@ func (t *Table) newGrant(a *Attempt) {
 	}
 	g.attempt = a
 	t.grants.Add(g, g.owner, true)
+}
+
+// inRedis returns the grant's holder, with its field. The table's mutex must be held.
+func (g *Grant) inRedis() *wire.Holder {
+	g.holder.Restore(g.table.cfg.ClientID)
+	return &g.holder
+}
+
+// shrink drops the texts that can be made again. They are half of what a held lock takes, and nobody needs them until the next
+// renewal or the unlock.
+func (g *Grant) shrink() {
+	g.handle.names.Drop()
+	g.holder.Shrink()
 }
 
 // HeldAs implements owner.Holding.
@@ -368,7 +346,10 @@ func (g *Grant) settleLost() {
 }
 
 // Inspect returns the call that asks Redis about the lock, and whether it is held by this grant.
-func (g *Grant) Inspect() wire.Call { return g.holder.Inspect(g.handle.Names()) }
+func (g *Grant) Inspect() wire.Call {
+	defer g.table.lock().Unlock()
+	return g.inRedis().Inspect(g.handle.Names())
+}
 
 // acquired makes an acquisition of a held grant.
 func (g *Grant) acquired(a *Attempt) *Acquisition {

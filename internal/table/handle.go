@@ -18,15 +18,14 @@ type Handle struct {
 	Kind *wire.Kind
 	Name string // the user's, for errors and log lines
 
-	NonReentrant         bool
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
+	NonReentrant         bool
+
+	locked bool // something was made through this handle without a Hold; the table's mutex guards it, and what follows names
 
 	names wire.NamesCache
 
-	// The table's mutex guards what follows.
-
-	unlocks owner.Unlocks[*Acquisition] // what was made through this handle without a Hold
-	locked  bool                        // something was
+	unlocks owner.Unlocks[*Acquisition] // that, if it is not known to be over
 	// unlockedBy is the latest owner that unlocked through this handle.
 	unlockedBy *Owner
 }

@@ -59,7 +59,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	next.knows().Asked(now)
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
-	return Step{Do: Ask, Acked: true, Call: g.holder.HandOver(g.handle.Names(), &x.grant.holder, next.Lease)}
+	return Step{Do: Ask, Acked: true, Call: g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease)}
 }
 
 // settleHandOver takes the reply of a hand-over.

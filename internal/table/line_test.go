@@ -144,7 +144,7 @@ func (w *world) checkLines() {
 						w.failf("Turns: %s keeps its place, although it was passed over for long enough before %s", m.field, behind.field)
 					}
 				}
-			case !over && !granted && m.grant != nil && m.grant.stage == pending && m.grant.holder.Field == m.field:
+			case !over && !granted && m.grant != nil && m.grant.stage == pending && m.grant.inRedis().Field == m.field:
 				w.failf("Turns: %s loses its place", m.field)
 			}
 		}

@@ -32,7 +32,7 @@ func (t *Table) queue(a *Attempt, next phase, now clock.Instant) wire.Call {
 		t.leavesLine(a)
 		a.place.Listens(t.messages.Epoch(a.seat.Channel))
 	}
-	return a.grant.holder.Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again)
+	return a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again)
 }
 
 // sit gives an attempt a seat that no other one has.

@@ -348,7 +348,7 @@ func (w *world) checkSeats() {
 			case i >= 0:
 				last = i
 			case granted && b.lastly >= p.at:
-			case g != nil && g.stage == pending && g.holder.Field == p.field:
+			case g != nil && g.stage == pending && g.inRedis().Field == p.field:
 				w.failf("Turns: %s loses its place", p.field)
 			}
 		}

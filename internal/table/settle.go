@@ -19,7 +19,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		if a.Handle.Kind.NoUpgrade {
 			return t.giveUp(a, fault.ErrUpgrade, now, n)
 		}
-		writer = other.holder.Field
+		writer = other.inRedis().Field
 	}
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
@@ -33,7 +33,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		s.Call = t.queue(a, next, now)
 	default:
 		t.leavesLine(a) // it may have stood there before: the reply tells whether the lock was granted to it
-		s.Call = g.holder.Acquire(a.Handle.Names(), a.Lease, writer)
+		s.Call = g.inRedis().Acquire(a.Handle.Names(), a.Lease, writer)
 	}
 	s.Free, s.Within = a.asks(now)
 	if a.Handle.Kind.Queues && !a.Single && (s.Within == 0 || s.Within > t.cfg.Refresh()) {
@@ -248,7 +248,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
-	s := Step{Do: Ask, Slot: true, Call: g.holder.Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease)}
+	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease)}
 	s.Free, s.Within = a.asks(now)
 	return s
 }

@@ -60,7 +60,7 @@ func (t *Table) stand(a *Attempt, next phase, now clock.Instant) wire.Call {
 		wait = t.term(a)
 		t.joins(a, now)
 	}
-	return a.grant.holder.Stand(a.Handle.Names(), a.Lease, wait)
+	return a.grant.inRedis().Stand(a.Handle.Names(), a.Lease, wait)
 }
 
 // joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
@@ -218,9 +218,9 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		next.knows().Asked(now)
 		x.nextGrant.sending(next.Lease, now)
 		t.joins(next, now)
-		to = &wire.Next{Holder: &x.nextGrant.holder, Lease: next.Lease, Term: t.term(next)}
+		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: t.term(next)}
 	}
-	return g.holder.Give(g.handle.Names(), g.tombstone(), g.stood(), to)
+	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.stood(), to)
 }
 
 // gave takes what a release did with the lock.

@@ -15,7 +15,7 @@ func (w *world) noteGrant(g *Grant) {
 	if g == nil {
 		return
 	}
-	field := text(g.holder.Field)
+	field := text(g.inRedis().Field)
 	if old := w.grants[field]; old != nil && old != g {
 		if g.stage == retired { // it gave the field away
 			return
@@ -137,7 +137,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 		r.told = why
 	}
 	w.records = append(w.records, r)
-	field := text(acq.grant.holder.Field)
+	field := text(acq.grant.inRedis().Field)
 	b := v.name.server.born[field]
 	if hops := b.chain + w.handed[field]; hops > w.cfg.HandOvers {
 		w.failf("Budget: %d hand-overs in a row", hops)
@@ -218,7 +218,7 @@ func (w *world) unlocked(e *exit, err error) {
 	if e.x.start == 0 { // it was not the last one, or the grant was over
 		return
 	}
-	field := text(g.holder.Field)
+	field := text(g.inRedis().Field)
 	s := e.name.server
 	inside, freed := e.x.start < g.term.Deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
 	switch {
@@ -357,7 +357,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.hearsOf(p, f.name, m)
 		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
-		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.holder.Field))
+		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
 		if over && e.x.denied { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false
 		}

@@ -18,17 +18,30 @@ type Holder struct {
 
 // NewHolder returns the holder with a number that its client has never used.
 func NewHolder(k *Kind, n *Names, clientID string, number int64) Holder {
-	field := make([]byte, 0, 64)
-	field = append(append(field, clientID...), ':')
-	field = append(strconv.AppendInt(field, number, 10), k.FieldSuffix...)
-	h := Holder{Number: number, Field: string(field), kind: k}
+	h := Holder{Number: number, kind: k}
+	field := h.Restore(clientID)
 	if k.HoldKey != "" {
 		name, _ := n.Keys[0].(string)
-		own := slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, string(field)+k.HoldKey)))
+		own := slices.Insert(slices.Clone(n.Keys), len(n.Keys)-1, any(suffixed(name, field+k.HoldKey)))
 		h.own = &own
 	}
 	return h
 }
+
+// Restore makes the field again after [Holder.Shrink], and returns it.
+func (h *Holder) Restore(clientID string) string {
+	if field, ok := h.Field.(string); ok {
+		return field
+	}
+	text := make([]byte, 0, 64)
+	text = append(append(text, clientID...), ':')
+	field := string(append(strconv.AppendInt(text, h.Number, 10), h.kind.FieldSuffix...))
+	h.Field = field
+	return field
+}
+
+// Shrink drops the field. Nothing but Restore may be called then.
+func (h *Holder) Shrink() { h.Field = nil }
 
 // keys returns all keys that the holder's scripts may need. The last one has the tombstones.
 func (h *Holder) keys(n *Names) []any {

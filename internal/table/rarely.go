@@ -1,0 +1,43 @@
+package table
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// rarely has what few grants have, so that a held lock has no room for it.
+type rarely struct {
+	leaked   []*Acquisition // open, but no caller can unlock them any more
+	giveUpAt clock.Instant  // when a background release gives up
+	lost     error          // why the grant was lost
+	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
+	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
+	loss     Loss
+}
+
+// stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
+// that it does not.
+func (g *Grant) stood() time.Duration {
+	if g.rare == nil {
+		return 0
+	}
+	return g.rare.stood
+}
+
+// rarely returns what few grants have, and makes it if this one has none.
+func (g *Grant) rarely() *rarely {
+	if g.rare == nil {
+		g.rare = new(rarely)
+	}
+	return g.rare
+}
+
+// leaked returns the acquisitions that are open, but that no caller can unlock any more.
+func (g *Grant) leaked() []*Acquisition {
+	if g.rare == nil {
+		return nil
+	}
+	return g.rare.leaked
+}
