@@ -6,14 +6,23 @@ import "slices"
 const MaxLost = 64
 
 // Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest lost ones. The
-// zero value has none. It is not safe for concurrent use.
+// zero value has none. It must not be copied, and is not safe for concurrent use.
 type Unlocks[A comparable] struct {
 	open []A
+	one  [1]A // the first array of open
 	lost *[]A // nil means none, as in most handles
 }
 
 // Add adds an acquisition.
-func (u *Unlocks[A]) Add(a A) { u.open = append(u.open, a) }
+func (u *Unlocks[A]) Add(a A) {
+	if cap(u.open) == 0 {
+		u.open = u.one[:0]
+	}
+	u.open = append(u.open, a)
+	if len(u.open) == 2 { // they are elsewhere now
+		clear(u.one[:])
+	}
+}
 
 // Lose keeps an acquisition as lost.
 func (u *Unlocks[A]) Lose(a A) {

@@ -29,8 +29,21 @@ type Acquisition struct {
 	settled bool            // no caller has to unlock it any more, and its unlock is over
 }
 
-// Owner returns the owner that holds the lock.
-func (a *Acquisition) Owner() *Owner { return a.grant.owner }
+// Owner returns the owner that holds the lock, and makes it if the caller had none.
+func (a *Acquisition) Owner() *Owner {
+	g, t := a.grant, a.grant.table
+	defer t.lock().Unlock()
+	if g.owner == nil {
+		g.owner = NewOwner()
+		switch {
+		case g.listed:
+			t.list(g)
+		case g.rare != nil && g.rare.lost != nil:
+			g.attach()
+		}
+	}
+	return g.owner
+}
 
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition

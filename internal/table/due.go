@@ -150,12 +150,13 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 		case r.Err != nil:
 			_, shortest := g.renewal()
 			t.counts.RenewalFailures++
-			if g.failures++; g.failures == 1 { // once in each outage
+			failures := g.fail()
+			if failures == 1 { // once in each outage
 				n.Warn(g.handle.Name, logNoRenewal, r.Err)
 			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides
-			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(shortest, int(g.failures)))
+			g.term.RenewAt = now.Add(t.cfg.RetryRenewal(shortest, failures))
 			t.plan(g, n)
 		case r.List[i] == 1:
 			t.counts.Renewals++

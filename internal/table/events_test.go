@@ -239,7 +239,8 @@ func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
 		}
 	}
 	shortest = 1 << 62
-	for _, a := range g.acquisitions {
+	for i := range g.open() {
+		a := g.at(i)
 		if a.ending.Err() == nil {
 			note(a)
 		}

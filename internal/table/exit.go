@@ -135,11 +135,11 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	g.drop(a)
 	a.handle.unlocks.Forget(a)
-	if len(g.acquisitions) > 0 {
+	if g.open() > 0 {
 		t.plan(g, n)
 		x.phase = showing
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
-		return Step{Do: Ask, Call: g.inRedis().Count(g.handle.Names(), len(g.acquisitions), remaining)}
+		return Step{Do: Ask, Call: g.inRedis().Count(g.handle.Names(), g.open(), remaining)}
 	}
 	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrUnlockedAlready, n)
@@ -298,8 +298,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	}
 	settled := r.Err == nil || r.Err.WrongType()
 	if !settled && now <= g.rarely().giveUpAt {
-		g.failures++
-		t.schedule(g, now.Add(t.cfg.Retry(int(g.failures))), n)
+		t.schedule(g, now.Add(t.cfg.Retry(g.fail())), n)
 		return x.finish(nil)
 	}
 	if !settled {

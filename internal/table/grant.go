@@ -3,7 +3,6 @@ package table
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -26,15 +25,12 @@ type Grant struct {
 
 	table  *Table
 	handle *Handle // through which it was acquired: kind, names and the user's name
-	owner  *Owner
-	self   Owner // its owner if the caller has none
+	owner  *Owner  // the caller's; without one, nil until somebody asks for it
 	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
 
-	acquisitions []*Acquisition  // open, in the order in which they were made
-	first        Acquisition     // mostly the only one
-	one          [1]*Acquisition // the first array of acquisitions
+	first Acquisition // mostly the only one; the others are in rare
 
 	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
 	// acquisitions.
@@ -47,6 +43,9 @@ type Grant struct {
 
 	streak yield.Streak
 	stage  stage
+	opened bool // the first acquisition is open
+	shared bool // its owner is the caller's, so other goroutines may have it too
+	listed bool // it is among the holdings of its owner, or will be once it has one
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	lost    bool // or ended before its last unlock; for the count of losses
@@ -64,7 +63,7 @@ type Grant struct {
 
 	inRound  bool  // its renewal is on its way: sent, or soon to be
 	alone    bool  // its renewal is a call of its own
-	failures int32 // renewals or background releases that failed in a row
+	failures int16 // renewals or background releases that failed in a row, at most maxFailures
 }
 
 // stage is how far a grant has come. Stages follow each other in this order, and some are left out. Only a late reply goes
@@ -105,22 +104,28 @@ const (
 	LogNotReleased = "lock could not be released; it is free when its lease ends"
 )
 
-// newGrant gives an attempt a new pending grant. Without an owner, the grant gets one of its own.
+// newGrant gives an attempt a new pending grant.
 func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
 	g := &Grant{
 		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: a.Lease},
+		term: term.Term{Lease: a.Lease}, shared: a.Owner != nil,
 	}
 	g.turns.Begin()
 	a.grant = g
-	if a.Owner == nil {
-		g.owner = &g.self
-		return
+	if g.shared {
+		g.attempt = a
+		t.list(g)
 	}
-	g.attempt = a
-	t.grants.Add(g, g.owner, true)
+}
+
+// list puts a grant among the holdings of its owner, now or when it gets one.
+func (t *Table) list(g *Grant) {
+	g.listed = true
+	if g.owner != nil {
+		t.grants.Add(g, g.owner, g.shared)
+	}
 }
 
 // inRedis returns the grant's holder, with its field. The table's mutex must be held.
@@ -139,8 +144,10 @@ func (g *Grant) shrink() {
 // HeldAs implements owner.Holding.
 func (g *Grant) HeldAs() HeldKey { return g.handle.sideKey() }
 
-// shared reports whether other goroutines can have the grant's owner.
-func (g *Grant) shared() bool { return g.owner != &g.self }
+// sameOwner reports whether two grants have one owner.
+func (g *Grant) sameOwner(other *Grant) bool {
+	return g == other || g.owner != nil && g.owner == other.owner
+}
 
 // sibling returns the same owner's grant of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
@@ -155,7 +162,8 @@ func (g *Grant) usable(now clock.Instant) bool {
 // renewal returns the lease with which the watchdog renews the grant: the longest one of the open acquisitions for which it
 // keeps the grant. It renews three times in the shortest one. Zero means that it does not keep the grant.
 func (g *Grant) renewal() (longest, shortest time.Duration) {
-	for _, a := range g.acquisitions {
+	for i := range g.open() {
+		a := g.at(i)
 		longest = max(longest, a.renewal)
 		if a.renewal > 0 && (shortest == 0 || a.renewal < shortest) {
 			shortest = a.renewal
@@ -173,7 +181,7 @@ func (g *Grant) renewing() bool {
 // drop takes an acquisition out of the open ones. The remaining ones may let the next renewal come later.
 func (g *Grant) drop(a *Acquisition) {
 	asPlanned := g.term.RenewAt == g.term.Renewal(g.renewal())
-	g.acquisitions = queue.Without(g.acquisitions, a)
+	g.close(a)
 	if asPlanned {
 		g.term.RenewAt = g.term.Renewal(g.renewal())
 	}
@@ -182,7 +190,10 @@ func (g *Grant) drop(a *Acquisition) {
 // unregister removes the grant from its owner, and from its name if it excludes others there.
 func (t *Table) unregister(g *Grant) {
 	k := g.handle.Key
-	t.grants.Remove(g, g.owner, g.shared())
+	g.listed = false
+	if g.owner != nil {
+		t.grants.Remove(g, g.owner, g.shared)
+	}
 	if !t.exclusive[k.Family].Remove(k.Name, g) {
 		return
 	}
@@ -198,7 +209,7 @@ func (t *Table) holder(k Key) *Grant { return t.exclusive[k.Family][k.Name] }
 // if there is none.
 func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
 	h := t.holder(g.handle.Key)
-	if h != nil && h.owner != g.owner && (h.usable(now) || h.stage == releasing) {
+	if h != nil && !h.sameOwner(g) && (h.usable(now) || h.stage == releasing) {
 		return h
 	}
 	return nil
@@ -219,6 +230,15 @@ func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	}
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
+}
+
+// maxFailures is more than any pause between two attempts depends on.
+const maxFailures = 1000
+
+// fail counts a renewal or a background release that failed, and returns how many did so in a row.
+func (g *Grant) fail() int {
+	g.failures = min(g.failures+1, maxFailures)
+	return int(g.failures)
 }
 
 // awaitTurn returns the step that waits until the grant should be looked at again.
@@ -245,9 +265,8 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	g.endAcquisitions(why, n)
 	t.settleOver(g)
 	t.counts.lost(g)
-	open := false
-	for _, a := range g.acquisitions {
-		open = open || !a.closed
+	for i := range g.open() {
+		a := g.at(i)
 		switch {
 		case a.closed:
 			a.handle.unlocks.Forget(a)
@@ -255,9 +274,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 			a.handle.unlocks.Lose(a)
 		}
 	}
-	if open {
-		g.owner.Attach(g.handle.sideKey(), g)
-	}
+	g.attach()
 	// A read hold that Redis no longer has may have left its field.
 	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" {
 		g.needsCleanup = true
@@ -269,11 +286,15 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 // lease need not be logged, because Lease asked for it. A group logs its own loss instead of that of a member.
 func (g *Grant) endAcquisitions(why error, n *Notices) {
 	loud := false
-	for _, list := range [2][]*Acquisition{g.acquisitions, g.leaked()} {
-		for _, a := range list {
-			ended := a.ending.End(lossOf(a.handle, why), n)
-			loud = loud || ended && !a.quiet
-		}
+	end := func(a *Acquisition) {
+		ended := a.ending.End(lossOf(a.handle, why), n)
+		loud = loud || ended && !a.quiet
+	}
+	for i := range g.open() {
+		end(g.at(i))
+	}
+	for _, a := range g.leaked() {
+		end(a)
 	}
 	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {
 		n.Warn(g.handle.Name, LogLost, lossOf(g.handle, why))
@@ -338,9 +359,16 @@ func (g *Grant) tombstone() time.Duration {
 	return policy.Tombstone(g.term.Lease)
 }
 
+// attach has the owner remember a lost grant until all of its acquisitions are closed.
+func (g *Grant) attach() {
+	if g.owner != nil && g.mustUnlock() {
+		g.owner.Attach(g.handle.sideKey(), g)
+	}
+}
+
 // settleLost forgets a lost grant once all of its acquisitions are closed.
 func (g *Grant) settleLost() {
-	if !slices.ContainsFunc(g.acquisitions, func(a *Acquisition) bool { return !a.closed }) {
+	if g.owner != nil && !g.mustUnlock() {
 		g.owner.Detach(g.handle.sideKey(), g)
 	}
 }
@@ -353,20 +381,14 @@ func (g *Grant) Inspect() wire.Call {
 
 // acquired makes an acquisition of a held grant.
 func (g *Grant) acquired(a *Attempt) *Acquisition {
-	q := &g.first
-	if q.grant != nil {
-		q = new(Acquisition)
-	} else {
-		g.acquisitions = g.one[:0]
-	}
+	q := g.another()
 	*q = Acquisition{
 		grant: g, handle: a.Handle, byHold: a.ByHold,
-		plain: !g.shared() && len(g.acquisitions) == 0, done: a.Done,
+		plain: !g.shared && g.open() == 1, done: a.Done,
 	}
 	if a.Renewed {
 		q.renewal = a.Lease
 	}
-	g.acquisitions = append(g.acquisitions, q)
 	g.table.open++
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)

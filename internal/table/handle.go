@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -50,8 +49,8 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 	if g == nil {
 		return nil
 	}
-	for _, a := range slices.Backward(g.acquisitions) {
-		if !a.byHold && !a.closed {
+	for i := g.open() - 1; i >= 0; i-- {
+		if a := g.at(i); !a.byHold && !a.closed {
 			return a
 		}
 	}

@@ -63,7 +63,7 @@ func (w *world) see(g *Grant) {
 // rivalOf reports whether another owner of the process holds the lock exclusively, inside its deadline.
 func (w *world) rivalOf(v *verb) bool {
 	g := v.proc.table.holder(v.a.Handle.Key)
-	return g.usable(w.now) && v.a.grant != nil && g.owner != v.a.grant.owner
+	return g.usable(w.now) && v.a.grant != nil && !g.sameOwner(v.a.grant)
 }
 
 // evidenceOf returns the evidence on which an attempt may rely.

@@ -59,7 +59,7 @@ var bugs = []bug{
 		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
-		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.owner == a.grant.owner || g.stage != held || a.grant"},
+		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.grant"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
 		{"line.go", "\t\tn.Unlisten(&l.Shared.heard)\n", ""},
@@ -116,7 +116,7 @@ var bugs = []bug{
 		{"attempt.go", "!t.bars(a, now) && !a.overdue(now) {", "!t.bars(a, now) {"},
 	}},
 	{"stop 1", "a shutdown does not wait for re-entered acquisitions", []edit{
-		{"grant.go", "g.table.open++", "if len(g.acquisitions) == 1 {\n\t\tg.table.open++\n\t}"},
+		{"grant.go", "g.table.open++", "if g.open() == 1 {\n\t\tg.table.open++\n\t}"},
 		{"shutdown.go", "if !a.settled {", "if !a.settled && a == &a.grant.first {"},
 	}},
 	{"stop 2", "a lock is handed over during a shutdown", []edit{
@@ -133,7 +133,7 @@ var bugs = []bug{
 		{"acquisition.go", "if why == nil && t.stopping {", "if false {"},
 	}},
 	{"stop 6", "a shutdown waits for a lost lock", []edit{
-		{"grant.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\topen := false", "t.counts.lost(g)\n\topen := false"},
+		{"grant.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\tfor", "t.counts.lost(g)\n\tfor"},
 	}},
 	{"stop 7", "a waiter keeps a lock that was handed to it although it hears of the shutdown first", []edit{
 		{"attempt.go", "if a.got != nil && t.bars(a, now) {", "if false {"},

@@ -9,6 +9,7 @@ import (
 
 // rarely has what few grants have, so that a held lock has no room for it.
 type rarely struct {
+	more     []*Acquisition // open, besides the first one, in the order in which they were made
 	leaked   []*Acquisition // open, but no caller can unlock them any more
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost

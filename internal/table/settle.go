@@ -214,7 +214,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	if t.cfg.MaxHold > 0 {
 		g.term.MaxHold = p.sent.Add(t.cfg.MaxHold)
 	}
-	t.grants.Add(g, g.owner, g.shared())
+	t.list(g)
 	if a.Handle.Kind.Side == wire.MainSide {
 		t.exclusive[a.Handle.Key.Family].Add(a.Handle.Key.Name, g)
 	}
@@ -248,7 +248,7 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
 	a.phase, a.sent = counting, now
-	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), len(g.acquisitions)+1, a.Lease)}
+	s := Step{Do: Ask, Slot: true, Call: g.inRedis().Count(g.handle.Names(), g.open()+1, a.Lease)}
 	s.Free, s.Within = a.asks(now)
 	return s
 }

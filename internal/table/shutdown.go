@@ -21,8 +21,8 @@ func (t *Table) Stop(n *Notices) (drained <-chan struct{}) {
 	}
 	t.stopping, t.drained = true, make(chan struct{})
 	for _, g := range t.heap.All() { // it has every grant that is held
-		for _, a := range g.acquisitions {
-			a.ending.Tell(fault.ErrClosed, n)
+		for i := range g.open() {
+			g.at(i).ending.Tell(fault.ErrClosed, n)
 		}
 	}
 	t.drain()
@@ -48,8 +48,8 @@ func (t *Table) settle(a *Acquisition) {
 
 // settleOver settles the acquisitions of a grant that is over. An unlock that is under way settles its own.
 func (t *Table) settleOver(g *Grant) {
-	for _, a := range g.acquisitions {
-		if !a.closed {
+	for i := range g.open() {
+		if a := g.at(i); !a.closed {
 			t.settle(a)
 		}
 	}
@@ -67,7 +67,7 @@ func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 		if !g.usable(now) {
 			continue
 		}
-		open := len(g.acquisitions)
+		open := g.open()
 		if a.got != nil && g == a.grant {
 			open--
 		}
@@ -101,7 +101,10 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 		t.conclude(a, now)
 		return a.finish(t.barred(a, now))
 	}
-	g.acquisitions, g.needsCleanup = nil, true
+	for g.open() > 0 {
+		g.close(g.at(0))
+	}
+	g.needsCleanup = true
 	return t.giveUp(a, nil, now, n)
 }
 

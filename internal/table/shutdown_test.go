@@ -17,7 +17,7 @@ func (w *world) mayReenter(v *verb, got *Acquisition) bool {
 		if !g.usable(w.now) {
 			continue
 		}
-		open := len(g.acquisitions)
+		open := g.open()
 		if got != nil && g == got.grant {
 			open--
 		}

@@ -291,8 +291,8 @@ func (w *world) checkCount(f *flight) {
 	} else {
 		g = f.exit.x.grant
 	}
-	if len(g.leaked()) == 0 && !g.over() && f.call.Args.Extra != len(g.acquisitions)+more {
-		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, len(g.acquisitions)+more)
+	if len(g.leaked()) == 0 && !g.over() && f.call.Args.Extra != g.open()+more {
+		w.failf("Count: shows %v instead of %d", f.call.Args.Extra, g.open()+more)
 	}
 }
 

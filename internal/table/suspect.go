@@ -1,7 +1,6 @@
 package table
 
 import (
-	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -23,9 +22,12 @@ func (t *Table) suspect(a *Attempt) {
 	if !h.renewing() && h.term.Lease <= 3*soonSuspect {
 		return // it ends by itself soon
 	}
-	same := a.Done != nil && slices.ContainsFunc(h.acquisitions, func(q *Acquisition) bool { return q.done == a.Done })
+	same := false
+	for i := range h.open() {
+		same = same || a.Done != nil && h.at(i).done == a.Done
+	}
 	switch {
-	case h.stage != held || h.owner == a.grant.owner || h.accused || h.streak.Began() > a.began:
+	case h.stage != held || h.sameOwner(a.grant) || h.accused || h.streak.Began() > a.began:
 	case same:
 		a.own, a.SuspectAfter = h, min(soonSuspect, h.term.Lease/3)
 	default: // also with an owner: WithOwner inside Do waits for itself
@@ -53,8 +55,9 @@ func (t *Table) Suspect(a *Attempt, n *Notices) {
 func (t *Table) notHeld(h *Handle, o *Owner) error {
 	otherHandle := false
 	for _, g := range t.holdersOf(h) {
-		for _, a := range g.acquisitions {
-			mine := o == g.owner || o == nil && a.handle == h
+		for i := range g.open() {
+			a := g.at(i)
+			mine := o != nil && o == g.owner || o == nil && a.handle == h
 			switch {
 			case a.closed:
 			case mine && a.byHold:

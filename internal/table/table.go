@@ -183,7 +183,7 @@ func (t *Table) Count(g *Grant, now clock.Instant) int {
 	if !g.usable(now) {
 		return 0
 	}
-	return len(g.acquisitions)
+	return g.open()
 }
 
 // Stats is what a table has in memory at one moment.

@@ -143,3 +143,33 @@ func TestFiveHundredWaitersDelayNoRenewal(t *testing.T) {
 	cancel()
 	testkit.Eventually(t, "all waiters leave", func() bool { return waiting.Load() == 0 })
 }
+
+// TestTheContextOfALostHoldDoesNotReenter asks for the context of a hold, and so for its owner, only after the lock was lost.
+func TestTheContextOfALostHoldDoesNotReenter(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	lock := client.NewLock(testkit.NewName())
+	for _, context := range []string{"before the loss", "after it", "in the unlock"} {
+		hold := testkit.Must(lock.Acquire(t.Context()))
+		ctx := t.Context()
+		if context == "before the loss" {
+			ctx = hold.Context()
+			require.NoError(t, lock.Lock(ctx), context)
+			require.NoError(t, lock.Unlock(ctx), context)
+		}
+		require.True(t, testkit.Must(lock.ForceUnlock(t.Context())), context)
+		<-hold.Done()
+		if context == "after it" {
+			ctx = hold.Context()
+		}
+		if context != "in the unlock" {
+			require.ErrorIs(t, lock.Lock(withoutEnd(ctx)), rlock.ErrLost, context)
+		}
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost, context)
+		require.NoError(t, lock.Lock(withoutEnd(ctx)), "it is unlocked now")
+		require.NoError(t, lock.Unlock(withoutEnd(ctx)), context)
+	}
+}
+
+// withoutEnd returns a context with the values of ctx, which ends with the hold.
+func withoutEnd(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

@@ -1,0 +1,57 @@
+package table
+
+import "github.com/go-rlock/rlock/internal/queue"
+
+// open returns how many acquisitions of the grant are open: the numbers that [Grant.at] takes.
+func (g *Grant) open() int {
+	n := 0
+	if g.opened {
+		n = 1
+	}
+	if g.rare != nil {
+		n += len(g.rare.more)
+	}
+	return n
+}
+
+// at returns an open acquisition by its number, in the order in which they were made.
+func (g *Grant) at(i int) *Acquisition {
+	if g.opened {
+		if i == 0 {
+			return &g.first
+		}
+		i--
+	}
+	return g.rare.more[i]
+}
+
+// another opens one more acquisition, which the caller has to fill.
+func (g *Grant) another() *Acquisition {
+	if g.first.grant == nil {
+		g.opened = true
+		return &g.first
+	}
+	a := new(Acquisition)
+	g.rarely().more = append(g.rarely().more, a)
+	return a
+}
+
+// close takes an acquisition out of the open ones.
+func (g *Grant) close(a *Acquisition) {
+	switch {
+	case a == &g.first:
+		g.opened = false
+	case g.rare != nil:
+		g.rare.more = queue.Without(g.rare.more, a)
+	}
+}
+
+// mustUnlock reports whether a caller has yet to unlock one of the acquisitions.
+func (g *Grant) mustUnlock() bool {
+	for i := range g.open() {
+		if !g.at(i).closed {
+			return true
+		}
+	}
+	return false
+}
