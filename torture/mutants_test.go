@@ -159,7 +159,7 @@ var mutants = []mutant{
 		{"internal/table/due.go", "case t.closed, !g.inRound ||", "case t.closed, t.stopping, !g.inRound ||"},
 	}},
 	{"M36", "a shutdown does not tell the holders", []string{"deploy"}, []edit{
-		{"internal/table/shutdown.go", "\t\t\ta.ending.Tell(fault.ErrClosed, n)\n", "\t\t\t_ = a\n"},
+		{"internal/table/shutdown.go", "\t\t\tg.at(i).ending.Tell(fault.ErrClosed, n)\n", "\t\t\t_ = g.at(i)\n"},
 	}},
 	{"M37", "a shutdown does not wait for the holders", []string{"deploy"}, []edit{
 		{"internal/table/shutdown.go", "if t.open == 0 && t.drained != nil", "if t.drained != nil"},
