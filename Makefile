@@ -27,7 +27,7 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 .PHONY: quick
 quick: ## run the tests that need no redis-server, in a few seconds; for use while editing
 	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 . ./internal/...
-	cd torture && $(GO) test -run TestMutantsFit .
+	cd torture && $(GO) test -count=1 -run TestMutantsFit .
 
 .PHONY: race
 race: ## run the tests with the race detector
