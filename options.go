@@ -45,7 +45,7 @@ func newSettings(opts []Option) (*settings, error) {
 				HandOverTime:    5 * time.Millisecond,
 				StandBack:       2 * time.Millisecond,
 			},
-			Crowd:  6,            // measured: see docs/benchmarks.md
+			Crowd:  6,
 			Logger: slog.Default, // called for each warning, so that a later slog.SetDefault takes effect
 		},
 		mapName: func(name string) string { return name },
@@ -145,13 +145,15 @@ func WithReplicaAcks(n int, timeout time.Duration) Option {
 	})
 }
 
-// WithAutoPipeline sets how many scripts of acquisitions, re-entries and releases go out to a node by themselves at a time.
-// Those that goroutines send beyond that are gathered into pipelines, and no script waits for another to fill one. The default
-// is 6. With 0 every script goes through a pipeline, and with a negative n none does.
+// WithAutoPipeline sets how many scripts may be under way to a node by themselves. It is about scripts that acquire, re-enter,
+// release or hand over. Further ones are gathered into pipelines until none is left, and none waits until a pipeline is full. The
+// default is 6, or fewer with a small pool of connections. With 0 every such script goes through a pipeline, and with a negative
+// n none does.
 //
-// Renewals, and acquisitions that replicas acknowledge, are never gathered. The pool of the redis client keeps one connection
-// for renewals, and from 1 to 4 for these pipelines. Nothing is gathered if the pool has less than 3 connections, or if the client
-// is neither a [redis.Client] nor a [redis.ClusterClient]. Hooks of the redis client see a pipeline without the contexts of the
+// Renewals, and acquisitions that replicas acknowledge, are never gathered. Of the redis client's pool, one connection is left
+// for renewals, and from 1 to 4 are for these pipelines; 1 with [WithReplicaAcks]. Nothing is gathered if the pool has fewer than
+// 3 connections, if a pool of their own for pipelines (PipelinePoolSize with a buffer size) has fewer than 2, or if the client is
+// neither a [redis.Client] nor a [redis.ClusterClient]. Hooks of the redis client see a pipeline without the contexts of the
 // callers.
 //
 // Experimental: WithAutoPipeline may change or go before v1.

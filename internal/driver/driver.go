@@ -23,9 +23,9 @@ type Driver interface {
 	// the call: the command timeout does, from now on.
 	Run(ctx context.Context, at Node, c wire.Call) wire.Reply
 
-	// Pipe sends calls in one pipeline, and writes a reply for each to out. To a node they go on one connection, and an answer
-	// that another node has the key is an error. For a nil node, each goes to the node that has its key. If acks is not nil, each
-	// call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
+	// Pipe sends calls in one pipeline, and writes a reply for each to out. If at is a node, all go there on one connection, and a
+	// redirection is an error. If at is nil, each goes to the node that has its key, and redirections are followed. If acks is not
+	// nil, each call's WAIT is sent behind it, and a call that too few replicas acknowledge has the fate [fault.Unreplicated].
 	Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply)
 
 	// Raw sends a command that is not a script, such as ROLE or PUBSUB SHARDNUMSUB.

@@ -13,7 +13,8 @@
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[6] wait       ms that a waiter may be silent; negative means that the caller does not queue
--- ARGV[7] seat       under which it queues; another waiter of its process may have had it before
+-- ARGV[7] seat       under which it queues; another waiter of its process may have had it before. Absent, as are the following,
+--                    if it does not queue
 -- ARGV[8] term       ms of the lease that a script may give to it while it waits; 0 means that it is woken instead
 -- ARGV[9] again      1 if it has been in the queue, from which it may have been removed; else 0
 -- returns the token or 0 when acquired; -1 when the number has a tombstone or its seat; when refused {-1 minus the ms until
@@ -29,7 +30,7 @@ if found >= 4 then
   end
   found = found - 4
 end
-if found == 0 then -- in place, because making a function takes as long as a command
+if found == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
   local drawn = token and raise(token) or 0
   redis.call('HSET', KEYS[1], ARGV[1], 1)
   local leased = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])

@@ -25,7 +25,7 @@ if found >= 3 then
   end
   found = found - 3
 end
-if found == 0 then -- in place, because making a function takes as long as a command
+if found == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
   local drawn = token and raise(token) or 0
   if string.sub(ARGV[1], -6) == ':write' then
     redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], 1)

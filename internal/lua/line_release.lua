@@ -25,7 +25,7 @@ local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now o
 local plain, left = not ARGV[7] and ARGV[2] == '0', nil
 if plain then
   left = redis.pcall('EXISTS', KEYS[1], KEYS[2])
-  if left == 0 then -- published in place, because making a function takes as long as a command
+  if left == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
     if freed ~= 1 or ARGV[6] == '-' then
       return freed
     end

@@ -6,7 +6,7 @@ import "slices"
 const MaxLost = 64
 
 // Unlocks has the acquisitions that are yet to be unlocked: all that are not known to be over, and the latest lost ones. The
-// zero value has none. It must not be copied, and is not safe for concurrent use.
+// zero value has none. It must not be copied, because open may lie in one, and it is not safe for concurrent use.
 type Unlocks[A comparable] struct {
 	open []A
 	one  [1]A // the first array of open
@@ -19,7 +19,7 @@ func (u *Unlocks[A]) Add(a A) {
 		u.open = u.one[:0]
 	}
 	u.open = append(u.open, a)
-	if len(u.open) == 2 { // they are elsewhere now
+	if len(u.open) == 2 { // append has moved them, and one must not keep the first alive
 		clear(u.one[:])
 	}
 }

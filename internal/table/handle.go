@@ -20,11 +20,12 @@ type Handle struct {
 	FirstDelay, MaxDelay time.Duration // the poll delays, for a kind without a channel
 	NonReentrant         bool
 
-	locked bool // something was made through this handle without a Hold; the table's mutex guards it, and what follows names
+	// The table's mutex guards locked, unlocks and unlockedBy. Locked stands here because there is room beside NonReentrant.
+	locked bool // an acquisition was made through this handle without a Hold
 
 	names wire.NamesCache
 
-	unlocks owner.Unlocks[*Acquisition] // that, if it is not known to be over
+	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are not known to be over, and the latest lost ones
 	// unlockedBy is the latest owner that unlocked through this handle.
 	unlockedBy *Owner
 }

@@ -2,7 +2,7 @@ package table
 
 import "github.com/go-rlock/rlock/internal/queue"
 
-// open returns how many acquisitions of the grant are open: the numbers that [Grant.at] takes.
+// open returns how many acquisitions of the grant are open. [Grant.at] takes an index below that.
 func (g *Grant) open() int {
 	n := 0
 	if g.opened {
@@ -14,7 +14,7 @@ func (g *Grant) open() int {
 	return n
 }
 
-// at returns an open acquisition by its number, in the order in which they were made.
+// at returns an open acquisition by its index, in the order in which they were made.
 func (g *Grant) at(i int) *Acquisition {
 	if g.opened {
 		if i == 0 {
@@ -25,7 +25,8 @@ func (g *Grant) at(i int) *Acquisition {
 	return g.rare.more[i]
 }
 
-// another opens one more acquisition, which the caller has to fill.
+// another opens one more acquisition, which the caller has to fill. The first is used only once, because a caller may still refer to
+// it after the unlock.
 func (g *Grant) another() *Acquisition {
 	if g.first.grant == nil {
 		g.opened = true

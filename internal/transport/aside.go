@@ -11,12 +11,12 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// errand is a call on a worker. Its caller can leave before the reply. An errand that returned is used again, so that a call
+// errand is a call that a worker sends, alone or in a batch. Its caller can leave before the reply. An errand that returned is used again, so that a call
 // with a bound costs hardly more than one in place.
 type errand struct {
 	question Question
 	late     Late
-	lane     *lane // in which it is alone
+	lane     *lane // that counts it as alone; nil for a call in a batch, and for one that cannot be gathered
 	state    atomic.Int32
 	reply    wire.Reply    // the caller's once done has a token
 	done     chan struct{} // has a token when the errand is over, unless its caller left: the last use by the worker
@@ -26,7 +26,7 @@ type errand struct {
 // The states of an errand.
 const (
 	locating int32 = iota // it asks which node has the key
-	seeking               // it waits for a connection slot of that node
+	seeking               // it waits for a connection slot of that node, or for a batch
 	running
 	returned
 	abandoned
@@ -91,7 +91,8 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 	return c.await(ctx, e, way, e.expire(cmp.Or(q.Within, c.CommandTimeout)))
 }
 
-// await waits for the reply of an errand, which may be in the queue of a lane, until its caller leaves.
+// await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
+// none.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
 	select {
 	case <-e.done:

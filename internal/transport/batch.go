@@ -11,12 +11,13 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// batch sends calls from the queue of a lane in one pipeline after the other, until the queue is empty. It is used again.
+// batch takes calls from the queue of a lane and sends them, one pipeline after the other, until the queue is empty. Batches are
+// pooled.
 type batch struct {
 	conn  *Conn
 	lane  *lane
 	since time.Time // when its pipeline was sent, zero before the first. lane.mu guards it and stuck
-	stuck bool      // it has a slot, and no longer counts
+	stuck bool      // it holds a connection slot, and does not count against Conn.batches
 
 	errands []*errand
 	calls   []wire.Call
@@ -33,7 +34,7 @@ func (c *Conn) newBatch(w *lane) *batch {
 }
 
 // Run sends until the queue is empty. It runs on a worker. It lets goroutines that are about to call run first, so that their
-// calls join the pipeline. A goroutine that is alone does not notice.
+// calls join the pipeline. Without such goroutines Gosched costs almost nothing.
 func (b *batch) Run() {
 	for runtime.Gosched(); b.take(); runtime.Gosched() {
 		b.send()
@@ -42,8 +43,7 @@ func (b *batch) Run() {
 	b.conn.pool.Put(b)
 }
 
-// take takes calls from the queue. If there is none for it, or if others have taken its place, it ends the batch and returns
-// false.
+// take takes calls from the queue. If there is none for it, or if the batch is stuck, it ends the batch and returns false.
 func (b *batch) take() bool {
 	w := b.lane
 	w.mu.Lock()
@@ -62,7 +62,7 @@ func (b *batch) take() bool {
 			}
 		}
 		w.queue = slices.Delete(w.queue, 0, taken)
-		w.began = w.began || len(b.errands) > 0
+		w.took = w.took || len(b.errands) > 0
 	}
 	if len(b.errands) > 0 {
 		b.since = time.Now()
@@ -81,7 +81,7 @@ func (b *batch) takes(e *errand) bool {
 	return true
 }
 
-// late reports whether the pipeline of a batch has been under way for long. lane.mu must be held.
+// late reports whether the pipeline of a batch has been under way for patience or longer. lane.mu must be held.
 func (b *batch) late() bool {
 	return !b.stuck && !b.since.IsZero() && time.Since(b.since) >= patience
 }
@@ -113,7 +113,7 @@ func (b *batch) send() {
 	clear(b.replies)
 }
 
-// pipe sends the calls and ends them with their replies. Those that may succeed at another node are kept, if they may be.
+// pipe sends the calls and ends them with their replies. With keep, those that may succeed at another node stay in b.errands.
 func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	b.calls = b.calls[:0]
 	for _, e := range b.errands {
@@ -153,9 +153,9 @@ func elsewhere(err *fault.Error) bool {
 	return err.Fate == fault.Rejected && slices.Contains([]string{"MOVED", "ASK", "READONLY"}, err.Code)
 }
 
-// sendElsewhere lets the driver find the nodes of the calls, and follow redirections. It counts as an acquisition at the node of
-// the first, so that the calls which moved leave connections for renewals. Without a slot in time the calls keep the replies
-// that they have.
+// sendElsewhere lets the driver find the nodes of the calls, and follow redirections. It takes a connection slot at the
+// node of the first call, so that connections are left for renewals. If none is free in time, the calls end with the replies that
+// they have.
 func (b *batch) sendElsewhere(deadline time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()

@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// batchSize is how many calls a batch takes at most. Smaller batches, several of them at a time, let the server run one while
-	// this process makes the next. The order among batches does not matter, because each call has a caller that waits for it.
+	// batchSize is how many calls go into one pipeline at most. With several small pipelines under way, the server runs one while
+	// this process makes the next. Their order does not matter, because each call has a caller that waits for it.
 	batchSize = 48
 
-	// patience is how long calls wait in a queue while no batch begins. Then batches that have been under way for as long count as
-	// stuck, and others begin beside them.
+	// patience is how long calls wait in a queue while no batch takes any. Then batches whose pipelines have been under way for as
+	// long count as stuck, if there are connection slots for them, and others begin beside them. A server that is merely busy
+	// answers a pipeline sooner.
 	patience = 10 * time.Millisecond
 )
 
@@ -27,15 +28,15 @@ type lane struct {
 	slots slot // nil means no limit
 
 	mu     sync.Mutex
-	alone  int         // how many calls are under way by themselves
+	alone  int         // how many calls are under way outside batches
 	queue  []*errand   // in state seeking, or abandoned
 	left   int         // how many of the queue are abandoned
 	active []*batch    // at most Conn.batches of them are not stuck
-	stuck  int         // how many of the active are stuck: each has a slot
+	stuck  int         // how many of the active are stuck
 	urgent *batch      // one beside the active, for calls that must not wait for them
-	began  bool        // an active batch has taken calls since the last tick
-	ticker *time.Timer // runs while calls wait for a batch
-	ticks  bool
+	took   bool        // an active batch has taken calls since the timer was started
+	ticker *time.Timer // calls Conn.relieve
+	ticks  bool        // whether the timer runs: it does while calls wait for a batch
 }
 
 func (c *Conn) newLane() *lane {
@@ -74,7 +75,7 @@ func (c *Conn) gathers(q *Question) bool {
 	return c.batches > 0 && !acked && (q.Call.Script.Numbers == 0 || q.Call.Script.Short) && q.Call.Args.Holder != nil
 }
 
-// enter decides how a call is sent: alone, or in a batch. It counts a call that is alone in its lane, until [lane.exit]. The
+// enter decides how a call is sent: alone, or in a batch. It counts a call that is sent alone, until [lane.exit]. The
 // lane is nil for a call that cannot be gathered, and while the topology is not known: learning it may take long.
 func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
 	if !c.gathers(q) || c.cluster && !c.routed.Load() {
@@ -141,7 +142,8 @@ func (w *lane) withdraw(e *errand) bool {
 	return true
 }
 
-// drop removes the errands from the queue of which gone reports true. They include those that are abandoned. w.mu must be held.
+// drop removes from the queue every errand for which gone reports true. It must report true for those that are abandoned.
+// w.mu must be held.
 func (w *lane) drop(gone func(*errand) bool) {
 	kept := w.queue[:0]
 	for _, e := range w.queue {
@@ -153,9 +155,9 @@ func (w *lane) drop(gone func(*errand) bool) {
 	w.queue, w.left = kept, 0
 }
 
-// tick looks after the queue in a while. w.mu must be held.
+// tick starts the timer that calls relieve after patience. w.mu must be held.
 func (c *Conn) tick(w *lane) {
-	w.ticks, w.began = true, false
+	w.ticks, w.took = true, false
 	if w.ticker == nil {
 		w.ticker = time.AfterFunc(patience, func() { c.relieve(w) })
 	} else {
@@ -163,9 +165,9 @@ func (c *Conn) tick(w *lane) {
 	}
 }
 
-// relieve looks after a queue whose batches take long. Each of them that has a connection slot to itself no longer counts, and
-// another begins. If there may be no other, the calls that need no slot go out nevertheless. Acquisitions that wait for a client
-// which stops end here.
+// relieve runs when calls have waited for patience. If no batch has taken any since, each late one for which a connection slot is
+// free takes that slot and counts as stuck, so another batch may begin beside it. If none may begin, the urgent batch sends the
+// calls that must not wait. Acquisitions end here if the client is closed, or if their Stop is.
 func (c *Conn) relieve(w *lane) {
 	w.mu.Lock()
 	w.drop(func(e *errand) bool { return e.state.Load() == abandoned || c.stops(e) })
@@ -175,7 +177,7 @@ func (c *Conn) relieve(w *lane) {
 		return
 	}
 	var next []*batch
-	if !w.began {
+	if !w.took {
 		for _, b := range w.active {
 			if b.late() && w.stuck < c.spare && w.slots.tryTake() {
 				b.stuck = true

@@ -23,10 +23,11 @@ type Config struct {
 	CommandTimeout time.Duration
 	// Acks says which replicas acknowledge a call that asks for it. Nil means none.
 	Acks *driver.Acks
-	// Crowd is how many calls may be under way to a node by themselves. Calls beyond that are gathered into pipelines, if the
-	// driver has connections for them. Negative means that none is gathered.
+	// Crowd is how many calls may be under way to a node outside pipelines; New limits it to Slots. Further calls are gathered
+	// into pipelines, if the driver has connections for them. Negative means that none is gathered.
 	Crowd int
-	// Slots limits how many connections per node the calls of callers may use, see [driver.Info]. Zero means no limit.
+	// Slots limits how many connections per node the calls outside pipelines may use, see [driver.Info]. Renewals do not count.
+	// Zero means no limit.
 	Slots int
 }
 
@@ -78,12 +79,13 @@ type Late interface {
 	Late(r wire.Reply, now clock.Instant)
 }
 
-// Slot says whether a call needs a connection slot.
+// Slot says whether a call needs a connection slot. A call that is gathered takes none: for it, Slot says whether it goes past
+// the batches if they take no calls for long.
 type Slot uint8
 
 // The needs for a slot.
 const (
-	// NoSlot is for releases, counts and renewals, which must never wait for acquisitions.
+	// NoSlot is for releases, counts and renewals, which must never wait until acquisitions have ended.
 	NoSlot Slot = iota
 	// WaitSlot is for acquisitions. If the wait for the slot ends without one, the call is not sent.
 	WaitSlot
@@ -100,8 +102,9 @@ type Question struct {
 	Call  wire.Call
 	Slot  Slot
 	Acked bool // replicas must acknowledge the call where Config.Acks says so
-	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the wait for a slot. Zero, or more
-	// than the command timeout, means that only the command timeout counts, from when there is a slot.
+	// Within is when the caller leaves at the latest, counted from the call of Ask. It covers the waits for a slot and for a
+	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout counts
+	// from the call of Ask, and for any other from when there is a slot.
 	Within time.Duration
 	// Stop ends the wait for a slot when it is closed, with [fault.ErrClosed]. Nil means that only Close does.
 	Stop <-chan struct{}
@@ -113,9 +116,9 @@ type Question struct {
 //
 // Ask leaves when ctx ends, after Question.Within, or after the command timeout. Then the fate is [fault.Left], the command
 // goes on, and late gets its reply; a nil late means that the reply is dropped. Nothing is sent if ctx has ended before, or if
-// the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. A caller whose ctx cannot end, and
-// which has no Within, never leaves. So with a bounded driver its call runs in place. Once the tasks are retired, every call
-// runs in place: no worker is left to run an unlock.
+// the call has no slot by then: then the fate is [fault.NotSent], and late gets nothing. With a bounded driver, a call that is
+// not gathered runs in place if its ctx cannot end and it has no Within, because its caller never leaves. Once the tasks are
+// retired, every call runs in place: no worker is left to run an unlock.
 func (c *Conn) Ask(ctx context.Context, q Question, late Late) wire.Reply {
 	if q.Within > c.CommandTimeout {
 		q.Within = 0
@@ -180,8 +183,9 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 	return r, true
 }
 
-// Pipe sends renewals in one pipeline: they need no slot and no acks. The driver finds their node by their keys, and follows
-// redirections. Pipe ends within the command timeout if the driver heeds its context.
+// Pipe sends renewals in one pipeline: they need no slot and no acks. The node is ignored: the driver finds the nodes by the
+// keys and follows redirections, because slots may have moved since the round of renewals began. Pipe ends within the command
+// timeout if the driver heeds its context.
 func (c *Conn) Pipe(ctx context.Context, _ driver.Node, calls []wire.Call, out []wire.Reply) {
 	ctx, cancel := context.WithTimeout(ctx, c.CommandTimeout)
 	defer cancel()

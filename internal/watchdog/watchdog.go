@@ -22,8 +22,8 @@ type Config struct {
 
 // Sender is the part of the transport that a watchdog needs.
 type Sender interface {
-	// Pipe sends calls to a node in one pipeline, and writes a reply for each to out. A nil node means that there is one
-	// server, or that the node is not known.
+	// Pipe sends calls in one pipeline, and writes a reply for each to out. The node is the one that had their keys when the
+	// round began; nil means that there is one server, or that the node is not known.
 	Pipe(ctx context.Context, at driver.Node, calls []wire.Call, out []wire.Reply)
 	// Node returns the node that has a key. It may have to ask one.
 	Node(ctx context.Context, key string) (driver.Node, *fault.Error)

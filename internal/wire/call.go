@@ -36,7 +36,7 @@ type Args struct {
 	Other any
 	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
 	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and
-	// NextNumber is 1 if it has been there before. Without Other, neither it nor they are sent.
+	// NextNumber is 1 if it has been there before. If Other is nil, a script with nine arguments gets the first six only.
 	NextMillis, NextNumber int64
 }
 

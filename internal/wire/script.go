@@ -83,7 +83,7 @@ type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
 	Keys      int  // how many keys it touches for each lock, besides the tombstones
-	Argv      int  // how many of [Args] it gets; zero for a renewal, which has arguments of its own
+	Argv      int  // how many of [Args] it gets at most, see Args.NextMillis; zero for a renewal, which has arguments of its own
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative

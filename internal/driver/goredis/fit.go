@@ -58,8 +58,10 @@ func invalid(format string, args ...any) error {
 
 // pool is the limit on connections to a node.
 type pool struct {
-	size      int
-	pipelines int // how many connections pipelines have in a pool of their own; zero means that they have no such pool
+	size int
+	// pipelines limits how many connections pipelines have in a pool of their own. Zero means that they have no such pool, or, with
+	// go-redis 9.23 or newer, that they use others when it is full.
+	pipelines int
 }
 
 func poolOf(size, most, buffers, pipelines int) pool {
@@ -67,7 +69,7 @@ func poolOf(size, most, buffers, pipelines int) pool {
 		most = size
 	}
 	p := pool{size: min(size, most)}
-	if buffers > 0 && pipelines > 0 { // by default there are enough
+	if buffers > 0 && pipelines > 0 { // go-redis 9.22 has the pool only with a buffer size of its own
 		p.pipelines = pipelines
 	}
 	return p
@@ -76,8 +78,8 @@ func poolOf(size, most, buffers, pipelines int) pool {
 // maxBatches is how many pipelines of gathered calls are enough: see the transport's batchSize. Both figures are measured.
 const maxBatches = 4
 
-// share divides the connections to a node among renewals, pipelines of gathered calls and single calls. Few connections are
-// shared evenly.
+// share divides the connections to a node among renewals, pipelines of gathered calls and single calls. A small pool is divided
+// equally between pipelines and single calls. A pool of one connection leaves none for renewals.
 func (d *Driver) share(p pool, cfg Config) {
 	d.info.Connections = p.size
 	if cfg.Batches {
@@ -89,7 +91,7 @@ func (d *Driver) share(p pool, cfg Config) {
 			d.info.Batches = min(d.info.Batches, 1)
 		}
 	}
-	d.info.Slots = max(p.size-1-d.info.Batches, 1) // one connection is always left for renewals
+	d.info.Slots = max(p.size-1-d.info.Batches, 1) // one connection is left for renewals
 	switch {
 	case d.info.Batches == 0:
 	case p.pipelines > 0:

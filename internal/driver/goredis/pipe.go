@@ -56,10 +56,10 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
 		}
 	}
-	_, whole := pipeline.Exec(ctx)
+	_, execErr := pipeline.Exec(ctx)
 	took := time.Since(sent)
 	for i, at := range indexes {
-		mend(cmds[i], whole)
+		ownError(cmds[i], execErr)
 		err := cmds[i].Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			unknown = append(unknown, at)
@@ -67,7 +67,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		}
 		r := p.driver.reply(cmds[i], err, &p.calls[at])
 		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
-			mend(waits[i], whole)
+			ownError(waits[i], execErr)
 			r = p.acknowledged(r, waits[i])
 		}
 		r.Took = took
@@ -76,11 +76,12 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	return unknown
 }
 
-// mend gives a command of a pipeline its own error, given the error of the whole.
+// ownError corrects the error of one command, given the error of the pipeline.
 //
-// If the connection breaks, go-redis writes that error also to the commands whose replies it has read before. They have a
-// value. If a user's hook fails the pipeline, that error may be written to no command. Then they have no value either.
-func mend(cmd noRetry, pipeline error) {
+// If the connection breaks, go-redis writes that error also to commands whose replies it has read before. Such a command has a
+// whole value, and no error of its own. If a user's hook fails the pipeline, a command may have neither a value nor an error, and
+// gets the pipeline's.
+func ownError(cmd noRetry, pipeline error) {
 	switch err := cmd.Err(); {
 	case err == nil && cmd.Val() == nil:
 		cmd.SetErr(pipeline)
