@@ -33,11 +33,12 @@ func (c *Conn) newBatch(w *lane) *batch {
 	return b
 }
 
-// Run sends until the queue is empty. It runs on a worker. It lets goroutines that are about to call run first, so that their
+// Run sends until the queue is empty, or calls have moved. It runs on a worker. It lets goroutines that are about to call run first, so that their
 // calls join the pipeline. Without such goroutines Gosched costs almost nothing.
 func (b *batch) Run() {
-	for runtime.Gosched(); b.take(); runtime.Gosched() {
-		b.send()
+	for goesOn := true; goesOn; {
+		runtime.Gosched()
+		goesOn = b.take() && b.send()
 	}
 	b.lane, b.since = nil, time.Time{}
 	b.conn.pool.Put(b)
@@ -102,15 +103,34 @@ func (b *batch) end() {
 }
 
 // send sends the calls that were taken. Their callers may leave, but the pipeline goes on. On a cluster, calls that the node did
-// not run because others have their keys are sent once more.
-func (b *batch) send() {
+// not run because others have their keys are sent once more. Then the batch is over, and send returns false.
+func (b *batch) send() (goesOn bool) {
 	bounded := driver.Bound(context.Background(), b.conn.CommandTimeout)
 	b.pipe(&bounded, b.errands[0].question.node, b.conn.cluster)
-	if len(b.errands) > 0 {
+	goesOn = len(b.errands) == 0
+	if !goesOn {
 		deadline, _ := bounded.Deadline()
+		b.leave()
 		b.sendElsewhere(deadline)
 	}
 	clear(b.replies)
+	return goesOn
+}
+
+// leave takes the batch out of its lane, and has another one go on there. It needs no connection to this node any more, and so no
+// slot: stuck batches with all slots would otherwise wait for each other when their calls have moved.
+func (b *batch) leave() {
+	w := b.lane
+	w.mu.Lock()
+	b.end()
+	var next *batch
+	if len(w.queue) > 0 {
+		next = b.conn.begin(w)
+	}
+	w.mu.Unlock()
+	if next != nil {
+		b.conn.tasks.Run(next)
+	}
 }
 
 // pipe sends the calls and ends them with their replies. With keep, those that may succeed at another node stay in b.errands.

@@ -98,18 +98,16 @@ func TestACallThatMovedIsSentAgain(t *testing.T) {
 func TestCallsThatMovedLeaveConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowded(t, Config{Crowd: 0, Slots: 1, CommandTimeout: time.Second}, "hangs")
-		c.cluster = true
-		c.routed.Store(true)
+		c := newMoving(t, "hangs")
+		c.CommandTimeout = time.Second
 		var hanging atomic.Int32
 		c.pipe = func(at driver.Node, call wire.Call) wire.Reply {
 			if at == nil {
 				hanging.Add(1)
 				return c.reply(call)
 			}
-			return wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Rejected, Code: "MOVED", Transient: true, Err: errors.New("MOVED")}}
+			return moved()
 		}
-		c.info.Cluster = true // the stub has a node for each name
 		var waits []<-chan wire.Reply
 		for range 3 * batchSize {
 			waits = append(waits, c.ask(t.Context(), Question{Call: acquire("hangs"), Slot: WaitSlot}))
@@ -160,5 +158,88 @@ func TestUrgentCallsWaitForNoAcquisition(t *testing.T) {
 		require.Nil(t, (<-duty).Err)
 		require.ErrorIs(t, (<-waits).Err, fault.ErrClosed)
 		require.Nil(t, c.lane.urgent)
+	})
+}
+
+// TestBatchesThatMovedWaitForNoOther has two batches hang, one of them stuck with the only slot, and then the node answers MOVED
+// to both.
+func TestBatchesThatMovedWaitForNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newMoving(t, "moved")
+		c.pipe = func(at driver.Node, call wire.Call) wire.Reply {
+			if at == nil {
+				return wire.Reply{N: 1}
+			}
+			c.reply(call)
+			return moved()
+		}
+		first := c.ask(t.Context(), Question{Call: acquire("moved"), Slot: WaitSlot})
+		second := c.ask(t.Context(), Question{Call: acquire("moved"), Slot: WaitSlot})
+		time.Sleep(2 * patience) // the first is stuck, and the second beside it
+		start := time.Now()
+		c.answer("moved")
+		require.Nil(t, (<-first).Err)
+		require.Nil(t, (<-second).Err)
+		require.Less(t, time.Since(start), patience)
+	})
+}
+
+// TestCallsThatMovedHoldNobodyUp has calls move to a node that hangs. Those that have not moved go on.
+func TestCallsThatMovedHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newMoving(t, "moved")
+		c.pipe = func(at driver.Node, call wire.Call) wire.Reply {
+			if at == nil {
+				return c.reply(call)
+			}
+			if call.Args.Number == 7 {
+				return moved()
+			}
+			return wire.Reply{N: 1}
+		}
+		for range 3 { // one more than there may be batches, with the urgent one
+			goes := Question{Call: release("moved")}
+			goes.Call.Args.Number = 7
+			c.ask(t.Context(), goes)
+			time.Sleep(2 * patience)
+		}
+		start := time.Now()
+		require.Nil(t, (<-c.ask(t.Context(), Question{Call: release("moved")})).Err)
+		require.Less(t, time.Since(start), 2*patience)
+		c.answer("moved")
+	})
+}
+
+// newMoving returns a connection to a cluster with one slot at each node. All calls of the name hang.
+func newMoving(t *testing.T, name string) *crowded {
+	t.Helper()
+	c := newCrowded(t, Config{Crowd: 0, Slots: 1}, name)
+	c.cluster = true
+	c.routed.Store(true)
+	c.info.Cluster = true // the stub has a node for each name
+	return c
+}
+
+func moved() wire.Reply {
+	return wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Rejected, Code: "MOVED", Transient: true, Err: errors.New("MOVED")}}
+}
+
+// TestACallDoesNotWaitForTheSlotOfABatch has a stuck batch hold the only slot.
+func TestACallDoesNotWaitForTheSlotOfABatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowded(t, Config{Crowd: 6, Slots: 1}, "x", "a")
+		alone := c.ask(t.Context(), Question{Call: acquire("x"), Slot: WaitSlot})
+		c.ask(t.Context(), Question{Call: acquire("a"), Slot: WaitSlot})
+		queued := c.ask(t.Context(), Question{Call: acquire("b"), Slot: WaitSlot})
+		c.answer("x")
+		require.Nil(t, (<-alone).Err)
+		require.Nil(t, (<-queued).Err, "a is stuck, and b went out beside it")
+		synctest.Wait()
+		start := time.Now()
+		require.Nil(t, (<-c.ask(t.Context(), Question{Call: acquire("c"), Slot: WaitSlot})).Err)
+		require.Less(t, time.Since(start), patience)
 	})
 }

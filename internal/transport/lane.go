@@ -87,7 +87,8 @@ func (c *Conn) enter(ctx context.Context, q *Question) (w *lane, alone bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.alone >= c.Crowd || len(w.queue) > 0 || len(w.active) > w.stuck {
+	full := q.Slot != NoSlot && w.slots.full() // maybe with stuck batches
+	if full || w.alone >= c.Crowd || len(w.queue) > 0 || len(w.active) > w.stuck {
 		return w, false
 	}
 	w.alone++

@@ -18,6 +18,9 @@ func (s slot) free() {
 	}
 }
 
+// full reports whether no slot is free.
+func (s slot) full() bool { return s != nil && len(s) == cap(s) }
+
 // tryTake takes a slot if one is free. There always is one for nil.
 func (s slot) tryTake() bool {
 	if s == nil {
