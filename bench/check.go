@@ -56,7 +56,7 @@ func (g guarded) worse(now, recorded, tolerance float64) bool {
 // rlock.
 func checked() (scs []scenario, watch []guarded) {
 	sizes := map[string][]string{
-		"S1": {"distinct names", "context that can end"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"1000"}, "S9": {"64 × 1ms"},
+		"S1": {"distinct names", "context that can end"}, "S2": {"64"}, "S3": {"16 × 0s", "128 × 0s"}, "S6": {"10000"}, "S9": {"64 × 1ms"},
 	}
 	for _, sc := range scenarios() {
 		sc.sizes = slices.DeleteFunc(sc.sizes, func(s size) bool { return !slices.Contains(sizes[sc.id], s.id) })
@@ -82,10 +82,10 @@ func checked() (scs []scenario, watch []guarded) {
 			watch,
 			guarded{library: lib, scenario: "S2", size: "64", metric: mPairs, toFloor: true},
 			guarded{library: lib, scenario: "S2", size: "64", metric: mCommands, lowIsGood: true},
-			guarded{library: lib, scenario: "S6", size: "1000", metric: mGoroutines, lowIsGood: true, slack: 2},
-			guarded{library: lib, scenario: "S6", size: "1000", metric: mRate, lowIsGood: true},
-			guarded{library: lib, scenario: "S6", size: "1000", metric: mBytes, lowIsGood: true, slack: 100},
-			guarded{library: lib, scenario: "S6", size: "1000", metric: mLost, lowIsGood: true},
+			guarded{library: lib, scenario: "S6", size: "10000", metric: mGoroutines, lowIsGood: true, slack: 2},
+			guarded{library: lib, scenario: "S6", size: "10000", metric: mRate, lowIsGood: true},
+			guarded{library: lib, scenario: "S6", size: "10000", metric: mBytes, lowIsGood: true, slack: 100},
+			guarded{library: lib, scenario: "S6", size: "10000", metric: mLost, lowIsGood: true},
 			guarded{library: lib, scenario: "S9", size: "64 × 1ms", metric: mHandOffs, toFloor: true},
 			guarded{library: lib, scenario: "S9", size: "64 × 1ms", metric: mPerHandOff, lowIsGood: true},
 		)

@@ -161,7 +161,7 @@ func contendedSizes() []size {
 			sizes = append(sizes, size{
 				id:   fmt.Sprintf("%d × %v", n, hold),
 				cell: Cell{Goroutines: n, Names: 1, Hold: hold, Poll: poll, Warmup: warmup, Measure: measure},
-				// With a hold, all that hand over without a pause look alike.
+				// With a hold, every library that hands over at once has the same figure.
 				unplotted: hold > 0,
 			})
 		}

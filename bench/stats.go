@@ -99,9 +99,9 @@ func (s samples) ratio(library, base, metric string) float64 {
 	return s.ratioTo(library, metric, func(round int) float64 { return s.at(base, round, metric) })
 }
 
-// spread returns the smallest and the largest of the ratios of which ratio is the median, as text. It is empty for the floor
-// itself, and for a single round.
-func (s samples) spread(library, metric string) string {
+// ratioRange returns the smallest and the largest of the ratios to the floor, as text. It is empty for the floor itself, and for a
+// single round.
+func (s samples) ratioRange(library, metric string) string {
 	ratios := s.ratios(library, metric, func(round int) float64 { return s.at(floor, round, metric) })
 	if len(ratios) < 2 || library == floor {
 		return ""

@@ -93,7 +93,7 @@ func (s sizeResult) table(sc scenario) string {
 		}
 		cells := []string{
 			e.name, figure(median(values)),
-			ratio(s.samples.ratio(e.name, floor, sc.head)) + s.samples.spread(e.name, sc.head),
+			ratio(s.samples.ratio(e.name, floor, sc.head)) + s.samples.ratioRange(e.name, sc.head),
 			ratio(s.samples.ratioToBest(e.name, peers, sc.head, sc.lowIsGood)),
 		}
 		for _, column := range sc.columns {
