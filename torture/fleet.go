@@ -144,6 +144,7 @@ const (
 	passesOver   = 100 * time.Millisecond                 // a dead waiter
 	resubscribes = 300 * time.Millisecond                 // after all subscriptions were cut
 	termEnds     = watchdogTimeout + 200*time.Millisecond // a stopped waiter, or a dead holder: once
+	refreshes    = fairWait/3 + 200*time.Millisecond      // the same, if the next in the queue is of the stopped process, too
 	recovers     = watchdogTimeout + commandTimeout       // after other trouble: a poll
 	javaWaits    = time.Second                            // the peer's turn in a fleet that nothing strikes
 	spreadsBy    = 4                                      // the most turns of a process to the least
@@ -222,7 +223,8 @@ func (c *checker) sleepers(name string) {
 
 // mayBeFree returns for how long a name may be free that somebody wants, and why, if it was free between two moments. Each
 // strike within that time moves the deadline; a later one is no excuse. spent has the strikes whose price was paid before: a
-// process that is stopped costs a name one term, when the name is given to it. Nil means that it costs one each time.
+// process that is stopped costs a name one term, when the name is given to it. Nil means that it costs one each time,
+// or a little more.
 func (c *checker) mayBeFree(from, to Moment, within time.Duration, spent map[Moment]bool) (limit time.Duration, why string) {
 	deadline := from.add(within + c.noise + c.slow(from, to))
 	var all []string
@@ -248,8 +250,10 @@ func (c *checker) mayBeFree(from, to Moment, within time.Duration, spent map[Mom
 			case e.Site == "":
 				until = e.To.add(recovers)
 			case e.To > from && to > deadline && !spent[e.From]:
-				until = deadline.add(termEnds)
-				if spent != nil {
+				if spent == nil {
+					until = deadline.add(refreshes)
+				} else {
+					until = deadline.add(termEnds)
 					spent[e.From] = true
 				}
 			}
