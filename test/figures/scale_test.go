@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -29,7 +27,7 @@ func TestManyHoldsOutliveFailovers(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := &fleet{T: t, cluster: cluster, lease: lease}
 	rdb := cluster.Client(t)
-	rdb.AddHook(&s.scripts)
+	rdb.AddHook(&s.tally)
 	s.client = testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(lease))
 	s.acquire(n)
 	s.round("quiet", func() {})
@@ -50,7 +48,7 @@ type fleet struct {
 	*testing.T
 	cluster *redistest.Cluster
 	client  *rlock.Client
-	scripts scripts
+	tally   testkit.Tally
 	lease   time.Duration
 	holds   []heldName
 }
@@ -109,7 +107,7 @@ func (s *fleet) round(what string, happens func()) {
 	s.Helper()
 	stop, paused := make(chan struct{}), make(chan time.Duration)
 	go func() { paused <- s.longestPause(stop) }()
-	commands, cpu, start := s.scripts.sent.Load(), cpuTime(s.T), time.Now()
+	commands, cpu, start := s.tally.Scripts(), cpuTime(s.T), time.Now()
 	happens()
 	happened := time.Now()
 	for i := range s.holds {
@@ -120,13 +118,13 @@ func (s *fleet) round(what string, happens func()) {
 	close(stop)
 	took := time.Since(start)
 	s.Logf("%s: all renewed after %v, %.0f commands/s, %.0f %% of a core, longest pause between two renewals %v", what,
-		time.Since(happened).Round(time.Millisecond), float64(s.scripts.sent.Load()-commands)/took.Seconds(),
+		time.Since(happened).Round(time.Millisecond), float64(s.tally.Scripts()-commands)/took.Seconds(),
 		100*(cpuTime(s.T)-cpu).Seconds()/took.Seconds(), (<-paused).Round(time.Millisecond))
 	require.Zero(s, s.client.Stats().Losses, what)
 	rdb := s.cluster.Client(s)
 	s.each(func(h *heldName) error {
 		if left := rdb.PTTL(context.Background(), h.name).Val(); left <= 0 || h.hold.Err() != nil {
-			return fmt.Errorf("%s has %v left in Redis, and %w", h.name, left, h.hold.Err())
+			return fmt.Errorf("%s has %v left in Redis, and its hold ended with %v", h.name, left, h.hold.Err())
 		}
 		return nil
 	})
@@ -142,33 +140,6 @@ func (s *fleet) longestPause(stop <-chan struct{}) (longest time.Duration) {
 		}
 		for k := i % 50; k < len(s.holds); k += 50 {
 			longest = max(longest, s.lease-term.Margin(s.lease)-time.Until(s.holds[k].hold.Deadline()))
-		}
-	}
-}
-
-// scripts is a hook that counts the scripts that are sent.
-type scripts struct{ sent atomic.Int64 }
-
-func (*scripts) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *scripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (s *scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		s.count(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
-func (s *scripts) count(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		if cmd.Name() == "evalsha" {
-			s.sent.Add(1)
 		}
 	}
 }

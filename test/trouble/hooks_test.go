@@ -3,7 +3,6 @@ package trouble
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,29 +14,6 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
-// tally is a hook that counts the scripts of rlock.
-type tally struct{ n atomic.Int64 }
-
-func (*tally) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *tally) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			h.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h *tally) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "evalsha" {
-			h.n.Add(int64(len(cmds)))
-		}
-		return next(ctx, cmds)
-	}
-}
-
 // Neither lost replies nor the hooks of the redis client keep a connection for longer than the command timeout.
 func TestASilentServerGivesConnectionsBack(t *testing.T) {
 	t.Parallel()
@@ -48,7 +24,7 @@ func TestASilentServerGivesConnectionsBack(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.NewProxy(t, server.Addr)
 			rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: -1, PoolSize: 20, MaxActiveConns: 20})
-			hook := &tally{}
+			hook := &testkit.Tally{}
 			rdb.AddHook(hook)
 			client := testkit.NewClient(t, rdb, append(opts, rlock.WithLogger(testkit.Discard),
 				rlock.WithCommandTimeout(timeout), rlock.WithWatchdogTimeout(6*time.Second))...)
@@ -79,7 +55,7 @@ func TestASilentServerGivesConnectionsBack(t *testing.T) {
 			if what == "gathered" {
 				sent = 1 // a call that leaves the queue is never sent
 			}
-			require.GreaterOrEqual(t, hook.n.Load(), int64(len(holds)+sent+len(holds)+len(holds)), "the hook saw acquisitions, renewals and releases")
+			require.GreaterOrEqual(t, hook.Scripts(), int64(len(holds)+sent+len(holds)+len(holds)), "the hook saw acquisitions, renewals and releases")
 		})
 	}
 }
