@@ -53,8 +53,6 @@ var (
 
 	//go:embed fenced_acquire.lua
 	FencedAcquire string
-	//go:embed fenced_handover.lua
-	FencedHandOver string
 	//go:embed fenced_write_acquire.lua
 	FencedWriteAcquire string
 

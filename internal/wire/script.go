@@ -30,7 +30,7 @@ var (
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
 
 	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
-	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.FencedHandOver)
+	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.LockHandOver)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
