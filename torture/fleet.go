@@ -210,10 +210,11 @@ func (c *checker) sleepers(name string) {
 	spent := make(map[Moment]bool)
 	for _, g := range c.gaps(name) {
 		c.Figures.Gaps = append(c.Figures.Gaps, g.long())
+		stop := termEnds
 		if name == fleetFair {
-			spent = nil // each waiter of a process stands in the queue of a fair lock
+			spent, stop = nil, refreshes // each waiter of a process stands in the queue of a fair lock
 		}
-		limit, why := c.mayBeFree(g.from, g.to, handsOff, spent)
+		limit, why := c.mayBeFree(g.from, g.to, handsOff, stop, spent)
 		if g.long() > limit {
 			c.brokenf("I8: nobody had %s for %v at %.3f s, more than %v (%s), although %d living waiters wanted it, until %v",
 				name, g.long(), g.from.sub(c.Start).Seconds(), limit, why, g.wanted, g.next)
@@ -222,10 +223,11 @@ func (c *checker) sleepers(name string) {
 }
 
 // mayBeFree returns for how long a name may be free that somebody wants, and why, if it was free between two moments. Each
-// strike within that time moves the deadline; a later one is no excuse. spent has the strikes whose price was paid before: a
-// process that is stopped costs a name one term, when the name is given to it. Nil means that it costs one each time,
-// or a little more.
-func (c *checker) mayBeFree(from, to Moment, within time.Duration, spent map[Moment]bool) (limit time.Duration, why string) {
+// strike within that time moves the deadline; a later one is no excuse. stop is what a process that is stopped costs,
+// when the name is given to it. spent has the strikes whose price was paid before. Nil means that it costs that each time.
+func (c *checker) mayBeFree(
+	from, to Moment, within, stop time.Duration, spent map[Moment]bool,
+) (limit time.Duration, why string) {
 	deadline := from.add(within + c.noise + c.slow(from, to))
 	var all []string
 	counted := make(map[Moment]bool) // by the beginning of the strike
@@ -250,10 +252,8 @@ func (c *checker) mayBeFree(from, to Moment, within time.Duration, spent map[Mom
 			case e.Site == "":
 				until = e.To.add(recovers)
 			case e.To > from && to > deadline && !spent[e.From]:
-				if spent == nil {
-					until = deadline.add(refreshes)
-				} else {
-					until = deadline.add(termEnds)
+				until = deadline.add(stop)
+				if spent != nil {
 					spent[e.From] = true
 				}
 			}
@@ -321,7 +321,7 @@ func (c *checker) javas(name string) {
 		if !isJava(t.Site) || t.Answer != got || t.Answered > c.Stop {
 			continue
 		}
-		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, nil)
+		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, termEnds, nil)
 		c.Figures.JavaWaits = append(c.Figures.JavaWaits, t.Answered.sub(t.Asked))
 		if t.Answered.sub(t.Asked) > limit {
 			c.brokenf("I8: Redisson's peer waited for %v, more than %v (%s): %v", t.Answered.sub(t.Asked), limit, why, t)

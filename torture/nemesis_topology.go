@@ -39,30 +39,17 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 		})
 		return
 	}
-	master, _ := a.master(r)
-	replica := a.cluster.ReplicaOf(a.tb, master)
-	how := []string{"cluster", "failover"}
+	name := a.someName(r)
 	if r.IntN(2) == 0 {
-		how = append(how, "takeover")
+		e.What = "cluster failover"
+		a.cluster.Failover(a.tb, name)
+		return
 	}
-	e.What = strings.Join(how, " ")
-	args := make([]any, len(how))
-	for i := range how {
-		args[i] = how[i]
-	}
-	// The nodes do not vote for a replica of a master that was replaced shortly before. Then Redis gives up after 5 s, and says
-	// nothing.
-	const again = 6 * time.Second
-	var asked time.Time
+	e.What = "cluster failover takeover"
+	replica := a.cluster.ReplicaOf(a.tb, a.cluster.MasterOf(a.tb, name))
+	_ = a.admins[replica].Do(ctx, "cluster", "failover", "takeover").Err()
 	a.eventually("another master", func() bool {
-		if strings.Contains(a.admins[replica].Info(ctx, "replication").Val(), "role:master") {
-			return true
-		}
-		if time.Since(asked) > again {
-			asked = time.Now()
-			_ = a.admins[replica].Do(ctx, args...).Err()
-		}
-		return false
+		return strings.Contains(a.admins[replica].Info(ctx, "replication").Val(), "role:master")
 	})
 }
 
@@ -111,8 +98,13 @@ func lossy(a *Arena, r *rand.Rand, e *Event) {
 }
 
 func moveSlot(a *Arena, r *rand.Rand, e *Event) {
-	share := a.scene.Mix[r.IntN(len(a.scene.Mix))]
-	name := share.Names[r.IntN(len(share.Names))]
+	name := a.someName(r)
 	a.cluster.MoveSlot(a.tb, name)
 	e.What = "of " + name
+}
+
+// someName returns the name of a lock of the scene.
+func (a *Arena) someName(r *rand.Rand) string {
+	share := a.scene.Mix[r.IntN(len(a.scene.Mix))]
+	return share.Names[r.IntN(len(share.Names))]
 }
