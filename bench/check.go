@@ -104,8 +104,8 @@ func checked() (scs []scenario, watch []guarded) {
 func measuredOf(scs []scenario, watch []guarded) []guarded {
 	return slices.DeleteFunc(watch, func(g guarded) bool {
 		e, _ := entrantNamed(g.library)
-		i := slices.IndexFunc(scs, func(sc scenario) bool { return sc.id == g.scenario })
-		return i < 0 || !e.enters(scs[i]) || e.skip(g.scenario, g.size) != ""
+		sc, ok := scenarioOf(scs, g.scenario)
+		return !ok || !e.enters(sc) || e.skip(g.scenario, g.size) != ""
 	})
 }
 

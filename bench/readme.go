@@ -33,8 +33,9 @@ func readmeRows() []readmeRow {
 // readmeTable returns README's table of figures, from the text of the report.
 func readmeTable(report string) (string, error) {
 	libraries := []string{"rlock", "bsm/redislock", "redsync", "rueidislock", "rueidislock-m1"}
-	heads := []string{"", "", "rlock", "bsm/redislock", "redsync", "rueidislock", "rueidislock, one key"}
 	var b strings.Builder
+	heads := append([]string{"", ""}, libraries...)
+	heads[len(heads)-1] = "rueidislock, one key"
 	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(heads)))
 	for _, row := range readmeRows() {
 		figures, err := row.read(report)
@@ -71,9 +72,8 @@ func (row readmeRow) read(report string) (map[string]string, error) {
 
 // link returns the address of the row's scenario in the report, from README.
 func (row readmeRow) link() string {
-	all := scenarios()
-	i := slices.IndexFunc(all, func(sc scenario) bool { return sc.id == row.scenario })
-	heading := strings.ToLower(all[i].id + ". " + all[i].title)
+	sc, _ := scenarioOf(scenarios(), row.scenario)
+	heading := strings.ToLower(sc.id + ". " + sc.title)
 	anchor := strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(heading)
 	return "docs/benchmarks.md#" + anchor
 }

@@ -54,11 +54,10 @@ func anchors(text string) string {
 func TestCheckWatchesEveryRowOfReadme(t *testing.T) {
 	_, watch := checked()
 	for _, row := range readmeRows() {
-		all := scenarios()
-		i := slices.IndexFunc(all, func(sc scenario) bool { return sc.id == row.scenario })
+		sc, _ := scenarioOf(scenarios(), row.scenario)
 		watched := slices.ContainsFunc(watch, func(g guarded) bool {
 			return g.library == "rlock" && g.scenario == row.scenario && g.size == row.size &&
-				g.metric == all[i].head && g.toFloor == (row.column == ratioColumn)
+				g.metric == sc.head && g.toFloor == (row.column == ratioColumn)
 		})
 		if !watched {
 			t.Errorf("bench-check does not watch %q of README", row.what)

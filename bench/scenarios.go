@@ -134,6 +134,15 @@ func kept() []scenario {
 	}
 }
 
+// scenarioOf returns one of several scenarios.
+func scenarioOf(scs []scenario, id string) (sc scenario, ok bool) {
+	i := slices.IndexFunc(scs, func(sc scenario) bool { return sc.id == id })
+	if i < 0 {
+		return scenario{}, false
+	}
+	return scs[i], true
+}
+
 func pairOf(c Cell) Cell {
 	c.Goroutines, c.Warmup, c.Measure = 1, shortWarmup, 800*time.Millisecond
 	return c

@@ -130,8 +130,8 @@ func TestWatchedFiguresAreMeasured(t *testing.T) {
 	t.Parallel()
 	scs, watch := checked()
 	for _, g := range watch {
-		i := slices.IndexFunc(scs, func(sc scenario) bool { return sc.id == g.scenario })
-		if i < 0 || !slices.ContainsFunc(scs[i].sizes, func(s size) bool { return s.id == g.size }) {
+		sc, ok := scenarioOf(scs, g.scenario)
+		if !ok || !slices.ContainsFunc(sc.sizes, func(s size) bool { return s.id == g.size }) {
 			t.Errorf("%s is never measured", g.name())
 		}
 	}
