@@ -11,8 +11,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// errand is a call that a worker sends, alone or in a batch. Its caller can leave before the reply. An errand that returned is used again, so that a call
-// with a bound costs hardly more than one in place.
+// errand is a call that a worker sends, alone or in a batch. Its caller can leave before the reply. An errand that returned is
+// used again, so that a call with a bound costs hardly more than one in place.
 type errand struct {
 	question Question
 	late     Late

@@ -33,8 +33,8 @@ func (c *Conn) newBatch(w *lane) *batch {
 	return b
 }
 
-// Run sends until the queue is empty, or calls have moved. It runs on a worker. It lets goroutines that are about to call run first, so that their
-// calls join the pipeline. Without such goroutines Gosched costs almost nothing.
+// Run sends until the queue is empty, or calls have moved. It runs on a worker. It lets goroutines that are about to call run
+// first, so that their calls join the pipeline. Without such goroutines Gosched costs almost nothing.
 func (b *batch) Run() {
 	for goesOn := true; goesOn; {
 		runtime.Gosched()
@@ -133,7 +133,8 @@ func (b *batch) leave() {
 	}
 }
 
-// pipe sends the calls and ends them with their replies. With keep, those that may succeed at another node stay in b.errands.
+// pipe sends the calls and ends them with their replies. If keep is true, a call that may succeed at another node does not end: it
+// stays in b.errands.
 func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	b.calls = b.calls[:0]
 	for _, e := range b.errands {
@@ -173,9 +174,9 @@ func elsewhere(err *fault.Error) bool {
 	return err.Fate == fault.Rejected && slices.Contains([]string{"MOVED", "ASK", "READONLY"}, err.Code)
 }
 
-// sendElsewhere lets the driver find the nodes of the calls, and follow redirections. It takes a connection slot at the
-// node of the first call, so that connections are left for renewals. If none is free in time, the calls end with the replies that
-// they have.
+// sendElsewhere lets the driver find the nodes of the calls, and follow redirections. It takes a connection slot at the node of
+// the first call, so that connections are left for renewals. If none is free in time, the calls end with the replies that they
+// have.
 func (b *batch) sendElsewhere(deadline time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), deadline)
 	defer cancel()

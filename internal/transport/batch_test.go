@@ -185,7 +185,7 @@ func TestBatchesThatMovedWaitForNoOther(t *testing.T) {
 	})
 }
 
-// TestCallsThatMovedHoldNobodyUp has calls move to a node that hangs. Those that have not moved go on.
+// TestCallsThatMovedHoldNobodyUp moves some calls to a node that hangs. Calls that did not move still get their replies.
 func TestCallsThatMovedHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

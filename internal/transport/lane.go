@@ -143,8 +143,7 @@ func (w *lane) withdraw(e *errand) bool {
 	return true
 }
 
-// drop removes from the queue every errand for which gone reports true. It must report true for those that are abandoned.
-// w.mu must be held.
+// drop removes from the queue every errand for which gone returns true, as it must for those that are abandoned. w.mu must be held.
 func (w *lane) drop(gone func(*errand) bool) {
 	kept := w.queue[:0]
 	for _, e := range w.queue {

@@ -72,8 +72,6 @@ func newRandom(t *testing.T, cluster bool) *random {
 	return r
 }
 
-func (r *random) Info() driver.Info { return r.info }
-
 // Node returns a node at random: the topology is never right for long.
 func (r *random) Node(context.Context, string) (driver.Node, *fault.Error) {
 	if !r.info.Cluster {

@@ -149,27 +149,24 @@ func TestTheContextOfALostHoldDoesNotReenter(t *testing.T) {
 	t.Parallel()
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	lock := client.NewLock(testkit.NewName())
-	for _, context := range []string{"before the loss", "after it", "in the unlock"} {
+	for _, asked := range []string{"before the loss", "after it", "in the unlock"} {
 		hold := testkit.Must(lock.Acquire(t.Context()))
 		ctx := t.Context()
-		if context == "before the loss" {
+		if asked == "before the loss" {
 			ctx = hold.Context()
-			require.NoError(t, lock.Lock(ctx), context)
-			require.NoError(t, lock.Unlock(ctx), context)
+			require.NoError(t, lock.Lock(ctx), asked)
+			require.NoError(t, lock.Unlock(ctx), asked)
 		}
-		require.True(t, testkit.Must(lock.ForceUnlock(t.Context())), context)
+		require.True(t, testkit.Must(lock.ForceUnlock(t.Context())), asked)
 		<-hold.Done()
-		if context == "after it" {
+		if asked == "after it" {
 			ctx = hold.Context()
 		}
-		if context != "in the unlock" {
-			require.ErrorIs(t, lock.Lock(withoutEnd(ctx)), rlock.ErrLost, context)
+		if asked != "in the unlock" {
+			require.ErrorIs(t, lock.Lock(context.WithoutCancel(ctx)), rlock.ErrLost, asked)
 		}
-		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost, context)
-		require.NoError(t, lock.Lock(withoutEnd(ctx)), "it is unlocked now")
-		require.NoError(t, lock.Unlock(withoutEnd(ctx)), context)
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost, asked)
+		require.NoError(t, lock.Lock(context.WithoutCancel(ctx)), "it is unlocked now")
+		require.NoError(t, lock.Unlock(context.WithoutCancel(ctx)), asked)
 	}
 }
-
-// withoutEnd returns a context with the values of ctx, which ends with the hold.
-func withoutEnd(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
