@@ -20,7 +20,7 @@ import (
 type Cluster struct {
 	Nodes []*Server
 
-	voted map[*Server]time.Time // when a replica of a master took over
+	elected map[*Server]time.Time // when a node took over from its master
 }
 
 // nodeTimeout is how long a node may be silent before the others count it as failed.
@@ -44,7 +44,7 @@ func StartClusterBehindProxies(tb testing.TB) *Cluster {
 func startCluster(tb testing.TB, start func(args ...string) *Server) *Cluster {
 	tb.Helper()
 	ctx := context.Background()
-	c := &Cluster{voted: make(map[*Server]time.Time)}
+	c := &Cluster{elected: make(map[*Server]time.Time)}
 	for range 6 {
 		c.Nodes = append(c.Nodes,
 			start("--cluster-enabled", "yes", "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10)))
@@ -168,8 +168,8 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from
 // is not safe for concurrent use.
 //
 // It asks once, and waits until all nodes agree. A second request would begin the failover anew, or undo it if a node has not
-// heard of it. A failover that the nodes do not vote for stops the master's clients for 5 s. They vote for the replicas of a
-// master only once within twice the node timeout, so Failover waits for that first.
+// heard of it. From the request to the election the master's clients are stopped, and a replica stands for election only once
+// within four times the node timeout. Failover waits for that first.
 func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
 	tb.Helper()
 	ctx := context.Background()
@@ -177,12 +177,12 @@ func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
 	replica := c.ReplicaOf(tb, demoted)
 	inSync(tb, replica)
 	agreed := c.agreement(tb, key, replica)
-	<-time.After(time.Until(c.voted[demoted].Add(2*nodeTimeout + 100*time.Millisecond)))
+	<-time.After(time.Until(c.elected[replica].Add(4*nodeTimeout + 100*time.Millisecond)))
 	for range 3 {
 		must(tb, replica.Client(tb).ClusterFailover(ctx).Err())
 		for asked := time.Now(); time.Since(asked) < 6*time.Second; <-time.After(5 * time.Millisecond) {
 			if agreed() {
-				c.voted[demoted] = time.Now()
+				c.elected[replica] = time.Now()
 				return demoted
 			}
 		}
