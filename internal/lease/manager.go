@@ -61,7 +61,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}
 	m.conn = transport.New(send, d, m.tasks)
 	m.hub = signal.New(signal.Config{
-		Sharded: cfg.Sharded, Warn: func(message string, err error) {
+		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded, Warn: func(message string, err error) {
 			m.Log(table.Line{Level: slog.LevelWarn, Message: message, Err: err})
 		},
 		Inform: func(message string) { m.Log(table.Line{Level: slog.LevelInfo, Message: message}) },

@@ -267,6 +267,8 @@ type fixture struct {
 	calls    []string // "channel payload" of Hear, and "channel" of Freed, "channel is unwatched" of Unwatched, and so on
 }
 
+const clientID = "00000000-0000-4000-8000-000000000001"
+
 // run runs a test in virtual time with a hub, which it stops afterwards.
 func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 	t.Helper()
@@ -274,7 +276,8 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 		d := &fakeDriver{info: info}
 		f := &fixture{T: t, driver: d, tasks: task.New()}
 		f.hub = New(Config{
-			Sharded: mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) },
+			ClientID: clientID,
+			Sharded:  mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) },
 			Inform: func(message string) { f.informed = append(f.informed, message) },
 			Hear: func(channel, payload string, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)

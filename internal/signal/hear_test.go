@@ -29,6 +29,42 @@ func TestMessagesAreHeardInOrder(t *testing.T) {
 	})
 }
 
+func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		const latch, semaphore = "redisson_countdownlatch__channel__{a}", "redisson_sc:{a}"
+		own := semaphore + ":" + clientID
+		s, _ := f.driver.latest()
+		for _, channel := range []string{latch, semaphore} {
+			wake := f.listen(channel)
+			require.True(f, woken(wake))
+			s, _ = f.driver.latest()
+			for _, payload := range []string{"0", "1", "5", "7", "8", "17", "6 1 2 3 4"} {
+				s.published(channel, payload)
+				require.True(f, woken(wake), payload)
+				require.Equal(f, []string{channel + " " + payload}, f.heard())
+			}
+		}
+		s.published("redisson_sc:{gone}", "1")
+		require.Equal(f, []string{"redisson_sc:{gone} 1"}, f.heard())
+
+		wake := f.listen(own)
+		require.True(f, woken(wake))
+		s.published(own, "17", "5")
+		require.False(f, woken(wake), "the messages to one client are those of the line")
+		require.Equal(f, []string{own + " 17"}, f.heard())
+
+		f.hub.Watch(semaphore, semaphore+":rlock")
+		f.after(0)
+		f.heard()
+		s.published(semaphore, "3")
+		require.Equal(f, []string{semaphore + " 3", semaphore}, f.heard(), "a permit may be free")
+		s.published(semaphore+":rlock", "5")
+		require.Empty(f, f.heard())
+		f.hub.Unwatch(semaphore, semaphore+":rlock")
+	})
+}
+
 func TestNobodyNeedHear(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
@@ -37,6 +73,10 @@ func TestNobodyNeedHear(t *testing.T) {
 		s, _ := f.driver.latest()
 		s.published("base", "6 1 2 3 4", "0")
 		f.confirmed(true, "base")
+		wake := f.listen("redisson_sc:{a}")
+		require.True(f, woken(wake))
+		s.published("redisson_sc:{a}", "2")
+		require.True(f, woken(wake))
 	})
 }
 

@@ -27,6 +27,8 @@ const (
 
 // Config configures a hub.
 type Config struct {
+	// ClientID ends the names of the client's own channels.
+	ClientID string
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
 	// Warn logs a warning that belongs to no single call. The hub calls it without its mutex, because a log handler is code
@@ -34,7 +36,8 @@ type Config struct {
 	Warn func(message string, err error)
 	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
 	Inform func(message string)
-	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival. Freed says
+	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival. On a channel
+	// of which [wire.Signals] is true, that is every message, and the listeners are notified after it. Freed says
 	// that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine that reads a connection calls both,
 	// without the hub's mutex, in the order of the messages of the connection. So they must not wait. Unwatched says that
 	// Freed will not be called for a channel any more. Refused has channels to which Redis does not let the user subscribe; it
@@ -53,6 +56,7 @@ type Config struct {
 type Hub struct {
 	driver   driver.Driver
 	tasks    *task.Group
+	clientID string
 	warn     func(message string, err error)
 	inform   func(message string)
 	hear     func(channel, payload string, at clock.Instant)
@@ -123,7 +127,7 @@ const (
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	info := d.Info()
 	h := &Hub{
-		driver: d, tasks: tasks, warn: cfg.Warn, inform: cfg.Inform, hear: cfg.Hear,
+		driver: d, tasks: tasks, clientID: cfg.ClientID, warn: cfg.Warn, inform: cfg.Inform, hear: cfg.Hear,
 		freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
 		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),

@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // read is the reader of one session. It never gives Receive a deadline: that would break a message that arrives in parts.
@@ -52,8 +53,17 @@ func (c *connection) read(ctx context.Context, s *session) {
 func (c *connection) received(s *session, m driver.Message) {
 	h := c.hub
 	now := clock.Now()
-	switch c.take(s, m, now) {
-	case nothing:
+	next := c.take(s, m, now)
+	if next == signalled {
+		if h.hear != nil {
+			h.hear(m.Channel, m.Payload, now)
+		}
+		h.mu.Lock()
+		next = h.tryAgain(h.channels[m.Channel], now)
+		h.mu.Unlock()
+	}
+	switch next {
+	case nothing, signalled:
 	case slotMoved:
 		h.refresh()
 	case toBeHeard:
@@ -75,6 +85,7 @@ const (
 	slotMoved         // the slot of the channel has moved to another node
 	toBeHeard         // the message is for Config.Hear
 	maybeFreed        // the lock of a watched channel may be free
+	signalled         // the message is for Config.Hear, and then a reason to try again
 )
 
 // take is the part of received that needs hub.mu.
@@ -88,7 +99,7 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) seque
 	}
 	ch := h.channels[m.Channel]
 	if m.Sort == driver.Published {
-		return h.published(ch, m.Payload, now)
+		return h.published(ch, m, now)
 	}
 	switch {
 	case ch == nil || ch.conn != c || ch.sent == 0:
@@ -124,21 +135,16 @@ const publicPayload = "5"
 const publicWithin = 100 * time.Millisecond
 
 // published takes in a message on a channel, which is nil if nobody wants it any more. mu must be held.
-func (h *Hub) published(ch *channel, payload string, now clock.Instant) sequel {
+func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel {
 	if ch != nil {
 		ch.messages++
 	}
-	switch payload {
+	if (ch == nil || ch.base == nil) && wire.Signals(m.Channel, h.clientID) {
+		return signalled
+	}
+	switch m.Payload {
 	case "0", "1":
-		if ch == nil {
-			return nothing
-		}
-		ch.notifyAll()
-		public := ch.public != 0 && now.Sub(ch.public) < publicWithin
-		ch.public = 0
-		if ch.twin != nil && !public {
-			return maybeFreed
-		}
+		return h.tryAgain(ch, now)
 	case publicPayload:
 		if ch != nil && ch.base != nil {
 			ch.base.public = now
@@ -150,6 +156,21 @@ func (h *Hub) published(ch *channel, payload string, now clock.Instant) sequel {
 		}
 	default:
 		return toBeHeard
+	}
+	return nothing
+}
+
+// tryAgain takes in a message of a channel, nil for one that nobody wants any more, that is a reason for its listeners to try
+// again. mu must be held.
+func (*Hub) tryAgain(ch *channel, now clock.Instant) sequel {
+	if ch == nil {
+		return nothing
+	}
+	ch.notifyAll()
+	public := ch.public != 0 && now.Sub(ch.public) < publicWithin
+	ch.public = 0
+	if ch.twin != nil && !public {
+		return maybeFreed
 	}
 	return nothing
 }

@@ -1,0 +1,19 @@
+package wire
+
+import "strings"
+
+// The prefixes of Redisson's channels of a semaphore, and of a count-down latch. The name of a latch is always in braces.
+const (
+	semaphoreChannel = "redisson_sc"
+	latchChannel     = "redisson_countdownlatch__channel__"
+)
+
+// Signals reports whether every message on a channel is a reason to try again, whatever its payload is: that is a number on
+// the channels of semaphores and count-down latches. The channels of one client's own waiters, which end in its id, are
+// none of these: the messages there are those of the line.
+func Signals(channel, clientID string) bool {
+	if strings.HasPrefix(channel, latchChannel+"{") {
+		return true
+	}
+	return strings.HasPrefix(channel, semaphoreChannel+":") && (clientID == "" || !strings.HasSuffix(channel, ":"+clientID))
+}
