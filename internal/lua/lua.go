@@ -25,6 +25,23 @@ var (
 	//go:embed line_prelude.lua
 	LinePrelude string
 
+	//go:embed once_prelude.lua
+	OncePrelude string
+	//go:embed counter_prelude.lua
+	CounterPrelude string
+
+	//go:embed once_mark.lua
+	OnceMark string
+
+	//go:embed latch_set.lua
+	LatchSet string
+	//go:embed latch_countdown.lua
+	LatchCountDown string
+	//go:embed latch_count.lua
+	LatchCount string
+	//go:embed latch_delete.lua
+	LatchDelete string
+
 	//go:embed lock_acquire.lua
 	LockAcquire string
 	//go:embed lock_count.lua

@@ -20,14 +20,15 @@ local function holds(lock, holder)
 end
 
 -- Writes a tombstone for a number, with a lifetime in ms. Zero means no tombstone. Now and then it removes tombstones
--- whose lifetime is over. Otherwise the hash would grow as long as it always has a living tombstone.
-local function abandon(key, number, memory)
+-- whose lifetime is over. Otherwise the hash would grow as long as it always has a living tombstone. The answer, if any, is
+-- the text that once_prelude.lua puts behind the time.
+local function abandon(key, number, memory, answer)
   memory = tonumber(memory)
   if memory == 0 then
     return
   end
   local now = milliseconds()
-  redis.call('HSET', key, number, string.format('%.0f', now + memory))
+  redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
   extend(key, memory)
   if redis.call('HLEN', key) % 128 == 0 then
     local all = redis.call('HGETALL', key)

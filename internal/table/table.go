@@ -82,7 +82,7 @@ type Table struct {
 	counts    Counts
 	drained   chan struct{} // closed when open is zero; nil until Stop makes it
 	isDrained bool
-	number    int64 // of the latest grant
+	number    int64 // of the latest grant, or the latest call that counts once
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
@@ -122,6 +122,13 @@ func (t *Table) lock() *sync.Mutex {
 
 // Key returns the key of a name in Redis.
 func (t *Table) Key(name string, family wire.Family) Key { return Key{t, name, family} }
+
+// Number returns a number that no grant has. A call that counts once has it: tombstones and marks are in one hash.
+func (t *Table) Number() int64 {
+	defer t.lock().Unlock()
+	t.number++
+	return t.number
+}
 
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
 // the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked.

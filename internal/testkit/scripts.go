@@ -38,19 +38,24 @@ func Sources() (all []string) {
 			}
 		}
 	}
+	for _, s := range wire.Others {
+		all = append(all, s.Source)
+	}
 	return all
 }
 
-// Runs matches the commands that run the script of that name, of any kind, with or without the line.
+// Runs matches the commands that run the script of that name, of any kind, with or without the line, or of no kind.
 func Runs(name string) func(redistest.Command) bool {
 	return func(c redistest.Command) bool {
 		for _, k := range wire.Kinds {
-			for _, s := range []*wire.Script{scriptsOf(k)[name], lineOf(k)[name]} {
-				if s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source) {
-					return true
-				}
+			if runs(c, scriptsOf(k)[name]) || runs(c, lineOf(k)[name]) {
+				return true
 			}
 		}
-		return false
+		return runs(c, wire.Others[name])
 	}
+}
+
+func runs(c redistest.Command, s *wire.Script) bool {
+	return s != nil && (c[0] == "evalsha" && c[1] == s.Digest || c[0] == "eval" && c[1] == s.Source)
 }

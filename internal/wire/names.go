@@ -127,14 +127,19 @@ func suffixed(name, suffix string) string {
 
 // CheckName returns ErrInvalidName, with the reason, for a name that cannot be a lock's name in Redis.
 func CheckName(name string, cluster bool) error {
+	return checkName(name, derived("", name), cluster, "lock")
+}
+
+// checkName checks a name, given what carries the hash tag of the other keys, and what has that name.
+func checkName(name, tagged string, cluster bool, what string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%w: the name is empty", fault.ErrInvalidName)
 	case len(name) > maxName:
 		return fmt.Errorf("%w: %s is longer than 64 KiB", fault.ErrInvalidName, fault.Quote(name))
-	case cluster && hashTag(name) != hashTag(derived("", name)):
-		return fmt.Errorf("%w: the braces of %s put the keys of the lock into different slots of the cluster",
-			fault.ErrInvalidName, fault.Quote(name))
+	case cluster && hashTag(name) != hashTag(tagged):
+		return fmt.Errorf("%w: the braces of %s put the keys of the %s into different slots of the cluster",
+			fault.ErrInvalidName, fault.Quote(name), what)
 	}
 	return nil
 }

@@ -65,6 +65,26 @@ var (
 	}
 )
 
+// The scripts of calls that count once, however often they are sent. The number of the call takes the place of a holder's
+// number, and its marks are the tombstones of the same key: see once_prelude.lua.
+var (
+	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OncePrelude, lua.OnceMark)
+
+	latchSet       = newLatch(Script{Keys: 2, Argv: 6, Announces: true}, lua.LatchSet)
+	latchCountDown = newLatch(Script{Keys: 2, Argv: 5, Announces: true}, lua.LatchCountDown)
+	latchDelete    = newLatch(Script{Keys: 2, Argv: 5, Announces: true}, lua.LatchDelete)
+	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
+)
+
+// Others has the scripts that belong to no kind of lock, by name, for tests.
+var Others = map[string]*Script{
+	"mark": onceMark, "set count": latchSet, "count down": latchCountDown, "delete latch": latchDelete, "latch count": latchCount,
+}
+
+func newLatch(s Script, source string) *Script {
+	return newScript(s, lua.OncePrelude, lua.CounterPrelude, source)
+}
+
 func newLine(keys int, preludes ...string) *Line {
 	script := func(argv, numbers int, source string) *Script {
 		s := Script{Keys: keys - 1, Argv: argv, Numbers: numbers, Short: numbers > 0, Announces: true}
