@@ -21,6 +21,8 @@ type server struct {
 	tombs  map[string]map[int64]time.Time
 	lines  map[string]*lineInRedis
 	tokens int64
+	counts map[string]int64           // of the latches
+	marks  map[string]map[int64]int64 // what the calls that count once have answered, by their numbers
 	subs   []*subscription
 	base   string   // Redisson's channel of the tests' lock
 	frees  []string // what a release announces there
@@ -48,6 +50,7 @@ type lockInRedis struct {
 func newServer() *server {
 	return &server{
 		locks: make(map[string]*lockInRedis), tombs: make(map[string]map[int64]time.Time), lines: make(map[string]*lineInRedis),
+		counts: make(map[string]int64), marks: make(map[string]map[int64]int64),
 		base: wire.NewNames(wire.Plain, name, "").Base(), frees: []string{"0"},
 	}
 }
@@ -67,7 +70,7 @@ func (s *server) run(c wire.Call) wire.Reply {
 	intercept := s.intercept
 	s.mu.Unlock()
 	if intercept != nil {
-		return intercept(cmp.Or(commands[c.Script], lineScripts[c.Script]), func() wire.Reply { return s.execute(&c) })
+		return intercept(cmp.Or(commands[c.Script], lineScripts[c.Script], others[c.Script]), func() wire.Reply { return s.execute(&c) })
 	}
 	return s.execute(&c)
 }
@@ -133,8 +136,11 @@ func (l *lockInRedis) extend(millis int64) {
 func (s *server) execute(c *wire.Call) wire.Reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	command := cmp.Or(commands[c.Script], lineScripts[c.Script])
+	command := cmp.Or(commands[c.Script], lineScripts[c.Script], others[c.Script])
 	s.sent = append(s.sent, command)
+	if others[c.Script] != "" {
+		return s.other(command, c)
+	}
 	if command == "renew" {
 		return s.renew(c)
 	}

@@ -1,0 +1,76 @@
+package lease
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// once has Redis carry out a call that must count once, however often it is sent and whenever it arrives. The call's script
+// looks at its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same number
+// while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the pauses.
+//
+// If a command may still be executed when once gives up, the reply has the error of such a command: its fate says that
+// the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
+// Later the call cannot count any more.
+//
+// The caller must have begun an operation.
+func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
+	cfg := &m.cfg.Table
+	over := clock.Now().Add(cfg.CommandTimeout)
+	var doubt *wire.Reply
+	for tries := 1; ; tries++ {
+		left := over.Sub(clock.Now())
+		// A lost reply should leave time for another try. A slow server gets more time with each.
+		within := max(min(left, cfg.Floor()<<min(tries-1, 8)), time.Millisecond)
+		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within}, nil)
+		if r.Err == nil {
+			return r
+		}
+		if r.Err.InDoubt() {
+			doubt = &r
+		}
+		pause := cfg.Retry(tries)
+		if mayPass(r.Err) && over.Sub(clock.Now()) > pause && m.waitOpen(ctx, pause) {
+			continue
+		}
+		if doubt == nil {
+			return r
+		}
+		m.Background(func() { m.settle(context.WithoutCancel(ctx), mark) })
+		return *doubt
+	}
+}
+
+// mayPass reports whether a call that failed may have another outcome later.
+func mayPass(err *fault.Error) bool { return err.Transient || err.InDoubt() }
+
+// settle sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
+func (m *Manager) settle(ctx context.Context, mark wire.Call) {
+	until := clock.Now().Add(wire.MarkMemory)
+	for tries := 1; ; tries++ {
+		r := m.conn.Ask(ctx, transport.Question{Call: mark, Slot: transport.DutySlot}, nil)
+		if r.Err == nil || !mayPass(r.Err) || clock.Now() >= until || m.tasks.Retired() {
+			return
+		}
+		timer := time.NewTimer(m.cfg.Table.Retry(tries))
+		<-timer.C
+	}
+}
+
+// waitOpen pauses, and reports whether the pause was over before ctx ended and before Close.
+func (m *Manager) waitOpen(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-m.tasks.Closed():
+	}
+	return false
+}
