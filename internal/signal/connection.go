@@ -123,7 +123,8 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 		case ch.base != nil:
 			twins = append(twins, name)
 		case ch.due(now):
-			ch.sent = now
+			h.orders++
+			ch.sent, ch.order, ch.renew = now, h.orders, false
 			subscribe = append(subscribe, name)
 		}
 	}

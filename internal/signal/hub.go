@@ -74,6 +74,7 @@ type Hub struct {
 	shards   map[driver.Node]*connection // a driver may make a new node for the same address
 	reroutes int                         // how often all channels were rerouted
 	epochs   uint64                      // the last epoch of any channel
+	orders   uint64                      // how many subscriptions were ordered
 	stopped  bool
 	warned   bool // that Redis refuses to subscribe
 	informed bool // that the cluster's pub/sub is not sharded
@@ -98,6 +99,9 @@ type channel struct {
 	idleSince clock.Instant // when the last listener or watcher left
 	messages  uint64
 	epoch     uint64 // of the last confirmation
+	order     uint64 // the number of the subscription that was ordered last
+	since     uint64 // the number of the one that was confirmed last
+	renew     bool   // whether to order it once more, see [Hub.Renew]
 
 	// Of a channel that is watched, and of its twin: see [Hub.Watch].
 	watchers int           // how many calls of Watch had no Unwatch yet

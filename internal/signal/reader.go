@@ -105,7 +105,7 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) seque
 	case ch == nil || ch.conn != c || ch.sent == 0:
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
-		ch.confirmed = true
+		ch.confirmed, ch.since = true, ch.order
 		ch.public = 0 // the message that it announced may be among them
 		h.newEpoch(ch)
 		ch.notifyAll()

@@ -81,7 +81,7 @@ func (ch *channel) over(now clock.Instant) bool {
 
 // due reports whether a channel can and should be subscribed. hub.mu must be held.
 func (ch *channel) due(now clock.Instant) bool {
-	return ch.routed && (ch.sent == 0 || !ch.confirmed && now.Sub(ch.sent) >= retryRefused)
+	return ch.routed && (ch.sent == 0 || ch.renew || !ch.confirmed && now.Sub(ch.sent) >= retryRefused)
 }
 
 // mayFollow reports whether the twin of a channel that has no listener may be subscribed. It may not for a while after a
