@@ -25,7 +25,7 @@ var floors = [][]string{
 	{"internal/lease"},
 	{"internal/watchdog", "internal/signal"},
 	{"internal/transport", "internal/driver/goredis"},
-	{"internal/table", "internal/driver"},
+	{"internal/table", "internal/latch", "internal/driver"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
 		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/verdict", "internal/standing",
@@ -45,8 +45,8 @@ var permitted = map[string][]string{
 		"internal/table", "internal/verdict",
 	},
 	"internal/lease": {
-		"internal/clock", "internal/driver", "internal/fault", "internal/outcome", "internal/signal", "internal/table",
-		"internal/task", "internal/transport", "internal/watchdog", "internal/wire",
+		"internal/clock", "internal/driver", "internal/fault", "internal/latch", "internal/outcome", "internal/signal",
+		"internal/table", "internal/task", "internal/transport", "internal/watchdog", "internal/wire",
 	},
 	"internal/watchdog": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/policy", "internal/table", "internal/task",
@@ -60,6 +60,7 @@ var permitted = map[string][]string{
 		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wake", "internal/wire",
 		"internal/yield",
 	},
+	"internal/latch":    {"internal/clock", "internal/fault", "internal/outcome", "internal/policy", "internal/wake"},
 	"internal/driver":   {"internal/fault", "internal/wire"},
 	"internal/wire":     {"internal/fault", "internal/lua"},
 	"internal/yield":    {"internal/clock"},
@@ -79,7 +80,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2300, "internal/table": 3425, "internal/group": 1720, "internal/lease": 1650, "internal/signal": 1330,
+	".": 2300, "internal/table": 3425, "internal/group": 1720, "internal/lease": 1900, "internal/signal": 1330,
 	"internal/wire": 1250,
 }
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ func (l *Lock) explained(err error) error {
 	case !errors.As(err, &f) || !f.Replied():
 		return err
 	case f.WrongType():
-		return fmt.Errorf("the key %s has a value that is not a lock: %w", fault.Quote(l.h.Key.Name), err)
+		return fmt.Errorf("the key %s has a value that is not a %s: %w",
+			fault.Quote(l.h.Key.Name), cmp.Or(l.h.Kind.Noun, "lock"), err)
 	}
 	return fmt.Errorf("the key %s: %w", fault.Quote(l.h.Key.Name), err)
 }

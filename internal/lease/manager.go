@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/latch"
 	"github.com/go-rlock/rlock/internal/signal"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
@@ -34,13 +35,14 @@ type Config struct {
 
 // Manager has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
 type Manager struct {
-	cfg    Config
-	driver driver.Driver
-	tasks  *task.Group
-	conn   *transport.Conn
-	hub    *signal.Hub
-	table  *table.Table
-	dog    *watchdog.Watchdog
+	cfg     Config
+	driver  driver.Driver
+	tasks   *task.Group
+	conn    *transport.Conn
+	hub     *signal.Hub
+	table   *table.Table
+	latches *latch.Set
+	dog     *watchdog.Watchdog
 
 	closing  sync.Once
 	left     int           // the acquisitions that were yet to be unlocked when Close was called
@@ -68,6 +70,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 		Hear:   m.hear, Freed: m.freed, Unwatched: m.unwatched, Refused: m.refused,
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
+	m.latches = latch.New(&m.cfg.Table)
 	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.tasks)
 	m.conn.Publisher(m.hub.Publish)
 	m.conn.OnTopology(m.hub.Topology)

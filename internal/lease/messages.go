@@ -10,8 +10,14 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// hear passes a message to the table. The hub calls it in the order of the messages.
+// hear passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
 func (m *Manager) hear(channel, payload string, arrived clock.Instant) {
+	if wire.Signals(channel, m.cfg.Table.ClientID) {
+		if payload == wire.LatchOpen {
+			m.latches.Opened(channel, m.hub.Since(channel))
+		}
+		return
+	}
 	message, ok := wire.ParseMessage(payload)
 	if !ok {
 		return

@@ -2,6 +2,7 @@
 package policy
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -53,6 +54,16 @@ func (c *Config) Rest(hint time.Duration, queues bool) time.Duration {
 		hint = min(hint, c.Refresh())
 	}
 	return max(min(hint, c.PollInterval), time.Millisecond)
+}
+
+// Poll returns the pause of those who await a latch until they ask without a reason. It is shorter than the poll interval by
+// chance, so that the processes do not all come at once.
+func (c *Config) Poll() time.Duration {
+	random := c.Random
+	if random == nil {
+		random = rand.N[time.Duration]
+	}
+	return c.PollInterval - random(min(c.PollInterval/10, 20*time.Millisecond)+1)
 }
 
 // Refresh returns the longest time from one attempt of a waiter in a queue in Redis to the next. It bounds the wait for a reply,

@@ -37,6 +37,8 @@ type Kind struct {
 	Fenced *Kind
 	// Messages is how many messages announce one release. Zero means one.
 	Messages uint64
+	// Noun is what a value of the kind is, for errors. Empty means a lock.
+	Noun string
 	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
 	NoUpgrade bool
 }

@@ -5,6 +5,13 @@ import "strconv"
 // MaxCount is the highest count of a latch that rlock sets: up to here every number is exact in a script.
 const MaxCount = 1<<53 - 1
 
+// LatchOpen is the message that a latch has opened. The others are that it has a count, or that it was deleted: then it is open,
+// too.
+const LatchOpen = "0"
+
+// CountDown is the kind of a latch, which is not a lock. Errors use it.
+var CountDown = &Kind{Noun: "count-down latch"}
+
 // Latch has the keys and the channel of a count-down latch. It is read-only once made.
 type Latch struct {
 	Channel string // where it is announced that the latch opens or closes

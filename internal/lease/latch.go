@@ -1,0 +1,277 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/latch"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Latch is a count-down latch of one client. The zero value is no latch: its methods return [fault.ErrInvalidOption]. It is safe
+// for concurrent use once [Latch.Init] has returned.
+type Latch struct {
+	lock  Lock // its name, and the texts of its errors
+	names *wire.Latch
+}
+
+// Init makes the zero Latch a handle on a latch, given the user's name for it and its name in Redis.
+func (l *Latch) Init(m *Manager, name, inRedis string) {
+	l.lock.m = m
+	l.lock.h.Kind, l.lock.h.Name, l.lock.h.Key.Name = wire.CountDown, name, inRedis
+	l.lock.err = wire.CheckLatch(inRedis, m.driver.Info().Cluster)
+	l.names = wire.NewLatch(inRedis, m.cfg.Table.ClientID)
+}
+
+// Name returns the user's name.
+func (l *Latch) Name() string { return l.lock.Name() }
+
+// LogValue implements [slog.LogValuer].
+func (l *Latch) LogValue() slog.Value {
+	if l == nil || l.lock.m == nil {
+		return slog.StringValue("no latch")
+	}
+	return slog.GroupValue(slog.String("name", fault.Cut(l.Name())), slog.String("kind", "latch"))
+}
+
+// check returns what is wrong with the handle itself.
+func (l *Latch) check(op string) error {
+	if l == nil || l.lock.m == nil {
+		what := "of a nil or zero CountDownLatch, or of a nil or zero Client"
+		return &fault.OpError{Op: op, What: what, Err: fault.ErrInvalidOption}
+	}
+	return l.lock.wrap(l.lock.err, op)
+}
+
+// TrySetCount sets the count if there is none, and reports whether it did: see the root package.
+func (l *Latch) TrySetCount(ctx context.Context, count int64) (bool, error) {
+	const op = "try set count"
+	if err := l.check(op); err != nil {
+		return false, err
+	}
+	if count < 1 || count > wire.MaxCount {
+		err := fmt.Errorf("%w: count %d out of range [1, %d]", fault.ErrInvalidOption, count, int64(wire.MaxCount))
+		return false, l.lock.wrap(err, op)
+	}
+	set, err := l.once(ctx, op, func(number int64) wire.Call { return l.names.TrySet(number, count) })
+	return err == nil && set == 1, err
+}
+
+// CountDown counts down by one, and returns the count that is left: see the root package.
+func (l *Latch) CountDown(ctx context.Context) (left int64, err error) {
+	const op = "count down"
+	if err := l.check(op); err != nil {
+		return 0, err
+	}
+	moment := l.lock.m.latches.Moment()
+	if left, err = l.once(ctx, op, l.names.CountDown); err != nil {
+		return 0, err
+	}
+	l.seen(left, moment)
+	return left, nil
+}
+
+// Delete deletes the latch, and reports whether there was one: see the root package.
+func (l *Latch) Delete(ctx context.Context) (bool, error) {
+	const op = "delete"
+	if err := l.check(op); err != nil {
+		return false, err
+	}
+	moment := l.lock.m.latches.Moment()
+	deleted, err := l.once(ctx, op, l.names.Delete)
+	if err != nil {
+		return false, err
+	}
+	l.seen(0, moment)
+	return deleted == 1, nil
+}
+
+// Count returns the count: see the root package.
+func (l *Latch) Count(ctx context.Context) (int64, error) {
+	const op = "count"
+	if err := l.check(op); err != nil {
+		return 0, err
+	}
+	moment := l.lock.m.latches.Moment()
+	r, err := l.lock.query(ctx, op, l.names.Count(), nil)
+	if err != nil {
+		return 0, err
+	}
+	l.seen(r.N, moment)
+	return r.N, nil
+}
+
+// seen lets those through who await the latch in this process, and came before a moment after which the latch had a count. They
+// need not wait for a message.
+func (l *Latch) seen(count int64, moment uint64) {
+	if count <= 0 {
+		l.lock.m.latches.Seen(l.names.Channel, moment)
+	}
+}
+
+// once sends a call that counts once, given its number.
+func (l *Latch) once(ctx context.Context, op string, call func(number int64) wire.Call) (int64, error) {
+	m := l.lock.m
+	if ctx.Err() != nil {
+		return 0, l.lock.named(EndOf(ctx), op)
+	}
+	if !m.tasks.Begin() {
+		return 0, l.lock.wrap(fault.ErrClosed, op)
+	}
+	defer m.tasks.End()
+	number, sent := m.table.Number(), clock.Now()
+	r := m.once(ctx, call(number), l.names.Mark(number))
+	err := l.lock.failed(ctx, op, r.Err, sent)
+	var named *fault.OpError
+	if r.Err.InDoubt() && errors.As(err, &named) {
+		named.Phase = "outcome unknown"
+	}
+	return r.N, err
+}
+
+// Await waits until the latch is open: see the root package.
+func (l *Latch) Await(ctx context.Context, t Terms) error {
+	if err := l.check(t.Op); err != nil {
+		return err
+	}
+	m := l.lock.m
+	switch {
+	case t.Err != nil:
+		return l.lock.wrap(t.Err, t.Op)
+	case ctx.Err() != nil:
+		return l.lock.named(EndOf(ctx), t.Op)
+	case m.IsStopping() || !m.tasks.Begin():
+		return l.lock.wrap(fault.ErrClosed, t.Op)
+	}
+	defer m.tasks.End()
+	a := awaiting{
+		latch: l, single: t.Single(), bound: m.bound(ctx, &t),
+		Waiter: m.latches.Join(l.names.Channel, m.hub.Orders(), t.Limited),
+	}
+	waiting := ctx
+	if t.Limited && t.Wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
+		defer cancel()
+	}
+	open, err := a.await(ctx, waiting)
+	last, unlisten := a.Leave(clock.Now())
+	if unlisten != nil {
+		m.hub.Unlisten(l.names.Channel, unlisten)
+	}
+	if a.waits {
+		m.table.Waits(-1)
+	}
+	switch {
+	case open:
+		return nil
+	case err != nil:
+		return l.lock.wrap(err, t.Op)
+	}
+	return l.lock.named(l.lock.ended(ctx, last, 0), t.Op)
+}
+
+// awaiting is one call of Await.
+type awaiting struct {
+	*latch.Waiter
+
+	latch  *Latch
+	single bool
+	bound  clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
+	waits  bool          // whether it counts as waiting
+	epoch  uint64        // of the channel, before its latest question
+}
+
+// await carries out the steps of the waiter. It reports whether the latch was open. If not, the error is why Redis does not say
+// so; nil means that the wait is over.
+func (a *awaiting) await(ctx, waiting context.Context) (open bool, err error) {
+	m := a.latch.lock.m
+	for {
+		now := clock.Now()
+		limit, told := waiting, a.Told()
+		if !told {
+			limit = ctx // a short wait does not cut the first question off
+		}
+		step := a.Next(now)
+		over := limit.Err() != nil || told && a.single || !told && a.bound != 0 && now >= a.bound
+		switch {
+		case step.Do == latch.Done:
+			return step.Err == nil, step.Err
+		case m.IsStopping():
+			err = fault.ErrClosed
+			if ctx.Err() != nil {
+				err = nil
+			}
+			return false, err
+		case over && step.Do == latch.Ask:
+			a.Abandoned(false)
+			return false, nil
+		case over:
+			return false, nil
+		case step.Do == latch.Ask:
+			a.ask(limit, told)
+		default:
+			a.sleep(limit, &step, told)
+		}
+	}
+}
+
+// ask asks for the count.
+func (a *awaiting) ask(limit context.Context, told bool) {
+	m := a.latch.lock.m
+	a.epoch = m.hub.Epoch(a.latch.names.Channel)
+	q := transport.Question{Call: a.latch.names.Count(), Slot: transport.QuerySlot, Stop: m.stopping}
+	if a.bound != 0 && !told {
+		q.Within = max(a.bound.Sub(clock.Now()), time.Millisecond)
+	}
+	r := m.conn.Ask(limit, q, nil)
+	switch now := clock.Now(); {
+	case r.Err == nil:
+		a.Answered(r.N, now)
+	case !r.Err.Replied() && (limit.Err() != nil || q.Within > 0 && now >= a.bound || m.IsStopping()):
+		a.Abandoned(r.Err.Fate == fault.NotSent)
+	default:
+		a.Failed(r.Err, now)
+	}
+}
+
+// sleep sleeps until there is something to do. The one waiter that asks listens for messages.
+func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
+	m := a.latch.lock.m
+	if !a.waits {
+		a.waits = true
+		m.table.Waits(1)
+	}
+	if step.Wake != nil {
+		channel := a.latch.names.Channel
+		if step.Listen {
+			m.hub.ListenSince(channel, step.Wake, a.epoch)
+		}
+		m.hub.Renew(channel, step.Orders)
+	}
+	now := clock.Now()
+	until := step.Until
+	if a.bound != 0 && !told && (until == 0 || a.bound < until) {
+		until = a.bound
+	}
+	var over <-chan time.Time
+	if until != 0 {
+		timer := time.NewTimer(max(until.Sub(now), 50*time.Microsecond))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-step.Bell:
+	case <-step.Wake:
+		a.Heard()
+	case <-over:
+	case <-limit.Done():
+	case <-m.Stopping():
+	}
+}
