@@ -1,0 +1,461 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// latch returns a new handle on the tests' latch.
+func (f *fixture) latch(m *Manager) *Latch {
+	l := new(Latch)
+	l.Init(m, name, name)
+	return l
+}
+
+// await awaits the latch on a goroutine of its own.
+func (f *fixture) await(l *Latch, wait ...time.Duration) *result {
+	t := Terms{Op: "await"}
+	if len(wait) > 0 {
+		t.Limited, t.Wait = true, wait[0]
+	}
+	return f.async(func() error { return l.Await(f.Context(), t) })
+}
+
+// announced publishes a message of the tests' latch, and waits until it has arrived.
+func (f *fixture) announced(payload string) {
+	f.with(func() { f.publish(wire.NewLatch(name, "").Channel, payload) })
+	synctest.Wait()
+}
+
+// with runs a function with the server's mutex.
+func (f *fixture) with(do func()) {
+	f.server.mu.Lock()
+	defer f.server.mu.Unlock()
+	do()
+}
+
+// asked returns how many questions about the count were sent since took was last called.
+func (f *fixture) asked() (n int) {
+	for _, command := range f.took() {
+		if command == "latch count" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnOpenLatchIsNotAwaited(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		l := f.latch(f.client())
+		f.await(l).succeeded(0)
+		require.Equal(f, []string{"latch count"}, f.took())
+		f.await(l, 0).succeeded(0)
+		f.set(-2) // as Redisson can
+		f.await(l).succeeded(0)
+		require.Empty(f, f.subs, "it did not listen")
+	})
+}
+
+func TestAwaitReturnsWhenTheCountIsZero(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		here, there := f.latch(f.client()), f.latch(f.client())
+		set, err := here.TrySetCount(f.Context(), 2)
+		require.NoError(f, err)
+		require.True(f, set)
+		set, err = there.TrySetCount(f.Context(), 3)
+		require.NoError(f, err)
+		require.False(f, set)
+		far := f.await(there)
+		f.until(time.Second)
+		for want := range 2 {
+			left, err := here.CountDown(f.Context())
+			require.NoError(f, err)
+			require.EqualValues(f, 1-want, left)
+		}
+		far.succeeded(time.Second)
+		left, err := here.CountDown(f.Context())
+		require.NoError(f, err)
+		require.Zero(f, left)
+	})
+}
+
+// TestAMessageOpensForEverybody: nobody asks, whatever the count is by then.
+func TestAMessageOpensForEverybody(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		m := f.client()
+		l := f.latch(m)
+		var all []*result
+		for range 100 {
+			all = append(all, f.await(l))
+		}
+		require.Equal(f, 100, m.Table().Counts().Waiting)
+		f.until(time.Second)
+		require.Less(f, f.asked(), 310, "each that comes alone asks")
+		f.set(7) // somebody has set it again
+		f.announced("0")
+		for _, r := range all {
+			r.succeeded(time.Second)
+		}
+		require.Empty(f, f.took())
+		require.Zero(f, m.Table().Counts().Waiting)
+		require.Zero(f, m.latches.Len())
+		require.Zero(f, m.hub.Listeners(""))
+	})
+}
+
+// TestOneCallerAsksForAll: a thousand that come together, and any message to them, cost a few questions.
+func TestOneCallerAsksForAll(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			time.Sleep(time.Millisecond)
+			return run()
+		})
+		l := f.latch(f.client())
+		errs := make(chan error, 1000)
+		for range 1000 {
+			go func() { errs <- l.Await(f.Context(), Terms{Op: "await"}) }()
+		}
+		f.until(time.Second)
+		require.LessOrEqual(f, f.asked(), 5)
+		f.announced("1")
+		f.until(2 * time.Second)
+		require.Equal(f, 1, f.asked())
+		f.set(0)
+		f.announced("1") // deleted
+		f.until(3 * time.Second)
+		for range 1000 {
+			require.NoError(f, <-errs)
+		}
+		require.Equal(f, 1, f.asked())
+	})
+}
+
+// TestAMessageOfTheLastRoundOpensNothing: it may arrive when the latch is set again and awaited by somebody new.
+func TestAMessageOfTheLastRoundOpensNothing(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		first := f.await(l)
+		f.until(time.Second)
+		f.set(0)
+		_, err := l.Count(f.Context()) // lets it through before the message comes
+		require.NoError(f, err)
+		first.succeeded(time.Second)
+		f.set(2)
+		f.with(func() { f.confirms = time.Second }) // which renews the subscription
+		second := f.await(l)
+		f.announced("0")
+		require.False(f, second.over(), "the message was on its way since the last round")
+		f.until(3 * time.Second)
+		f.announced("0")
+		second.succeeded(3 * time.Second)
+	})
+}
+
+func TestAwaitNoticesWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		r := f.await(l)
+		f.until(time.Second)
+		f.set(0)
+		<-r.done
+		require.NoError(f, r.err)
+		require.LessOrEqual(f, r.at, pollInterval)
+		require.Greater(f, r.at, pollInterval-2*jitter)
+	})
+}
+
+func TestAConnectionThatComesBackLooksAgain(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		r := f.await(l)
+		f.until(100 * time.Millisecond)
+		f.cut(time.Second)
+		f.set(0)
+		f.announced("0") // nobody hears it
+		r.succeeded(1100 * time.Millisecond)
+	})
+}
+
+func TestTheCallsOfThisProcessOpenWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	for what, call := range map[string]func(context.Context, *Latch) error{
+		"count down": func(ctx context.Context, l *Latch) error { _, err := l.CountDown(ctx); return err },
+		"delete":     func(ctx context.Context, l *Latch) error { _, err := l.Delete(ctx); return err },
+		"count":      func(ctx context.Context, l *Latch) error { _, err := l.Count(ctx); return err },
+	} {
+		t.Run(what, func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				f.set(1)
+				l := f.latch(f.client())
+				r := f.await(l)
+				f.until(time.Second)
+				f.with(func() {
+					for _, sub := range f.subs {
+						sub.channels = nil // nobody hears anything
+					}
+				})
+				if what == "count" {
+					f.set(0)
+				}
+				f.took()
+				require.NoError(f, call(f.Context(), l))
+				r.succeeded(time.Second)
+				require.Len(f, f.took(), 1)
+			})
+		})
+	}
+}
+
+func TestTheWaitForALatchIsOver(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		f.await(l, 0).failed(fault.ErrNotAcquired, 0)
+		long := f.await(l)
+		short := f.await(l, time.Second)
+		f.await(l, 0).failed(fault.ErrNotAcquired, 0)
+		ctx, cancel := context.WithCancelCause(f.Context())
+		cause := errors.New("the user has left")
+		canceled := f.async(func() error { return l.Await(ctx, Terms{Op: "await"}) })
+		f.until(500 * time.Millisecond)
+		cancel(cause)
+		canceled.failed(fault.ErrNotAcquired, 500*time.Millisecond)
+		require.ErrorIs(f, canceled.err, context.Canceled)
+		require.ErrorIs(f, canceled.err, cause)
+		short.failed(fault.ErrNotAcquired, time.Second)
+		require.EqualError(f, short.err, `rlock: await "name": not acquired`)
+		err := l.Await(ctx, Terms{Op: "await"})
+		require.ErrorIs(f, err, cause)
+		require.NotErrorIs(f, err, fault.ErrNotAcquired, "it was not asked")
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			time.Sleep(500 * time.Millisecond)
+			return run()
+		})
+		ctx, cancel2 := context.WithCancel(f.Context())
+		canceled = f.async(func() error { return l.Await(ctx, Terms{Op: "await"}) })
+		cancel2()
+		canceled.failed(context.Canceled, time.Second)
+		require.NotErrorIs(f, canceled.err, fault.ErrNotAcquired, "what others were told before says nothing")
+		f.set(0)
+		f.announced("0")
+		<-long.done
+		require.NoError(f, long.err)
+	})
+}
+
+// TestTheFirstWaiterLeaves: the next one takes over, also a message that the first one has had.
+func TestTheFirstWaiterLeaves(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		ctx, cancel := context.WithCancel(f.Context())
+		defer cancel()
+		first := f.async(func() error { return l.Await(ctx, Terms{Op: "await"}) })
+		second := f.await(l)
+		f.until(time.Second)
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			time.Sleep(time.Second)
+			return run()
+		})
+		f.announced("1") // the first one asks
+		f.set(0)
+		f.until(time.Second + time.Millisecond)
+		cancel()
+		first.failed(fault.ErrNotAcquired, time.Second+time.Millisecond)
+		second.succeeded(2*time.Second + time.Millisecond)
+	})
+}
+
+func TestAwaitDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		up := time.Now().Add(4 * time.Second)
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			if time.Now().Before(up) {
+				return network()
+			}
+			return run()
+		})
+		long := f.await(l)
+		f.await(l, 0).failed(fault.ErrUnavailable, commandTimeout/5)
+		short := f.await(l, 500*time.Millisecond)
+		short.failed(fault.ErrUnavailable, 2*time.Second)
+		require.NotErrorIs(f, short.err, fault.ErrNotAcquired)
+		f.set(0)
+		<-long.done
+		require.NoError(f, long.err)
+		require.Less(f, long.at, 6*time.Second)
+	})
+}
+
+// TestASilentRedisIsNotARefusal: a wait that ends without a reply says so.
+func TestASilentRedisIsNotARefusal(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		closed := f.await(l, 2*time.Second)
+		f.until(time.Second)
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			time.Sleep(4 * time.Second)
+			return run()
+		})
+		silent := f.await(l, 100*time.Millisecond)
+		silent.failed(fault.ErrUnavailable, 2*time.Second)
+		closed.failed(fault.ErrUnavailable, 2*time.Second)
+		ctx, cancel := context.WithCancel(f.Context())
+		canceled := f.async(func() error { return l.Await(ctx, Terms{Op: "await"}) })
+		cancel()
+		canceled.failed(context.Canceled, 2*time.Second)
+		require.NotErrorIs(f, canceled.err, fault.ErrUnavailable)
+		require.NotErrorIs(f, canceled.err, fault.ErrNotAcquired)
+	})
+}
+
+func TestAKeyThatIsNoLatch(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(1)
+		l := f.latch(f.client())
+		waits := f.await(l)
+		f.until(time.Second)
+		f.instead(func(string, func() wire.Reply) wire.Reply { return rejected("WRONGTYPE") })
+		_, err := l.Count(f.Context())
+		require.EqualError(f, err, `rlock: count "name": the key "name" has a value that is not a count-down latch: WRONGTYPE says the server`)
+		_, err = l.CountDown(f.Context())
+		require.ErrorContains(f, err, "not a count-down latch")
+		require.False(f, waits.over())
+		f.announced("1")
+		<-waits.done
+		require.ErrorContains(f, waits.err, `await "name": the key "name" has a value that is not a count-down latch`)
+		require.NotErrorIs(f, waits.err, fault.ErrUnavailable)
+		f.instead(nil)
+	})
+}
+
+func TestTheEndOfTheClientEndsTheWaitForALatch(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(*Manager){
+		"close":    func(m *Manager) { m.Close() },
+		"shutdown": func(m *Manager) { _ = m.Shutdown(context.Background()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				f.set(1)
+				m := f.client()
+				l := f.latch(m)
+				var all []*result
+				for range 10 {
+					all = append(all, f.await(l))
+				}
+				f.until(time.Second)
+				end(m)
+				for _, r := range all {
+					r.failed(fault.ErrClosed, time.Second)
+				}
+				f.await(l).failed(fault.ErrClosed, time.Second)
+				_, err := l.CountDown(f.Context())
+				require.ErrorIs(f, err, fault.ErrClosed)
+				_, err = l.Count(f.Context())
+				require.ErrorIs(f, err, fault.ErrClosed)
+				_, err = l.TrySetCount(f.Context(), 1)
+				require.ErrorIs(f, err, fault.ErrClosed)
+				_, err = l.Delete(f.Context())
+				require.ErrorIs(f, err, fault.ErrClosed)
+			})
+		})
+	}
+}
+
+// TestALatchWorksDuringAShutdown: a critical section that winds up may count down.
+func TestALatchWorksDuringAShutdown(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(2)
+		m := f.client()
+		l, hold := f.latch(m), f.hold(f.Context(), f.lock(m, wire.Plain), Terms{})
+		shutdown := f.async(func() error { return m.Shutdown(f.Context()) })
+		left, err := l.CountDown(f.Context())
+		require.NoError(f, err)
+		require.EqualValues(f, 1, left)
+		require.ErrorIs(f, l.Await(f.Context(), Terms{Op: "await"}), fault.ErrClosed)
+		require.NoError(f, hold.Unlock(f.Context()))
+		shutdown.succeeded(0)
+	})
+}
+
+func TestLatchErrorsOfTheOutcome(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		l := f.latch(f.client())
+		f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+		_, err := l.CountDown(f.Context())
+		require.ErrorIs(f, err, fault.ErrUnavailable)
+		require.EqualError(f, err, `rlock: count down "name": outcome unknown: Redis unavailable: connection reset`)
+		ctx, cancel := context.WithTimeout(f.Context(), time.Millisecond)
+		defer cancel()
+		f.instead(func(_ string, run func() wire.Reply) wire.Reply {
+			time.Sleep(10 * time.Millisecond)
+			return run()
+		})
+		_, err = l.Delete(ctx)
+		require.ErrorIs(f, err, context.DeadlineExceeded)
+		require.ErrorContains(f, err, `delete "name": outcome unknown: `)
+		_, err = l.Delete(ctx)
+		require.EqualError(f, err, `rlock: delete "name": context deadline exceeded`)
+		f.instead(func(string, func() wire.Reply) wire.Reply { return busy() })
+		_, err = l.TrySetCount(f.Context(), 1)
+		require.ErrorIs(f, err, fault.ErrUnavailable)
+		require.NotContains(f, err.Error(), "unknown", "nothing was executed")
+		f.instead(nil)
+		for _, count := range []int64{0, -1, wire.MaxCount + 1} {
+			_, err = l.TrySetCount(f.Context(), count)
+			require.ErrorIs(f, err, fault.ErrInvalidOption)
+			require.ErrorContains(f, err, "out of range [1, 9007199254740991]")
+		}
+	})
+}
+
+func TestALatchThatCannotBe(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.info = driver.Info{Bounded: true, Slots: 9, Cluster: true}
+		m := f.client()
+		for _, l := range []*Latch{new(Latch), {lock: Lock{m: nil}}} {
+			require.ErrorIs(f, l.Await(f.Context(), Terms{Op: "await"}), fault.ErrInvalidOption)
+			_, err := l.CountDown(f.Context())
+			require.EqualError(f, err, "rlock: count down of a nil or zero CountDownLatch, or of a nil or zero Client: invalid option")
+		}
+		l := new(Latch)
+		l.Init(m, "{a}b", "{a}b")
+		_, err := l.Count(f.Context())
+		require.ErrorIs(f, err, fault.ErrInvalidName)
+		require.ErrorIs(f, l.Await(f.Context(), Terms{Op: "await"}), fault.ErrInvalidName)
+		require.Empty(f, f.took())
+	})
+}
