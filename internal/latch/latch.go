@@ -65,14 +65,16 @@ func (s *Set) Len() int {
 	return len(s.byName)
 }
 
-// Waiting returns how many callers await the latch of a channel.
-func (s *Set) Waiting(channel string) int {
+// Ready returns how many callers await the latch of a channel, and reports whether [Set.Opened] with this order would let
+// all of them through.
+func (s *Set) Ready(channel string, order uint64) (waiting int, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.byName[channel]; l != nil {
-		return len(l.waiters)
+	l := s.byName[channel]
+	if l == nil {
+		return 0, true
 	}
-	return 0
+	return len(l.waiters), !slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w.orders >= order })
 }
 
 // Join adds a caller that awaits the latch of a channel. orders is how many subscriptions the hub has ordered so far. A limited

@@ -32,6 +32,13 @@ func (l *Latch) Init(m *Manager, name, inRedis string) {
 // Name returns the user's name.
 func (l *Latch) Name() string { return l.lock.Name() }
 
+// Ready returns how many calls of this client await the latch, and reports whether a message that it has opened would now let
+// all of them through.
+func (l *Latch) Ready() (waiting int, all bool) {
+	m := l.lock.m
+	return m.latches.Ready(l.names.Channel, m.hub.Since(l.names.Channel))
+}
+
 // LogValue implements [slog.LogValuer].
 func (l *Latch) LogValue() slog.Value {
 	if l == nil || l.lock.m == nil {

@@ -76,6 +76,12 @@ func Waiting(l rlock.Locker) int {
 	return 0
 }
 
+// Awaited reports whether n calls await a latch in this process, and a message that it has opened would let all of them through.
+func Awaited(l *rlock.CountDownLatch, n int) bool {
+	waiting, all := under[lease.Latch](l).Ready()
+	return waiting == n && all
+}
+
 // Refused reports whether the first waiter for a lock in this process has had a reply. For a group that queues nowhere
 // itself, it is the first waiter for one of its members.
 func Refused(l rlock.Locker) bool {
