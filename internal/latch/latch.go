@@ -33,6 +33,7 @@ type latch struct {
 	members  int       // the waiters, and those that were let through and have not left yet
 	wake     chan struct{}
 	listens  bool          // whether wake was given out to listen with
+	orders   uint64        // how many subscriptions had been ordered at most when one of them came; they may come out of order
 	asked    uint64        // how many questions were sent
 	look     bool          // whether there is a reason to ask
 	failures int           // how many questions have failed in a row
@@ -91,6 +92,7 @@ func (s *Set) Join(channel string, orders uint64, limited bool) *Waiter {
 	w := &Waiter{set: s, latch: l, number: s.joined, orders: orders, before: l.asked, limited: limited}
 	l.members++
 	l.waiters = append(l.waiters, w)
+	l.orders = max(l.orders, orders)
 	l.look = true
 	l.ring()
 	return w
@@ -163,7 +165,7 @@ type Step struct {
 	Wake chan struct{}
 	// Listen says that nobody listens with Wake yet, and that this waiter has to see to that.
 	Listen bool
-	// Orders is how many subscriptions had been ordered when the latest waiter came: messages of a later one are about it.
+	// Orders is how many subscriptions had been ordered when the last waiter came: messages of a later one are about all of them.
 	Orders uint64
 	// Until is when the waiter that asks must look again.
 	Until clock.Instant
@@ -196,7 +198,7 @@ func (w *Waiter) Next(now clock.Instant) Step {
 		l.known.Asked(now)
 		return Step{Do: Ask}
 	}
-	s := Step{Bell: w.bell.C(), Wake: l.wake, Listen: !l.listens, Orders: l.waiters[len(l.waiters)-1].orders, Until: l.next}
+	s := Step{Bell: w.bell.C(), Wake: l.wake, Listen: !l.listens, Orders: l.orders, Until: l.next}
 	l.listens = true
 	return s
 }
