@@ -99,7 +99,8 @@ type Stats struct {
 	// Held is how many locks are held. It is 0 once the client is closed.
 	Held int
 	// Waiting is how many calls wait for a lock after a first attempt failed, or behind another call of this client. A call
-	// for a multi lock counts while it waits for a member, and one for a red lock at the client of the first member.
+	// for a multi lock counts while it waits for a member, and one for a red lock at the client of the first member. Calls
+	// that await a count-down latch count, too.
 	Waiting int
 	// InDoubt is how many locks Redis may hold for this client although no caller has them. An acquisition or a release of
 	// them went unanswered, or the lock was lost. rlock releases them in the background.

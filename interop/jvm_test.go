@@ -52,6 +52,7 @@ type request struct {
 	Threads int    `json:"threads,omitempty"`
 	Readers int    `json:"readers,omitempty"`
 	Counter string `json:"counter,omitempty"`
+	Count   int64  `json:"count,omitempty"`
 	MS      int64  `json:"ms,omitempty"`
 	Warmup  int64  `json:"warmup,omitempty"`
 	Me      string `json:"me,omitempty"`

@@ -100,6 +100,11 @@ var refusals = []scene{
 		s.taken()
 		return testkit.Second(rlock.NewMultiLock(s.client.NewLock("users"), s.lock).TryAcquire(bg))
 	}},
+	{"`CountDownLatch.Await` with `Wait` of a closed latch", func(s *stage) error {
+		latch := s.client.NewCountDownLatch(name)
+		require.True(s, testkit.Must(latch.TrySetCount(bg, 1)))
+		return latch.Await(bg, rlock.Wait(moment))
+	}},
 	{"`Lock` with `Wait` of a lock that this process holds", func(s *stage) error {
 		s.acquire(bg)
 		return s.lock.Lock(bg, rlock.Wait(moment))
@@ -129,6 +134,13 @@ var outages = []scene{
 		s.server.Pause()
 		s.Cleanup(s.server.Resume)
 		return lock.Unlock(bg)
+	}},
+	{"`CountDown` while the server hangs", func(s *stage) error {
+		latch := s.connect(s.server.Addr, rlock.WithCommandTimeout(time.Second)).NewCountDownLatch(name)
+		require.NoError(s, latch.Await(bg))
+		s.server.Pause()
+		s.Cleanup(s.server.Resume)
+		return testkit.Second(latch.CountDown(bg))
 	}},
 	{"`IsLocked` while the server is down", func(s *stage) error {
 		s.server.Kill()
@@ -278,6 +290,13 @@ var ended = []scene{
 		cancel()
 		return s.lock.Lock(ctx)
 	}},
+	{"`CountDown`, canceled, while the server hangs", func(s *stage) error {
+		latch := s.client.NewCountDownLatch(name)
+		require.NoError(s, latch.Await(bg))
+		s.server.Pause()
+		s.Cleanup(s.server.Resume)
+		return testkit.Second(latch.CountDown(s.soon(2 * moment)))
+	}},
 }
 
 var late = []scene{
@@ -297,6 +316,13 @@ var replies = []scene{
 	{"`Lock` of a name at which there is a string", func(s *stage) error {
 		require.NoError(s, s.admin.Set(bg, name, "a string", 0).Err())
 		return s.lock.Lock(bg)
+	}},
+	{"`CountDown` of a name at which there is a lock", func(s *stage) error {
+		return testkit.Second(s.taken().client.NewCountDownLatch(name).CountDown(bg))
+	}},
+	{"`Count` of a name at which there is a text", func(s *stage) error {
+		require.NoError(s, s.admin.Set(bg, name, "pencils", 0).Err())
+		return testkit.Second(s.client.NewCountDownLatch(name).Count(bg))
 	}},
 	{"`Lock` of a server without memory", func(s *stage) error {
 		require.NoError(s, s.lock.Do(bg, func(context.Context) error { return nil }))
