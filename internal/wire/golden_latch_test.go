@@ -147,7 +147,7 @@ func (g *goldenLatch) run(lines string) {
 		}
 		if rest, java := strings.CutPrefix(call, "java "); java {
 			var args []any
-			for _, word := range strings.Fields(strings.ReplaceAll(rest, "$", g.name)) {
+			for word := range strings.FieldsSeq(strings.ReplaceAll(rest, "$", g.name)) {
 				args = append(args, word)
 			}
 			if args[0] == "HSET" {

@@ -147,7 +147,9 @@ func (u *trial) countsDown() error {
 			waiting = testkit.Async(func() error { return latch.Await(ctx) })
 			return u.until("the caller waits", func() bool { return testkit.Awaited(latch, 1) })
 		},
-		func() error { return u.until("the connection is pinged", func() bool { return u.calls("ping") > before }) },
+		func() error {
+			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
+		},
 		func() error { return testkit.Second(latch.CountDown(ctx)) },
 		func() error { // a mark where there are many, some of which have expired
 			for i := admin.HLen(ctx, marks).Val(); i < 127; i++ {

@@ -167,9 +167,9 @@ func TestALatchWhenRedisIsOutOfMemory(t *testing.T) {
 
 func TestTheEndOfAClientEndsTheWaitForItsLatches(t *testing.T) {
 	t.Parallel()
-	for how, end := range map[string]func(*testing.T, *rlock.Client) error{
-		"close":    func(_ *testing.T, c *rlock.Client) error { return c.Close() },
-		"shutdown": func(t *testing.T, c *rlock.Client) error { return c.Shutdown(t.Context()) },
+	for how, end := range map[string]func(context.Context, *rlock.Client) error{
+		"close":    func(_ context.Context, c *rlock.Client) error { return c.Close() },
+		"shutdown": func(ctx context.Context, c *rlock.Client) error { return c.Shutdown(ctx) },
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +177,7 @@ func TestTheEndOfAClientEndsTheWaitForItsLatches(t *testing.T) {
 			latch := client.NewCountDownLatch(testkit.NewName())
 			require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 			errs := awaiting(t, latch, 100)
-			require.NoError(t, end(t, client))
+			require.NoError(t, end(t.Context(), client))
 			for range 100 {
 				require.ErrorIs(t, testkit.Within(t, "it returns", errs), rlock.ErrClosed)
 			}
