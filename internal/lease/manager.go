@@ -42,6 +42,7 @@ type Manager struct {
 	hub     *signal.Hub
 	table   *table.Table
 	latches *latch.Set
+	settled settled
 	dog     *watchdog.Watchdog
 
 	closing  sync.Once

@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -18,9 +20,15 @@ import (
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
 // Later the call cannot count any more.
 //
+// The marks of calls that went well do not stay. If the script has a seventh argument that is free, it gets their numbers there,
+// and removes them.
+//
 // The caller must have begun an operation.
 func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 	cfg := &m.cfg.Table
+	if call.Script.Argv >= 7 && call.Args.Other == nil {
+		call.Args.Other = m.settled.take(mark.Keys[0])
+	}
 	over := clock.Now().Add(cfg.CommandTimeout)
 	var doubt *wire.Reply
 	for tries := 1; ; tries++ {
@@ -29,6 +37,9 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 		within := max(min(left, cfg.Floor()<<min(tries-1, 8)), time.Millisecond)
 		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within}, nil)
 		if r.Err == nil {
+			if tries == 1 { // its only command
+				m.settled.add(mark.Keys[0], mark.Args.Number)
+			}
 			return r
 		}
 		if r.Err.InDoubt() {
@@ -73,4 +84,48 @@ func (m *Manager) waitOpen(ctx context.Context, pause time.Duration) bool {
 	case <-m.tasks.Closed():
 	}
 	return false
+}
+
+// settled has the numbers of calls that counted once and are over: no command of them is on its way. The zero value has none. It is
+// safe for concurrent use.
+type settled struct {
+	mu      sync.Mutex      // a leaf
+	numbers map[any][]int64 // by the key of their marks
+	total   int
+}
+
+const (
+	maxSettled = 1024 // in all; marks that are forgotten here live for their time
+	maxTaken   = 16   // for one call
+)
+
+// add adds the number of a call.
+func (s *settled) add(marks any, number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.numbers == nil || s.total >= maxSettled {
+		s.numbers, s.total = make(map[any][]int64), 0
+	}
+	s.numbers[marks] = append(s.numbers[marks], number)
+	s.total++
+}
+
+// take removes some numbers of calls, and returns them as a script gets them. Nil means none.
+func (s *settled) take(marks any) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	numbers := s.numbers[marks]
+	if len(numbers) == 0 {
+		return nil
+	}
+	n := min(len(numbers), maxTaken)
+	var text []byte
+	for _, number := range numbers[:n] {
+		text = strconv.AppendInt(append(text, ' '), number, 10)
+	}
+	s.total -= n
+	if s.numbers[marks] = numbers[n:]; n == len(numbers) {
+		delete(s.numbers, marks)
+	}
+	return string(text[1:])
 }

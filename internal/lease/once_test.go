@@ -201,3 +201,41 @@ func TestCloseEndsACallThatPauses(t *testing.T) {
 		require.False(f, r.Err.InDoubt(), "nothing is unknown")
 	})
 }
+
+func TestSettledCallsAreForgottenInTime(t *testing.T) {
+	t.Parallel()
+	var s settled
+	require.Nil(t, s.take("a"))
+	for number := range int64(20) {
+		s.add("a", number)
+	}
+	s.add("b", 77)
+	require.Equal(t, "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", s.take("a"))
+	require.Equal(t, "77", s.take("b"))
+	require.Equal(t, "16 17 18 19", s.take("a"))
+	require.Nil(t, s.take("a"))
+	require.Empty(t, s.numbers)
+	require.Zero(t, s.total)
+	for number := range int64(maxSettled + 1) {
+		s.add(number, number)
+	}
+	require.Len(t, s.numbers, 1, "there are not more and more")
+}
+
+// TestOnlyCallsOfOneCommandAreSettled: of another one a command may be on its way.
+func TestOnlyCallsOfOneCommandAreSettled(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		f.set(9)
+		o := f.oneShot()
+		f.lose("count down", 1)
+		require.Nil(f, o.down(f.Context()).Err)
+		require.Empty(f, o.settled.numbers)
+		require.Nil(f, o.down(f.Context()).Err)
+		require.Len(f, o.settled.numbers, 1)
+		f.lose("count down", 1000)
+		require.True(f, o.down(f.Context()).Err.InDoubt())
+		f.until(time.Minute)
+		require.Empty(f, o.settled.numbers)
+	})
+}

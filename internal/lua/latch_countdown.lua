@@ -7,6 +7,7 @@
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns the count that is left; 0 when the latch is open
 
 local answer = answered(KEYS[2], ARGV[3])
@@ -21,7 +22,7 @@ if wrong then
 end
 local left = math.max((count or 0) - 1, 0)
 extend(KEYS[2], ARGV[2]) -- Redis then accepts the rest even when it is out of memory
-note(KEYS[2], ARGV[3], ARGV[2], left)
+note(KEYS[2], ARGV[3], ARGV[2], left, ARGV[7])
 if count and redis.call('DECR', KEYS[1]) <= 0 then
   redis.call('DEL', KEYS[1])
   if count == 1 then -- Redisson announces nothing for a count that was not positive

@@ -6,6 +6,7 @@
 -- ARGV[3] number   of the call
 -- ARGV[4] channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when deleted, 0 when there was none
 
 local answer = answered(KEYS[2], ARGV[3])
@@ -19,7 +20,7 @@ if wrong then
   return wrong
 end
 extend(KEYS[2], ARGV[2]) -- Redis then accepts the rest even when it is out of memory
-note(KEYS[2], ARGV[3], ARGV[2], count and 1 or 0)
+note(KEYS[2], ARGV[3], ARGV[2], count and 1 or 0, ARGV[7])
 if not count then
   return 0
 end

@@ -8,6 +8,7 @@
 -- ARGV[4] channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] count
+-- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when set, 0 when the latch has a count
 
 local answer = answered(KEYS[2], ARGV[3])
@@ -20,7 +21,7 @@ local count, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-note(KEYS[2], ARGV[3], ARGV[2], count and 0 or 1)
+note(KEYS[2], ARGV[3], ARGV[2], count and 0 or 1, ARGV[7])
 if count then
   return 0
 end

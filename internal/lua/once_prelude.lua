@@ -18,6 +18,12 @@ end
 --
 -- A script looks at everything that may fail, notes, and then changes something. A failure thus never counts unnoticed. Redis
 -- refuses the note when it is out of memory. A script that must run even then extends the marks before.
-local function note(marks, number, memory, answer)
+--
+-- over has the numbers, with spaces between them, of earlier calls of which no command can be on its way. Their marks go, so that
+-- there are not as many marks as calls.
+local function note(marks, number, memory, answer, over)
   abandon(marks, number, memory, answer and string.format(answer < 0 and '.1%.0f' or '.0%.0f', math.abs(answer)))
+  for earlier in string.gmatch(over or '', '%d+') do
+    redis.call('HDEL', marks, earlier)
+  end
 end

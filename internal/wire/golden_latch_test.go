@@ -266,3 +266,33 @@ func TestALatchWithoutMemory(t *testing.T) {
 	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err())
 	require.EqualValues(t, 1, do(l.TrySet(5, 1)), "the refused call left no mark")
 }
+
+// TestMarksOfCallsThatAreOverGo: a call removes the marks of earlier ones, and no others.
+func TestMarksOfCallsThatAreOverGo(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		name := testkit.NewName()
+		l := wire.NewLatch(name, "u")
+		marks := func() []string {
+			keys, err := rdb.HKeys(t.Context(), "redisson_unlock_latch:{"+name+"}:u").Result()
+			require.NoError(t, err)
+			return keys
+		}
+		do := func(c wire.Call, over any) {
+			c.Args.Other = over
+			_, err := runCall(rdb, c)
+			require.NoError(t, err)
+		}
+		do(l.TrySet(1, 9), nil)
+		do(l.CountDown(2), nil)
+		do(l.Mark(3), nil)
+		require.ElementsMatch(t, []string{"1", "2", "3"}, marks())
+		do(l.CountDown(4), "2")
+		require.ElementsMatch(t, []string{"1", "3", "4"}, marks())
+		do(l.Delete(15), "1 4 77")
+		require.ElementsMatch(t, []string{"3", "15"}, marks())
+		do(l.TrySet(16, 1), "15")
+		require.ElementsMatch(t, []string{"3", "16"}, marks())
+	})
+}

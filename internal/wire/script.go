@@ -70,9 +70,9 @@ var (
 var (
 	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OncePrelude, lua.OnceMark)
 
-	latchSet       = newLatch(Script{Keys: 2, Argv: 6, Announces: true}, lua.LatchSet)
-	latchCountDown = newLatch(Script{Keys: 2, Argv: 5, Announces: true}, lua.LatchCountDown)
-	latchDelete    = newLatch(Script{Keys: 2, Argv: 5, Announces: true}, lua.LatchDelete)
+	latchSet       = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchSet)
+	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchCountDown)
+	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchDelete)
 	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
 )
 

@@ -72,6 +72,36 @@ func TestALatchCountsDown(t *testing.T) {
 	})
 }
 
+// TestCallsOfALatchLeaveFewMarks: as many as are under way at once, and some more.
+func TestCallsOfALatchLeaveFewMarks(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		const callers, calls = 4, 250
+		client := testkit.NewClient(t, rdb)
+		latch := client.NewCountDownLatch(testkit.NewName())
+		require.True(t, testkit.Must(latch.TrySetCount(t.Context(), callers*calls)))
+		errs := make(chan error, callers)
+		for range callers {
+			go func() {
+				for range calls {
+					if err := testkit.Second(latch.CountDown(t.Context())); err != nil {
+						errs <- err
+						return
+					}
+				}
+				errs <- nil
+			}()
+		}
+		for range callers {
+			require.NoError(t, testkit.Within(t, "all have counted down", errs))
+		}
+		require.Zero(t, testkit.Must(latch.Count(t.Context())))
+		marks := rdb.HLen(t.Context(), fmt.Sprintf("redisson_unlock_latch:{%s}:%s", latch.Name(), client.ID())).Val()
+		require.LessOrEqual(t, marks, int64(2*callers))
+	})
+}
+
 func TestALatchOpensForEverybody(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
