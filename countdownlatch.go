@@ -14,9 +14,10 @@ import (
 // are one latch, in all processes.
 //
 // Set the count before anybody awaits the latch: to await a latch without a count is to wait for nothing. A participant that
-// dies before it has counted down leaves the others waiting: let them wait with [Wait], or with a context that ends. Rather than set
-// a latch again that has opened, use a new name for each round, such as "job:42:round:7". A participant of the last round that is
-// late would otherwise count in the next one. A latch has no lease: the key stays until the count is zero, or until Delete.
+// dies before it has counted down leaves the others waiting: let them wait with [Wait], or with a context that ends. Rather than
+// set a latch again that has opened, use a new name for each round, such as "job:42:round:7". A participant of the last round
+// that is late would otherwise count in the next one. A latch has no lease: the key stays until the count is zero, or until
+// [CountDownLatch.Delete].
 type CountDownLatch struct{ l lease.Latch }
 
 // NewCountDownLatch returns a handle on the latch of that name. It ports getCountDownLatch. It sends nothing and does not fail.

@@ -11,10 +11,10 @@ import (
 )
 
 // hear passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
-func (m *Manager) hear(channel, payload string, arrived clock.Instant) {
+func (m *Manager) hear(channel, payload string, order uint64, arrived clock.Instant) {
 	if wire.Signals(channel, m.cfg.Table.ClientID) {
 		if payload == wire.LatchOpen {
-			m.latches.Opened(channel, m.hub.Since(channel))
+			m.latches.Opened(channel, order)
 		}
 		return
 	}

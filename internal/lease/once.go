@@ -13,8 +13,9 @@ import (
 )
 
 // once has Redis carry out a call that must count once, however often it is sent and whenever it arrives. The call's script
-// looks at its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same number
-// while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the pauses.
+// looks for its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same
+// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the
+// pauses.
 //
 // If a command may still be executed when once gives up, the reply has the error of such a command: its fate says that
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.

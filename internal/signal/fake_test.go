@@ -279,8 +279,9 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 			ClientID: clientID,
 			Sharded:  mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) },
 			Inform: func(message string) { f.informed = append(f.informed, message) },
-			Hear: func(channel, payload string, at clock.Instant) {
+			Hear: func(channel, payload string, order uint64, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)
+				require.Equal(t, f.hub.Since(channel), order)
 				f.called(channel + " " + payload)
 			},
 			Freed:     func(channel string) { f.called(channel) },

@@ -36,13 +36,13 @@ type Config struct {
 	Warn func(message string, err error)
 	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
 	Inform func(message string)
-	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival. On a channel
-	// of which [wire.Signals] is true, that is every message, and the listeners are notified after it. Freed says
+	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
+	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and the listeners are notified after it. Freed says
 	// that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine that reads a connection calls both,
 	// without the hub's mutex, in the order of the messages of the connection. So they must not wait. Unwatched says that
 	// Freed will not be called for a channel any more. Refused has channels to which Redis does not let the user subscribe; it
 	// is called again for each further try. Nil means nobody.
-	Hear      func(channel, payload string, at clock.Instant)
+	Hear      func(channel, payload string, order uint64, at clock.Instant)
 	Freed     func(channel string)
 	Unwatched func(channel string)
 	Refused   func(channels []string)
@@ -59,7 +59,7 @@ type Hub struct {
 	clientID string
 	warn     func(message string, err error)
 	inform   func(message string)
-	hear     func(channel, payload string, at clock.Instant)
+	hear     func(channel, payload string, order uint64, at clock.Instant)
 	freed    func(channel string)
 	ended    func(channel string)    // Config.Unwatched
 	denied   func(channels []string) // Config.Refused

@@ -53,10 +53,10 @@ func (c *connection) read(ctx context.Context, s *session) {
 func (c *connection) received(s *session, m driver.Message) {
 	h := c.hub
 	now := clock.Now()
-	next := c.take(s, m, now)
+	next, order := c.take(s, m, now)
 	if next == signalled {
 		if h.hear != nil {
-			h.hear(m.Channel, m.Payload, now)
+			h.hear(m.Channel, m.Payload, order, now)
 		}
 		h.mu.Lock()
 		next = h.tryAgain(h.channels[m.Channel], now)
@@ -68,7 +68,7 @@ func (c *connection) received(s *session, m driver.Message) {
 		h.refresh()
 	case toBeHeard:
 		if h.hear != nil {
-			h.hear(m.Channel, m.Payload, now)
+			h.hear(m.Channel, m.Payload, order, now)
 		}
 	case maybeFreed:
 		if h.freed != nil {
@@ -88,18 +88,21 @@ const (
 	signalled         // the message is for Config.Hear, and then a reason to try again
 )
 
-// take is the part of received that needs hub.mu.
-func (c *connection) take(s *session, m driver.Message, now clock.Instant) sequel {
+// take is the part of received that needs hub.mu. The order is that of the subscription that brought the message.
+func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.heard, s.spoke = now, true
 	if c.session != s {
-		return nothing
+		return nothing, 0
 	}
 	ch := h.channels[m.Channel]
+	if ch != nil && ch.conn == c {
+		order = ch.since
+	}
 	if m.Sort == driver.Published {
-		return h.published(ch, m, now)
+		return h.published(ch, m, now), order
 	}
 	switch {
 	case ch == nil || ch.conn != c || ch.sent == 0:
@@ -114,13 +117,13 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) seque
 		}
 		if ch.twin != nil {
 			ch.twin.conn.ensure() // it may follow
-			return maybeFreed
+			return maybeFreed, order
 		}
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
 		h.sendBack(ch, false) // Redis ended the subscription by itself
-		return slotMoved
+		return slotMoved, order
 	}
-	return nothing
+	return nothing, order
 }
 
 // askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason

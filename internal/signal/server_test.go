@@ -38,7 +38,7 @@ func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 	r := &realHub{base: base, twin: base + ":rlock", own: base + ":own"}
 	tasks := task.New()
 	r.Hub = New(Config{
-		Hear: func(channel, payload string, at clock.Instant) {
+		Hear: func(channel, payload string, _ uint64, at clock.Instant) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if channel == r.own && clock.Now().Sub(at) < time.Minute {
