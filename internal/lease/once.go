@@ -21,13 +21,12 @@ import (
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
 // Later the call cannot count any more.
 //
-// The marks of calls that went well do not stay. If the script has a seventh argument that is free, it gets their numbers there,
-// and removes them.
+// The marks of calls that went well do not stay: a script that forgets gets their numbers.
 //
 // The caller must have begun an operation.
 func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 	cfg := &m.cfg.Table
-	if call.Script.Argv >= 7 && call.Args.Other == nil {
+	if call.Script.Forgets {
 		call.Args.Other = m.settled.take(mark.Keys[0])
 	}
 	over := clock.Now().Add(cfg.CommandTimeout)

@@ -41,8 +41,7 @@ func (l *Latch) Name() string {
 	return name
 }
 
-// TrySet returns the call that sets the count. The number is that of the call. Its Args.Other is free for the numbers of earlier
-// calls whose marks may go, as that of CountDown and Delete.
+// TrySet returns the call that sets the count. The number is that of the call.
 func (l *Latch) TrySet(number, count int64) Call {
 	c := l.call(latchSet, number)
 	c.Args.Extra = strconv.FormatInt(count, 10)

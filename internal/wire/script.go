@@ -70,9 +70,9 @@ var (
 var (
 	onceMark = newScript(Script{Keys: 1, Argv: 3}, lua.OncePrelude, lua.OnceMark)
 
-	latchSet       = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchSet)
-	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchCountDown)
-	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true}, lua.LatchDelete)
+	latchSet       = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchSet)
+	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountDown)
+	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
 	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
 )
 
@@ -108,6 +108,7 @@ type Script struct {
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
 	Announces bool // whether it publishes that the lock is free
+	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
 }
 
