@@ -71,7 +71,7 @@ func tryDo(
 		}
 	}
 	err = do(ctx, m, counted, terms("try do", true, true, opts))
-	if !ran && errors.Is(err, fault.ErrRefused) {
+	if !ran && errors.Is(err, fault.ErrRefused) && !errors.Is(err, ErrNoPermits) {
 		return false, nil
 	}
 	return ran, err

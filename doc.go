@@ -45,6 +45,8 @@
 // [Fenced], fair locks and the write side of read-write locks have tokens too. [NewMultiLock] combines several locks into one.
 // [NewRedLock] does so too, and needs only a majority of them. All have the same methods.
 //
+// A semaphore ([Client.NewSemaphore]) has as many holders at a time as it has permits. A permit is held like a lock.
+//
 // A count-down latch ([Client.NewCountDownLatch]) is no lock: processes wait until others have counted it down to zero.
 //
 // # Inside

@@ -34,6 +34,9 @@ var (
 	// It is also the cause of a hold's context. It matches [ErrNotHeld] too.
 	ErrLost = fault.ErrLost
 
+	// ErrNoPermits means that nobody has set a [Semaphore] up, so that it has no permits. It comes with [ErrNotAcquired].
+	ErrNoPermits = fault.ErrNoPermits
+
 	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant].
 	ErrReentered = fault.ErrReentered
 

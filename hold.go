@@ -57,6 +57,10 @@ func (h *Hold) Deadline() time.Time { return h.in().Deadline() }
 // can refuse a late write. It is 0 without that option, for a read lock, for a group, and for the zero Hold. It ports getToken.
 func (h *Hold) Token() Token { return Token(h.in().Token()) }
 
+// PermitIDs returns the ids of the permits that the hold has of a [Semaphore]: 32 hexadecimal digits each, which Redisson and
+// [Semaphore.Release] understand. It is nil for all other holds.
+func (h *Hold) PermitIDs() []string { return h.in().PermitIDs() }
+
 // LogValue returns the name of the lock, the token if there is one, and the deadline, for a log line. It implements
 // [slog.LogValuer].
 func (h *Hold) LogValue() slog.Value { return h.in().LogValue() }

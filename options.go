@@ -254,6 +254,7 @@ const (
 	leaseOption acquireOption = iota + 1
 	renewedLeaseOption
 	waitOption
+	permitsOption
 )
 
 // Lease holds the lock for d and no longer: it is not renewed, and when d is over the hold is lost. A fraction of a
@@ -281,6 +282,10 @@ func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedL
 // Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
+// Permits acquires n permits of a [Semaphore] at once, or none. Without it, the number is 1. n is from 1 to 1,000: each permit has an
+// entry of its own in Redis, which is renewed. A lock has no permits: then the error is [ErrInvalidOption].
+func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
+
 // terms turns the options of one acquisition into its terms.
 func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 	t := lease.Terms{Op: op, ByHold: byHold, Limited: try}
@@ -296,6 +301,12 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 				return t
 			}
 			t.Wait, t.Limited = opt.d, true
+		case permitsOption:
+			if opt.d < 1 {
+				t.Err = fmt.Errorf("%w: %d permits, but the least is 1", ErrInvalidOption, int64(opt.d))
+				return t
+			}
+			t.Permits = int(opt.d)
 		default:
 			t.Err = fmt.Errorf("%w: a zero AcquireOption", ErrInvalidOption)
 			return t

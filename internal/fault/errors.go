@@ -19,6 +19,8 @@ var (
 
 	ErrLost error = lostError{}
 
+	ErrNoPermits = errors.New("rlock: nobody has set the semaphore up")
+
 	ErrReentered = errors.New("rlock: already held by this owner")
 
 	ErrUpgrade = errors.New("rlock: this owner holds the read lock, which cannot become a write lock")
@@ -68,6 +70,9 @@ var (
 
 	// ErrOtherHandle is the error of an unlock without an owner of what another handle locked without an owner.
 	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner", ErrNotHeld)
+
+	// ErrUnknownPermit is the error of a permit that Redis does not have: given back already, taken back, or never handed out.
+	ErrUnknownPermit = fmt.Errorf("%w: the permit is not out, or its lease is over", ErrNotHeld)
 
 	// ErrBorrowed is the error of an unlock of a hold that is another caller's.
 	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed", ErrNotHeld)
@@ -148,6 +153,20 @@ func (e *HeldHereError) Error() string {
 
 // Unwrap returns the refusal.
 func (e *HeldHereError) Unwrap() error { return e.Refusal }
+
+// NoPermitsError is the refusal of permits of a semaphore that nobody has set up. It matches ErrNoPermits and ErrNotAcquired.
+type NoPermitsError struct {
+	// Refusal is ErrRefused, or ErrNotAcquired if the caller's context ended the wait.
+	Refusal error
+}
+
+// Error says both.
+func (e *NoPermitsError) Error() string {
+	return e.Refusal.Error() + strings.TrimPrefix(ErrNoPermits.Error(), "rlock")
+}
+
+// Unwrap returns the refusal, and its reason.
+func (e *NoPermitsError) Unwrap() []error { return []error{e.Refusal, ErrNoPermits} }
 
 // LossError is the error of Do when its lock was lost, and its function failed for another reason.
 type LossError struct {

@@ -51,6 +51,9 @@ type borrowed struct {
 	from *Hold
 }
 
+// PermitIDs returns the ids of the permits, or nil for other holds.
+func (b borrowed) PermitIDs() []string { return b.from.PermitIDs() }
+
 // Unlock implements [Held].
 func (b borrowed) Unlock(context.Context) error {
 	locks := b.Locks()

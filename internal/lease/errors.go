@@ -65,11 +65,11 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duratio
 	case end == nil && l.m.IsClosed():
 		return fault.ErrClosed
 	case end == nil && last.Refused:
-		return heldFor(fault.ErrRefused, held)
+		return refusal(fault.ErrRefused, last, held)
 	case end == nil:
 		return l.explained(last.Err)
 	case last.Refused:
-		return fmt.Errorf("%w: %w", heldFor(fault.ErrNotAcquired, held), EndOf(ctx))
+		return fmt.Errorf("%w: %w", refusal(fault.ErrNotAcquired, last, held), EndOf(ctx))
 	case l.m.IsClosed():
 		return WithEnd(ctx, fault.ErrClosed)
 	case last.Err == nil:
@@ -78,12 +78,16 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duratio
 	return WithEnd(ctx, l.explained(last.Err))
 }
 
-// heldFor adds to a refusal for how long this process has held the lock. Zero means that it does not hold it.
-func heldFor(refusal error, held time.Duration) error {
-	if held == 0 {
-		return refusal
+// refusal adds to a refusal what is known of its reason: for how long this process has held the lock, where zero means that it
+// does not hold it, or that nobody has set the semaphore up.
+func refusal(err error, last outcome.Result, held time.Duration) error {
+	switch {
+	case last.Unset:
+		return &fault.NoPermitsError{Refusal: err}
+	case held == 0:
+		return err
 	}
-	return &fault.HeldHereError{For: held, Refusal: refusal}
+	return &fault.HeldHereError{For: held, Refusal: err}
 }
 
 // EndOf returns why ctx ended: its cause, and its error if the cause does not match it. If the cause says how another call

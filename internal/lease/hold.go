@@ -171,6 +171,17 @@ func (h *Hold) Token() uint64 {
 	return h.of.Token()
 }
 
+// PermitIDs returns the ids of the permits, or nil for other holds.
+func (h *Hold) PermitIDs() []string {
+	if !h.valid() {
+		return nil
+	}
+	if of, ok := h.of.(interface{ PermitIDs() []string }); ok {
+		return of.PermitIDs()
+	}
+	return nil
+}
+
 // Unlock ends the hold.
 func (h *Hold) Unlock(ctx context.Context) error {
 	if !h.valid() {

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -124,22 +123,7 @@ func (l *Latch) seen(count int64, moment uint64) {
 
 // once sends a call that counts once, given its number.
 func (l *Latch) once(ctx context.Context, op string, call func(number int64) wire.Call) (int64, error) {
-	m := l.lock.m
-	if ctx.Err() != nil {
-		return 0, l.lock.named(EndOf(ctx), op)
-	}
-	if !m.tasks.Begin() {
-		return 0, l.lock.wrap(fault.ErrClosed, op)
-	}
-	defer m.tasks.End()
-	number, sent := m.table.Number(), clock.Now()
-	r := m.once(ctx, call(number), l.names.Mark(number))
-	err := l.lock.failed(ctx, op, r.Err, sent)
-	var named *fault.OpError
-	if r.Err.InDoubt() && errors.As(err, &named) {
-		named.Phase = "outcome unknown"
-	}
-	return r.N, err
+	return l.lock.once(ctx, op, l.names.Mark, call)
 }
 
 // Await waits until the latch is open: see the root package.

@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -111,8 +113,8 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
-	if t.Err != nil {
-		return nil, l.wrap(t.Err, t.Op)
+	if err := cmp.Or(t.Err, l.permits(t.Permits)); err != nil {
+		return nil, l.wrap(err, t.Op)
 	}
 	waiting := ctx
 	if t.Detached {
@@ -126,11 +128,11 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	}
 	defer l.m.tasks.End()
 	a := &table.Attempt{
-		Handle: &l.h, Owner: l.OwnerIn(ctx), Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(),
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits,
 		Caller: ctx, Done: ctx.Done(),
 	}
-	if a.Owner == nil {
-		a.Owner = t.Owner
+	if l.h.Kind.MaxPermits == 0 {
+		a.Owner = cmp.Or(l.OwnerIn(ctx), t.Owner)
 	}
 	if a.Lease == 0 {
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
@@ -152,6 +154,19 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		return nil, l.wrap(err, t.Op)
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
+}
+
+// permits returns what is wrong with a number of permits that a caller wants. Zero means that it wants nothing special.
+func (l *Lock) permits(n int) error {
+	switch most := l.h.Kind.MaxPermits; {
+	case n == 0:
+		return nil
+	case most == 0:
+		return fmt.Errorf("%w: a lock has no permits", fault.ErrInvalidOption)
+	case n > most:
+		return fmt.Errorf("%w: %d permits out of range [1, %d]", fault.ErrInvalidOption, n, most)
+	}
+	return nil
 }
 
 // bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout

@@ -26,6 +26,7 @@ type Terms struct {
 	Wait    time.Duration
 	Limited bool // whether Wait limits the wait; if not, the context alone does
 	ByHold  bool // only the Hold unlocks it
+	Permits int  // how many it wants; 0 means that nobody said
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members

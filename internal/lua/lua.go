@@ -101,6 +101,28 @@ var (
 	WriteForce string
 	//go:embed write_inspect.lua
 	WriteInspect string
+
+	//go:embed semaphore_prelude.lua
+	SemaphorePrelude string
+
+	//go:embed semaphore_acquire.lua
+	SemaphoreAcquire string
+	//go:embed semaphore_release.lua
+	SemaphoreRelease string
+	//go:embed semaphore_renew.lua
+	SemaphoreRenew string
+	//go:embed semaphore_set_up.lua
+	SemaphoreSetUp string
+	//go:embed semaphore_change.lua
+	SemaphoreChange string
+	//go:embed semaphore_count.lua
+	SemaphoreCount string
+	//go:embed semaphore_give_back.lua
+	SemaphoreGiveBack string
+	//go:embed semaphore_lease.lua
+	SemaphoreLease string
+	//go:embed semaphore_delete.lua
+	SemaphoreDelete string
 )
 
 // functions is the line of a script at which the functions are put that no line above it uses.

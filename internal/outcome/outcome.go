@@ -18,6 +18,7 @@ type Record struct {
 	asked   clock.Instant // when the oldest question was sent that has had no outcome; zero means that there is none
 	open    int           // how many questions have had no outcome
 	unsent  bool          // the latest question waited for a connection in vain
+	unset   bool          // it was refused because nobody has set the semaphore up
 }
 
 // Asked notes that a question is sent. A question that its caller abandons keeps its place: Redis has not answered it.
@@ -50,6 +51,9 @@ func (r *Record) Late(now clock.Instant) {
 // Refused notes that Redis refused the lock.
 func (r *Record) Refused() { *r = Record{refused: true} }
 
+// NotSetUp notes that Redis refused permits of a semaphore that nobody has set up.
+func (r *Record) NotSetUp() { *r = Record{refused: true, unset: true} }
+
 // RefusedUntil notes a refusal without a question: another owner of this process holds the lock, and the next question is
 // due at that moment.
 func (r *Record) RefusedUntil(due clock.Instant) { *r = Record{refused: true, until: due} }
@@ -68,7 +72,7 @@ func (r *Record) At(now clock.Instant, floor time.Duration) Result {
 	case silent:
 		return Result{Err: silence(r.unsent)}
 	}
-	return Result{Refused: r.refused, Unsent: r.unsent && !r.refused}
+	return Result{Refused: r.refused, Unsent: r.unsent && !r.refused, Unset: r.unset}
 }
 
 // Result is how an attempt went. The zero value means that nothing is known.
@@ -76,6 +80,7 @@ type Result struct {
 	Refused bool  // another owner has the lock
 	Err     error // why nobody could say; nil if the lock was refused
 	Unsent  bool  // nothing is known, and the question waited for a connection in vain
+	Unset   bool  // it was refused because nobody has set the semaphore up
 }
 
 // Known reports whether anything is known.

@@ -48,6 +48,15 @@ func (a *Acquisition) Owner() *Owner {
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition
 
+// PermitIDs returns the ids of its permits. A lock has none.
+func (a *Acquisition) PermitIDs() []string {
+	g := a.grant
+	if g.handle.Kind.MaxPermits == 0 {
+		return nil
+	}
+	return g.holder.PermitIDs(g.table.cfg.ClientID) // neither changes once there is an acquisition
+}
+
 // Err returns nil while the lock is held, and then why it is not. It compares the clock itself, so it is never late.
 func (a *Acquisition) Err(now clock.Instant) error {
 	defer a.grant.table.lock().Unlock()

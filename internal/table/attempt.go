@@ -22,6 +22,7 @@ type Attempt struct {
 	Renewed bool          // the watchdog renews the lease
 	ByHold  bool          // only the Hold unlocks it
 	Single  bool          // one question to Redis, and no waiting
+	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
 
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone

@@ -109,7 +109,7 @@ func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number),
+		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
 		term: term.Term{Lease: a.Lease}, shared: a.Owner != nil,
 	}
 	g.turns.Begin()
@@ -275,8 +275,8 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 		}
 	}
 	g.attach()
-	// A read hold that Redis no longer has may have left its field.
-	if !errors.Is(why, errHolderGone) || g.handle.Kind.HoldKey != "" {
+	// Redis may still have a part of the holder: the field of a read hold, or some of several permits.
+	if !errors.Is(why, errHolderGone) || g.handle.Kind.Remnants {
 		g.needsCleanup = true
 	}
 	t.retire(g, now, n)

@@ -109,7 +109,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		return t.inTrouble(a, r.Err, now, n)
 	case !r.Acquired():
 		a.retries = 0
-		a.refused()
+		a.refused(&r)
 		if a.phase == parting {
 			return t.giveUp(a, nil, now, n)
 		}
@@ -176,8 +176,11 @@ func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 }
 
 // refused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
-func (a *Attempt) refused() {
+func (a *Attempt) refused(r *wire.Reply) {
 	a.knows().Refused()
+	if r.NotSetUp() {
+		a.knows().NotSetUp()
+	}
 	if a.Handle.Kind.Queues && !a.Single {
 		a.grant.needsCleanup = true
 	}
@@ -204,7 +207,10 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
-	g.stage, g.token, g.micros, g.attempt = held, p.token, p.micros, nil
+	g.stage, g.micros, g.attempt = held, p.micros, nil
+	if a.Handle.Kind.Tokens {
+		g.token = p.token
+	}
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant

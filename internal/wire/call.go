@@ -126,6 +126,9 @@ func (r *Reply) Hint() time.Duration {
 	return time.Duration(min(-1-r.N, maxHint)) * time.Millisecond
 }
 
+// NotSetUp reports, from the reply of a refused acquire, whether it was about a semaphore that nobody has set up.
+func (r *Reply) NotSetUp() bool { return len(r.List) == 2 && r.List[0] < 0 && r.List[1] == 0 }
+
 // NoKey is the PTTL of a key that does not exist.
 const NoKey = -2
 

@@ -137,9 +137,12 @@ func NewRenewal(s *Script, lease time.Duration, locks int) Call {
 
 // Renew adds a holder of the lock of that name to a renewal.
 func (c *Call) Renew(h *Holder, name string) {
-	if h.own != nil {
+	switch {
+	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
-	} else {
+	case h.kind.RenewKey != "":
+		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
+	default:
 		c.Keys = append(c.Keys, name) // one key is all that these renewals need
 	}
 	c.Argv = append(c.Argv, h.Field)

@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"strconv"
+	"sync"
+	"time"
+)
 
 // Kind describes one kind of lock: all values in which it differs from the others. Each kind is one literal of it.
 type Kind struct {
@@ -13,10 +17,13 @@ type Kind struct {
 	// Line has the scripts by which the kind stands in the line. Nil means that it never does.
 	Line *Line
 
-	// Keys are the prefixes of the keys that the kind has besides the lock, some with a suffix after a star.
+	// Keys are the prefixes of the keys that the kind has besides the lock, some with a suffix after a star. A suffix without a
+	// prefix ends a key that begins with the name.
 	Keys []string
 	// HoldKey ends the name of the key that each hold has of its own. Empty means that holds have none.
 	HoldKey string
+	// RenewKey ends the name of the key that a renewal needs. Empty means that it needs the lock.
+	RenewKey string
 	// FieldSuffix follows <client id>:<number> in a holder field.
 	FieldSuffix string
 	// Channel is the prefix of the channel on which a release is announced. Empty means that releases are not announced, and
@@ -41,7 +48,17 @@ type Kind struct {
 	Noun string
 	// NoUpgrade means that an owner that holds the other side of the name would wait for itself.
 	NoUpgrade bool
+	// Remnants means that a release has something to remove even after Redis has lost a part of the holder.
+	Remnants bool
+	// MaxPermits is how many permits one acquisition may have. Zero means that there are none, because it is a lock. Permits are
+	// never re-entered: an owner that holds one takes another one like anybody else.
+	MaxPermits int
+
+	many int // how many permits its holders have, if more than one
 }
+
+// permits returns how many permits a holder has.
+func (k *Kind) permits() int { return max(k.many, 1) }
 
 // Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis. A client that cannot
 // use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters do not stand in the line.
@@ -55,6 +72,7 @@ const (
 	PlainFamily Family = iota
 	FairFamily
 	RWFamily
+	SemaphoreFamily
 
 	Families = iota // how many there are
 )
@@ -145,17 +163,18 @@ var (
 	}
 
 	Read = &Kind{
-		Family:  RWFamily,
-		Side:    ReadSide,
-		Acquire: readAcquire,
-		Count:   readCount,
-		Release: readRelease,
-		Renew:   readRenew,
-		Force:   readForce,
-		Inspect: readInspect,
-		HoldKey: ":rwlock_timeout:1",
-		Channel: rwChannel,
-		Line:    readLine,
+		Family:   RWFamily,
+		Side:     ReadSide,
+		Acquire:  readAcquire,
+		Count:    readCount,
+		Release:  readRelease,
+		Renew:    readRenew,
+		Force:    readForce,
+		Inspect:  readInspect,
+		HoldKey:  ":rwlock_timeout:1",
+		Channel:  rwChannel,
+		Line:     readLine,
+		Remnants: true,
 	}
 
 	Write = &Kind{
@@ -197,6 +216,46 @@ var (
 	}
 )
 
+// Permit is the kind of the permits of a semaphore, which have leases.
+var Permit = &Kind{
+	Noun:       "semaphore",
+	Family:     SemaphoreFamily,
+	Side:       ReadSide,
+	Acquire:    semaphoreAcquire,
+	Release:    semaphoreRelease,
+	Renew:      semaphoreRenew,
+	Keys:       []string{"*" + leases},
+	RenewKey:   leases,
+	Channel:    semaphoreChannel,
+	Remnants:   true,
+	MaxPermits: 1000,
+}
+
+// leases ends the name of the key that has the leases of a semaphore's permits.
+const leases = "timeout"
+
+// variants has the kinds that [Kind.Of] made.
+var variants sync.Map
+
+// Of returns the kind of the holders of that many permits: the kind itself for one, or for a lock.
+func (k *Kind) Of(permits int) *Kind {
+	if permits <= 1 {
+		return k
+	}
+	type variant struct {
+		of      *Kind
+		permits int
+	}
+	key := variant{k, permits}
+	if made, ok := variants.Load(key); ok {
+		return made.(*Kind)
+	}
+	many := *k
+	many.FieldSuffix, many.many = ":"+strconv.Itoa(permits), permits
+	made, _ := variants.LoadOrStore(key, &many)
+	return made.(*Kind)
+}
+
 // tokenKey is the prefix of the key that has the latest fencing token of a name, as in Redisson's fenced lock. It comes last
 // in Keys, because only acquires and hand-overs get it.
 const tokenKey = "redisson_lock_token"
@@ -204,8 +263,11 @@ const tokenKey = "redisson_lock_token"
 // seatsKey is the prefix, with a suffix, of the key that says which waiter of rlock has which seat in the queue of a fair lock.
 const seatsKey = "redisson_unlock_latch*:waiters"
 
-// Name returns the name of the kind in [Kinds].
+// Name returns the name of the kind in [Kinds], or the noun of what is no lock.
 func (k *Kind) Name() string {
+	if k.Noun != "" {
+		return k.Noun
+	}
 	for name, kind := range Kinds {
 		if kind == k {
 			return name

@@ -52,8 +52,11 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	}
 	all = append(all, name)
 	for _, key := range k.Keys {
-		prefix, suffix, _ := strings.Cut(key, "*")
-		all = append(all, add(prefix, suffix, ""))
+		if prefix, suffix, _ := strings.Cut(key, "*"); prefix != "" {
+			all = append(all, add(prefix, suffix, ""))
+		} else {
+			all = append(all, suffixed(name, suffix))
+		}
 	}
 	all = append(all, add(latch, ":", clientID))
 	n.Keys = all[:count:count]

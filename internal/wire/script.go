@@ -52,6 +52,12 @@ var (
 
 	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
 
+	// A refused acquire of permits also says whether anybody has set the semaphore up.
+	semaphoreAcquire = newSemaphore(Script{Keys: 2, Argv: 5, Numbers: 2, Short: true, Refuses: true, Announces: true},
+		lua.SemaphoreAcquire)
+	semaphoreRelease = newSemaphore(Script{Keys: 2, Argv: 5, Announces: true}, lua.SemaphoreRelease)
+	semaphoreRenew   = newSemaphore(Script{Keys: 1}, lua.SemaphoreRenew)
+
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
 	plainLine  = newLine(3)
@@ -74,15 +80,29 @@ var (
 	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountDown)
 	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
 	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
+
+	semaphoreSetUp    = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newSemaphore(Script{Keys: 3, Argv: 6, Announces: true}, lua.SemaphoreGiveBack)
+	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 3}, lua.SemaphoreDelete)
+	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
+	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
 var Others = map[string]*Script{
 	"mark": onceMark, "set count": latchSet, "count down": latchCountDown, "delete latch": latchDelete, "latch count": latchCount,
+	"set up": semaphoreSetUp, "change": semaphoreChange, "give back": semaphoreGiveBack, "delete semaphore": semaphoreDelete,
+	"permits": semaphoreCount, "permit lease": semaphoreLease,
+	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
 }
 
 func newLatch(s Script, source string) *Script {
 	return newScript(s, lua.OncePrelude, lua.CounterPrelude, source)
+}
+
+func newSemaphore(s Script, source string) *Script {
+	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.SemaphorePrelude, source)
 }
 
 func newLine(keys int, preludes ...string) *Line {

@@ -66,6 +66,10 @@ var classes = []class{
 		holder: nobodyNew, retry: "Yes, on another instance.", http: "503", grpc: "UNAVAILABLE", scenes: closed,
 	},
 	{
+		name: "ErrNoPermits", what: "Nobody has set the semaphore up. It matches `ErrNotAcquired` too.",
+		holder: "nobody", retry: "Once somebody has set it up: see `Total`.", http: "500", grpc: "FAILED_PRECONDITION", scenes: unset,
+	},
+	{
 		name: "ErrReentered", what: "The owner holds the lock already, and the handle is `NonReentrant`.",
 		holder: "this owner, as before", retry: bug, http: "500", grpc: "INTERNAL", scenes: reentered,
 	},
@@ -113,6 +117,7 @@ var known = []struct {
 	{"ErrLost", is(rlock.ErrLost)},
 	{"ErrNotHeld", is(rlock.ErrNotHeld)},
 	{"ErrClosed", is(rlock.ErrClosed)},
+	{"ErrNoPermits", is(rlock.ErrNoPermits)},
 	{"ErrReentered", is(rlock.ErrReentered)},
 	{"ErrUpgrade", is(rlock.ErrUpgrade)},
 	{"ErrInvalidName", is(rlock.ErrInvalidName)},

@@ -105,9 +105,18 @@ var refusals = []scene{
 		require.True(s, testkit.Must(latch.TrySetCount(bg, 1)))
 		return latch.Await(bg, rlock.Wait(moment))
 	}},
+	{"`TryAcquire` of a semaphore without a free permit", func(s *stage) error {
+		return testkit.Second(s.client.NewSemaphore(name, rlock.Total(0)).TryAcquire(bg))
+	}},
 	{"`Lock` with `Wait` of a lock that this process holds", func(s *stage) error {
 		s.acquire(bg)
 		return s.lock.Lock(bg, rlock.Wait(moment))
+	}},
+}
+
+var unset = []scene{
+	{"`Acquire` with `Wait` of a semaphore that nobody has set up", func(s *stage) error {
+		return testkit.Second(s.client.NewSemaphore(name).Acquire(bg, rlock.Wait(moment)))
 	}},
 }
 
@@ -323,6 +332,10 @@ var replies = []scene{
 	{"`Count` of a name at which there is a text", func(s *stage) error {
 		require.NoError(s, s.admin.Set(bg, name, "pencils", 0).Err())
 		return testkit.Second(s.client.NewCountDownLatch(name).Count(bg))
+	}},
+	{"`TryAcquire` of a semaphore at whose name there is a text", func(s *stage) error {
+		require.NoError(s, s.admin.Set(bg, name, "pencils", 0).Err())
+		return testkit.Second(s.client.NewSemaphore(name).TryAcquire(bg))
 	}},
 	{"`Lock` of a server without memory", func(s *stage) error {
 		require.NoError(s, s.lock.Do(bg, func(context.Context) error { return nil }))

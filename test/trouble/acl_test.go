@@ -15,7 +15,6 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
-	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // trial runs a lock as a user with limited rights. It is over as soon as Redis denies that user anything.
@@ -120,52 +119,6 @@ func TestTheRightsOfEachKindAreMinimal(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestTheRightsOfALatchAreMinimal does so for count-down latches.
-func TestTheRightsOfALatchAreMinimal(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	all := testkit.Rights(t, "a count-down latch, by itself")
-	eachIsNeeded(t, testkit.Admins(t, server), testkit.OpenAs(t, server), all, all, (*trial).countsDown)
-}
-
-// countsDown exercises every feature of a count-down latch.
-func (u *trial) countsDown() error {
-	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
-	defer cancel()
-	admin, client := u.nodes[0], u.newClient()
-	require.NoError(u, admin.ScriptFlush(ctx).Err())
-	latch := client.NewCountDownLatch(testkit.NewName())
-	mark := wire.NewLatch(testkit.AppPrefix+latch.Name(), client.ID()).Mark(88)
-	marks, _ := mark.Keys[0].(string)
-	before := u.calls("ping")
-	var waiting <-chan error
-	return u.all(
-		func() error { return testkit.Second(latch.TrySetCount(ctx, 2)) },
-		func() error {
-			waiting = testkit.Async(func() error { return latch.Await(ctx) })
-			return u.until("the caller waits", func() bool { return testkit.Awaited(latch, 1) })
-		},
-		func() error {
-			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
-		},
-		func() error { return testkit.Second(latch.CountDown(ctx)) },
-		func() error { // a mark where there are many, some of which have expired
-			for i := admin.HLen(ctx, marks).Val(); i < 127; i++ {
-				require.NoError(u, admin.HSet(ctx, marks, -i, 1).Err())
-			}
-			return u.rdb.Eval(ctx, mark.Script.Source, []string{marks}, mark.AppendArgv(nil)...).Err()
-		},
-		func() error { return testkit.Second(latch.Count(ctx)) },
-		func() error { return testkit.Second(latch.CountDown(ctx)) },
-		func() error { return u.result("the latch is open", waiting) },
-		func() error { return testkit.Second(latch.TrySetCount(ctx, 1)) },
-		func() error { return testkit.Second(latch.Delete(ctx)) },
-		func() error {
-			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
-		},
-	)
 }
 
 func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { // the subtests share a server

@@ -1,0 +1,42 @@
+-- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up has none before. A
+-- repeated call replies the same and changes nothing.
+--
+-- KEYS[1] semaphore a string: how many permits are free
+-- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
+-- KEYS[3] marks     hash: number -> Unix ms, and the answer
+-- ARGV[2] memory    ms for which the number is remembered
+-- ARGV[3] number    of the call
+-- ARGV[4] channel
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] permits   how many there are in all from now on; or how many more, if the next argument says so
+-- ARGV[7] more      1 means more
+-- returns 1 when changed, 0 when there would be more than 2^31-1, Redisson's limit, or fewer than its negative
+
+local answer = answered(KEYS[3], ARGV[3])
+if answer then
+  return answer
+end
+
+-- functions
+local value, wrong = counter(KEYS[1])
+if wrong then
+  return wrong
+end
+local change, are = tonumber(ARGV[6]), value or 0
+local held = redis.call('ZCARD', KEYS[2])
+if ARGV[7] ~= '1' then
+  change = change - are - held
+end
+local total = are + held + change
+local fits = math.max(total, are + change) <= 2147483647 and are + change >= -2147483647
+note(KEYS[3], ARGV[3], ARGV[2], fits and 1 or 0)
+if not fits then
+  return 0
+end
+if change ~= 0 or not value then
+  redis.call('INCRBY', KEYS[1], string.format('%.0f', change))
+end
+if change > 0 then
+  announceValue(ARGV[5], ARGV[4], are + change)
+end
+return 1

@@ -1,0 +1,26 @@
+-- Gives permits back, and announces that. Does nothing for permits that are not out any more. A semaphore that is gone is not
+-- made again.
+--
+-- KEYS[1] semaphore  a string: how many permits are free
+-- KEYS[2] leases     zset: id of a permit that is out -> Unix ms when its lease ends
+-- KEYS[3] tombstones hash: number -> Unix ms; only if a tombstone is to be written
+-- ARGV[1] holder     and after a further colon how many permits it has, if more than one
+-- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
+-- ARGV[3] number     of the holder
+-- ARGV[4] channel
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- returns 1 when all of its permits were out, 0 when not
+
+local ids = idsOf(ARGV[1])
+local removed, value = redis.pcall('ZREM', KEYS[2], unpack(ids)), nil -- fails if the key is now of another type
+if type(removed) == 'number' and removed > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
+  value = redis.pcall('INCRBY', KEYS[1], removed)
+  if type(value) == 'number' then
+    announceValue(ARGV[5], ARGV[4], value)
+  end
+end
+abandon(KEYS[3], ARGV[3], ARGV[2]) -- last, because it may fail
+if type(removed) == 'table' or type(value) == 'table' then
+  return type(value) == 'table' and value or removed
+end
+return removed == #ids and 1 or 0

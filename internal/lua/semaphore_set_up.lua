@@ -1,0 +1,33 @@
+-- Sets a semaphore up that nobody has set up, and announces its permits. A repeated call replies the same and changes nothing.
+--
+-- KEYS[1] semaphore a string: how many permits are free
+-- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
+-- KEYS[3] marks     hash: number -> Unix ms, and the answer
+-- ARGV[2] memory    ms for which the number is remembered
+-- ARGV[3] number    of the call
+-- ARGV[4] channel
+-- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] total
+-- ARGV[7] lifetime  ms after which the semaphore is gone; 0 means never
+-- returns -1 when set up; when it was set up before, how many permits it has, at least 0
+
+local answer = answered(KEYS[3], ARGV[3])
+if answer then
+  return answer
+end
+
+-- functions
+local value, wrong = counter(KEYS[1])
+if wrong then
+  return wrong
+end
+local total = value and math.max(value + redis.call('ZCARD', KEYS[2]), 0) or -1
+note(KEYS[3], ARGV[3], ARGV[2], total)
+if not value then
+  redis.call('SET', KEYS[1], ARGV[6])
+  if ARGV[7] ~= '0' then
+    redis.call('PEXPIRE', KEYS[1], ARGV[7])
+  end
+  announceValue(ARGV[5], ARGV[4], tonumber(ARGV[6]))
+end
+return total

@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// MaxPermits is how many permits a semaphore can have: Redisson counts with 32 bits.
+const MaxPermits = math.MaxInt32
+
+// Semaphore makes the calls about a semaphore that are about no holder. It is read-only once made.
+type Semaphore struct{ names *Names }
+
+// NewSemaphore returns the calls about a semaphore, given the names of one of its handles.
+func NewSemaphore(n *Names) Semaphore { return Semaphore{n} }
+
+// SetUp returns the call that sets it up with a number of permits, unless somebody has. A lifetime of zero means for good.
+func (s Semaphore) SetUp(number, total int64, lifetime time.Duration) Call {
+	c := s.once(semaphoreSetUp, number)
+	c.Args.Extra, c.Args.Other = total, Millis(lifetime)
+	return c
+}
+
+// SetPermits returns the call that sets how many permits it has in all.
+func (s Semaphore) SetPermits(number, total int64) Call {
+	c := s.once(semaphoreChange, number)
+	c.Args.Extra = total
+	return c
+}
+
+// AddPermits returns the call that gives it more permits, or fewer.
+func (s Semaphore) AddPermits(number, more int64) Call {
+	c := s.once(semaphoreChange, number)
+	c.Args.Extra, c.Args.Other = more, int64(1)
+	return c
+}
+
+// GiveBack returns the call that gives permits back by their ids, all or none.
+func (s Semaphore) GiveBack(number int64, ids []string) Call {
+	c := s.once(semaphoreGiveBack, number)
+	c.Args.Extra = strings.Join(ids, "")
+	return c
+}
+
+// Delete returns the call that deletes it.
+func (s Semaphore) Delete(number int64) Call { return s.once(semaphoreDelete, number) }
+
+// Count returns the call that asks for its permits.
+func (s Semaphore) Count() Call { return Call{Script: semaphoreCount, Keys: s.names.Keys[:2]} }
+
+// Lease returns the call that asks for the lease of a permit, or sets it before. Zero means that it stays as it is.
+func (s Semaphore) Lease(id string, lease time.Duration) Call {
+	c := Call{Script: semaphoreLease, Keys: s.names.Keys[1:2], Args: Args{Extra: id}}
+	if lease > 0 {
+		c.Args.Other = Millis(lease)
+	}
+	return c
+}
+
+// Mark returns the call that marks the number of a call as used.
+func (s Semaphore) Mark(number int64) Call { return MarkCall(s.names.Keys[2], number) }
+
+func (s Semaphore) once(script *Script, number int64) Call {
+	c := Call{Script: script, Keys: s.names.Keys, Args: onceArgs(number)}
+	c.Args.Channel = s.names.Boxed
+	return c
+}
+
+// idBytes is the length of a permit's id.
+const idBytes = 16
+
+// ParsePermitID returns the id of a permit as Redis has it, given its text.
+func ParsePermitID(text string) (string, error) {
+	id, err := hex.DecodeString(text)
+	if err != nil || len(id) != idBytes {
+		return "", fmt.Errorf("%w: %s is not the id of a permit, which has 32 hexadecimal digits", fault.ErrInvalidOption, fault.Quote(text))
+	}
+	return string(id), nil
+}
+
+// PermitIDs returns the text of the ids of a holder's permits: see idsOf in semaphore_prelude.lua.
+func (h *Holder) PermitIDs(clientID string) []string {
+	base := clientID[:8] + clientID[9:13] + clientID[len(clientID)-4:] + fmt.Sprintf("%012x", h.Number&(1<<48-1))
+	ids := make([]string, h.kind.permits())
+	for i := range ids {
+		ids[i] = base + fmt.Sprintf("%04x", i)
+	}
+	return ids
+}
