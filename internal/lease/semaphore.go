@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -76,10 +77,25 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 	if err := cmp.Or(t.Err, s.permits(t.Permits)); err != nil {
 		return nil, s.wrap(err, t.Op)
 	}
-	if err := s.prepare(ctx, t.Op); err != nil {
+	if err := s.prepareWithin(ctx, &t); err != nil {
 		return nil, err
 	}
 	return s.Lock.Take(ctx, t)
+}
+
+// prepareWithin is [Semaphore.prepare] for an acquisition, which takes no longer than its terms say.
+func (s *Semaphore) prepareWithin(ctx context.Context, t *Terms) error {
+	bound := s.m.bound(ctx, t)
+	if bound == 0 {
+		return s.prepare(ctx, t.Op)
+	}
+	bounded, cancel := context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
+	defer cancel()
+	err := s.prepare(bounded, t.Op)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return s.named(s.ended(ctx, outcome.Result{}, 0), t.Op)
+	}
+	return err
 }
 
 // prepare sets the semaphore up if the handle was made with a total, once.

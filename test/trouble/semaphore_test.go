@@ -1,0 +1,98 @@
+package trouble
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestSettingUpTakesNoLongerThanTheWait has a server hang when the first acquisition sets a semaphore up.
+func TestSettingUpTakesNoLongerThanTheWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const timeout = 20 * time.Second
+	sem := testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(timeout)).NewSemaphore(testkit.NewName(), rlock.Total(1))
+	server.Pause()
+	t.Cleanup(server.Resume)
+	start := time.Now()
+	_, err := sem.TryAcquire(t.Context())
+	require.ErrorIs(t, err, rlock.ErrUnavailable)
+	require.NotErrorIs(t, err, rlock.ErrNotAcquired)
+	require.ErrorContains(t, err, "rlock: try acquire ")
+	require.Less(t, time.Since(start), timeout*3/4)
+	server.Resume()
+	hold := testkit.Must(sem.Acquire(t.Context()))
+	require.NoError(t, hold.Unlock(t.Context()))
+}
+
+// TestPermitsOnABadNetwork acquires and gives back permits while a fifth of the commands lose their replies, and a fifth are late,
+// many of them after their callers have left. There are never more holders than permits, and at the end all permits are free.
+func TestPermitsOnABadNetwork(t *testing.T) {
+	t.Parallel()
+	const total, callers, calls, timeout = 5, 10, 25, 500 * time.Millisecond
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout), rlock.WithPollInterval(200*time.Millisecond))
+	name := testkit.NewName()
+	direct := testkit.NewClient(t, f.Direct).NewSemaphore(name, rlock.Total(total))
+	require.Equal(t, total, testkit.Must(direct.AvailablePermits(t.Context())))
+
+	scripts := func(c redistest.Command) bool { return c[0] == "evalsha" }
+	lost := f.Proxy.DropReply(-1, func(c redistest.Command) bool { return scripts(c) && rand.N(5) == 0 })
+	ctx, stop := context.WithCancel(t.Context())
+	var late sync.WaitGroup
+	delivered := 0
+	late.Go(func() {
+		for ctx.Err() == nil {
+			fault := f.Proxy.HoldRequest(-1, func(c redistest.Command) bool { return scripts(c) && rand.N(5) == 0 })
+			select {
+			case <-time.After(rand.N(2 * timeout)): // many of the callers have left by then
+			case <-ctx.Done():
+			}
+			delivered += len(fault.Met())
+			fault.Release()
+		}
+	})
+	var inside, most, acquired atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		sem := f.Client.NewSemaphore(name)
+		all.Go(func() {
+			for range calls {
+				n := 1 + rand.N(3)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond+rand.N(timeout))
+				hold, err := sem.Acquire(ctx, rlock.Permits(n), rlock.Lease(testkit.Never))
+				cancel()
+				if err != nil {
+					continue
+				}
+				acquired.Add(1)
+				for now, high := inside.Add(int64(n)), most.Load(); now > high && !most.CompareAndSwap(high, now); high = most.Load() {
+				}
+				<-time.After(time.Millisecond)
+				inside.Add(-int64(n))
+				_ = hold.Unlock(context.Background()) // it may be unknown
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	late.Wait()
+	lost.Release()
+	require.LessOrEqual(t, most.Load(), int64(total))
+	t.Logf("%d of %d calls acquired; %d replies were lost, %d commands were late", acquired.Load(), callers*calls, len(lost.Met()), delivered)
+	require.Positive(t, acquired.Load())
+	require.Positive(t, delivered)
+	redistest.EventuallyWithin(t, time.Minute, "nothing is in doubt", func() bool { return f.Client.Stats().InDoubt == 0 })
+	redistest.EventuallyWithin(t, time.Minute, "all permits are free", func() bool {
+		return testkit.Must(direct.AvailablePermits(t.Context())) == total && testkit.Must(direct.AcquiredPermits(t.Context())) == 0
+	})
+	require.Equal(t, total, testkit.Must(direct.Permits(t.Context())))
+}
