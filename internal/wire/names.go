@@ -130,7 +130,11 @@ func suffixed(name, suffix string) string {
 
 // CheckName returns ErrInvalidName, with the reason, for a name that cannot be a lock's name in Redis.
 func CheckName(name string, cluster bool) error {
-	return checkName(name, derived("", name), cluster, "lock")
+	tagged := ""
+	if cluster { // elsewhere it would be made in vain, for each handle
+		tagged = derived("", name)
+	}
+	return checkName(name, tagged, cluster, "lock")
 }
 
 // checkName checks a name, given what carries the hash tag of the other keys, and what has that name.

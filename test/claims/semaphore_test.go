@@ -289,3 +289,50 @@ func TestBadInputOfASemaphoreChangesNothing(t *testing.T) {
 }
 
 func errOf[T any](_ T, err error) error { return errors.Join(err) }
+
+// TestPermitsWhoseLeasesAreOver has Redis count them as free before anybody takes them back, and nobody release them.
+func TestPermitsWhoseLeasesAreOver(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		sem := testkit.NewClient(t, rdb).NewSemaphore(testkit.NewName(), rlock.Total(10))
+		short := testkit.Must(sem.Acquire(ctx, rlock.Permits(3), rlock.Lease(time.Second)))
+		long := testkit.Must(sem.Acquire(ctx, rlock.Permits(3)))
+		_, err := sem.TryAcquire(ctx, rlock.Permits(5))
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		require.Equal(t, [3]int{4, 6, 10}, counts(t, sem))
+		testkit.Eventually(t, "the short leases are over", func() bool { return counts(t, sem) == [3]int{7, 3, 10} })
+
+		mixed := []string{long.PermitIDs()[0], short.PermitIDs()[0]}
+		require.ErrorIs(t, sem.Release(ctx, mixed...), rlock.ErrNotHeld, "one of them is over")
+		require.False(t, testkit.Must(sem.Extend(ctx, short.PermitIDs()[1], time.Minute)))
+		_, err = sem.LeaseOf(ctx, short.PermitIDs()[2])
+		require.ErrorIs(t, err, rlock.ErrNotHeld)
+		require.Equal(t, [3]int{7, 3, 10}, counts(t, sem))
+		require.ErrorIs(t, short.Unlock(ctx), rlock.ErrLost)
+		require.NoError(t, sem.Release(ctx, long.PermitIDs()...))
+		require.ErrorIs(t, sem.Release(ctx, long.PermitIDs()...), rlock.ErrNotHeld, "once")
+		all := testkit.Must(sem.TryAcquire(ctx, rlock.Permits(10)))
+		require.Equal(t, [3]int{0, 10, 10}, counts(t, sem))
+		require.NoError(t, all.Unlock(ctx))
+		require.ErrorIs(t, long.Unlock(ctx), rlock.ErrLost)
+	})
+}
+
+// TestASemaphoreExpires has a semaphore and the leases of its permits expire together.
+func TestASemaphoreExpires(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		sem := testkit.NewClient(t, rdb).NewSemaphore(testkit.NewName())
+		require.True(t, testkit.Must(sem.TrySetPermits(ctx, 2, rlock.ExpireAfter(time.Second))))
+		hold := testkit.Must(sem.Acquire(ctx, rlock.Lease(time.Hour)))
+		require.NoError(t, sem.AddPermits(ctx, 1))
+		keys := []string{sem.Name(), "{" + sem.Name() + "}:timeout"}
+		testkit.Eventually(t, "both keys are gone", func() bool { return rdb.Exists(ctx, keys...).Val() == 0 })
+		require.ErrorIs(t, hold.Unlock(ctx), rlock.ErrLost)
+		require.Zero(t, rdb.Exists(ctx, keys...).Val(), "an unlock does not make the semaphore again")
+	})
+}

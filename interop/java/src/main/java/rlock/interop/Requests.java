@@ -31,6 +31,8 @@ final class Requests {
                 return new Turns(clients.get(request).redisson(), request).run();
             case "latch":
                 return Latches.run(clients.get(request).redisson(), request);
+            case "semaphore":
+                return Semaphores.run(clients.get(request).redisson(), request);
             default:
                 RLock lock = Kinds.lock(clients.get(request).redisson(), request);
                 return request.has("threadId") ? async(lock, request) : sync(lock, request);
