@@ -153,8 +153,8 @@ func TestExperimentalOptionsSaySo(t *testing.T) {
 
 // testFiles matches the files that have tests, claims, and their names.
 var testFiles = []string{
-	"*_test.go", "test/*/*_test.go", "internal/*/*_test.go", "internal/driver/*/*_test.go", "internal/testkit/*.go",
-	"internal/testkit/*/*.go",
+	"*_test.go", "test/*/*_test.go", "interop/*_test.go", "internal/*/*_test.go", "internal/driver/*/*_test.go",
+	"internal/testkit/*.go", "internal/testkit/*/*.go",
 }
 
 // written returns the names of all tests of the library, and all texts in their files. The names of subtests are among them.

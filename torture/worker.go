@@ -103,17 +103,18 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 		opts = append(opts, rlock.Wait(s.wait))
 	}
 	var cancel context.CancelFunc = func() {}
-	switch {
+	// The moments are read before the timers start. Otherwise an attempt may end by its timer, and before the recorded end.
+	switch start := now(); {
 	case s.deadline > 0:
 		s.Timed = true
-		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
-		s.Limit = now().add(s.deadline)
+		s.Limit = start.add(s.deadline)
 		s.Ended = s.Limit
+		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
 	case s.cancel > 0:
+		s.Ended = start.add(s.cancel)
 		ended, end := context.WithCancel(context.Background())
 		stop := time.AfterFunc(s.cancel, end)
 		ctx, cancel = ended, func() { stop.Stop(); end() }
-		s.Ended = now().add(s.cancel)
 	}
 	s.Hears = s.deadline == 0 && s.cancel == 0
 	s.Asked = now()
