@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Semaphore is a handle on a semaphore in Redis: a number of permits, of which each has at most one holder. It is made by
@@ -47,16 +48,21 @@ func (c *Client) NewSemaphore(name string, opts ...SemaphoreOption) *Semaphore {
 		return nil
 	}
 	s := &Semaphore{}
-	s.s.Init(c.m, name, c.mapName(name))
+	s.s.Init(c.m, wire.Permit, name, c.mapName(name))
+	configure(&s.s, opts)
+	return s
+}
+
+// configure applies the options of a handle.
+func configure(s *lease.Semaphore, opts []SemaphoreOption) {
 	for i, opt := range opts {
 		if opt == nil {
 			opt = func(*lease.Semaphore) error {
 				return fmt.Errorf("%w: option %d of the semaphore is nil", ErrInvalidOption, i+1)
 			}
 		}
-		s.s.Configure(opt)
+		s.Configure(opt)
 	}
-	return s
 }
 
 // in returns the implementation of the handle, or nil.
@@ -121,15 +127,18 @@ func ExpireAfter(d time.Duration) SetOption { return SetOption{d} }
 //
 // Each call counts once, as those of [CountDownLatch.CountDown] do, and has the same errors.
 func (s *Semaphore) TrySetPermits(ctx context.Context, n int, opts ...SetOption) (bool, error) {
-	var lifetime time.Duration
-	var invalid error
+	lifetime, invalid := lifetimeOf(opts)
+	return s.in().TrySetPermits(ctx, n, lifetime, invalid)
+}
+
+// lifetimeOf returns for how long a semaphore is set up, or what is wrong with the options. Zero means for good.
+func lifetimeOf(opts []SetOption) (lifetime time.Duration, invalid error) {
 	for _, opt := range opts {
 		if lifetime = opt.d; opt.d < minLease || opt.d > maxLease {
-			invalid = outOfRange("the life of a semaphore", opt.d, minLease)
-			break
+			return 0, outOfRange("the life of a semaphore", opt.d, minLease)
 		}
 	}
-	return s.in().TrySetPermits(ctx, n, lifetime, invalid)
+	return lifetime, nil
 }
 
 // SetPermits sets how many permits there are in all, free and out, and sets the semaphore up if nobody has. It ports setPermits.

@@ -15,10 +15,15 @@ type javaSemaphore struct {
 	*testing.T
 	thread *javaThread
 	name   string
+	plain  bool
 }
 
 func askSemaphore[T any](s *javaSemaphore, method string, opts ...javaOption) <-chan result[T] {
-	r := s.thread.request("semaphore")
+	op := "semaphore"
+	if s.plain {
+		op = "plainSemaphore"
+	}
+	r := s.thread.request(op)
 	r.Kind, r.Names = method, []string{s.name}
 	for _, opt := range opts {
 		opt(&r)
@@ -95,7 +100,8 @@ func TestSemaphore(t *testing.T) {
 		client := newClient(t, rdb, waitsForMessages()...)
 		name := newName()
 		s := &semaphores{
-			t, client.NewSemaphore(name), &javaSemaphore{t, java.thread(100), name}, &javaSemaphore{t, java.thread(101), name}, client.Stats,
+			t, client.NewSemaphore(name), &javaSemaphore{T: t, thread: java.thread(100), name: name},
+			&javaSemaphore{T: t, thread: java.thread(101), name: name}, client.Stats,
 		}
 		listeners := func() int64 {
 			return rdb.PubSubNumSub(t.Context(), "redisson_sc:{"+name+"}").Val()["redisson_sc:{"+name+"}"]
@@ -151,8 +157,8 @@ func TestSemaphoreLeases(t *testing.T) {
 		client := newClient(t, server.Client(t), waitsForMessages()...)
 		name := newName()
 		s := &semaphores{
-			t, client.NewSemaphore(name, rlock.Total(1)), &javaSemaphore{t, java.thread(100), name},
-			&javaSemaphore{t, java.thread(101), name}, client.Stats,
+			t, client.NewSemaphore(name, rlock.Total(1)), &javaSemaphore{T: t, thread: java.thread(100), name: name},
+			&javaSemaphore{T: t, thread: java.thread(101), name: name}, client.Stats,
 		}
 		hold := s.acquire(rlock.Lease(time.Second))
 		inJava, err := await(askSemaphore[string](s.waiting, "acquire", lease(time.Second)), aLongTime)
@@ -164,5 +170,72 @@ func TestSemaphoreLeases(t *testing.T) {
 		require.True(t, call[bool](s.inJava, "updateLeaseTime", permit(hold.PermitIDs()[0]), lease(time.Minute)))
 		require.NoError(t, hold.Unlock(t.Context()))
 		s.counts(1, 0)
+	})
+}
+
+// TestPlainSemaphore has Go and Java share the permits of a plain semaphore, and wake each other.
+func TestPlainSemaphore(t *testing.T) {
+	t.Parallel()
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server := redistest.Start(t)
+		rdb := server.Client(t)
+		java := sharedJVM(t, v).open(t, settings{}, server.Addr)
+		client := newClient(t, rdb, waitsForMessages()...)
+		name := newName()
+		inJava := &javaSemaphore{T: t, thread: java.thread(100), name: name, plain: true}
+		waiting := &javaSemaphore{T: t, thread: java.thread(101), name: name, plain: true}
+		inGo := client.NewPlainSemaphore(name)
+		free := func(n int) {
+			t.Helper()
+			require.Equal(t, n, call[int](inJava, "availablePermits"))
+			available, err := inGo.AvailablePermits(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, n, available)
+		}
+		listeners := func() int64 {
+			return rdb.PubSubNumSub(t.Context(), "redisson_sc:{"+name+"}").Val()["redisson_sc:{"+name+"}"]
+		}
+
+		set, err := inGo.TrySetPermits(t.Context(), 3)
+		require.NoError(t, err)
+		require.True(t, set)
+		require.False(t, call[bool](inJava, "trySetPermits", permits(7)))
+		call[bool](inJava, "acquire", permits(2))
+		hold, err := inGo.Acquire(t.Context())
+		require.NoError(t, err)
+		free(0)
+		require.False(t, call[bool](inJava, "tryAcquire", permits(1)))
+		_, err = inGo.TryAcquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+
+		thread := askSemaphore[bool](waiting, "acquire", permits(1))
+		eventually(t, "Java listens", func() bool { return listeners() == 1 })
+		require.NoError(t, hold.Unlock(t.Context()))
+		_, err = await(thread, aLongTime)
+		require.NoError(t, err, "Go's release wakes Java")
+
+		got := make(chan *rlock.Hold, 1)
+		go func() {
+			hold, err := inGo.Acquire(t.Context(), rlock.Permits(2))
+			if err != nil {
+				t.Error(err)
+			}
+			got <- hold
+		}()
+		eventually(t, "Go waits", func() bool { return client.Stats().Waiting == 1 && listeners() > 0 })
+		call[bool](inJava, "release", permits(2))
+		hold = within(t, "Java's release wakes Go", got)
+		free(0)
+		require.NoError(t, inGo.Release(t.Context(), 1), "Go gives back what Java has")
+		require.NoError(t, hold.Unlock(t.Context()))
+		free(3)
+		call[bool](inJava, "addPermits", permits(1))
+		require.NoError(t, inGo.AddPermits(t.Context(), -2))
+		free(2)
+		drained, err := inGo.DrainPermits(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, drained)
+		require.Zero(t, call[int](inJava, "drainPermits"))
 	})
 }

@@ -39,6 +39,8 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	switch err := a.Err(clock.Now()); {
 	case err != nil:
 		return err
+	case l.h.Kind.Lasting:
+		return errNoLease
 	case ctx.Err() != nil:
 		return EndOf(ctx)
 	case !l.m.tasks.Begin():

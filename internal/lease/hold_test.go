@@ -228,7 +228,7 @@ func (m messages) awaitLeak(t *testing.T) {
 		runtime.GC()
 		select {
 		case message := <-m:
-			require.Equal(t, "rlock: hold dropped without Unlock; its lock is no longer renewed", message)
+			require.Equal(t, "rlock: hold dropped without Unlock; it is no longer renewed", message)
 			return
 		case <-deadline:
 			require.Fail(t, "nobody noticed")

@@ -113,7 +113,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(t.Err, l.permits(t.Permits)); err != nil {
+	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
 		return nil, l.wrap(err, t.Op)
 	}
 	waiting := ctx
@@ -134,7 +134,10 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if l.h.Kind.MaxPermits == 0 {
 		a.Owner = cmp.Or(l.OwnerIn(ctx), t.Owner)
 	}
-	if a.Lease == 0 {
+	switch {
+	case l.h.Kind.Lasting:
+		a.Lease, a.Renewed = l.m.cfg.Table.Receipt(), true
+	case a.Lease == 0:
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
 	}
 	if t.Limited && t.Wait > 0 {
@@ -156,10 +159,12 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }
 
-// permits returns what is wrong with a number of permits that a caller wants. Zero means that it wants nothing special.
-func (l *Lock) permits(n int) error {
-	switch most := l.h.Kind.MaxPermits; {
-	case n == 0:
+// fits returns what is wrong with terms for this kind of lock.
+func (l *Lock) fits(t *Terms) error {
+	switch n, most := t.Permits, l.h.Kind.MaxPermits; {
+	case t.Lease != 0 && l.h.Kind.Lasting:
+		return errNoLease
+	case n == 0: // it wants nothing special
 		return nil
 	case most == 0:
 		return fmt.Errorf("%w: a lock has no permits", fault.ErrInvalidOption)
@@ -168,6 +173,8 @@ func (l *Lock) permits(n int) error {
 	}
 	return nil
 }
+
+var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
 // bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
 // bounds each of its questions.

@@ -86,7 +86,13 @@ var _ Held = taken{}
 func (t taken) Err() error { return t.Acquisition.Err(clock.Now()) }
 
 // Deadline implements [Held].
-func (t taken) Deadline() time.Time { return t.Acquisition.Deadline().Time() }
+func (t taken) Deadline() time.Time {
+	at := t.Acquisition.Deadline()
+	if at == 0 {
+		return time.Time{}
+	}
+	return at.Time()
+}
 
 // Locks implements [Held].
 func (t taken) Locks() []*Lock { return []*Lock{t.lock} }
@@ -107,7 +113,7 @@ func (t taken) RenewSoon() {
 // Leak implements [Held].
 func (t taken) Leak() {
 	var n table.Notices
-	t.Acquisition.Leak(&n)
+	t.Acquisition.Leak(clock.Now(), &n)
 	n.Deliver(t.lock.m)
 }
 

@@ -25,9 +25,9 @@ type Semaphore struct {
 	ready atomic.Bool // whether one did
 }
 
-// Init makes the zero Semaphore a handle on a semaphore, given the user's name for it and its name in Redis.
-func (s *Semaphore) Init(m *Manager, name, inRedis string) {
-	s.Lock.Init(m, wire.Permit, name, inRedis)
+// Init makes the zero Semaphore a handle on a semaphore, given its kind, the user's name for it and its name in Redis.
+func (s *Semaphore) Init(m *Manager, k *wire.Kind, name, inRedis string) {
+	s.Lock.Init(m, k, name, inRedis)
 	s.total = -1
 }
 
@@ -74,7 +74,7 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 	if err := s.Check(t.Op); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(t.Err, s.permits(t.Permits)); err != nil {
+	if err := cmp.Or(t.Err, s.fits(&t)); err != nil {
 		return nil, s.wrap(err, t.Op)
 	}
 	if err := s.prepareWithin(ctx, &t); err != nil {
@@ -107,7 +107,8 @@ func (s *Semaphore) prepare(ctx context.Context, op string) error {
 	if err != nil {
 		return err
 	}
-	if s.ready.CompareAndSwap(false, true) && before >= 0 && before != s.total {
+	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
+	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
 		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d", before, s.total), nil)
 	}
 	return nil
@@ -154,6 +155,38 @@ func (s *Semaphore) AddPermits(ctx context.Context, more int) error {
 	if err := inRange("a change by", int64(more), -wire.MaxPermits); err != nil {
 		return s.wrap(err, op)
 	}
+	return s.add(ctx, op, more)
+}
+
+// GiveMore gives a plain semaphore permits that no hold has: see the root package.
+func (s *Semaphore) GiveMore(ctx context.Context, n int) error {
+	const op = "release"
+	if err := s.Check(op); err != nil {
+		return err
+	}
+	if err := inRange("a release of", int64(n), 1); err != nil {
+		return s.wrap(err, op)
+	}
+	return s.add(ctx, op, n)
+}
+
+// Drain takes all free permits of a plain semaphore, and returns how many there were: see the root package.
+func (s *Semaphore) Drain(ctx context.Context) (int, error) {
+	const op = "drain permits"
+	if err := s.Check(op); err != nil {
+		return 0, err
+	}
+	if err := s.prepare(ctx, op); err != nil {
+		return 0, err
+	}
+	n, err := s.once(ctx, op, s.calls().Mark, s.calls().Drain)
+	if err != nil {
+		return 0, err
+	}
+	return int(n), nil
+}
+
+func (s *Semaphore) add(ctx context.Context, op string, more int) error {
 	if err := s.prepare(ctx, op); err != nil {
 		return err
 	}

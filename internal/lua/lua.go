@@ -123,6 +123,17 @@ var (
 	SemaphoreLease string
 	//go:embed semaphore_delete.lua
 	SemaphoreDelete string
+
+	//go:embed plain_prelude.lua
+	PlainPrelude string
+	//go:embed plain_acquire.lua
+	PlainAcquire string
+	//go:embed plain_release.lua
+	PlainRelease string
+	//go:embed plain_renew.lua
+	PlainRenew string
+	//go:embed plain_drain.lua
+	PlainDrain string
 )
 
 // functions is the line of a script at which the functions are put that no line above it uses.

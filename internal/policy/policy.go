@@ -70,5 +70,8 @@ func (c *Config) Poll() time.Duration {
 // too.
 func (c *Config) Refresh() time.Duration { return c.FairWait / 3 }
 
+// Receipt returns for how long Redis keeps the receipts of permits without leases, unless they are renewed.
+func (c *Config) Receipt() time.Duration { return 10 * time.Minute }
+
 // Tombstone returns the lifetime of the tombstone of a number that may still become a holder.
 func Tombstone(lease time.Duration) time.Duration { return max(lease, 2*time.Minute) }

@@ -48,12 +48,9 @@ func (a *Acquisition) Owner() *Owner {
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition
 
-// PermitIDs returns the ids of its permits. A lock has none.
+// PermitIDs returns the ids of its permits, or nil if it has none.
 func (a *Acquisition) PermitIDs() []string {
 	g := a.grant
-	if g.handle.Kind.MaxPermits == 0 {
-		return nil
-	}
 	return g.holder.PermitIDs(g.table.cfg.ClientID) // neither changes once there is an acquisition
 }
 
@@ -72,9 +69,13 @@ func (a *Acquisition) Done() <-chan struct{} {
 	return a.ending.Done()
 }
 
-// Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before.
+// Deadline returns the moment from which the lock is no longer guaranteed, unless it is renewed before. Zero means that there is
+// none.
 func (a *Acquisition) Deadline() clock.Instant {
 	defer a.grant.table.lock().Unlock()
+	if a.handle.Kind.Lasting {
+		return 0
+	}
 	return a.grant.term.Deadline
 }
 
@@ -120,15 +121,19 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 }
 
 // Leak ends an acquisition that the program can no longer unlock. Its lock becomes free when its lease ends, unless other
-// acquisitions of its owner keep it.
-func (a *Acquisition) Leak(n *Notices) {
+// acquisitions of its owner keep it. What has no lease is released in the background.
+func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	if a.closed {
 		return
 	}
-	if a.ending.Err() == nil && a.renewal > 0 { // an acquisition for a fixed time may run out
-		n.Warn(a.handle.Name, "hold dropped without Unlock; its lock is no longer renewed", nil)
+	switch lasting := a.handle.Kind.Lasting; {
+	case a.ending.Err() != nil:
+	case lasting:
+		n.Warn(a.handle.Name, "hold dropped without Unlock; its permits are given back", nil)
+	case a.renewal > 0: // an acquisition for a fixed time may run out
+		n.Warn(a.handle.Name, "hold dropped without Unlock; it is no longer renewed", nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
@@ -137,7 +142,11 @@ func (a *Acquisition) Leak(n *Notices) {
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()
-	if g.stage == held { // a grant that is being released in the background has its due time already
+	switch { // a grant that is being released in the background has its due time already
+	case g.stage == held && g.handle.Kind.Lasting:
+		g.needsCleanup = true
+		t.retire(g, now, n)
+	case g.stage == held:
 		t.plan(g, n)
 	}
 }

@@ -354,7 +354,7 @@ func (w *world) unlockAgain() bool {
 func (w *world) leak() bool {
 	r, ok := pick(w, w.records, func(r *record) bool { return r.byHold && r.open() })
 	if ok {
-		r.acq.Leak(&r.proc.notices)
+		r.acq.Leak(w.now, &r.proc.notices)
 		r.proc.deliver()
 		r.leaked = true
 	}

@@ -11,6 +11,12 @@ import (
 	"github.com/go-rlock/rlock/internal/yield"
 )
 
+// The log lines about a release that did not succeed.
+const (
+	LogNotReleased  = "lock could not be released; it is free when its lease ends"
+	logNotGivenBack = "permits could not be given back; only AddPermits replaces them"
+)
+
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
 // [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
 type Exit struct {
@@ -227,6 +233,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	pause := t.cfg.Retry(x.retries + 1)
 	t.gave(x, r, now, n)
 	t.followUp(x, r, n)
+	x.repeats(r.Err)
 	switch {
 	case t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
 		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
@@ -247,6 +254,13 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	x.retries++
 	x.phase = pausing
 	return Step{Do: Sleep, Pause: pause}
+}
+
+// repeats notes a release that failed, and that a receipt must tell apart from its repetition.
+func (x *Exit) repeats(err *fault.Error) {
+	if err != nil && x.grant.handle.Kind.Lasting && (err.InDoubt() || err.Fate == fault.Partial) {
+		x.grant.inDoubt = true
+	}
 }
 
 // noteRelease remembers a release of which other processes got a message.
@@ -292,6 +306,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	g := x.grant
 	t.gave(x, r, now, n)
 	t.followUp(x, r, n)
+	x.repeats(r.Err)
 	if t.refusesLine(g.handle, x.byLine, r.Err, now, n) {
 		x.denied = true
 		return t.free(x, now)
@@ -302,7 +317,11 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	if !settled {
-		n.Warn(g.handle.Name, LogNotReleased, r.Err)
+		message := LogNotReleased
+		if g.handle.Kind.Lasting {
+			message = logNotGivenBack
+		}
+		n.Warn(g.handle.Name, message, r.Err)
 	}
 	t.finish(g)
 	t.tasks.End()

@@ -100,8 +100,6 @@ const (
 
 	// LogLost is about a hold that was lost.
 	LogLost = "lock lost while held"
-	// LogNotReleased is about a release that did not succeed.
-	LogNotReleased = "lock could not be released; it is free when its lease ends"
 )
 
 // newGrant gives an attempt a new pending grant.
@@ -223,6 +221,9 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
 func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
+	if g.handle.Kind.Lasting {
+		lease = term.Forever
+	}
 	g.term.Confirm(sent, lease)
 	g.term.RenewAt = g.term.Renewal(g.renewal())
 	if g.failures > 0 {

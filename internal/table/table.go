@@ -7,6 +7,7 @@
 package table
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 
@@ -134,16 +135,23 @@ func (t *Table) Number() int64 {
 // the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked.
 func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 	defer t.lock().Unlock()
+	lasting := 0
 	t.closed, t.stopping = true, true
 	for _, g := range slices.Clone(t.heap.All()) {
 		g.endAcquisitions(fault.ErrClosed, n)
 		switch g.stage {
 		case held:
 			t.heap.Remove(g)
+			if g.handle.Kind.Lasting {
+				lasting++
+			}
 		case retiring:
 			t.schedule(g, now, n)
 		default: // an expired grant has its release before it
 		}
+	}
+	if lasting > 0 {
+		n.Warn("", fmt.Sprintf("closed with %d holds of plain semaphores; their permits come back only by Unlock", lasting), nil)
 	}
 	return t.open
 }

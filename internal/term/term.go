@@ -22,6 +22,9 @@ type Term struct {
 	margin time.Duration // from the deadline to the moment at which Redis may have freed the lock
 }
 
+// Forever is longer than any process lives.
+const Forever = 100 * 365 * 24 * time.Hour
+
 // Margin returns by how much a lease is trusted less here than in Redis: for the drift between two clocks and the
 // granularity of Redis's clock.
 func Margin(lease time.Duration) time.Duration {

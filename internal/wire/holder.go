@@ -3,6 +3,7 @@ package wire
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -38,6 +39,13 @@ func (h *Holder) Restore(clientID string) string {
 	field := string(append(strconv.AppendInt(text, h.Number, 10), h.kind.FieldSuffix...))
 	h.Field = field
 	return field
+}
+
+// clientID returns the id of its client, which its field begins with.
+func (h *Holder) clientID() string {
+	field, _ := h.Field.(string)
+	id, _, _ := strings.Cut(field, ":")
+	return id
 }
 
 // Shrink drops the field. Nothing but Restore may be called then.
@@ -93,7 +101,7 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
 func (h *Holder) Release(n *Names, tombstone time.Duration) Call {
 	s := h.kind.Release
 	keys, extra := s.Of(h.keys(n)), noWait
-	if tombstone > 0 || h.kind.Queues {
+	if tombstone > 0 || h.kind.Queues || h.kind.Lasting {
 		keys = s.WithTombstones(h.keys(n))
 	}
 	if h.kind.Queues {
@@ -140,6 +148,8 @@ func (c *Call) Renew(h *Holder, name string) {
 	switch {
 	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
+	case h.kind.Lasting:
+		c.Keys = append(c.Keys, derived(latch, name)+":"+h.clientID())
 	case h.kind.RenewKey != "":
 		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
 	default:

@@ -24,6 +24,9 @@ type Kind struct {
 	HoldKey string
 	// RenewKey ends the name of the key that a renewal needs. Empty means that it needs the lock.
 	RenewKey string
+	// Lasting means that holders have no lease: nothing but a release takes away what they have. They have receipts among the
+	// tombstones instead, by which a release that is repeated gives back once. A renewal keeps these.
+	Lasting bool
 	// FieldSuffix follows <client id>:<number> in a holder field.
 	FieldSuffix string
 	// Channel is the prefix of the channel on which a release is announced. Empty means that releases are not announced, and
@@ -53,6 +56,8 @@ type Kind struct {
 	// MaxPermits is how many permits one acquisition may have. Zero means that there are none, because it is a lock. Permits are
 	// never re-entered: an owner that holds one takes another one like anybody else.
 	MaxPermits int
+	// IDs means that each permit has an id, by which anybody may give it back.
+	IDs bool
 
 	many int // how many permits its holders have, if more than one
 }
@@ -73,6 +78,7 @@ const (
 	FairFamily
 	RWFamily
 	SemaphoreFamily
+	PlainSemaphoreFamily
 
 	Families = iota // how many there are
 )
@@ -229,13 +235,30 @@ var Permit = &Kind{
 	Channel:    semaphoreChannel,
 	Remnants:   true,
 	MaxPermits: 1000,
+	IDs:        true,
+}
+
+// PlainPermit is the kind of the permits of a plain semaphore, which have neither leases nor ids.
+var PlainPermit = &Kind{
+	Noun:       "plain semaphore",
+	Family:     PlainSemaphoreFamily,
+	Side:       ReadSide,
+	Acquire:    plainAcquire,
+	Release:    plainRelease,
+	Renew:      plainRenew,
+	Keys:       []string{"*" + leases},
+	Lasting:    true,
+	Channel:    semaphoreChannel,
+	MaxPermits: MaxPermits,
 }
 
 // leases ends the name of the key that has the leases of a semaphore's permits.
 const leases = "timeout"
 
-// variants has the kinds that [Kind.Of] made.
+// variants has the kinds that [Kind.Of] made, for up to that many permits. Who takes more makes a kind each time.
 var variants sync.Map
+
+const maxVariant = 1000
 
 // Of returns the kind of the holders of that many permits: the kind itself for one, or for a lock.
 func (k *Kind) Of(permits int) *Kind {
@@ -252,6 +275,9 @@ func (k *Kind) Of(permits int) *Kind {
 	}
 	many := *k
 	many.FieldSuffix, many.many = ":"+strconv.Itoa(permits), permits
+	if permits > maxVariant {
+		return &many
+	}
 	made, _ := variants.LoadOrStore(key, &many)
 	return made.(*Kind)
 }

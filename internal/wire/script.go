@@ -58,6 +58,10 @@ var (
 	semaphoreRelease = newSemaphore(Script{Keys: 2, Argv: 5, Announces: true}, lua.SemaphoreRelease)
 	semaphoreRenew   = newSemaphore(Script{Keys: 1}, lua.SemaphoreRenew)
 
+	plainAcquire = newSemaphore(Script{Keys: 1, Argv: 3, Numbers: 2, Short: true, Refuses: true}, lua.PlainAcquire)
+	plainRelease = newSemaphore(Script{Keys: 1, Argv: 5, Announces: true}, lua.PlainRelease)
+	plainRenew   = newSemaphore(Script{Keys: 1}, lua.PlainRenew)
+
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
 	plainLine  = newLine(3)
@@ -87,6 +91,7 @@ var (
 	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 3}, lua.SemaphoreDelete)
 	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
 	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
+	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 3}, lua.PlainDrain)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
@@ -94,6 +99,7 @@ var Others = map[string]*Script{
 	"mark": onceMark, "set count": latchSet, "count down": latchCountDown, "delete latch": latchDelete, "latch count": latchCount,
 	"set up": semaphoreSetUp, "change": semaphoreChange, "give back": semaphoreGiveBack, "delete semaphore": semaphoreDelete,
 	"permits": semaphoreCount, "permit lease": semaphoreLease,
+	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain,
 	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
 }
 
@@ -102,7 +108,7 @@ func newLatch(s Script, source string) *Script {
 }
 
 func newSemaphore(s Script, source string) *Script {
-	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.SemaphorePrelude, source)
+	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.SemaphorePrelude, lua.PlainPrelude, source)
 }
 
 func newLine(keys int, preludes ...string) *Line {

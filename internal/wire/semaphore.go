@@ -47,6 +47,11 @@ func (s Semaphore) GiveBack(number int64, ids []string) Call {
 	return c
 }
 
+// Drain returns the call that takes all free permits of a plain semaphore.
+func (s Semaphore) Drain(number int64) Call {
+	return Call{Script: plainDrain, Keys: []any{s.names.Keys[0], s.names.Keys[2]}, Args: onceArgs(number)}
+}
+
 // Delete returns the call that deletes it.
 func (s Semaphore) Delete(number int64) Call { return s.once(semaphoreDelete, number) }
 
@@ -83,8 +88,12 @@ func ParsePermitID(text string) (string, error) {
 	return string(id), nil
 }
 
-// PermitIDs returns the text of the ids of a holder's permits: see idsOf in semaphore_prelude.lua.
+// PermitIDs returns the text of the ids of a holder's permits: see idsOf in semaphore_prelude.lua. It returns nil if its kind has
+// none.
 func (h *Holder) PermitIDs(clientID string) []string {
+	if !h.kind.IDs {
+		return nil
+	}
 	base := clientID[:8] + clientID[9:13] + clientID[len(clientID)-4:] + fmt.Sprintf("%012x", h.Number&(1<<48-1))
 	ids := make([]string, h.kind.permits())
 	for i := range ids {

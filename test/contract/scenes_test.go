@@ -108,6 +108,9 @@ var refusals = []scene{
 	{"`TryAcquire` of a semaphore without a free permit", func(s *stage) error {
 		return testkit.Second(s.client.NewSemaphore(name, rlock.Total(0)).TryAcquire(bg))
 	}},
+	{"`TryAcquire` of a plain semaphore without a free permit", func(s *stage) error {
+		return testkit.Second(s.client.NewPlainSemaphore(name, rlock.Total(0)).TryAcquire(bg))
+	}},
 	{"`Lock` with `Wait` of a lock that this process holds", func(s *stage) error {
 		s.acquire(bg)
 		return s.lock.Lock(bg, rlock.Wait(moment))
@@ -336,6 +339,10 @@ var replies = []scene{
 	{"`TryAcquire` of a semaphore at whose name there is a text", func(s *stage) error {
 		require.NoError(s, s.admin.Set(bg, name, "pencils", 0).Err())
 		return testkit.Second(s.client.NewSemaphore(name).TryAcquire(bg))
+	}},
+	{"`Release` to a plain semaphore at whose name there is a text", func(s *stage) error {
+		require.NoError(s, s.admin.Set(bg, name, "pencils", 0).Err())
+		return s.client.NewPlainSemaphore(name).Release(bg, 1)
 	}},
 	{"`Lock` of a server without memory", func(s *stage) error {
 		require.NoError(s, s.lock.Do(bg, func(context.Context) error { return nil }))

@@ -29,6 +29,60 @@ func TestTheRightsOfASemaphoreAreMinimal(t *testing.T) {
 	eachIsNeeded(t, testkit.Admins(t, server), testkit.OpenAs(t, server), all, all, (*trial).takesPermits)
 }
 
+// TestTheRightsOfAPlainSemaphoreAreMinimal does so for plain semaphores.
+func TestTheRightsOfAPlainSemaphoreAreMinimal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	all := testkit.Rights(t, "a plain semaphore, by itself")
+	eachIsNeeded(t, testkit.Admins(t, server), testkit.OpenAs(t, server), all, all, (*trial).takesPlainPermits)
+}
+
+// takesPlainPermits exercises every feature of a plain semaphore.
+func (u *trial) takesPlainPermits() error {
+	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
+	defer cancel()
+	admin, client := u.nodes[0], u.newClient()
+	require.NoError(u, admin.ScriptFlush(ctx).Err())
+	sem := client.NewPlainSemaphore(testkit.NewName(), rlock.Total(2))
+	mark := wire.NewLatch(testkit.AppPrefix+sem.Name(), client.ID()).Mark(88)
+	marks, _ := mark.Keys[0].(string)
+	before := u.calls("ping")
+	var hold *rlock.Hold
+	var waiting <-chan error
+	return u.all(
+		func() (err error) {
+			hold, err = sem.Acquire(ctx, rlock.Permits(2))
+			return err
+		},
+		func() error {
+			waiting = testkit.Async(func() error { return sem.Do(ctx, func(context.Context) error { return nil }) })
+			return u.until("a caller waits", func() bool { return client.Stats().Waiting == 1 })
+		},
+		func() error {
+			return u.until("the connection is pinged", func() bool { return u.calls("ping") > before })
+		},
+		func() error { return hold.Unlock(ctx) },
+		func() error { return u.result("the waiter has its turn", waiting) },
+		func() error { return testkit.Second(sem.AvailablePermits(ctx)) },
+		func() error { // a mark where there are many, some of which have expired
+			for i := admin.HLen(ctx, marks).Val(); i < 127; i++ {
+				require.NoError(u, admin.HSet(ctx, marks, -i, 1).Err())
+			}
+			return sem.AddPermits(ctx, 5)
+		},
+		func() error { return sem.Release(ctx, 1) },
+		func() error {
+			return u.rdb.Eval(ctx, mark.Script.Source, []string{marks}, mark.AppendArgv(nil)...).Err()
+		},
+		func() error { return testkit.Second(sem.DrainPermits(ctx)) },
+		func() error { return testkit.Second(sem.Delete(ctx)) },
+		func() error { return testkit.Second(sem.TrySetPermits(ctx, 1, rlock.ExpireAfter(time.Hour))) },
+		func() error {
+			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
+		},
+	)
+}
+
 // takesPermits exercises every feature of a semaphore.
 func (u *trial) takesPermits() error {
 	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
@@ -59,7 +113,7 @@ func (u *trial) takesPermits() error {
 		func() error { return u.result("the waiter has its turn", waiting) },
 		func() error { return testkit.Second(sem.Permits(ctx)) },
 		func() error {
-			return testkit.Second(sem.TryAcquire(ctx, rlock.Permits(2), rlock.Lease(time.Millisecond)))
+			return testkit.Second(sem.TryAcquire(ctx, rlock.Permits(2), rlock.Lease(100*time.Millisecond)))
 		},
 		func() error { return testkit.Second(sem.Acquire(ctx, rlock.Lease(time.Minute))) },
 		func() error { // a mark where there are many, some of which have expired

@@ -33,6 +33,8 @@ final class Requests {
                 return Latches.run(clients.get(request).redisson(), request);
             case "semaphore":
                 return Semaphores.run(clients.get(request).redisson(), request);
+            case "plainSemaphore":
+                return Semaphores.runPlain(clients.get(request).redisson(), request);
             default:
                 RLock lock = Kinds.lock(clients.get(request).redisson(), request);
                 return request.has("threadId") ? async(lock, request) : sync(lock, request);

@@ -1,0 +1,134 @@
+package rlock
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// PlainSemaphore is for permits that a Java program takes with getSemaphore, and for counters of signals: for all else take
+// [Semaphore], because nobody gives the permits of a plain semaphore back when their holder dies. It is made by
+// [Client.NewPlainSemaphore]. A handle is cheap, holds nothing by itself, and is safe for concurrent use. The handles of one name
+// are one semaphore, in all processes. A [Semaphore] must not have the same name.
+//
+// In Redis it is a number, and nothing says who has permits. So a permit has no lease, and is never lost while it is held:
+// [Hold.Deadline] is the zero time, and [Hold.Done] closes when the hold is unlocked or the client closed. A failover of Redis may
+// forget the last acquisitions, or the last releases: then there are too many permits, or too few, until [PlainSemaphore.AddPermits]
+// mends that. Redisson's own retries may do the same.
+//
+// rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore. A hold
+// that is dropped without Unlock is logged, and released.
+//
+// Somebody has to say how many permits there are: see [Total] and [PlainSemaphore.TrySetPermits]. Until then, Acquire waits, and
+// every refusal matches [ErrNoPermits].
+//
+// The goroutines of a process have their turns in the order in which they came. Among processes there is no order.
+type PlainSemaphore struct{ s lease.Semaphore }
+
+// NewPlainSemaphore returns a handle on the plain semaphore of that name. It ports getSemaphore. [Client.NewSemaphore] is the one to
+// take, unless Redisson has to share the permits, or nobody holds them. It sends nothing and does not fail. The first method that
+// is called reports a name that cannot be a semaphore's with [ErrInvalidName], and an option that cannot work with
+// [ErrInvalidOption].
+//
+// With [Total], nothing is logged if there is another number of permits: Redis does not know how many are out.
+func (c *Client) NewPlainSemaphore(name string, opts ...SemaphoreOption) *PlainSemaphore {
+	if c == nil || c.m == nil {
+		return nil
+	}
+	s := &PlainSemaphore{}
+	s.s.Init(c.m, wire.PlainPermit, name, c.mapName(name))
+	configure(&s.s, opts)
+	return s
+}
+
+// in returns the implementation of the handle, or nil.
+func (s *PlainSemaphore) in() *lease.Semaphore {
+	if s == nil {
+		return nil
+	}
+	return &s.s
+}
+
+func (s *PlainSemaphore) member() lease.Member {
+	if s == nil {
+		return (*lease.Lock)(nil)
+	}
+	return &s.s.Lock
+}
+
+var _ Acquirer = (*PlainSemaphore)(nil)
+
+// Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
+// empty name.
+func (s *PlainSemaphore) Name() string {
+	if s == nil {
+		return ""
+	}
+	return s.s.Name()
+}
+
+// Acquire waits until it has a permit, or as many as [Permits] says, all at once. It ports acquire, and is [Semaphore.Acquire]
+// without leases: [Lease] and [RenewedLease] are refused with [ErrInvalidOption]. Permits is from 1 to 2^31-1.
+//
+// If the hold's Unlock gets no reply, rlock tries to give the permits back in the background, for ten minutes.
+func (s *PlainSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return takeHold(ctx, s.in(), terms("acquire", false, true, opts))
+}
+
+// TryAcquire is [PlainSemaphore.Acquire] with a [Wait] of 0 unless another is given. It ports tryAcquire. If there are not as many
+// permits free, the error is [ErrNotAcquired].
+func (s *PlainSemaphore) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
+	return takeHold(ctx, s.in(), terms("try acquire", true, true, opts))
+}
+
+// Do runs fn while it holds a permit, or as many as [Permits] says. It is [Lock.Do] for permits.
+func (s *PlainSemaphore) Do(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) error {
+	return do(ctx, s.in(), fn, terms("do", false, true, opts))
+}
+
+// TryDo is [Lock.TryDo] for permits. If nobody has set the semaphore up, it returns false and [ErrNoPermits].
+func (s *PlainSemaphore) TryDo(
+	ctx context.Context, fn func(context.Context) error, opts ...AcquireOption,
+) (ran bool, err error) {
+	return tryDo(ctx, s.in(), fn, opts)
+}
+
+// TrySetPermits sets the semaphore up with n permits if nobody has, and reports whether it did. It ports trySetPermits. n is from
+// 0 to 2^31-1. Each call counts once, and the errors are those of [Semaphore.TrySetPermits].
+func (s *PlainSemaphore) TrySetPermits(ctx context.Context, n int, opts ...SetOption) (bool, error) {
+	lifetime, invalid := lifetimeOf(opts)
+	return s.in().TrySetPermits(ctx, n, lifetime, invalid)
+}
+
+// AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. 2^31-1 can be free at most: above that, the
+// error is [ErrInvalidOption]. Each call counts once, and the other errors are those of [Semaphore.TrySetPermits].
+func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error {
+	return s.in().AddPermits(ctx, more)
+}
+
+// Release gives the semaphore n permits that no [Hold] of this client has: for a signal, or for permits that were acquired
+// elsewhere. It ports release, and sets the semaphore up if nobody has, as Redisson does. [Hold.Unlock] gives a hold's permits
+// back. n is from 1 to 2^31-1. It is [PlainSemaphore.AddPermits] otherwise.
+func (s *PlainSemaphore) Release(ctx context.Context, n int) error { return s.in().GiveMore(ctx, n) }
+
+// AvailablePermits returns how many permits are free. It ports availablePermits. It is 0 if nobody has set the semaphore up, and
+// may be negative after [PlainSemaphore.AddPermits].
+func (s *PlainSemaphore) AvailablePermits(ctx context.Context) (int, error) {
+	free, _, err := s.in().Counts(ctx, "available permits")
+	return int(free), err
+}
+
+// DrainPermits takes all permits that are free, for good, and returns how many there were. It ports drainPermits. A negative
+// number becomes 0. Each call counts once, and the errors are those of [Semaphore.TrySetPermits].
+func (s *PlainSemaphore) DrainPermits(ctx context.Context) (int, error) { return s.in().Drain(ctx) }
+
+// Delete deletes the semaphore, and reports whether there was one. It ports delete. Permits that are out come back to nobody. If
+// the semaphore is set up again meanwhile, their holders give them to the new one. Each call counts once, and the errors are
+// those of [Semaphore.TrySetPermits].
+func (s *PlainSemaphore) Delete(ctx context.Context) (bool, error) { return s.in().Delete(ctx) }
+
+// LogValue implements [slog.LogValuer] with the name and the kind.
+func (s *PlainSemaphore) LogValue() slog.Value { return s.in().LogValue() }
