@@ -33,7 +33,7 @@ var mutants = []mutant{
 		{"internal/lua/lock_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/settle.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line != nil {\n", "\tg.confirm(now, p.lease, n)\n\tif a.line != nil {\n"},
+		{"internal/table/settle.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line", "\tg.confirm(now, p.lease, n)\n\tif a.line"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
 		{"internal/table/settle.go", "case term.Late(p.sent, p.lease, now), t.forced", "case term.Late(p.sent, p.lease, p.sent), t.forced"},
 	}},
