@@ -215,6 +215,7 @@ func Run(tb testing.TB, scene Scene) *History {
 	unwatch()
 	<-watched
 	a.probe()
+	a.settle()
 	a.clean()
 	return a.collector.history(scene, start, stop)
 }
@@ -329,6 +330,9 @@ func (a *Arena) probe() {
 	require.NoError(a.tb, err)
 	defer func() { _, _ = site.close() }()
 	for _, share := range a.scene.Mix {
+		if counting(share.Kind) {
+			continue
+		}
 		for _, name := range share.Names {
 			ctx, cancel := context.WithTimeout(context.Background(), fairWait+2*watchdogTimeout)
 			start := now()

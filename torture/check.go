@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,19 +18,24 @@ type Report struct {
 type checker struct {
 	*History
 	Report
-	names map[string][]*Turn // the turns for each name that several owners share
+	all   map[string][]*Turn // the turns for each name that several owners share
+	names map[string][]*Turn // the same without what counts, which has checks of its own
 	noise time.Duration      // how much a stall of the machine may add to a measurement
 	late  time.Duration      // how late anything may be on this machine
 }
 
 // Check compares a history with the promises of rlock.
 func Check(h *History) Report {
+	names := h.byName()
+	all := maps.Clone(names)
+	maps.DeleteFunc(names, func(_ string, turns []*Turn) bool { return turns[0].counts() })
 	c := &checker{
-		History: h, names: h.byName(), noise: 2 * h.Stalls.at(1), late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
+		History: h, all: all, names: names, noise: 2 * h.Stalls.at(1), late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
 	}
 	c.unconfirmed()
 	c.count()
 	c.exclusion()
+	c.counted()
 	c.tokens()
 	c.losses()
 	c.takenAway()

@@ -132,7 +132,7 @@ func (c *checker) silent(from, to Moment) bool {
 // the process may know the lock without Redis.
 func (c *checker) alone(t *Turn) bool {
 	for _, name := range t.Names {
-		for _, other := range c.names[name] {
+		for _, other := range c.all[name] {
 			if other == t || other.Site != t.Site || other.Asked > t.Answered {
 				continue
 			}
@@ -208,7 +208,7 @@ func (t *Turn) limit() Moment {
 }
 
 // endedContext checks that a call with an ended context says only that.
-func (t *Turn) endedContext(lock rlock.Locker) {
+func (t *Turn) endedContext(lock rlock.Acquirer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if hold, err := lock.Acquire(ctx); !errors.Is(err, context.Canceled) || t.class(err) != neither {

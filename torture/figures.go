@@ -20,6 +20,8 @@ type Figures struct {
 	Orphans, Late, WakeUps      Spread
 	Stalls                      Spread
 
+	Counts int // semaphores and latches whose rest was checked
+
 	Dos, Extends, Shutdowns int
 	Outages                 int // calls that reported one
 	Silences                int // attempts during which Redis was silent, and nobody else in the process wanted the lock
@@ -58,14 +60,14 @@ func (f *Figures) String() string {
 			f.Spread, f.Gaps, f.Java, f.JavaWaits, f.Overslept)
 	}
 	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; the model checked %d operations and %d refusals, and skipped %d
-overlaps %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
+overlaps %d; counts checked %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
 fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
 %d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read`,
 		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
-		f.Overlaps, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
+		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
 		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges) + fleet
 }
@@ -80,6 +82,7 @@ func (f *Figures) add(other Figures) {
 	f.Refusals += other.Refusals
 	f.Unchecked += other.Unchecked
 	f.Overlaps += other.Overlaps
+	f.Counts += other.Counts
 	f.LockSeconds += other.LockSeconds
 	f.FalseLosses += other.FalseLosses
 	f.FalseAlarms += other.FalseAlarms

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -64,7 +65,8 @@ type History struct {
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
 	Closes  []time.Duration
-	Parks   []park // the sleeps of Redisson's peer
+	Parks   []park           // the sleeps of Redisson's peer
+	Rest    map[string]int64 // what was left of counts at the end
 }
 
 // collector gathers a history during a run. It is safe for concurrent use.
@@ -81,10 +83,11 @@ type collector struct {
 	parks   []park
 	stalls  Spread
 	clients map[string][]string // client ids by site
+	left    map[string]int64    // of counts, by name
 }
 
 func newCollector() *collector {
-	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string)}
+	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64)}
 }
 
 // hear records a message of a site. A later message about a turn replaces the earlier one.
@@ -103,6 +106,26 @@ func (c *collector) hear(site string, m message) {
 	if m.Closed != 0 {
 		c.closes = append(c.closes, m.Closed)
 	}
+}
+
+// counted returns the kinds and names of what counts.
+func (c *collector) counted() [][2]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names := make(map[[2]string]bool)
+	for _, t := range c.turns {
+		if t.counts() {
+			names[[2]string{t.Kind, t.Names[0]}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(names), func(a, b [2]string) int { return strings.Compare(a[1], b[1]) })
+}
+
+// rest records what was left of a count.
+func (c *collector) rest(name string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left[name] = n
 }
 
 func (c *collector) happened(e Event) {
@@ -191,7 +214,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
-		Parks: c.parks,
+		Parks: c.parks, Rest: c.left,
 	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)

@@ -15,6 +15,7 @@ type plan struct {
 	cancel  time.Duration // until the context is canceled; zero means never
 	lease   time.Duration // zero means renewed
 	depth   int           // acquisitions in total; all but one are re-entries
+	permits int           // of a semaphore
 	hold    time.Duration
 	gap     time.Duration // between the last look and the last write
 	release string

@@ -172,13 +172,16 @@ const (
 )
 
 // make returns a new handle of the present clients.
-func (r *running) make(kind string, names ...string) rlock.Locker {
+func (r *running) make(kind string, names ...string) rlock.Acquirer {
 	return handle(r.all(), kind, names...)
 }
 
 // handle returns a new handle.
-func handle(clients []*rlock.Client, kind string, names ...string) rlock.Locker {
+func handle(clients []*rlock.Client, kind string, names ...string) rlock.Acquirer {
 	c := clients[0]
+	if s := counted(c, kind, names[0]); s != nil {
+		return s
+	}
 	switch kind {
 	case kindSpin:
 		return c.NewSpinLock(names[0], rlock.Backoff(time.Millisecond, 30*time.Millisecond))
@@ -227,7 +230,15 @@ func (t *Turn) believe(hold *rlock.Hold) bool {
 func (t *Turn) unlocking(hold *rlock.Hold) {
 	t.Over = errors.Is(hold.Err(), rlock.ErrLost)
 	t.Unlocking = now()
-	t.Deadline = t.Unlocking.add(time.Until(hold.Deadline()))
+	t.Deadline = t.Unlocking.add(until(hold))
+}
+
+// until returns for how long a hold is good without a renewal. A hold without a deadline is good for long.
+func until(hold *rlock.Hold) time.Duration {
+	if hold.Deadline().IsZero() {
+		return time.Hour
+	}
+	return time.Until(hold.Deadline())
 }
 
 // unlock ends the hold and records the result.

@@ -79,6 +79,10 @@ type Turn struct {
 	Over      bool   // Hold.Err said before the unlock that the lock was lost
 	ByDo      bool   // Do unlocked, and does not say whether Redis confirmed that
 
+	Permits int   // of a semaphore
+	Counted bool  // whether a latch may have been counted down
+	Left    int64 // what the latch had then
+
 	// Wrong lists the broken promises that the process itself noticed.
 	Wrong []string
 	Err   string // of the attempt or the unlock

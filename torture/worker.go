@@ -23,7 +23,7 @@ const fresh = "fresh"
 
 // mix returns the workload for one Redis. Groups and plain locks share some names.
 func mix() []Share {
-	return []Share{
+	return append([]Share{
 		{kindLock, 18, []string{"a", "b", "c"}},
 		{kindLock, 12, []string{fresh}},
 		{kindSpin, 6, []string{"d"}},
@@ -34,7 +34,7 @@ func mix() []Share {
 		{kindWrite, 6, []string{"rw0", "rw1"}},
 		{kindFencedWrite, 6, []string{"rw-fenced"}},
 		{kindMulti, 10, []string{"a", "b", "e"}},
-	}
+	}, counts...)
 }
 
 // worker is one goroutine of a site. It is a new owner in every turn.
@@ -47,6 +47,7 @@ type worker struct {
 // turn uses a lock once.
 func (w *worker) turn(ctx context.Context) {
 	p := w.draw()
+	w.drawCounted(&p)
 	if p.rest > 0 {
 		if pause(ctx, p.rest); ctx.Err() != nil {
 			return
@@ -64,13 +65,19 @@ func (w *worker) turn(ctx context.Context) {
 		}
 		t.Renewal = t.Lease
 	}
+	if t.counts() {
+		t.Permits = p.permits
+	}
 	s := section{worker: w, plan: p, Turn: &t, clients: clients, lock: handle(clients, t.Kind, t.Names...)}
 	if w.random.IntN(200) == 0 {
 		t.badInput(s.lock)
 	}
-	if p.verb == verbAcquire {
+	switch {
+	case t.Kind == kindLatch:
+		s.countDown(ctx)
+	case p.verb == verbAcquire:
 		s.acquire(ctx)
-	} else {
+	default:
 		s.do(ctx)
 	}
 	w.emit(t)
@@ -86,13 +93,16 @@ type section struct {
 	*Turn
 
 	clients []*rlock.Client
-	lock    rlock.Locker
+	lock    rlock.Acquirer
 }
 
 // terms returns the context and the options of the attempt, and notes when it is asked. The caller must call the function
 // once it no longer needs the context.
 func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
 	var opts []rlock.AcquireOption
+	if s.Permits > 1 {
+		opts = append(opts, rlock.Permits(s.Permits))
+	}
 	if s.lease > 0 {
 		opts = append(opts, rlock.Lease(s.lease))
 	}
@@ -168,7 +178,7 @@ func (s *section) acquire(ctx context.Context) {
 }
 
 // badInput tries invalid leases, which rlock must reject before it sends anything.
-func (t *Turn) badInput(lock rlock.Locker) {
+func (t *Turn) badInput(lock rlock.Acquirer) {
 	for _, d := range []time.Duration{0, -time.Second, 700 * time.Microsecond, 1<<63 - 1} {
 		if hold, err := lock.TryAcquire(context.Background(), rlock.Lease(d)); !errors.Is(err, rlock.ErrInvalidOption) {
 			t.wrong("Lease(%v) returned %v %v", d, hold, err)

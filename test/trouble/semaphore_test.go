@@ -37,22 +37,19 @@ func TestSettingUpTakesNoLongerThanTheWait(t *testing.T) {
 // TestPermitsOnABadNetwork does what it says for semaphores with leases.
 func TestPermitsOnABadNetwork(t *testing.T) {
 	t.Parallel()
-	name := testkit.NewName()
-	total := rlock.Total(permitsInAll)
-	onABadNetwork(t, func(c *rlock.Client) permits { return c.NewSemaphore(name, total) }, rlock.Lease(testkit.Never))
+	onABadNetwork(t, sorts["leased"], rlock.Lease(testkit.Never))
 }
 
 // TestPlainPermitsOnABadNetwork does so for plain semaphores.
 func TestPlainPermitsOnABadNetwork(t *testing.T) {
 	t.Parallel()
-	name := testkit.NewName()
-	total := rlock.Total(permitsInAll)
-	onABadNetwork(t, func(c *rlock.Client) permits { return c.NewPlainSemaphore(name, total) })
+	onABadNetwork(t, sorts["plain"])
 }
 
 // permits is what both kinds of semaphore have.
 type permits interface {
 	Acquire(ctx context.Context, opts ...rlock.AcquireOption) (*rlock.Hold, error)
+	TryAcquire(ctx context.Context, opts ...rlock.AcquireOption) (*rlock.Hold, error)
 	AvailablePermits(ctx context.Context) (int, error)
 }
 
@@ -60,11 +57,12 @@ const permitsInAll = 5
 
 // onABadNetwork acquires and gives back permits while a fifth of the commands lose their replies, and a fifth are late, many of them
 // after their callers have left. There are never more holders than permits, and at the end all permits are free.
-func onABadNetwork(t *testing.T, semaphore func(*rlock.Client) permits, opts ...rlock.AcquireOption) {
+func onABadNetwork(t *testing.T, semaphore func(*rlock.Client, string) permits, opts ...rlock.AcquireOption) {
 	t.Helper()
 	const callers, calls, timeout = 10, 25, 500 * time.Millisecond
 	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout), rlock.WithPollInterval(200*time.Millisecond))
-	direct := semaphore(testkit.NewClient(t, f.Direct))
+	name := testkit.NewName()
+	direct := semaphore(testkit.NewClient(t, f.Direct), name)
 	require.Equal(t, permitsInAll, testkit.Must(direct.AvailablePermits(t.Context())))
 
 	scripts := func(c redistest.Command) bool { return c[0] == "evalsha" }
@@ -86,7 +84,7 @@ func onABadNetwork(t *testing.T, semaphore func(*rlock.Client) permits, opts ...
 	var inside, most, acquired atomic.Int64
 	var all sync.WaitGroup
 	for range callers {
-		sem := semaphore(f.Client)
+		sem := semaphore(f.Client, name)
 		all.Go(func() {
 			for range calls {
 				n := 1 + rand.N(3)

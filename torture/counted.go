@@ -1,0 +1,335 @@
+package torture
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// Semaphores and latches count. Their turns have checks of their own, because several owners are in at a time.
+
+const (
+	kindSemaphore = "semaphore"
+	kindPlain     = "plain semaphore"
+	kindLatch     = "latch"
+)
+
+// The totals of the semaphores. Nobody gives the permits back that a killed process had of a plain one, so that has many.
+const (
+	leasedTotal = 3
+	plainTotal  = 200
+	plainShare  = 60 // that a turn takes at most
+)
+
+// single is a semaphore with one permit, which is held for longer than that of others, so that somebody waits.
+const single = "sem1"
+
+// totalOf returns how many permits there are of a semaphore with leases.
+func totalOf(name string) int {
+	if name == single {
+		return 1
+	}
+	return leasedTotal
+}
+
+// counts is the part of the workload that counts.
+var counts = []Share{
+	{kindSemaphore, 8, []string{"sem0", single}},
+	{kindPlain, 6, []string{"sem-plain"}},
+	{kindLatch, 6, []string{latched}},
+}
+
+// latched stands for a latch whose name changes four times a second, and is the same for all sites. Its count is more than all of
+// them count down, so that it never opens.
+const (
+	latched    = "latch"
+	latchCount = 1000
+)
+
+// counts reports whether the turn is about something that counts.
+func (t *Turn) counts() bool { return counting(t.Kind) }
+
+func counting(kind string) bool {
+	return kind == kindSemaphore || kind == kindPlain || kind == kindLatch
+}
+
+// drawCounted adapts a plan to what counts.
+func (w *worker) drawCounted(p *plan) {
+	if !counting(p.share.Kind) {
+		return
+	}
+	p.depth, p.permits = 1, 1 // nothing is re-entered
+	switch {
+	case p.share.Kind == kindPlain:
+		p.permits = 1 + w.random.IntN(plainShare)
+		p.lease, p.renewed, p.extend = 0, 0, 0
+		if p.release == releaseNever {
+			p.release = releaseOnce
+		}
+		if !p.try && p.wait+p.cancel+p.deadline == 0 {
+			p.wait = time.Second // those that were killed may have taken all
+		}
+	case p.share.Kind == kindLatch:
+		p.names[0] = fmt.Sprintf("%s-%d", latched, now()/Moment(250*time.Millisecond))
+	case p.names[0] == single:
+		p.hold += 5*time.Millisecond + time.Duration(w.random.IntN(int(40*time.Millisecond)))
+	default:
+		p.permits = 1 + w.random.IntN(leasedTotal)
+	}
+}
+
+// counted returns a new handle of a semaphore, or nil for another kind.
+func counted(c *rlock.Client, kind, name string) rlock.Acquirer {
+	switch kind {
+	case kindSemaphore:
+		return c.NewSemaphore(name, rlock.Total(totalOf(name)))
+	case kindPlain:
+		return c.NewPlainSemaphore(name, rlock.Total(plainTotal))
+	}
+	return nil
+}
+
+// countDown counts a latch down once. The latch never opens, so nobody may pass it.
+func (s *section) countDown(ctx context.Context) {
+	s.wait, s.Wait, s.try, s.Try, s.Renew = 0, 0, false, false, false
+	ctx, _, cancel := s.terms(ctx)
+	defer cancel()
+	latch := s.clients[0].NewCountDownLatch(s.Names[0])
+	_, err := latch.TrySetCount(ctx, latchCount)
+	if err == nil {
+		s.Counted = true
+		s.emit(*s.Turn)
+		s.Left, err = latch.CountDown(ctx)
+	}
+	if err == nil && s.random.IntN(4) == 0 && latch.Await(ctx, rlock.Wait(time.Millisecond)) == nil {
+		s.wrong("a latch let a caller pass when its count was %d", s.Left)
+	}
+	s.answered(ctx, err)
+	s.Unlock, s.Unlocked = got, s.Answered
+}
+
+// settle checks what is left of everything that counts, once all clients are closed, and deletes it.
+func (a *Arena) settle() {
+	site, err := a.site(formPlain, 0).start(func(Turn) {})
+	if err != nil {
+		a.collector.foundf("after the end: %v", err)
+		return
+	}
+	defer func() { _, _ = site.close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := site.all()[0]
+	for _, name := range a.collector.counted() {
+		switch kind := name[0]; kind {
+		case kindSemaphore:
+			a.settleLeased(ctx, c.NewSemaphore(name[1], rlock.Total(totalOf(name[1]))))
+		case kindPlain:
+			s := c.NewPlainSemaphore(name[1], rlock.Total(plainTotal))
+			free, err := s.AvailablePermits(ctx)
+			a.settled(ctx, name[1], int64(free), err, s.Delete)
+		case kindLatch:
+			l := c.NewCountDownLatch(name[1])
+			left, err := l.Count(ctx)
+			a.settled(ctx, name[1], left, err, l.Delete)
+		}
+	}
+}
+
+// settleLeased takes all permits, of which the last ones may still be out for a lease.
+func (a *Arena) settleLeased(ctx context.Context, s *rlock.Semaphore) {
+	want := totalOf(s.Name())
+	total, err := s.Permits(ctx)
+	if total != want && a.keepsCounts() || err != nil {
+		a.collector.foundf("after the end, %s has %d permits instead of %d: %v", s.Name(), total, want, err)
+	}
+	if err := s.SetPermits(ctx, want); err != nil {
+		a.collector.foundf("after the end, setting the permits of %s failed: %v", s.Name(), err)
+	}
+	start := now()
+	hold, err := s.Acquire(ctx, rlock.Permits(want))
+	if took := now().sub(start); err != nil || took > watchdogTimeout+time.Second {
+		a.collector.foundf("after the end, all permits of %s were free after %v: %v", s.Name(), took, err)
+	}
+	if err == nil {
+		if err := hold.Unlock(ctx); err != nil {
+			a.collector.foundf("after the end, giving the permits of %s back failed: %v", s.Name(), err)
+		}
+	}
+	if _, err := s.Delete(ctx); err != nil {
+		a.collector.foundf("after the end, deleting %s failed: %v", s.Name(), err)
+	}
+}
+
+func (a *Arena) settled(ctx context.Context, name string, n int64, err error, del func(context.Context) (bool, error)) {
+	if err == nil {
+		_, err = del(ctx)
+	}
+	if err != nil {
+		a.collector.foundf("after the end, %s: %v", name, err)
+	}
+	a.collector.rest(name, n)
+}
+
+// keepsCounts reports whether no nemesis deletes keys. A failover keeps the total of leased permits: all that a script does
+// reaches a replica together.
+func (a *Arena) keepsCounts() bool {
+	return !slices.ContainsFunc(a.scene.Nemeses, func(n string) bool { return n == n12Restart || n == n17Evict || n == n19FlushAll })
+}
+
+// counted (I1, I5) checks that no more permits were held than there are, and that each call counted once.
+func (c *checker) counted() {
+	names := make(map[string][]*Turn)
+	for _, t := range c.Turns {
+		if t.counts() {
+			names[t.Names[0]] = append(names[t.Names[0]], t)
+		}
+	}
+	for name, turns := range names {
+		switch turns[0].Kind {
+		case kindSemaphore:
+			c.capacity(name, turns, totalOf(name))
+			c.idle(name, turns)
+		case kindPlain:
+			c.capacity(name, turns, plainTotal)
+			c.remaining(name, turns, plainTotal, func(t *Turn) bool { return c.keeps(t) })
+		case kindLatch:
+			c.remaining(name, turns, latchCount, func(t *Turn) bool { return t.Counted })
+			c.once(name, turns)
+		}
+	}
+}
+
+// capacity looks for moments at which owners believed that they held more permits than there are.
+func (c *checker) capacity(name string, turns []*Turn, total int) {
+	type step struct {
+		at     Moment
+		change int
+		of     *Turn
+	}
+	var steps []step
+	for _, t := range turns {
+		if t.First != 0 {
+			steps = append(steps, step{t.First, t.Permits, t}, step{t.Last + 1, -t.Permits, t})
+		}
+	}
+	slices.SortFunc(steps, func(a, b step) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		return a.change - b.change // those who leave come first
+	})
+	held := 0
+	for _, s := range steps {
+		if held += s.change; held > total && s.change > 0 {
+			c.Figures.Overlaps++
+			if c.Scene.Safe {
+				c.brokenf("I1: %d permits of %s were held, of %d: %v", held, name, total, s.of)
+			}
+		}
+	}
+}
+
+// idle (I8) looks for waiters that slept although a permit was free: all the time, no more were certainly out than all but one.
+// It looks only where each turn wants one permit, because a waiter that wants several is passed.
+func (c *checker) idle(name string, turns []*Turn) {
+	if c.Scene.WakeUp == 0 || name != single {
+		return
+	}
+	total := totalOf(name)
+	type change struct {
+		at  Moment
+		out int
+	}
+	var changes []change
+	for _, t := range turns {
+		switch end := c.freed(t); {
+		case t.Answer == refused:
+		case end == 0:
+			changes = append(changes, change{t.Asked, 1})
+		case t.Answer == got:
+			changes = append(changes, change{t.Answered, 1}, change{end, -1})
+		default: // it may have had one
+			changes = append(changes, change{t.Asked, 1}, change{end, -1})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return int(a.at - b.at) })
+	for _, t := range turns {
+		if t.Answer != got || c.stopped(t.Site, t.Asked, t.Answered) {
+			continue
+		}
+		out, since := 0, t.Asked
+		for _, ch := range changes {
+			if ch.at >= t.Answered {
+				break
+			}
+			was := out
+			if out += ch.out; was >= total && out < total {
+				since = max(t.Asked, ch.at)
+			}
+		}
+		if out >= total {
+			continue
+		}
+		waited := t.Answered.sub(since)
+		c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
+		if waited > c.Scene.WakeUp+c.noise {
+			c.brokenf("I8: a permit of %s had been free for %v when a waiter got it: %v", name, waited, t)
+		}
+	}
+}
+
+// keeps reports whether a turn may have kept its permits of a plain semaphore for good: its process was killed, or its client closed,
+// while the turn had them or Redis was yet to be told.
+func (c *checker) keeps(t *Turn) bool {
+	if t.Answer == refused || t.Answer == got && t.Unlock == got {
+		return false
+	}
+	return c.killed(t.Site) != 0 || c.Scene.closes()
+}
+
+// closes reports whether a nemesis closes clients.
+func (s *Scene) closes() bool {
+	return slices.ContainsFunc(s.Nemeses, func(n string) bool { return n == n1Close || strings.HasPrefix(n, "N23") })
+}
+
+// remaining checks how much is left of a count at the end, given which turns may have taken something for good. Of these,
+// the ones whose call of a latch succeeded certainly have.
+func (c *checker) remaining(name string, turns []*Turn, all int64, may func(t *Turn) bool) {
+	left, known := c.Rest[name]
+	wasSet := slices.ContainsFunc(turns, func(t *Turn) bool { return t.Answer == got })
+	if !known || !wasSet || !c.Scene.Safe {
+		return
+	}
+	least, most := all, all
+	for _, t := range turns {
+		n := int64(max(t.Permits, 1))
+		if may(t) {
+			least -= n
+			if t.Kind == kindLatch && t.Answer == got {
+				most -= n
+			}
+		}
+	}
+	c.Figures.Counts++
+	if left < least || left > most {
+		c.brokenf("at the end, %s had %d instead of %d to %d", name, left, least, most)
+	}
+}
+
+// once checks that no two calls counted a latch down to the same number.
+func (c *checker) once(name string, turns []*Turn) {
+	by := make(map[int64]*Turn)
+	for _, t := range turns {
+		if t.Answer != got || !c.Scene.Safe {
+			continue
+		}
+		if other := by[t.Left]; other != nil {
+			c.brokenf("two calls counted %s down to %d:\n  %v\n  %v", name, t.Left, t, other)
+		}
+		by[t.Left] = t
+	}
+}
