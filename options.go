@@ -282,8 +282,9 @@ func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedL
 // Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
-// Permits acquires n permits of a [Semaphore] at once, or none. Without it, the number is 1. n is from 1 to 1,000: each permit has an
-// entry of its own in Redis, which is renewed. A lock has no permits: then the error is [ErrInvalidOption].
+// Permits acquires n permits at once, or none. Without it, the number is 1. Of a [Semaphore], n is from 1 to 1,000: each permit has an
+// entry of its own in Redis, which is renewed. Of a [PlainSemaphore], n is from 1 to 2^31-1. A lock has no permits: then the error is
+// [ErrInvalidOption].
 func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
 
 // terms turns the options of one acquisition into its terms.

@@ -14,17 +14,19 @@ import (
 // are one semaphore, in all processes. A [Semaphore] must not have the same name.
 //
 // In Redis it is a number, and nothing says who has permits. So a permit has no lease, and is never lost while it is held:
-// [Hold.Deadline] is the zero time, and [Hold.Done] closes when the hold is unlocked or the client closed. A failover of Redis may
-// forget the last acquisitions, or the last releases: then there are too many permits, or too few, until [PlainSemaphore.AddPermits]
-// mends that. Redisson's own retries may do the same.
+// [Hold.Deadline] is the zero time, and [Hold.Done] closes when the hold is unlocked or the client closed. Only [WithMaxHold] ends a hold
+// with [ErrLost], and so does an unlock that finds another type of key. A failover of Redis may forget the last releases: then there
+// are too few permits, until [PlainSemaphore.AddPermits] mends that. Redisson's own retries may take or give permits twice.
 //
-// rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore. A hold
-// that is dropped without Unlock is logged, and released.
+// rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore, for a
+// day after the process died. A hold without a receipt gives nothing back, and that is logged: Redis has lost the acquisition, or the
+// receipt. A hold that is dropped without Unlock is logged, and released.
 //
 // Somebody has to say how many permits there are: see [Total] and [PlainSemaphore.TrySetPermits]. Until then, Acquire waits, and
 // every refusal matches [ErrNoPermits].
 //
-// The goroutines of a process have their turns in the order in which they came. Among processes there is no order.
+// The goroutines of a process that wait have their turns in the order in which they came. TryAcquire does not wait, so it may pass
+// them. Among processes there is no order.
 type PlainSemaphore struct{ s lease.Semaphore }
 
 // NewPlainSemaphore returns a handle on the plain semaphore of that name. It ports getSemaphore. [Client.NewSemaphore] is the one to
@@ -72,7 +74,8 @@ func (s *PlainSemaphore) Name() string {
 // Acquire waits until it has a permit, or as many as [Permits] says, all at once. It ports acquire, and is [Semaphore.Acquire]
 // without leases: [Lease] and [RenewedLease] are refused with [ErrInvalidOption]. Permits is from 1 to 2^31-1.
 //
-// If the hold's Unlock gets no reply, rlock tries to give the permits back in the background, for ten minutes.
+// If the hold's Unlock gets no reply, rlock tries to give the permits back in the background, for a day or until [Client.Close].
+// What Close leaves undone is logged.
 func (s *PlainSemaphore) Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error) {
 	return takeHold(ctx, s.in(), terms("acquire", false, true, opts))
 }
@@ -103,7 +106,7 @@ func (s *PlainSemaphore) TrySetPermits(ctx context.Context, n int, opts ...SetOp
 }
 
 // AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
-// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. 2^31-1 can be free at most: above that, the
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If more than 2^31-1 would be free, the
 // error is [ErrInvalidOption]. Each call counts once, and the other errors are those of [Semaphore.TrySetPermits].
 func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error {
 	return s.in().AddPermits(ctx, more)

@@ -21,17 +21,18 @@ import (
 // Somebody has to say how many permits there are: see [Total], [Semaphore.TrySetPermits] and [Semaphore.SetPermits]. Until then,
 // Acquire waits, and every refusal matches [ErrNoPermits].
 //
-// The goroutines of a process have their turns in the order in which they came. Among processes there is no order. So one that
-// wants many permits at once may wait for long, while others pass with few.
+// The goroutines of a process that wait have their turns in the order in which they came. TryAcquire does not wait, so it may pass
+// them. Among processes there is no order. So one that wants many permits at once may wait for long, while others pass with few.
 type Semaphore struct{ s lease.Semaphore }
 
 // SemaphoreOption sets something for one handle. The handle's first method reports an option that cannot work, with
 // [ErrInvalidOption].
 type SemaphoreOption func(*lease.Semaphore) error
 
-// Total sets the semaphore up with n permits when the first method of the handle is called that concerns them, if nobody has. n is from 0 to 2^31-1.
-// If the semaphore has another number of permits then, that stays, and is logged: [Semaphore.SetPermits] changes it. The first call
-// takes one command more. So keep a handle with Total, rather than make one for each use.
+// Total sets the semaphore up with n permits when the first method of the handle is called that concerns them, if nobody has. It does
+// so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of Redis. n is from 0 to
+// 2^31-1. If the semaphore has another number of permits, that stays, and is logged: [Semaphore.SetPermits] changes it. The first
+// call takes one command more. So keep a handle with Total, rather than make one for each use.
 func Total(n int) SemaphoreOption {
 	return func(s *lease.Semaphore) error { return s.Total(n) }
 }
@@ -119,7 +120,8 @@ func (s *Semaphore) TryDo(
 // SetOption sets something for one [Semaphore.TrySetPermits]. The zero value is refused with [ErrInvalidOption].
 type SetOption struct{ d time.Duration }
 
-// ExpireAfter deletes the semaphore d after it was set up, with all permits that are out. d is from 1 ms to 100 years.
+// ExpireAfter deletes the semaphore d after it was set up, with all permits that are out: see [Semaphore.Delete] and
+// [PlainSemaphore.Delete]. d is from 1 ms to 100 years.
 func ExpireAfter(d time.Duration) SetOption { return SetOption{d} }
 
 // TrySetPermits sets the semaphore up with n permits if nobody has, and reports whether it did. It ports trySetPermits. n is from

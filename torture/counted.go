@@ -233,8 +233,8 @@ func (c *checker) capacity(name string, turns []*Turn, total int) {
 	}
 }
 
-// idle (I8) looks for waiters that slept although a permit was free: all the time, no more were certainly out than all but one.
-// It looks only where each turn wants one permit, because a waiter that wants several is passed.
+// idle (I8) measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
+// that all these times count. It looks only where each turn wants one permit, because a waiter that wants several is passed.
 func (c *checker) idle(name string, turns []*Turn) {
 	if c.Scene.WakeUp == 0 || name != single {
 		return
@@ -252,8 +252,8 @@ func (c *checker) idle(name string, turns []*Turn) {
 			changes = append(changes, change{t.Asked, 1})
 		case t.Answer == got:
 			changes = append(changes, change{t.Answered, 1}, change{end, -1})
-		default: // it may have had one
-			changes = append(changes, change{t.Asked, 1}, change{end, -1})
+		default: // no reply is lost where this is checked, so it had one for a moment at most
+			changes = append(changes, change{t.Answered, 1}, change{end, -1})
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return int(a.at - b.at) })
@@ -261,20 +261,18 @@ func (c *checker) idle(name string, turns []*Turn) {
 		if t.Answer != got || c.stopped(t.Site, t.Asked, t.Answered) {
 			continue
 		}
-		out, since := 0, t.Asked
-		for _, ch := range changes {
+		out, since, waited := 0, t.Asked, time.Duration(0)
+		for _, ch := range append(changes, change{t.Answered, 0}) {
+			at := min(max(ch.at, t.Asked), t.Answered)
+			if out < total {
+				waited += at.sub(since)
+			}
+			since = at
+			out += ch.out
 			if ch.at >= t.Answered {
 				break
 			}
-			was := out
-			if out += ch.out; was >= total && out < total {
-				since = max(t.Asked, ch.at)
-			}
 		}
-		if out >= total {
-			continue
-		}
-		waited := t.Answered.sub(since)
 		c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 		if waited > c.Scene.WakeUp+c.noise {
 			c.brokenf("I8: a permit of %s had been free for %v when a waiter got it: %v", name, waited, t)

@@ -93,7 +93,15 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n2Drop, n23Deploy, n23Deploy, n23Hurry},
 		},
 	}
-	return staffed(append(scenes, fleets...), seed)
+	return staffed(append(append(scenes, fleets...), countingScenes...), seed)
+}
+
+// countingScenes are the scenes with semaphores and latches alone. They come last, so that the others keep their seeds.
+var countingScenes = []Scene{
+	{
+		Name: "counts", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Rest: 200 * time.Millisecond, Mix: counts,
+		Nemeses: []string{n2Drop, n3Swallow, n4Delay, n4Hold},
+	},
 }
 
 // fleets are the scenes in which many processes contend for few names.
@@ -119,7 +127,10 @@ func staffed(scenes []Scene, seed uint64) []Scene {
 	for i := range scenes {
 		s := &scenes[i]
 		s.Seed = seed*100 + uint64(i)
-		s.Workers, s.Keepers, s.Mix = 12, 100, mix()
+		s.Workers, s.Keepers = 12, 100
+		if s.Mix == nil {
+			s.Mix = mix()
+		}
 		if s.Fleet > 0 {
 			s.Workers, s.Keepers, s.Mix = len(fleetMix()), 0, fleetMix()
 		}

@@ -215,6 +215,9 @@ func (w *Waiter) Heard() {
 	w.set.mu.Lock()
 	defer w.set.mu.Unlock()
 	w.latch.look = true
+	if first := w.latch.waiters; len(first) > 0 && first[0] != w {
+		w.latch.ring() // this one has been let through, and the first one has to look
+	}
 }
 
 // Answered takes the count that Redis has replied to the waiter's question.

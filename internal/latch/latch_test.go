@@ -273,3 +273,26 @@ func TestNobodyIsForgotten(t *testing.T) {
 		require.Zero(t, s.Len())
 	}
 }
+
+// TestAMessageIsNotLostWithTheWaiterThatTookIt: the waiter is let through before it can say that it has a message. The next one then
+// looks.
+func TestAMessageIsNotLostWithTheWaiterThatTookIt(t *testing.T) {
+	s := newSet()
+	first := s.Join("a", 0, false)
+	moment := s.Moment()
+	second := s.Join("a", 1, false)
+	asks(t, first, start)
+	first.Answered(1, start)
+	if first.Next(start).Do == Ask {
+		first.Answered(1, start)
+		sleeps(t, first, start)
+	}
+	sleeps(t, second, start)
+	s.Seen("a", moment)
+	require.True(t, rung(second))
+	sleeps(t, second, start)
+	first.Heard()
+	done(t, first)
+	first.Leave(start)
+	require.True(t, rung(second))
+}

@@ -128,7 +128,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	}
 	defer l.m.tasks.End()
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, SetsUp: t.SetsUp,
 		Caller: ctx, Done: ctx.Done(),
 	}
 	if l.h.Kind.MaxPermits == 0 {

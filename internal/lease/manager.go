@@ -92,7 +92,15 @@ func (m *Manager) Close() {
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
 		m.tasks.Stop(ctx)
+		m.tellOwed()
 	})
+}
+
+// tellOwed logs what Close has left undone.
+func (m *Manager) tellOwed() {
+	var n table.Notices
+	m.table.Closed(&n)
+	n.Deliver(m)
 }
 
 // Config returns the client's options.

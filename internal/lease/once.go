@@ -29,6 +29,8 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 	if call.Script.Forgets {
 		call.Args.Other = m.settled.take(mark.Keys[0])
 	}
+	call.Args.Millis = wire.Millis(cfg.Memory())
+	mark.Args.Millis = call.Args.Millis
 	over := clock.Now().Add(cfg.CommandTimeout)
 	var doubt *wire.Reply
 	for tries := 1; ; tries++ {
@@ -62,7 +64,7 @@ func mayPass(err *fault.Error) bool { return err.Transient || err.InDoubt() }
 
 // settle sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
 func (m *Manager) settle(ctx context.Context, mark wire.Call) {
-	until := clock.Now().Add(wire.MarkMemory)
+	until := clock.Now().Add(m.cfg.Table.Memory())
 	for tries := 1; ; tries++ {
 		r := m.conn.Ask(ctx, transport.Question{Call: mark, Slot: transport.DutySlot}, nil)
 		if r.Err == nil || !mayPass(r.Err) || clock.Now() >= until || m.tasks.Retired() {

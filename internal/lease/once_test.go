@@ -177,9 +177,9 @@ func TestAMarkEnds(t *testing.T) {
 		o := f.oneShot()
 		f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
 		require.True(f, o.down(f.Context()).Err.InDoubt())
-		f.until(commandTimeout + wire.MarkMemory - time.Second)
+		f.until(2*commandTimeout + wire.MarkMemory - time.Second)
 		require.Equal(f, 1, o.tasks.Count())
-		f.until(commandTimeout + wire.MarkMemory + 2*time.Second)
+		f.until(2*commandTimeout + wire.MarkMemory + 2*time.Second)
 		require.Zero(f, o.tasks.Count())
 	})
 }

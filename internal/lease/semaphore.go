@@ -77,23 +77,47 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 	if err := cmp.Or(t.Err, s.fits(&t)); err != nil {
 		return nil, s.wrap(err, t.Op)
 	}
-	if err := s.prepareWithin(ctx, &t); err != nil {
-		return nil, err
+	if s.total < 0 {
+		return s.Lock.Take(ctx, t)
 	}
-	return s.Lock.Take(ctx, t)
+	// All that follows takes no longer than the terms say.
+	bound, start := s.m.bound(ctx, &t), clock.Now()
+	if t.SetsUp = true; bound != 0 && t.By.IsZero() {
+		t.By = bound.Add(-s.m.cfg.AckTimeout).Time()
+	}
+	wait, tried := t.Wait, false
+	for {
+		if err := s.prepareWithin(ctx, bound, t.Op); err != nil {
+			return nil, err
+		}
+		if !t.Single() && t.Limited {
+			t.Wait = max(wait-clock.Now().Sub(start), 1)
+		}
+		held, err := s.Lock.Take(ctx, t)
+		if over := bound != 0 && clock.Now() >= bound || ctx.Err() != nil; !errors.Is(err, fault.ErrNoPermits) || over || tried {
+			return held, err
+		}
+		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
+		tried = t.Single()
+	}
 }
 
-// prepareWithin is [Semaphore.prepare] for an acquisition, which takes no longer than its terms say.
-func (s *Semaphore) prepareWithin(ctx context.Context, t *Terms) error {
-	bound := s.m.bound(ctx, t)
+// prepareWithin is [Semaphore.prepare] for an acquisition that has to be over at a moment. Zero means that it has time: then it waits
+// until Redis answers.
+func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string) error {
 	if bound == 0 {
-		return s.prepare(ctx, t.Op)
+		for {
+			err := s.prepare(ctx, op)
+			if f := (*fault.Error)(nil); !errors.As(err, &f) || !mayPass(f) || ctx.Err() != nil {
+				return err
+			}
+		}
 	}
 	bounded, cancel := context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
 	defer cancel()
-	err := s.prepare(bounded, t.Op)
+	err := s.prepare(bounded, op)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return s.named(s.ended(ctx, outcome.Result{}, 0), t.Op)
+		return s.named(s.ended(ctx, outcome.Result{}, 0), op)
 	}
 	return err
 }

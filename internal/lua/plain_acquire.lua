@@ -14,9 +14,12 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local receipt = redis.call('HGET', KEYS[2], ARGV[3])
-if receipt then
-  return receipt == has and math.max(value or 0, 0) or -1
+local receipt, ttl = redis.call('HGET', KEYS[2], ARGV[3]), redis.call('PTTL', KEYS[2])
+if receipt == has then
+  keep(KEYS[2], ttl, ARGV[2])
+  return math.max(value or 0, 0)
+elseif receipt then
+  return -1
 elseif not value then
   return {-86400001, 0}
 end
@@ -24,9 +27,8 @@ local wanted = permitsOf(ARGV[1])
 if value < wanted then
   return {-86400001, 1}
 end
-local ttl = redis.call('PTTL', KEYS[2])
 redis.call('HSET', KEYS[2], ARGV[3], has)
-local result = ttl < ARGV[2] / 2 and redis.pcall('PEXPIRE', KEYS[2], ARGV[2])
+local result = keep(KEYS[2], ttl, ARGV[2])
 if type(result) ~= 'table' then
   result = redis.pcall('DECRBY', KEYS[1], wanted)
 end

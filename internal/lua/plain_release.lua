@@ -4,12 +4,12 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] receipts  hash: number -> Unix ms; a number that has permits has a time that never comes
 -- ARGV[1] holder    and after a further colon how many permits it has, if more than one
--- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply. Then the
---                   holder has its permits, even without a receipt. Otherwise only the receipt says so.
+-- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number    of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1, also when there was nothing to give back
+-- returns 1 when given back; 0 when there is no receipt: an earlier release gave them back, or Redis never had the acquisition, or has
+-- lost it
 
 local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])
@@ -18,12 +18,12 @@ if wrong then
 end
 local receipt = redis.call('HGET', KEYS[2], ARGV[3])
 if receipt and receipt ~= has then
-  return 1 -- a release was repeated, and this one comes late
+  return 0 -- a release was repeated, and this one comes late
 end
 redis.call('HDEL', KEYS[2], ARGV[3]) -- Redis then accepts the rest even when it is out of memory
 abandon(KEYS[2], ARGV[3], ARGV[2])
-if not value or not receipt and ARGV[2] ~= '0' then
-  return 1
+if not receipt or not value then
+  return receipt and 1 or 0
 end
 local left = redis.pcall('INCRBY', KEYS[1], permitsOf(ARGV[1]))
 if type(left) == 'table' then

@@ -19,7 +19,27 @@ local function holds(lock, holder)
   return held
 end
 
--- Writes a tombstone for a number, with a lifetime in ms. Zero means no tombstone. Now and then it removes tombstones
+-- Removes some tombstones whose lifetime is over: all of few, and of many those of some places that the number selects. So it
+-- takes Redis no longer the more there are. A failure is ignored: tombstones that stay do no harm.
+local function sweep(key, number, now)
+  local size = redis.pcall('HLEN', key)
+  if type(size) ~= 'number' or size % 128 ~= 0 then
+    return
+  end
+  local all
+  if size <= 1024 then
+    all = redis.pcall('HGETALL', key)
+  else
+    all = redis.pcall('HSCAN', key, string.format('%.0f', number * 2654435761 % 4294967296), 'COUNT', 300)[2] or {}
+  end
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) < now then
+      redis.pcall('HDEL', key, all[i])
+    end
+  end
+end
+
+-- Writes a tombstone for a number, with a lifetime in ms. Zero means no tombstone. Now and then it removes some tombstones
 -- whose lifetime is over. Otherwise the hash would grow as long as it always has a living tombstone. The answer, if any, is
 -- the text that once_prelude.lua puts behind the time.
 local function abandon(key, number, memory, answer)
@@ -30,14 +50,7 @@ local function abandon(key, number, memory, answer)
   local now = milliseconds()
   redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
   extend(key, memory)
-  if redis.call('HLEN', key) % 128 == 0 then
-    local all = redis.call('HGETALL', key)
-    for i = 1, #all, 2 do
-      if tonumber(all[i + 1]) < now then
-        redis.call('HDEL', key, all[i])
-      end
-    end
-  end
+  sweep(key, number, now)
 end
 
 -- Creates a lock with these fields. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore

@@ -35,19 +35,24 @@ end
 
 -- functions
 were = were or out(KEYS[2], ids)
-if were == #ids then
+if type(were) == 'table' then
+  return were
+elseif were == #ids then
   lengthen(KEYS[2], ids, score)
-  return value
+  return math.max(value, 0) -- it may be negative, after fewer permits were set
 elseif were > 0 then -- others have taken back the rest
   redis.call('ZREM', KEYS[2], unpack(ids))
   value = redis.call('INCRBY', KEYS[1], were)
 end
 local reclaimed = reclaim(KEYS[1], KEYS[2], now)
+if type(reclaimed) == 'table' then
+  return reclaimed
+end
 value = value + reclaimed
 if value >= #ids then
   redis.call('ZADD', KEYS[2], scored(ids, score))
   value = take(KEYS[1], KEYS[2], ids)
-  if reclaimed > 0 then
+  if reclaimed > 0 and type(value) == 'number' then
     announceValue(ARGV[5], ARGV[4], value)
   end
   return value

@@ -8,8 +8,8 @@
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] permits   how many there are in all from now on; or how many more, if the next argument says so
--- ARGV[7] more      1 means more
+-- ARGV[6] permits   how many there are in all from now on; or after a + how many more
+-- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when changed, 0 when there would be more than 2^31-1, Redisson's limit, or fewer than its negative
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -22,14 +22,15 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local change, are = tonumber(ARGV[6]), value or 0
+local more, are = string.match(ARGV[6], '^%+(.*)$'), value or 0
 local held = redis.call('ZCARD', KEYS[2])
-if ARGV[7] ~= '1' then
-  change = change - are - held
-end
+local change = more and tonumber(more) or tonumber(ARGV[6]) - are - held
 local total = are + held + change
 local fits = math.max(total, are + change) <= 2147483647 and are + change >= -2147483647
-note(KEYS[3], ARGV[3], ARGV[2], fits and 1 or 0)
+if change > 0 then
+  extend(KEYS[3], ARGV[2]) -- Redis then accepts the rest even when it is out of memory
+end
+note(KEYS[3], ARGV[3], ARGV[2], fits and 1 or 0, ARGV[7])
 if not fits then
   return 0
 end

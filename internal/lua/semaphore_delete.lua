@@ -5,6 +5,7 @@
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
+-- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when deleted, 0 when there was none
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -19,6 +20,6 @@ if wrong then
 end
 local found = redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 and 1 or 0
 extend(KEYS[3], ARGV[2]) -- Redis then accepts the rest even when it is out of memory
-note(KEYS[3], ARGV[3], ARGV[2], found)
+note(KEYS[3], ARGV[3], ARGV[2], found, ARGV[7])
 redis.call('DEL', KEYS[1], KEYS[2])
 return found

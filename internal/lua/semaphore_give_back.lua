@@ -9,6 +9,7 @@
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] ids       of 16 bytes each, without anything in between
+-- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns 1 when given back, 0 when one of them is not out, or its lease is over
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -31,11 +32,14 @@ for i = 1, #ARGV[6], 16 do
   ids[#ids + 1] = id
 end
 redis.call('ZREM', KEYS[2], '') -- Redis then accepts the rest even when it is out of memory
-note(KEYS[3], ARGV[3], ARGV[2], able)
+note(KEYS[3], ARGV[3], ARGV[2], able, ARGV[7])
 if able == 1 then
   redis.call('ZREM', KEYS[2], unpack(ids))
-  if value then
-    announceValue(ARGV[5], ARGV[4], redis.call('INCRBY', KEYS[1], #ids))
+  local now = value and giveBack(KEYS[1], KEYS[2], ids)
+  if type(now) == 'table' then
+    return now
+  elseif now then
+    announceValue(ARGV[5], ARGV[4], now)
   end
 end
 return able

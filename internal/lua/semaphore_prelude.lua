@@ -46,24 +46,41 @@ local function out(leases, ids)
   return n
 end
 
--- Takes back the permits whose leases are over. Returns how many there were.
+-- Gives back permits that were just removed from the leases. If Redis refuses that, they are out again, with leases that are
+-- over, so that they are not lost. Returns how many permits are free, or the error.
+local function giveBack(semaphore, leases, ids)
+  local value = redis.pcall('INCRBY', semaphore, #ids)
+  if type(value) == 'table' then
+    redis.pcall('ZADD', leases, scored(ids, 1))
+  end
+  return value
+end
+
+-- Takes back the permits whose leases are over. Returns how many there were, or an error.
 local function reclaim(semaphore, leases, now)
   local n, over = 0, nil
   repeat
     over = redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now), 'LIMIT', 0, 1000)
     if over[1] then
-      n = n + redis.call('ZREM', leases, unpack(over))
+      redis.call('ZREM', leases, unpack(over))
+      local value = giveBack(semaphore, leases, over)
+      if type(value) == 'table' then
+        return value
+      end
+      n = n + #over
     end
   until #over < 1000
-  if n > 0 then
-    redis.call('INCRBY', semaphore, n)
-  end
   return n
 end
 
--- Hands out permits that are free. The leases expire with the semaphore, if that does. Returns how many permits are left.
+-- Hands out permits that are free and have leases already. The leases expire with the semaphore, if that does. Returns how many
+-- permits are left. If Redis refuses to take them, they have no leases any more, and the result is the error.
 local function take(semaphore, leases, ids)
-  local left = redis.call('DECRBY', semaphore, #ids)
+  local left = redis.pcall('DECRBY', semaphore, #ids)
+  if type(left) == 'table' then
+    redis.call('ZREM', leases, unpack(ids))
+    return left
+  end
   local ttl = redis.call('PTTL', semaphore)
   if ttl > 0 then
     redis.call('PEXPIRE', leases, ttl)

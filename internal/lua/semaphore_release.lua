@@ -14,7 +14,11 @@
 local ids = idsOf(ARGV[1])
 local removed, value = redis.pcall('ZREM', KEYS[2], unpack(ids)), nil -- fails if the key is now of another type
 if type(removed) == 'number' and removed > 0 and redis.call('EXISTS', KEYS[1]) == 1 then
-  value = redis.pcall('INCRBY', KEYS[1], removed)
+  if removed == #ids then
+    value = giveBack(KEYS[1], KEYS[2], ids)
+  else
+    value = redis.pcall('INCRBY', KEYS[1], removed)
+  end
   if type(value) == 'number' then
     announceValue(ARGV[5], ARGV[4], value)
   end

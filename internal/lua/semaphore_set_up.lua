@@ -1,4 +1,5 @@
--- Sets a semaphore up that nobody has set up, and announces its permits. A repeated call replies the same and changes nothing.
+-- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are out all the same, because somebody has
+-- deleted a key, count among them. A repeated call replies the same and changes nothing.
 --
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
@@ -7,8 +8,8 @@
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- ARGV[6] total
--- ARGV[7] lifetime  ms after which the semaphore is gone; 0 means never
+-- ARGV[6] total     and after a space the ms after which the semaphore is gone; 0 means never
+-- ARGV[7] over      numbers of earlier calls whose marks may go
 -- returns -1 when set up; when it was set up before, how many permits it has, at least 0
 
 local answer = answered(KEYS[3], ARGV[3])
@@ -21,13 +22,17 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local total = value and math.max(value + redis.call('ZCARD', KEYS[2]), 0) or -1
-note(KEYS[3], ARGV[3], ARGV[2], total)
-if not value then
-  redis.call('SET', KEYS[1], ARGV[6])
-  if ARGV[7] ~= '0' then
-    redis.call('PEXPIRE', KEYS[1], ARGV[7])
-  end
-  announceValue(ARGV[5], ARGV[4], tonumber(ARGV[6]))
+local held = redis.call('ZCARD', KEYS[2])
+if value then
+  local total = math.max(value + held, 0)
+  pcall(note, KEYS[3], ARGV[3], ARGV[2], total, ARGV[7]) -- who only asks need not be able to write
+  return total
 end
-return total
+note(KEYS[3], ARGV[3], ARGV[2], -1, ARGV[7])
+local total, lifetime = string.match(ARGV[6], '^(%-?%d+) (%d+)$')
+redis.call('SET', KEYS[1], total - held)
+if lifetime ~= '0' then
+  redis.call('PEXPIRE', KEYS[1], lifetime)
+end
+announceValue(ARGV[5], ARGV[4], total - held)
+return -1

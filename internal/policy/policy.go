@@ -70,8 +70,13 @@ func (c *Config) Poll() time.Duration {
 // too.
 func (c *Config) Refresh() time.Duration { return c.FairWait / 3 }
 
-// Receipt returns for how long Redis keeps the receipts of permits without leases, unless they are renewed.
-func (c *Config) Receipt() time.Duration { return 10 * time.Minute }
+// Receipt returns for how long Redis keeps the receipts of permits without leases, unless they are renewed. A hold whose receipt
+// is gone gives nothing back, so it is longer than an outage.
+func (c *Config) Receipt() time.Duration { return 24 * time.Hour }
+
+// Memory returns for how long Redis remembers a call that counts once. The call is repeated for a command timeout, and its last
+// command may be on its way for some time after that.
+func (c *Config) Memory() time.Duration { return c.CommandTimeout + 2*time.Minute }
 
 // Tombstone returns the lifetime of the tombstone of a number that may still become a holder.
 func Tombstone(lease time.Duration) time.Duration { return max(lease, 2*time.Minute) }

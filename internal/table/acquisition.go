@@ -144,6 +144,7 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	g.settleLost()
 	switch { // a grant that is being released in the background has its due time already
 	case g.stage == held && g.handle.Kind.Lasting:
+		a.ending.End(fault.ErrUnlockedAlready, n) // the program may have kept its Done
 		g.needsCleanup = true
 		t.retire(g, now, n)
 	case g.stage == held:

@@ -23,6 +23,7 @@ type Attempt struct {
 	ByHold  bool          // only the Hold unlocks it
 	Single  bool          // one question to Redis, and no waiting
 	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
+	SetsUp  bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone

@@ -240,7 +240,11 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		return t.free(x, now)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
-		if r.N > 0 || x.doubt {
+		switch lasting := x.grant.handle.Kind.Lasting; {
+		case lasting && r.N == 0 && !x.grant.inDoubt:
+			n.Warn(x.grant.handle.Name, "permits were not given back: Redis no longer has a receipt of them", nil)
+			return t.endRelease(x, nil)
+		case lasting || r.N > 0 || x.doubt:
 			return t.endRelease(x, nil)
 		}
 		return t.endGone(x, errHolderGone, n)

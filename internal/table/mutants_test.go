@@ -133,7 +133,7 @@ var bugs = []bug{
 		{"acquisition.go", "if why == nil && t.stopping {", "if false {"},
 	}},
 	{"stop 6", "a shutdown waits for a lost lock", []edit{
-		{"grant.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\tfor", "t.counts.lost(g)\n\tfor"},
+		{"loss.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\tfor", "t.counts.lost(g)\n\tfor"},
 	}},
 	{"stop 7", "a waiter keeps a lock that was handed to it although it hears of the shutdown first", []edit{
 		{"attempt.go", "if a.got != nil && t.bars(a, now) {", "if false {"},

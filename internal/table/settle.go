@@ -110,7 +110,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	case !r.Acquired():
 		a.retries = 0
 		a.refused(&r)
-		if a.phase == parting {
+		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
 		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {

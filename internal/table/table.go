@@ -83,6 +83,7 @@ type Table struct {
 	counts    Counts
 	drained   chan struct{} // closed when open is zero; nil until Stop makes it
 	isDrained bool
+	owed      int   // the background releases of what has no lease
 	number    int64 // of the latest grant, or the latest call that counts once
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
@@ -154,6 +155,14 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 		n.Warn("", fmt.Sprintf("closed with %d holds of plain semaphores; their permits come back only by Unlock", lasting), nil)
 	}
 	return t.open
+}
+
+// Closed logs how many releases of what has no lease were not over when the client stopped.
+func (t *Table) Closed(n *Notices) {
+	defer t.lock().Unlock()
+	if t.owed > 0 {
+		n.Warn("", fmt.Sprintf("closed before the permits of %d holds of plain semaphores were given back", t.owed), nil)
+	}
 }
 
 // Forced ends every grant that this client has of a name, after an unlock by force. A grant that Redis made between that

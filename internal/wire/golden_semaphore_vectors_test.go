@@ -11,7 +11,7 @@ var plainVectors = []struct{ claim, lines string }{
 	{"1 nobody has set it up", `
 		acquire A 1 = unset // 0, as for any refusal
 		drain 1 = 0
-		release A 1 = 1 // 0 by releaseIfExists: the reply does not matter
+		release A 1 = 0
 		give 2 2 = 1 -> 2 ! 2 // nil
 		set 3 10 = 2 // 0: the reply is how many there were
 	`},
@@ -82,7 +82,7 @@ var plainVectors = []struct{ claim, lines string }{
 		drain 4 = 5 -> 0
 		drain 4 = 5
 		again A 3 = 1 -> 3 ! 3
-		again A 3 = 1
+		again A 3 = 0
 		acquire A 3 = gone
 		delete 5 = 1 -> -
 		delete 5 = 1
@@ -188,10 +188,12 @@ var leasedVectors = []struct{ claim, lines string }{
 	{"19 it was deleted by hand", `
 		set 1 2 = -1 -> 2 ! 2
 		acquire A 2 10 = 0 -> 0 A:10 A:10
-		over A -> 0 A:over A:over
-		java DEL $ -> - A:over A:over
-		count = 0 0 // v 2 ! 2: nobody knows how many there were
+		java DEL $ -> - A:10 A:10
+		count = 0 0 // 0 2
 		acquire B 1 10 = unset
+		set 2 5 = -1 -> 3 A:10 A:10 ! 3 // v 5: there would be two more
+		java DEL $ -> - A:10 A:10
+		over A -> - A:over A:over
 		release A 2 = 1 -> - // v 2 ! 2
 	`},
 	{"20 the same id twice", `

@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// MarkMemory is for how long Redis remembers the number of a call that counts once. It is as long as a tombstone lives at
+// MarkMemory is for how long Redis remembers the number of a call that counts once, at least. It is as long as a tombstone lives at
 // least: no command stays on its way for longer.
 const MarkMemory = 2 * time.Minute
 

@@ -85,13 +85,13 @@ var (
 	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
 	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
 
-	semaphoreSetUp    = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true}, lua.SemaphoreSetUp)
-	semaphoreChange   = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true}, lua.SemaphoreChange)
-	semaphoreGiveBack = newSemaphore(Script{Keys: 3, Argv: 6, Announces: true}, lua.SemaphoreGiveBack)
-	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 3}, lua.SemaphoreDelete)
+	semaphoreSetUp    = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreGiveBack)
+	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
 	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
 	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
-	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 3}, lua.PlainDrain)
+	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ func NewSemaphore(n *Names) Semaphore { return Semaphore{n} }
 // SetUp returns the call that sets it up with a number of permits, unless somebody has. A lifetime of zero means for good.
 func (s Semaphore) SetUp(number, total int64, lifetime time.Duration) Call {
 	c := s.once(semaphoreSetUp, number)
-	c.Args.Extra, c.Args.Other = total, Millis(lifetime)
+	c.Args.Extra = fmt.Sprint(total, " ", Millis(lifetime))
 	return c
 }
 
@@ -36,7 +37,7 @@ func (s Semaphore) SetPermits(number, total int64) Call {
 // AddPermits returns the call that gives it more permits, or fewer.
 func (s Semaphore) AddPermits(number, more int64) Call {
 	c := s.once(semaphoreChange, number)
-	c.Args.Extra, c.Args.Other = more, int64(1)
+	c.Args.Extra = "+" + strconv.FormatInt(more, 10)
 	return c
 }
 

@@ -193,7 +193,26 @@ func TestADroppedPlainPermitComesBack(t *testing.T) {
 			runtime.GC()
 			return testkit.Must(sem.AvailablePermits(t.Context())) == 4
 		})
-		require.True(t, log.Contains("hold dropped without Unlock; its permits are given back"))
+		testkit.Eventually(t, "that is logged", func() bool {
+			return log.Contains("hold dropped without Unlock; its permits are given back")
+		})
+	})
+}
+
+// TestADroppedPlainPermitIsOver keeps the channel of a dropped hold, which closes before somebody else has the permit.
+func TestADroppedPlainPermitIsOver(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		logged, _ := testkit.Recording()
+		sem := testkit.NewClient(t, rdb, logged).NewPlainSemaphore(testkit.NewName(), rlock.Total(1))
+		done := func() <-chan struct{} { return testkit.Must(sem.Acquire(t.Context())).Done() }()
+		testkit.Eventually(t, "another has the permit", func() bool {
+			runtime.GC()
+			_, err := sem.TryAcquire(t.Context())
+			return err == nil
+		})
+		testkit.Within(t, "the first one is over", done)
 	})
 }
 
@@ -208,7 +227,9 @@ func TestCloseTellsOfPlainPermits(t *testing.T) {
 		holds := []*rlock.Hold{testkit.Must(sem.Acquire(t.Context())), testkit.Must(sem.Acquire(t.Context(), rlock.Permits(2)))}
 		lock := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context()))
 		require.NoError(t, client.Close())
-		require.True(t, log.Contains("closed with 2 holds of plain semaphores; their permits come back only by Unlock"))
+		testkit.Eventually(t, "that is logged", func() bool {
+			return log.Contains("closed with 2 holds of plain semaphores; their permits come back only by Unlock")
+		})
 		for _, hold := range append(holds, lock) {
 			require.ErrorIs(t, hold.Err(), rlock.ErrClosed)
 			require.NoError(t, hold.Unlock(t.Context()))
