@@ -13,7 +13,7 @@ import (
 // deleted. It is made by [Client.NewCountDownLatch]. A handle is cheap and safe for concurrent use, and the handles of one name
 // are one latch, in all processes.
 //
-// Set the count before anybody awaits the latch: to await a latch without a count is to wait for nothing. A participant that
+// Set the count before anybody awaits the latch: Await returns at once if the latch has no count. A participant that
 // dies before it has counted down leaves the others waiting: let them wait with [Wait], or with a context that ends. Rather than
 // set a latch again that has opened, use a new name for each round, such as "job:42:round:7". A participant of the last round
 // that is late would otherwise count in the next one. A latch has no lease: the key stays until the count is zero, or until
@@ -65,8 +65,8 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int64) (bool, error)
 // Each call counts once, whatever the network does. While Redis does not answer, or is in a state that may pass, CountDown sends
 // its command again, until ctx ends or for as long as the command timeout. Redis knows the call by a number, and does not count it
 // twice. If the call then is not settled, the text of the error says that its outcome is unknown: it may have counted, but it
-// will not do so later. Redis remembers numbers for two minutes. If it loses them while it keeps the count, which an eviction
-// of single keys or a failover may do, a repeated command may count again.
+// will not do so later. Redis remembers a number for two minutes longer than the command timeout. If an eviction
+// or a failover loses the number but not the count, a repeated command may count again.
 //
 // The error is [ErrUnavailable] if Redis did not answer, the error and cause of a ctx that ended, [ErrClosed], [ErrInvalidName] or
 // an error of Redis that waiting does not help. For example, the key may have a value that is no count. That stays as it is.

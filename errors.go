@@ -34,7 +34,8 @@ var (
 	// It is also the cause of a hold's context. It matches [ErrNotHeld] too.
 	ErrLost = fault.ErrLost
 
-	// ErrNoPermits means that nobody has set a [Semaphore] or [PlainSemaphore] up, so that it has no permits. It comes with [ErrNotAcquired].
+	// ErrNoPermits means that nobody has set a [Semaphore] or [PlainSemaphore] up, so that it has no permits. It matches
+	// [ErrNotAcquired] too.
 	ErrNoPermits = fault.ErrNoPermits
 
 	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant].

@@ -13,14 +13,15 @@ import (
 // [Client.NewPlainSemaphore]. A handle is cheap, holds nothing by itself, and is safe for concurrent use. The handles of one name
 // are one semaphore, in all processes. A [Semaphore] must not have the same name.
 //
-// In Redis it is a number, and nothing says who has permits. So a permit has no lease, and is never lost while it is held:
-// [Hold.Deadline] is the zero time, and [Hold.Done] closes when the hold is unlocked or the client closed. Only [WithMaxHold] ends a hold
-// with [ErrLost], and so does an unlock that finds another type of key. A failover of Redis may forget the last releases: then there
-// are too few permits, until [PlainSemaphore.AddPermits] mends that. Redisson's own retries may take or give permits twice.
+// In Redis it is a number, and nothing says who has permits. So a permit has no lease, and a hold does not notice if Redis loses it.
+// [Hold.Deadline] is the zero time, and [Hold.Extend] returns [ErrInvalidOption]. [Hold.Done] closes when the hold is unlocked or
+// lost, or the client is closed. A hold is lost only by [WithMaxHold], or if its unlock finds another type of key. A failover of Redis
+// may forget the last releases: then there are too few permits, until [PlainSemaphore.AddPermits] mends that. Redisson's own retries
+// may take or give permits twice.
 //
-// rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore, for a
-// day after the process died. A hold without a receipt gives nothing back, and that is logged: Redis has lost the acquisition, or the
-// receipt. A hold that is dropped without Unlock is logged, and released.
+// rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore. They outlive
+// the process, or an outage of Redis, by 12 to 24 hours. A hold without a receipt gives nothing back, and that is logged: Redis has
+// lost the acquisition, or the receipt. A hold that is dropped without Unlock is logged, and released.
 //
 // Somebody has to say how many permits there are: see [Total] and [PlainSemaphore.TrySetPermits]. Until then, Acquire waits, and
 // every refusal matches [ErrNoPermits].
@@ -106,8 +107,8 @@ func (s *PlainSemaphore) TrySetPermits(ctx context.Context, n int, opts ...SetOp
 }
 
 // AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
-// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If more than 2^31-1 would be free, the
-// error is [ErrInvalidOption]. Each call counts once, and the other errors are those of [Semaphore.TrySetPermits].
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If the number of
+// free permits would leave the range from -(2^31-1) to 2^31-1, the error is [ErrInvalidOption], and nothing is changed. Each call counts once, and the other errors are those of [Semaphore.TrySetPermits].
 func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error {
 	return s.in().AddPermits(ctx, more)
 }

@@ -16,7 +16,7 @@ import (
 //
 // A permit is held as a lock is: under a lease, which the watchdog renews until the permit is unlocked. If its holder dies, the
 // permit is free when the lease ends, and a waiter takes it then. All that [Hold] says about locks applies to permits. A permit is
-// not re-entrant: a context that carries one asks for another one like anybody else.
+// not re-entrant: Acquire with the context of a hold takes another permit. If none is free, the caller may wait for itself.
 //
 // Somebody has to say how many permits there are: see [Total], [Semaphore.TrySetPermits] and [Semaphore.SetPermits]. Until then,
 // Acquire waits, and every refusal matches [ErrNoPermits].
@@ -29,10 +29,10 @@ type Semaphore struct{ s lease.Semaphore }
 // [ErrInvalidOption].
 type SemaphoreOption func(*lease.Semaphore) error
 
-// Total sets the semaphore up with n permits when the first method of the handle is called that concerns them, if nobody has. It does
-// so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of Redis. n is from 0 to
-// 2^31-1. If the semaphore has another number of permits, that stays, and is logged: [Semaphore.SetPermits] changes it. The first
-// call takes one command more. So keep a handle with Total, rather than make one for each use.
+// Total sets the semaphore up with n permits, if nobody has, before the first method of the handle that acquires, adds, drains or counts
+// permits. It does so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of Redis. n is from 0 to
+// 2^31-1. A different number of permits stays as it is. For a [Semaphore] that is logged, and [Semaphore.SetPermits] changes it. The
+// first call takes one command more. So keep a handle with Total, rather than make one for each use.
 func Total(n int) SemaphoreOption {
 	return func(s *lease.Semaphore) error { return s.Total(n) }
 }
@@ -149,8 +149,8 @@ func lifetimeOf(opts []SetOption) (lifetime time.Duration, invalid error) {
 func (s *Semaphore) SetPermits(ctx context.Context, n int) error { return s.in().SetPermits(ctx, n) }
 
 // AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
-// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. There can be 2^31-1 at most: above that, the error
-// is [ErrInvalidOption]. Each call counts once, and the errors are those of [Semaphore.TrySetPermits].
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If the number of permits would leave the range up to
+// 2^31-1, the error is [ErrInvalidOption], and nothing is changed. Each call counts once, and the errors are those of [Semaphore.TrySetPermits].
 func (s *Semaphore) AddPermits(ctx context.Context, more int) error {
 	return s.in().AddPermits(ctx, more)
 }
@@ -184,7 +184,8 @@ func (s *Semaphore) Release(ctx context.Context, ids ...string) error {
 }
 
 // Extend sets the lease of a permit, which may have been acquired elsewhere: it ends d from now. It reports whether the permit
-// was out. It ports updateLeaseTime, and may shorten a lease. A permit that its [Hold] renews gets a longer lease again. d is
+// was out. It ports updateLeaseTime, and may shorten a lease. If a [Hold] renews the permit, its next renewal undoes a shorter
+// lease. Until then the Hold does not know of it, and another caller may take the permit. d is
 // from 1 ms to 100 years. [Hold.Extend] is for the permits of this process.
 func (s *Semaphore) Extend(ctx context.Context, id string, d time.Duration) (bool, error) {
 	return s.in().Extend(ctx, id, d, outside(d))

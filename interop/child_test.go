@@ -23,10 +23,11 @@ const childEnv = "RLOCK_INTEROP_CHILD"
 // children holds the functions of child processes, by name. A function gets its arguments and the lines that the test sends,
 // and prints its replies. A child ends with its function, or as soon as its standard input ends.
 var children = map[string]func(args json.RawMessage, told <-chan string) error{
-	"hold":     childFunc(hold),
-	"hold all": childFunc(holdAll),
-	"count":    childFunc(countInGo),
-	"bench":    childFunc(benchInGo),
+	"hold":        childFunc(hold),
+	"hold all":    childFunc(holdAll),
+	"hold permit": childFunc(holdPermit),
+	"count":       childFunc(countInGo),
+	"bench":       childFunc(benchInGo),
 }
 
 type childCall struct {

@@ -2,7 +2,7 @@
 //
 // The latch has the name of the deployment, so each deployment has a latch of its own. Whichever worker comes first sets the
 // count. A worker that never becomes warm does not hold up the others forever: they wait for a limited time. A worker that is
-// restarted counts down again: if that must not be, let it see from elsewhere that it has been here before.
+// restarted later would set a new count and wait in vain: let it see from elsewhere that the others have begun.
 package main
 
 import (

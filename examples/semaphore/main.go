@@ -1,7 +1,7 @@
 // Semaphore lets each tenant of a service have at most three exports at a time, on all machines together.
 //
-// There is one semaphore for each tenant. An export that runs for long keeps its permit: the client renews it. If the machine dies,
-// the permit is free again when its lease is over. Who waits too long is told that the tenant is busy.
+// There is one semaphore for each tenant. A long export keeps its permit: the client renews it. If the machine dies, the permit is
+// free again when its lease is over. A caller that waits too long learns that the tenant is busy.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context) error {
 	defer shutdown()
 	fmt.Printf("%d machines share %s. The tenant may have %d exports at a time.\n\n", machines, where, allowed)
 
-	tenant := "exports:" + uuid.NewString()
+	name := "exports:" + uuid.NewString() // of the tenant
 	var running, most atomic.Int32
 	errs := make(chan error, machines*exports)
 	var wg sync.WaitGroup
@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 			return err
 		}
 		defer func() { _ = locks.Close() }()
-		slots := locks.NewSemaphore(tenant, rlock.Total(allowed)) // kept, not made for each use
+		slots := locks.NewSemaphore(name, rlock.Total(allowed)) // kept, not made for each use
 		for export := range exports {
 			wg.Go(func() {
 				errs <- slots.Do(ctx, func(ctx context.Context) error {

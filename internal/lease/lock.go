@@ -35,7 +35,7 @@ func (l *Lock) Init(m *Manager, k *wire.Kind, name, inRedis string) {
 	l.m = m
 	l.h.Kind, l.h.Name, l.h.Key = k, name, m.table.Key(inRedis, k.Family)
 	l.h.FirstDelay, l.h.MaxDelay = k.FirstDelay, k.MaxDelay
-	l.err = wire.CheckName(inRedis, m.driver.Info().Cluster)
+	l.err = k.CheckName(inRedis, m.driver.Info().Cluster)
 }
 
 // Configure applies an option of the handle, unless an error was found before.

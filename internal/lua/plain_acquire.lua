@@ -1,13 +1,13 @@
--- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call returns the same and takes
--- nothing.
+-- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
+-- nothing, and returns how many are left now.
 --
 -- KEYS[1] semaphore  a string: how many permits are free
 -- KEYS[2] receipts   hash: number -> Unix ms; a number that has permits has a time that never comes
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lifetime   ms of the receipts
 -- ARGV[3] number     of the holder
--- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-86400001, 1 if the
--- semaphore is set up or else 0}
+-- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus a day in ms,
+-- because no lease will end; 1 if the semaphore is set up or else 0}
 
 local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])

@@ -8,7 +8,7 @@
 -- ARGV[3] number    of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1 when given back; 0 when there is no receipt: an earlier release gave them back, or Redis never had the acquisition, or has
+-- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier release gave them back, or Redis never had the acquisition, or has
 -- lost it
 
 local has = '922337203685477' -- the time that never comes

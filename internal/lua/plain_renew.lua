@@ -3,7 +3,7 @@
 --
 -- KEYS[i] receipts hash: number -> Unix ms; a number that has permits has a time that never comes
 -- ARGV[1] lifetime ms
--- returns for each of KEYS 1: nothing but a release takes the permits away
+-- returns for each of KEYS 1: receipts are not checked here
 
 local kept, last = {}, nil
 for i, key in ipairs(KEYS) do

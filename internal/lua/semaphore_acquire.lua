@@ -1,5 +1,5 @@
--- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call returns
--- the same and takes nothing.
+-- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
+-- its permits, takes nothing, and returns how many are left now. If some were taken back meanwhile, it starts over.
 --
 -- KEYS[1] semaphore  a string: how many permits are free
 -- KEYS[2] leases     zset: id of a permit that is out -> Unix ms when its lease ends

@@ -1,4 +1,4 @@
--- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up has none before. A
+-- Changes how many permits a semaphore has, and announces an increase. A semaphore that nobody has set up starts from 0. A
 -- repeated call replies the same and changes nothing.
 --
 -- KEYS[1] semaphore a string: how many permits are free
@@ -10,7 +10,7 @@
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] permits   how many there are in all from now on; or after a + how many more
 -- ARGV[7] over      numbers of earlier calls whose marks may go
--- returns 1 when changed, 0 when there would be more than 2^31-1, Redisson's limit, or fewer than its negative
+-- returns 1 when changed, 0 when the result would be outside +-(2^31-1), Redisson's range
 
 local answer = answered(KEYS[3], ARGV[3])
 if answer then

@@ -1,5 +1,5 @@
--- Renews the permits of a batch of holders, each of one semaphore. A permit that was taken back is never handed out again
--- like this. Redis does it even when it is out of memory, because ZREM needs none.
+-- Renews the permits of a batch of holders, each of one semaphore. A renewal never restores a permit that was taken
+-- back. Redis does it even when it is out of memory, because ZREM needs none.
 --
 -- KEYS[i]   leases  zset: id of a permit that is out -> Unix ms when its lease ends
 -- ARGV[1]   lease   ms; a longer lease stays as it is

@@ -1,5 +1,5 @@
--- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are out all the same, because somebody has
--- deleted a key, count among them. A repeated call replies the same and changes nothing.
+-- Sets a semaphore up that nobody has set up, and announces its permits. Permits that are still out, because only the
+-- number was deleted, are part of the total. A repeated call replies the same and changes nothing.
 --
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends

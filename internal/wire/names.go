@@ -128,13 +128,13 @@ func suffixed(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
-// CheckName returns ErrInvalidName, with the reason, for a name that cannot be a lock's name in Redis.
-func CheckName(name string, cluster bool) error {
+// CheckName returns ErrInvalidName, with the reason, for a name that cannot be that of a lock in Redis, or of a semaphore.
+func (k *Kind) CheckName(name string, cluster bool) error {
 	tagged := ""
 	if cluster { // elsewhere it would be made in vain, for each handle
 		tagged = derived("", name)
 	}
-	return checkName(name, tagged, cluster, "lock")
+	return checkName(name, tagged, cluster, cmp.Or(k.Noun, "lock"))
 }
 
 // checkName checks a name, given what carries the hash tag of the other keys, and what has that name.

@@ -38,7 +38,7 @@ func TestCheckName(t *testing.T) {
 		strings.Repeat("x", 64<<10+1): {false, false},
 	} {
 		for cluster, want := range map[bool]bool{false: ok.single, true: ok.cluster} {
-			err := CheckName(name, cluster)
+			err := Plain.CheckName(name, cluster)
 			if want {
 				require.NoError(t, err, "%.20q on a cluster: %v", name, cluster)
 			} else {

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"math"
 	"runtime"
 	"sync"
@@ -135,6 +136,23 @@ func TestASignalMakesAPlainSemaphore(t *testing.T) {
 		require.NoError(t, rdb.Del(t.Context(), sem.Name()).Err())
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.Zero(t, rdb.Exists(t.Context(), sem.Name()).Val(), "the unlock of a hold does not make a semaphore")
+	})
+}
+
+// TestASignalIsConsumed takes one of two signals away, as docs/semaphores.md says.
+func TestASignalIsConsumed(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		signals := testkit.NewClient(t, rdb).NewPlainSemaphore(testkit.NewName())
+		require.NoError(t, signals.Release(t.Context(), 2))
+		for left := 1; left >= 0; left-- {
+			hold := testkit.Must(signals.Acquire(t.Context()))
+			require.NoError(t, errors.Join(signals.AddPermits(t.Context(), -1), hold.Unlock(t.Context())))
+			require.Equal(t, left, testkit.Must(signals.AvailablePermits(t.Context())))
+		}
+		_, err := signals.TryAcquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	})
 }
 

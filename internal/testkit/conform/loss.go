@@ -126,7 +126,12 @@ func forceUnlock(f *fixture) {
 	for range 2 {
 		require.ErrorIs(f, lock.Unlock(ctx), rlock.ErrLost)
 	}
-	require.NoError(f, third.Unlock(f.Context()))
+	// The members of a group are unlocked one by one. The third owner may have had a majority before the last one was.
+	if err := third.Unlock(f.Context()); err != nil && f.kind.Groups {
+		require.ErrorIs(f, err, rlock.ErrLost)
+	} else {
+		require.NoError(f, err)
+	}
 }
 
 func forceUnlockNotifiesHolder(f *fixture) {
