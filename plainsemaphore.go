@@ -26,8 +26,9 @@ import (
 // Somebody has to say how many permits there are: see [Total] and [PlainSemaphore.TrySetPermits]. Until then, Acquire waits, and
 // every refusal matches [ErrNoPermits].
 //
-// The goroutines of a process that wait have their turns in the order in which they came. TryAcquire does not wait, so it may pass
-// them. Among processes there is no order.
+// Those that wait have their turns in the order in which they came, within a process, and between the first waiters of the processes.
+// But one that wants several permits is passed by others while fewer are free. TryAcquire takes no permit that somebody waits for
+// in another process, but it may pass the waiters of its own. Redisson's waiters stand in no line, and may pass.
 type PlainSemaphore struct{ s lease.Semaphore }
 
 // NewPlainSemaphore returns a handle on the plain semaphore of that name. It ports getSemaphore. [Client.NewSemaphore] is the one to

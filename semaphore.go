@@ -21,8 +21,9 @@ import (
 // Somebody has to say how many permits there are: see [Total], [Semaphore.TrySetPermits] and [Semaphore.SetPermits]. Until then,
 // Acquire waits, and every refusal matches [ErrNoPermits].
 //
-// The goroutines of a process that wait have their turns in the order in which they came. TryAcquire does not wait, so it may pass
-// them. Among processes there is no order. So one that wants many permits at once may wait for long, while others pass with few.
+// Those that wait have their turns in the order in which they came, within a process, and between the first waiters of the processes.
+// Permits are kept for one that wants several until there are enough, so nobody passes it. TryAcquire takes no permit that somebody
+// waits for in another process, but it may pass the waiters of its own. Redisson's waiters stand in no line, and may pass.
 type Semaphore struct{ s lease.Semaphore }
 
 // SemaphoreOption sets something for one handle. The handle's first method reports an option that cannot work, with

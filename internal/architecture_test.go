@@ -81,7 +81,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
 	".": 2300, "internal/table": 3520, "internal/group": 1720, "internal/lease": 2380, "internal/signal": 1350,
-	"internal/wire": 1480,
+	"internal/wire": 1510,
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
 )
@@ -28,11 +29,13 @@ func TestFigureSideBySide(t *testing.T) {
 	}}, server.Addr)
 	inGo := startChild(t, "bench", goBench{Addr: server.Addr})
 	t.Logf("redisson %s, redis-server %s", v, redisVersion(t, server))
-	for _, kind := range []string{"lock", "fair"} {
+	for _, kind := range []string{"lock", "fair", "semaphore", "plain semaphore"} {
 		for _, threads := range []int{1, 2, 16, 128} {
 			var pairs, handOffs, goPairs, goHandOffs []float64
 			for round := range rounds + 1 {
-				loop := bench{Kind: kind, Names: []string{newName()}, Threads: threads, Warmup: time.Second / 2, For: time.Second}
+				name := newName()
+				setUp(t, server, kind, name)
+				loop := bench{Kind: kind, Names: []string{name}, Threads: threads, Warmup: time.Second / 2, For: time.Second}
 				if round == 0 {
 					loop.Warmup = 4 * time.Second // for the JIT compiler
 				}
@@ -63,6 +66,21 @@ func TestFigureSideBySide(t *testing.T) {
 			t.Logf("%s Go alone: %.0f pairs/s, %.0f hand-offs/s", row, median(goPairs), median(append(goHandOffs, 0)))
 		}
 	}
+}
+
+// setUp gives a semaphore eight permits.
+func setUp(t *testing.T, server *redistest.Server, kind, name string) {
+	t.Helper()
+	client, err := rlock.New(server.Client(t))
+	require.NoError(t, err)
+	switch kind {
+	case "semaphore":
+		err = client.NewSemaphore(name).SetPermits(t.Context(), 8)
+	case "plain semaphore":
+		_, err = client.NewPlainSemaphore(name).TrySetPermits(t.Context(), 8)
+	}
+	require.NoError(t, err)
+	require.NoError(t, client.Close())
 }
 
 func (b benched) pairs() (n int64) {

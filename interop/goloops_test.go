@@ -115,7 +115,7 @@ func benchInGo(b goBench, told <-chan string) error {
 		if err := json.Unmarshal([]byte(text), &b.bench); err != nil {
 			return err
 		}
-		done, err := benchOnce(kindNamed(b.Kind).newLock(locks, b.Names[0]), b.bench)
+		done, err := benchOnce(pairOf(locks, b.bench), b.bench)
 		if err != nil {
 			return err
 		}
@@ -126,9 +126,30 @@ func benchInGo(b goBench, told <-chan string) error {
 	return nil
 }
 
-func benchOnce(lock *rlock.Lock, b bench) (benched, error) {
+// pairOf returns what begins a pair of a loop, which returns what ends it.
+func pairOf(locks *rlock.Client, b bench) func(context.Context) (end func(context.Context) error, err error) {
+	acquire := func(hold *rlock.Hold, err error) (func(context.Context) error, error) {
+		if err != nil {
+			return nil, err
+		}
+		return hold.Unlock, nil
+	}
+	switch b.Kind {
+	case "semaphore":
+		s := locks.NewSemaphore(b.Names[0])
+		return func(ctx context.Context) (func(context.Context) error, error) { return acquire(s.Acquire(ctx)) }
+	case "plain semaphore":
+		s := locks.NewPlainSemaphore(b.Names[0])
+		return func(ctx context.Context) (func(context.Context) error, error) { return acquire(s.Acquire(ctx)) }
+	}
+	lock := kindNamed(b.Kind).newLock(locks, b.Names[0])
+	return func(ctx context.Context) (func(context.Context) error, error) { return lock.Unlock, lock.Lock(ctx) }
+}
+
+func benchOnce(begin func(context.Context) (func(context.Context) error, error), b bench) (benched, error) {
 	var counting, over atomic.Bool
-	last := -1 // the goroutine that held the lock last; guarded by the lock
+	var last, handOffs atomic.Int64 // the goroutine that began last
+	last.Store(-1)
 	done := benched{Pairs: make([]int64, b.Threads)}
 	errs := make([]error, b.Threads)
 	var wg sync.WaitGroup
@@ -136,15 +157,15 @@ func benchOnce(lock *rlock.Lock, b bench) (benched, error) {
 		wg.Go(func() {
 			ctx := context.Background()
 			for !over.Load() && errs[i] == nil {
-				if errs[i] = lock.Lock(ctx); errs[i] != nil {
+				end, err := begin(ctx)
+				if errs[i] = err; err != nil {
 					return
 				}
 				counts := counting.Load()
-				if counts && last != i {
-					done.HandOffs++
+				if last.Swap(int64(i)) != int64(i) && counts {
+					handOffs.Add(1)
 				}
-				last = i
-				errs[i] = lock.Unlock(ctx)
+				errs[i] = end(ctx)
 				if counts {
 					done.Pairs[i]++
 				}
@@ -159,6 +180,7 @@ func benchOnce(lock *rlock.Lock, b bench) (benched, error) {
 	done.Elapsed = time.Since(start)
 	over.Store(true)
 	wg.Wait()
+	done.HandOffs = handOffs.Load()
 	return done, errors.Join(errs...)
 }
 

@@ -210,14 +210,15 @@ var mutants = []mutant{
 		{"internal/lua/semaphore_prelude.lua", "leases, '-inf', string.format('%.0f', now)", "leases, '-inf', string.format('%.0f', now + 1500)"},
 	}},
 	{"C4", "a release of permits wakes nobody", []string{"quiet"}, []edit{
-		{"internal/lua/semaphore_release.lua", "    announceValue(ARGV[5], ARGV[4], value)\n", ""},
+		{"internal/lua/semaphore_release.lua", "  announceValue(ARGV[5], ARGV[4], value)\n", ""},
+		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])\n", ""},
 	}},
 	{"C5", "a repeated release gives plain permits back again", []string{"counts"}, []edit{
-		{"internal/lua/plain_release.lua", "if receipt and receipt ~= has then", "if false then"},
-		{"internal/lua/plain_release.lua", "if not receipt or not value then", "if not value then"},
+		{"internal/lua/plain_release.lua", "local late = receipt and receipt ~= has", "local late = false"},
+		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
-		{"internal/lua/plain_acquire.lua", "redis.call('HSET', KEYS[2], ARGV[3], has)\n", ""},
+		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477')\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},

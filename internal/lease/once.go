@@ -47,6 +47,9 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 		if r.Err.InDoubt() {
 			doubt = &r
 		}
+		if r.Err.Denied() && r.Err.Fate == fault.Rejected && call.Unlined() { // nothing was executed
+			continue
+		}
 		pause := cfg.Retry(tries)
 		if mayPass(r.Err) && over.Sub(clock.Now()) > pause && m.waitOpen(ctx, pause) {
 			continue

@@ -79,19 +79,7 @@ elseif ttl >= 0 then
   hint = -1 - ttl
 end
 
-local tell, place = 0, -1
 if ARGV[6] ~= '' then
-  local new = enlist(KEYS[2], now, member)
-  place = redis.call('ZRANK', KEYS[2], member)
-  if place > 3 and not new then -- only the first four watch the lease
-    place = ahead(KEYS[2], place, ARGV[5], ARGV[4])
-  end
-  local client = string.match(member, '^(.-):')
-  local _, watchers, hearers = listeners(ARGV[5], ARGV[4], ARGV[4] .. ':' .. client)
-  tell = hearers and (hearers == 0 and 2 or 4) or 0
-  if unwatched(KEYS[2], watchers, now) then
-    tell = tell + 1
-    summon(latest(KEYS[2]), ARGV[5], ARGV[4], client) -- the asker may be the one that watches
-  end
+  return stand(KEYS[2], member, ARGV[5], ARGV[4], now, hint or refused(KEYS[1], ARGV[2]))
 end
-return {hint or refused(KEYS[1], ARGV[2]), now, tell, place}
+return {hint or refused(KEYS[1], ARGV[2]), now, 0, -1}

@@ -255,6 +255,26 @@ local function ahead(line, place, publish, base)
   return math.max(place - 64, 0)
 end
 
+-- Puts a waiter that was refused into the line, and sees to it that somebody watches. Returns the reply to its acquire, which
+-- begins with the hint. more is added to what the waiter is told.
+local function stand(line, member, publish, base, now, hint, more)
+  local new = enlist(line, now, member)
+  local place, tell = redis.call('ZRANK', line, member), more or 0
+  if place > 3 and not new then -- only the first four watch the lease
+    place = ahead(line, place, publish, base)
+  end
+  local client = string.match(member, '^(.-):')
+  local _, watchers, hearers = listeners(publish, base, base .. ':' .. client)
+  if hearers then
+    tell = tell + (hearers == 0 and 2 or 4)
+  end
+  if unwatched(line, watchers, now) then
+    tell = tell + 1
+    summon(latest(line), publish, base, client) -- the asker may be the one that watches
+  end
+  return {hint, now, tell, place}
+end
+
 -- Puts the next holder of this process, if there is one, at the end of the line.
 local function append(line, now, following)
   if following ~= '' then

@@ -119,6 +119,8 @@ var (
 	SemaphoreCount string
 	//go:embed semaphore_give_back.lua
 	SemaphoreGiveBack string
+	//go:embed semaphore_pump.lua
+	SemaphorePump string
 	//go:embed semaphore_lease.lua
 	SemaphoreLease string
 	//go:embed semaphore_delete.lua

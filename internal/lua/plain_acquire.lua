@@ -1,38 +1,56 @@
 -- Takes permits of a plain semaphore if enough are free, and writes a receipt. A repeated call finds it, takes
 -- nothing, and returns how many are left now.
 --
+-- Permits that those need who stand in the line before it are not free for it. If it is refused, it stands in the line, unless it does
+-- not wait, or there is none.
+--
 -- KEYS[1] semaphore  a string: how many permits are free
 -- KEYS[2] receipts   hash: number -> Unix ms; a number that has permits has a time that never comes
+-- KEYS[3] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lifetime   ms of the receipts
 -- ARGV[3] number     of the holder
--- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus a day in ms,
--- because no lease will end; 1 if the semaphore is set up or else 0}
+-- ARGV[4] channel
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] standing   0, which ends its member of the line; empty means that it does not wait
+-- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
+-- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
+-- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
 
-local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
 local receipt, ttl = redis.call('HGET', KEYS[2], ARGV[3]), redis.call('PTTL', KEYS[2])
-if receipt == has then
+if receipt == '922337203685477' then -- the time that never comes
   keep(KEYS[2], ttl, ARGV[2])
   return math.max(value or 0, 0)
 elseif receipt then
   return -1
-elseif not value then
-  return {-86400001, 0}
 end
-local wanted = permitsOf(ARGV[1])
-if value < wanted then
-  return {-86400001, 1}
+local wants = permitsOf(ARGV[1])
+if not value and (not KEYS[3] or ARGV[6] == '' or ARGV[7] == '1') then
+  return {-86400001, 0, 8, -1}
+elseif value and not KEYS[3] and value < wants then
+  return {-86400001, 0, 0, -1}
 end
-redis.call('HSET', KEYS[2], ARGV[3], has)
-local result = keep(KEYS[2], ttl, ARGV[2])
-if type(result) ~= 'table' then
-  result = redis.pcall('DECRBY', KEYS[1], wanted)
+if value and value >= wants and (not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0) then
+  return receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
 end
-if type(result) == 'table' then -- it has no permits, so it must have no receipt
-  redis.call('HDEL', KEYS[2], ARGV[3])
+
+-- functions
+local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
+local mine, rest = false, 3000
+if value then
+  mayRemove(KEYS[3])
+  mine, rest = serve(KEYS[3], value, nil, ARGV[5], ARGV[4], member, waits)
+  if mine then
+    local left = receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
+    forget(KEYS[3], member)
+    return left
+  elseif not waits then
+    return {-86400001, 0, 0, -1}
+  end
 end
-return result
+local hint = -1 - (value and value >= wants and rest or 86400000)
+return stand(KEYS[3], member, ARGV[5], ARGV[4], microseconds(), hint, value and 0 or 8)

@@ -8,3 +8,17 @@ local function permitsOf(holder)
   local many = string.match(holder, ':%d+:(%d+)$')
   return tonumber(many or 1)
 end
+
+-- Takes permits, and writes the receipt of a number, which has a time that never comes. Returns how many permits are left, or an
+-- error as a table; then the number has no receipt.
+local function receive(semaphore, receipts, number, wants, ttl, lifetime)
+  redis.call('HSET', receipts, number, '922337203685477')
+  local result = keep(receipts, ttl, lifetime)
+  if type(result) ~= 'table' then
+    result = redis.pcall('DECRBY', semaphore, wants)
+  end
+  if type(result) == 'table' then
+    redis.call('HDEL', receipts, number)
+  end
+  return result
+end

@@ -1,34 +1,44 @@
--- Gives permits of a plain semaphore back, and announces that. A semaphore that is gone is not made again. Redis does it even
--- when it is out of memory.
+-- Gives permits of a plain semaphore back, or leaves the line. Tells those that wait of free permits. A semaphore that is gone is
+-- not made again. Redis does it even when it is out of memory.
 --
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] receipts  hash: number -> Unix ms; a number that has permits has a time that never comes
+-- KEYS[3] line      zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder    and after a further colon how many permits it has, if more than one
 -- ARGV[2] lifetime  ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number    of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier release gave them back, or Redis never had the acquisition, or has
--- lost it
+-- ARGV[6] standing  ends its member of the line; empty means that it never stood there
+-- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier
+-- release gave them back, or Redis never had the acquisition, or has lost it
 
 local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
-local receipt = redis.call('HGET', KEYS[2], ARGV[3])
-if receipt and receipt ~= has then
-  return 0 -- a release was repeated, and this one comes late
+local receipt, left = redis.call('HGET', KEYS[2], ARGV[3]), nil
+local late = receipt and receipt ~= has -- a release was repeated, and this one comes late
+if not late then
+  redis.call('HDEL', KEYS[2], ARGV[3]) -- Redis then accepts the rest even when it is out of memory
+  abandon(KEYS[2], ARGV[3], ARGV[2])
+  if receipt and value then
+    left = redis.pcall('INCRBY', KEYS[1], permitsOf(ARGV[1]))
+    if type(left) == 'table' then
+      redis.call('HSET', KEYS[2], ARGV[3], has)
+      return left
+    end
+  end
 end
-redis.call('HDEL', KEYS[2], ARGV[3]) -- Redis then accepts the rest even when it is out of memory
-abandon(KEYS[2], ARGV[3], ARGV[2])
-if not receipt or not value then
-  return receipt and 1 or 0
+local reply = receipt == has and 1 or 0
+if not KEYS[3] or redis.pcall('EXISTS', KEYS[3]) ~= 1 then
+  if left then
+    announceValue(ARGV[5], ARGV[4], left)
+  end
+  return reply
 end
-local left = redis.pcall('INCRBY', KEYS[1], permitsOf(ARGV[1]))
-if type(left) == 'table' then
-  redis.call('HSET', KEYS[2], ARGV[3], has)
-  return left
-end
-announceValue(ARGV[5], ARGV[4], left)
-return 1
+
+-- functions
+leave(KEYS[1], KEYS[3], nil, ARGV[1], ARGV[6], left, ARGV[5], ARGV[4])
+return reply

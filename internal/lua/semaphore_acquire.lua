@@ -1,31 +1,40 @@
 -- Takes permits if enough are free. Permits whose leases are over are taken back if they are needed. A repeated call finds
 -- its permits, takes nothing, and returns how many are left now. If some were taken back meanwhile, it starts over.
 --
+-- Permits that those need who stand in the line before it are not free for it. If it is refused, it stands in the line, unless it does
+-- not wait, or there is none.
+--
 -- KEYS[1] semaphore  a string: how many permits are free
 -- KEYS[2] leases     zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] tombstones hash: number -> Unix ms
+-- KEYS[4] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it wants, if more than one
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] standing   0, which ends its member of the line; empty means that it does not wait
+-- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
--- another attempt may help, 1 if the semaphore is set up or else 0}
+-- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
+-- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
 
 -- The caller that used this number has given up: its late command must not take permits that nobody gives back.
-if redis.call('EXISTS', KEYS[3]) == 1 and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
+-- EXISTS counts a key as often as it is named: an odd number says that there is a line.
+local found = KEYS[4] and redis.call('EXISTS', KEYS[3], KEYS[3], KEYS[4]) or redis.call('EXISTS', KEYS[3], KEYS[3])
+if found >= 2 and redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1
 end
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
-elseif not value then
-  return {-86400001, 0}
+elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
+  return {-86400001, 0, 8, -1}
 end
 local ids, now = idsOf(ARGV[1]), milliseconds()
 local score = string.format('%.0f', now + ARGV[2])
 local were -- how many of the permits this holder had already
-if value >= #ids then
+if value and value >= #ids and found % 2 == 0 then
   local added = redis.call('ZADD', KEYS[2], 'NX', scored(ids, score)) -- first, because it may fail
   if added == #ids then
     return take(KEYS[1], KEYS[2], ids)
@@ -34,6 +43,13 @@ if value >= #ids then
 end
 
 -- functions
+local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
+if not value then
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], microseconds(), -86400001, 8)
+end
+if KEYS[4] then
+  mayRemove(KEYS[4])
+end
 were = were or out(KEYS[2], ids)
 if type(were) == 'table' then
   return were
@@ -49,9 +65,16 @@ if type(reclaimed) == 'table' then
   return reclaimed
 end
 value = value + reclaimed
-if value >= #ids then
+local enough, rest = value >= #ids, 3000
+if KEYS[4] then
+  enough, rest = serve(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], member, waits)
+end
+if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))
   value = take(KEYS[1], KEYS[2], ids)
+  if KEYS[4] then
+    forget(KEYS[4], member)
+  end
   if reclaimed > 0 and type(value) == 'number' then
     announceValue(ARGV[5], ARGV[4], value)
   end
@@ -61,4 +84,8 @@ if reclaimed > 0 then
   announceValue(ARGV[5], ARGV[4], value)
 end
 local next = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
-return {-1 - math.min((tonumber(next) or 1e15) - now, 86400000), 1}
+local hint = -1 - math.min((tonumber(next) or 1e15) - now, value >= #ids and rest or 86400000)
+if KEYS[4] and waits then
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], microseconds(), hint)
+end
+return {hint, 0, 0, -1}

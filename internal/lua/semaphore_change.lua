@@ -4,6 +4,7 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
+-- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
@@ -38,6 +39,6 @@ if change ~= 0 or not value then
   redis.call('INCRBY', KEYS[1], string.format('%.0f', change))
 end
 if change > 0 then
-  announceValue(ARGV[5], ARGV[4], are + change)
+  tell(KEYS[1], KEYS[4], KEYS[2], are + change, ARGV[5], ARGV[4])
 end
 return 1

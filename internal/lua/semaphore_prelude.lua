@@ -94,3 +94,119 @@ local function announceValue(publish, channel, value)
     announce(publish, channel, string.format('%.0f', math.min(value, 2147483647)))
   end
 end
+
+-- Returns how many permits a waiter of the line wants.
+local function wanted(member)
+  return tonumber(string.match(member, ':%d+:(%d+)|') or 1)
+end
+
+-- Tells the first waiters of the line to ask, as many of them as the free permits are enough for. For 3 s the permits are kept for
+-- those that were told. Whoever has not asked by then loses its place, as does a waiter that is not reached for as long.
+--
+-- While a waiter wants more permits than are free, those behind it get none, unless it wants more than total, which is all that the
+-- semaphore has. Where total is nil because nobody knows it, they do.
+--
+-- asker is the member of the caller, who needs no message. It may have no place yet. A client has one waiter in the line, so
+-- another one of the client of an asker who waits has left, and is passed over.
+--
+-- Returns whether enough permits are left for the asker, and for how many ms at most permits are kept for those before it. The
+-- user must have the right to remove waiters.
+local function serve(line, free, total, publish, base, asker, waiting)
+  local now = microseconds()
+  local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
+  local client = waiting and string.match(asker, '^(.-):')
+  local rest, over = 3000, false
+  while not over do
+    local batch = redis.call('ZRANGE', line, place, place + size - 1)
+    for _, member in ipairs(batch) do
+      if marks(member) then
+        if place == 0 then
+          redis.call('DEL', line)
+        end
+        batch = {}
+        break
+      end
+      local wants = wanted(member)
+      if wants > free then
+        if free <= 0 or wants <= (total or 0) then
+          over = true
+          break
+        end
+        place = place + 1
+        if member == asker then
+          asker = nil
+        end
+      elseif member == asker then
+        mine, asker, client, free, place = true, nil, nil, free - wants, place + 1
+      else
+        local mark, its = '!' .. member, string.match(member, '^(.-):')
+        local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
+        local asked = at > 0 and at < 8.5e15
+        local age = ms - (asked and at - 8e15 or at - 8.5e15)
+        local fresh = at == 0 or age < 0
+        if its == client then
+          place = place + 1
+        elseif asked and not fresh and age < 3000 then
+          free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
+        elseif asked and not fresh then
+          redis.call('ZREM', line, member, mark)
+        elseif announce(publish, base .. ':' .. its, '8') > 0 then
+          redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
+          free, place, told = free - wants, place + 1, true
+        elseif not fresh and age >= 3000 then
+          redis.call('ZREM', line, member, mark)
+        else
+          if fresh then
+            redis.call('ZADD', line, string.format('%.0f', 8.5e15 + ms), mark)
+          end
+          place = place + 1
+        end
+      end
+    end
+    if #batch < size then
+      break
+    end
+    size = 100
+  end
+  if asker and not over then
+    mine = free >= wanted(asker)
+  end
+  if told then
+    forewarn(line, place, publish, base, 3000, now)
+  end
+  return mine, rest
+end
+
+-- Takes a holder out of a line that there is, if it stood there, and tells those that wait of free permits: the first ones of the line,
+-- and those that know of no line if some were given back. value is how many are free then; nil means that none was given back.
+-- leases is nil for a plain semaphore. A release must not fail for lack of a right to that.
+local function leave(semaphore, line, leases, holder, standing, value, publish, base)
+  local others, watchers = 1, 0
+  local able = pcall(function()
+    if standing ~= '' then
+      forget(line, holder .. '|' .. standing)
+    else
+      mayRemove(line)
+    end
+    local free = value or tonumber(redis.call('GET', semaphore) or nil) or 0
+    if free > 0 then
+      serve(line, free, leases and free + redis.call('ZCARD', leases), publish, base)
+    end
+    others, watchers = listeners(publish, base)
+  end)
+  if value and value > 0 and (others > 0 or not able) then
+    if able and watchers > 0 then
+      announce(publish, base .. ':rlock', '5') -- the message that follows is no reason to pump
+    end
+    announceValue(publish, base, value)
+  end
+end
+
+-- Tells those that wait that permits were given back by nobody who stands in the line.
+local function tell(semaphore, line, leases, value, publish, base)
+  if line and redis.pcall('EXISTS', line) == 1 then
+    leave(semaphore, line, leases, '', '', value, publish, base)
+  else
+    announceValue(publish, base, value)
+  end
+end

@@ -1,14 +1,16 @@
--- Gives permits back, and announces that. Does nothing for permits that are not out any more. A semaphore that is gone is not
--- made again.
+-- Gives permits back, or leaves the line. Tells those that wait of free permits. Does nothing for permits that are not out any
+-- more. A semaphore that is gone is not made again.
 --
 -- KEYS[1] semaphore  a string: how many permits are free
 -- KEYS[2] leases     zset: id of a permit that is out -> Unix ms when its lease ends
--- KEYS[3] tombstones hash: number -> Unix ms; only if a tombstone is to be written
+-- KEYS[3] tombstones hash: number -> Unix ms; only if a tombstone is to be written, or there is a line
+-- KEYS[4] line       zset: waiter -> Unix us of its arrival; absent if the client knows of no line
 -- ARGV[1] holder     and after a further colon how many permits it has, if more than one
 -- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- ARGV[6] standing   ends its member of the line; empty means that it never stood there
 -- returns 1 when all of its permits were out, 0 when not
 
 local ids = idsOf(ARGV[1])
@@ -19,12 +21,23 @@ if type(removed) == 'number' and removed > 0 and redis.call('EXISTS', KEYS[1]) =
   else
     value = redis.pcall('INCRBY', KEYS[1], removed)
   end
-  if type(value) == 'number' then
-    announceValue(ARGV[5], ARGV[4], value)
-  end
 end
-abandon(KEYS[3], ARGV[3], ARGV[2]) -- last, because it may fail
+local line = KEYS[4] and redis.pcall('EXISTS', KEYS[4]) == 1
+if type(value) == 'number' and not line then
+  announceValue(ARGV[5], ARGV[4], value)
+end
+local reply = removed == #ids and 1 or 0
 if type(removed) == 'table' or type(value) == 'table' then
-  return type(value) == 'table' and value or removed
+  reply = type(value) == 'table' and value or removed
 end
-return removed == #ids and 1 or 0
+local able, why = pcall(abandon, KEYS[3], ARGV[3], ARGV[2]) -- last, because it may fail
+if not able then
+  reply = failure(why)
+end
+if not line then
+  return reply
+end
+
+-- functions
+leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])
+return reply

@@ -4,6 +4,7 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] leases    zset: id of a permit that is out -> Unix ms when its lease ends
 -- KEYS[3] marks     hash: number -> Unix ms, and the answer
+-- KEYS[4] line      zset: waiter -> Unix us of its arrival; absent if the user may not touch it
 -- ARGV[2] memory    ms for which the number is remembered
 -- ARGV[3] number    of the call
 -- ARGV[4] channel
@@ -34,5 +35,5 @@ redis.call('SET', KEYS[1], total - held)
 if lifetime ~= '0' then
   redis.call('PEXPIRE', KEYS[1], lifetime)
 end
-announceValue(ARGV[5], ARGV[4], total - held)
+tell(KEYS[1], KEYS[4], KEYS[2], total - held, ARGV[5], ARGV[4])
 return -1

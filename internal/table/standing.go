@@ -30,9 +30,9 @@ func (t *Table) Lined(h *Handle) bool {
 }
 
 // term returns the lease with which a release grants the lock to an attempt. Replicas could not acknowledge that: then a release
-// wakes the attempt, which asks.
+// wakes the attempt, which asks. So does one that gives back permits.
 func (t *Table) term(a *Attempt) time.Duration {
-	if t.cfg.Acks {
+	if t.cfg.Acks || a.Handle.Kind.MaxPermits > 0 {
 		return wire.Woken
 	}
 	return min(a.Lease, firstTerm)
@@ -60,7 +60,11 @@ func (t *Table) stand(a *Attempt, next phase, now clock.Instant) wire.Call {
 		wait = t.term(a)
 		t.joins(a, now)
 	}
-	return a.grant.inRedis().Stand(a.Handle.Names(), a.Lease, wait)
+	c := a.grant.inRedis().Stand(a.Handle.Names(), a.Lease, wait)
+	if a.SetsUp {
+		c.Args.Other = 1
+	}
+	return c
 }
 
 // joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before

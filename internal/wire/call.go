@@ -77,6 +77,15 @@ func (c *Call) AppendArgv(argv []any) []any {
 	return append(argv, all[:n]...)
 }
 
+// Unlined reports whether the call, which a user was denied, can do without the line, and takes that from it.
+func (c *Call) Unlined() bool {
+	if !c.Script.Lined || len(c.Keys) < c.Script.Keys {
+		return false
+	}
+	c.Keys = c.Keys[:c.Script.Keys-1]
+	return true
+}
+
 // Numbers returns how many numbers the reply must have. Zero means a single one, not in a list.
 func (c *Call) Numbers() int {
 	if c.Argv != nil {
@@ -127,7 +136,7 @@ func (r *Reply) Hint() time.Duration {
 }
 
 // NotSetUp reports, from the reply of a refused acquire, whether it was about a semaphore that nobody has set up.
-func (r *Reply) NotSetUp() bool { return len(r.List) == 2 && r.List[0] < 0 && r.List[1] == 0 }
+func (r *Reply) NotSetUp() bool { return len(r.List) == 4 && r.List[0] < 0 && r.List[2]&8 != 0 }
 
 // NoKey is the PTTL of a key that does not exist.
 const NoKey = -2

@@ -65,8 +65,9 @@ type Kind struct {
 // permits returns how many permits a holder has.
 func (k *Kind) permits() int { return max(k.many, 1) }
 
-// Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis. A client that cannot
-// use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters do not stand in the line.
+// Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis, or keep free permits for the
+// first waiters. A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters
+// do not stand in the line. Permits are never freed by force.
 type Line struct{ Acquire, Release, Force, Pump *Script }
 
 // Family is a set of kinds that exclude each other on one name. Locks of different families must not share a name.
@@ -233,6 +234,7 @@ var Permit = &Kind{
 	Keys:       []string{"*" + leases},
 	RenewKey:   leases,
 	Channel:    semaphoreChannel,
+	Line:       semaphoreLine,
 	Remnants:   true,
 	MaxPermits: 1000,
 	IDs:        true,
@@ -249,6 +251,7 @@ var PlainPermit = &Kind{
 	Keys:       []string{"*" + leases},
 	Lasting:    true,
 	Channel:    semaphoreChannel,
+	Line:       plainPermits,
 	MaxPermits: MaxPermits,
 }
 

@@ -20,7 +20,7 @@ type Names struct {
 	Boxed   any    // Channel as it is sent
 
 	// For a kind that may stand in the line. The others have none of this.
-	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones
+	LineKeys []any  // the lock, its line, the other keys of its kind, its tombstones; for permits the line comes last
 	base     any    // Redisson's channel, as it is sent
 	own      string // the channel of this client's waiters
 
@@ -62,7 +62,11 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		n.LineKeys = append(append(all[count:], all[0], add(latch, ":waiters", "")), all[1:count]...)
+		if line := add(latch, ":waiters", ""); k.MaxPermits > 0 {
+			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
+		} else {
+			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
+		}
 		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID)
 		n.base = n.own[:len(n.own)-1-len(clientID)]
 		if k.Channel != "" {

@@ -53,14 +53,20 @@ var (
 	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
 
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
-	semaphoreAcquire = newSemaphore(Script{Keys: 2, Argv: 5, Numbers: 2, Short: true, Refuses: true, Announces: true},
+	semaphoreAcquire = newSemaphore(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
 		lua.SemaphoreAcquire)
-	semaphoreRelease = newSemaphore(Script{Keys: 2, Argv: 5, Announces: true}, lua.SemaphoreRelease)
+	semaphoreRelease = newSemaphore(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreRelease)
 	semaphoreRenew   = newSemaphore(Script{Keys: 1}, lua.SemaphoreRenew)
 
-	plainAcquire = newSemaphore(Script{Keys: 1, Argv: 3, Numbers: 2, Short: true, Refuses: true}, lua.PlainAcquire)
-	plainRelease = newSemaphore(Script{Keys: 1, Argv: 5, Announces: true}, lua.PlainRelease)
+	plainAcquire = newSemaphore(Script{Keys: 1, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true}, lua.PlainAcquire)
+	plainRelease = newSemaphore(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
 	plainRenew   = newSemaphore(Script{Keys: 1}, lua.PlainRenew)
+
+	semaphorePump = newSemaphore(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
+
+	// The scripts of permits get the line as one more key, if there is one.
+	semaphoreLine = &Line{Acquire: semaphoreAcquire, Release: semaphoreRelease, Pump: semaphorePump}
+	plainPermits  = &Line{Acquire: plainAcquire, Release: plainRelease, Pump: semaphorePump}
 
 	// A script of the line gets all keys, so that it can give the lock to any waiter of the line. Without the prelude for
 	// tokens it never draws one, because it gets no key for them.
@@ -85,9 +91,9 @@ var (
 	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
 	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
 
-	semaphoreSetUp    = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreSetUp)
-	semaphoreChange   = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreChange)
-	semaphoreGiveBack = newSemaphore(Script{Keys: 3, Argv: 7, Announces: true, Forgets: true}, lua.SemaphoreGiveBack)
+	semaphoreSetUp    = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreSetUp)
+	semaphoreChange   = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreChange)
+	semaphoreGiveBack = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreGiveBack)
 	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
 	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
 	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
@@ -101,6 +107,7 @@ var Others = map[string]*Script{
 	"permits": semaphoreCount, "permit lease": semaphoreLease,
 	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain,
 	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
+	"pump permits": semaphorePump,
 }
 
 func newLatch(s Script, source string) *Script {
@@ -108,7 +115,7 @@ func newLatch(s Script, source string) *Script {
 }
 
 func newSemaphore(s Script, source string) *Script {
-	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.SemaphorePrelude, lua.PlainPrelude, source)
+	return newScript(s, lua.OncePrelude, lua.CounterPrelude, lua.LinePrelude, lua.SemaphorePrelude, lua.PlainPrelude, source)
 }
 
 func newLine(keys int, preludes ...string) *Line {
@@ -128,13 +135,14 @@ func newLine(keys int, preludes ...string) *Line {
 type Script struct {
 	Source    string
 	Digest    any  // SHA-1 of the source in hex, by which EVALSHA runs it: a string, as it is sent
-	Keys      int  // how many keys it touches for each lock, besides the tombstones
+	Keys      int  // how many keys it touches for each lock, besides the tombstones; of a call that counts once, all
 	Argv      int  // how many of [Args] it gets at most, see Args.NextMillis; zero for a renewal, which has arguments of its own
 	Numbers   int  // how many numbers it replies; zero means a single one, not in a list
 	Short     bool // whether it may reply a single number instead
 	Refuses   bool // whether a list is the reply of a refusal, so that its first number is negative
 	Announces bool // whether it publishes that the lock is free
 	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
+	Lined     bool // whether its last key is a line, which it can do without
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,28 +23,28 @@ func NewSemaphore(n *Names) Semaphore { return Semaphore{n} }
 
 // SetUp returns the call that sets it up with a number of permits, unless somebody has. A lifetime of zero means for good.
 func (s Semaphore) SetUp(number, total int64, lifetime time.Duration) Call {
-	c := s.once(semaphoreSetUp, number)
+	c := s.lined(semaphoreSetUp, number)
 	c.Args.Extra = fmt.Sprint(total, " ", Millis(lifetime))
 	return c
 }
 
 // SetPermits returns the call that sets how many permits it has in all.
 func (s Semaphore) SetPermits(number, total int64) Call {
-	c := s.once(semaphoreChange, number)
+	c := s.lined(semaphoreChange, number)
 	c.Args.Extra = total
 	return c
 }
 
 // AddPermits returns the call that gives it more permits, or fewer.
 func (s Semaphore) AddPermits(number, more int64) Call {
-	c := s.once(semaphoreChange, number)
+	c := s.lined(semaphoreChange, number)
 	c.Args.Extra = "+" + strconv.FormatInt(more, 10)
 	return c
 }
 
 // GiveBack returns the call that gives permits back by their ids, all or none.
 func (s Semaphore) GiveBack(number int64, ids []string) Call {
-	c := s.once(semaphoreGiveBack, number)
+	c := s.lined(semaphoreGiveBack, number)
 	c.Args.Extra = strings.Join(ids, "")
 	return c
 }
@@ -74,6 +75,13 @@ func (s Semaphore) Mark(number int64) Call { return MarkCall(s.names.Keys[2], nu
 func (s Semaphore) once(script *Script, number int64) Call {
 	c := Call{Script: script, Keys: s.names.Keys, Args: onceArgs(number)}
 	c.Args.Channel = s.names.Boxed
+	return c
+}
+
+// lined is once for a script that tells the line of free permits.
+func (s Semaphore) lined(script *Script, number int64) Call {
+	c := s.once(script, number)
+	c.Keys = append(slices.Clip(c.Keys), s.names.LineKeys[len(s.names.LineKeys)-1])
 	return c
 }
 

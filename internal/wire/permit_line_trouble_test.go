@@ -1,0 +1,83 @@
+package wire_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheHintOfAKeptPermit has a waiter ask while a permit is kept for the one before it: it sleeps until that is over, and no longer.
+func TestTheHintOfAKeptPermit(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		l.gets("A1x2")
+		l.refused("B2x2", "C3")
+		b := l.listen("B")
+		l.gives("A1x2")
+		l.hears(b, "8")
+		mark := "!" + l.member("B2x2")
+		score, err := l.rdb.ZScore(l.Context(), l.key(), mark).Result()
+		require.NoError(l, err)
+		require.NoError(l, l.rdb.ZAdd(l.Context(), l.key(), redis.Z{Score: score - 2500, Member: mark}).Err())
+		r := l.stand("C3")
+		require.LessOrEqual(l, r.Hint(), 500*time.Millisecond)
+	})
+}
+
+// TestTheLastQuestionOfAWaiter does not wait, but takes the permit that is kept for it.
+func TestTheLastQuestionOfAWaiter(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		l.gets("A1x2")
+		l.refused("B2x2")
+		b := l.listen("B")
+		l.gives("A1x2")
+		l.hears(b, "8")
+		require.Zero(l, l.try("B2x2").N)
+		l.waiting()
+	})
+}
+
+// TestADebtIsNotAnnounced gives back permits of which fewer were set than are out: a watcher must not take the next message of
+// Redisson's channel for one of rlock.
+func TestADebtIsNotAnnounced(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		base := l.names("A").Base()
+		l.gets("A1", "A2")
+		l.refused("B3")
+		l.subscribe(base)
+		watcher := l.subscribe(base, l.names("B").Twin())
+		l.run(l.calls().AddPermits(1002, -1))
+		l.gives("A1")
+		l.hearsNothing(watcher)
+	})
+}
+
+// TestAPumpAsksToWatch also when a permit is free, but not enough for the one that waits.
+func TestAPumpAsksToWatch(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		l.gets("A1")
+		l.refused("B2x2")
+		b := l.listen("B")
+		l.run(l.kind.PumpCall(l.names("D"))) // the watcher D has left
+		l.hears(b, "7")
+	})
+}
+
+// TestAReleaseThatCannotGiveBack replies Redis's error, also when somebody waits.
+func TestAReleaseThatCannotGiveBack(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		l.gets("A1x2")
+		l.refused("B2")
+		require.NoError(l, l.rdb.Del(l.Context(), l.name).Err())
+		require.NoError(l, l.rdb.HSet(l.Context(), l.name, "a", 1).Err())
+		h, n := l.holder("A1x2")
+		_, err := runCall(l.rdb, h.Give(n, 0, 0, nil))
+		require.ErrorContains(l, err, "WRONGTYPE")
+	})
+}

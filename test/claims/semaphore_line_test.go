@@ -1,0 +1,81 @@
+package claims
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// limiter is what both semaphores have.
+type limiter interface {
+	Do(ctx context.Context, fn func(context.Context) error, opts ...rlock.AcquireOption) error
+}
+
+// limiters makes a semaphore with so many permits.
+var limiters = map[string]func(*rlock.Client, string, int) limiter{
+	"semaphore": func(c *rlock.Client, name string, permits int) limiter {
+		return c.NewSemaphore(name, rlock.Total(permits))
+	},
+	"plain semaphore": func(c *rlock.Client, name string, permits int) limiter {
+		s := c.NewPlainSemaphore(name)
+		_, _ = s.TrySetPermits(context.Background(), permits)
+		return s
+	},
+}
+
+// TestAPermitCostsThreeCommands has many processes share a few permits. Each asks once and is refused, is told, asks once more, and
+// releases. The others cost nothing.
+func TestAPermitCostsThreeCommands(t *testing.T) {
+	t.Parallel()
+	for what, limiter := range limiters {
+		for _, processes := range []int{32, 256} {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				const permits, turns = 8, 10
+				server := redistest.Start(t)
+				admin, name := server.Client(t), testkit.NewName()
+				var inside, most atomic.Int64
+				run := func(turns int) {
+					var wg sync.WaitGroup
+					begin := make(chan struct{})
+					for range processes {
+						s := limiter(testkit.NewClient(t, server.Client(t)), name, permits)
+						wg.Go(func() {
+							<-begin
+							for range turns {
+								err := s.Do(t.Context(), func(context.Context) error {
+									for n := inside.Add(1); n > most.Load(); {
+										most.Store(n)
+									}
+									time.Sleep(time.Millisecond) // the work
+									inside.Add(-1)
+									return nil
+								})
+								if err != nil {
+									t.Error(err)
+								}
+							}
+						})
+					}
+					close(begin)
+					wg.Wait()
+				}
+				require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+				run(turns)
+				calls := testkit.Stats(t, admin)
+				perTurn := float64(calls["evalsha"]+calls["eval"]) / float64(processes*turns)
+				t.Logf("%d processes: %.2f commands, %.2f messages", processes, perTurn, float64(calls["publish"])/float64(processes*turns))
+				require.LessOrEqual(t, perTurn, 4.0)
+				require.LessOrEqual(t, most.Load(), int64(permits))
+			})
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package trouble
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestAHungWaiterForAPermitCosts3s has a process be told that does not ask. The waiter behind it came just before.
+func TestAHungWaiterForAPermitCosts3s(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin, name := server.Client(t), testkit.NewName()
+	hold := testkit.Must(testkit.NewClient(t, server.Client(t)).NewSemaphore(name, rlock.Total(1)).Acquire(t.Context()))
+	hung := "00000000-0000-4000-8000-0000000000ff"
+	channel := "redisson_sc:{" + name + "}:" + hung
+	sub := admin.Subscribe(t.Context(), channel)
+	defer sub.Close()
+	_, err := sub.Receive(t.Context())
+	require.NoError(t, err)
+	line := "redisson_unlock_latch:{" + name + "}:waiters"
+	require.NoError(t, admin.ZAdd(t.Context(), line, redis.Z{Score: 1, Member: hung + ":1|0"}).Err())
+	client := testkit.NewClient(t, server.Client(t))
+	got := testkit.Async(func() error {
+		hold, err := client.NewSemaphore(name).Acquire(t.Context())
+		if err != nil {
+			return err
+		}
+		return hold.Unlock(t.Context())
+	})
+	testkit.Eventually(t, "it stands in the line", func() bool { return admin.ZCount(t.Context(), line, "0", "3e15").Val() == 2 })
+	require.NoError(t, hold.Unlock(t.Context()))
+	start := time.Now()
+	require.NoError(t, testkit.Within(t, "the other one has the permit", got))
+	require.Less(t, time.Since(start), 4500*time.Millisecond)
+}
+
+// TestAUserWhoMayNotTouchTheLine can do everything with a semaphore nevertheless.
+func TestAUserWhoMayNotTouchTheLine(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admin, name := server.Client(t), testkit.NewName()
+	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "u", "reset", "on", "nopass", "~"+name, "~{"+name+"}:timeout",
+		"~redisson_unlock_latch:{"+name+"}:????????-*", "&*", "+@all").Err())
+	as := *admin.Options()
+	as.Username, as.Password = "u", "x"
+	s := testkit.NewClient(t, redistest.Open(t, &as), rlock.WithLogger(testkit.Discard)).NewSemaphore(name)
+	require.True(t, testkit.Must(s.TrySetPermits(t.Context(), 2)))
+	require.NoError(t, s.SetPermits(t.Context(), 1))
+	require.NoError(t, s.AddPermits(t.Context(), 1))
+	hold := testkit.Must(s.Acquire(t.Context(), rlock.Permits(2)))
+	waiter := testkit.Async(func() error {
+		hold, err := s.Acquire(t.Context())
+		if err != nil {
+			return err
+		}
+		return hold.Unlock(t.Context())
+	})
+	require.NoError(t, s.Release(t.Context(), hold.PermitIDs()...))
+	require.NoError(t, testkit.Within(t, "the waiter has a permit", waiter))
+	require.Equal(t, 2, testkit.Must(s.AvailablePermits(t.Context())))
+}
