@@ -100,11 +100,27 @@ local function wanted(member)
   return tonumber(string.match(member, ':%d+:(%d+)|') or 1)
 end
 
+-- Returns whether a waiter that wants more permits than are free stops those behind it: one that is reached, and has asked in the
+-- last 10 s, or since this was first looked at. The first ones of the line ask every 3 s.
+local function stops(line, member, publish, base, ms)
+  local mark = '!' .. member
+  local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
+  local age = ms - (at - 7.5e15)
+  if at > 0 and at < 8e15 and age >= 0 then
+    return age < 10000
+  end
+  local reached = hears(publish, base .. ':' .. string.match(member, '^(.-):'))
+  if reached then
+    redis.call('ZADD', line, string.format('%.0f', 7.5e15 + ms), mark)
+  end
+  return reached
+end
+
 -- Tells the first waiters of the line to ask, as many of them as the free permits are enough for. For 3 s the permits are kept for
 -- those that were told. Whoever has not asked by then loses its place, as does a waiter that is not reached for as long.
 --
--- While a waiter wants more permits than are free, those behind it get none, unless it wants more than total, which is all that the
--- semaphore has. Where total is nil because nobody knows it, they do.
+-- While a waiter that lives wants more permits than are free, those behind it get none, unless it wants more than total, which is
+-- all that the semaphore has. Where total is nil because nobody knows it, they do.
 --
 -- asker is the member of the caller, who needs no message. It may have no place yet. A client has one waiter in the line, so
 -- another one of the client of an asker who waits has left, and is passed over.
@@ -128,7 +144,7 @@ local function serve(line, free, total, publish, base, asker, waiting)
       end
       local wants = wanted(member)
       if wants > free then
-        if free <= 0 or wants <= (total or 0) then
+        if free <= 0 or wants <= (total or 0) and (member == asker or stops(line, member, publish, base, ms)) then
           over = true
           break
         end
@@ -141,9 +157,9 @@ local function serve(line, free, total, publish, base, asker, waiting)
       else
         local mark, its = '!' .. member, string.match(member, '^(.-):')
         local at = tonumber(redis.call('ZSCORE', line, mark) or nil) or 0
-        local asked = at > 0 and at < 8.5e15
+        local asked = at >= 8e15 and at < 8.5e15
         local age = ms - (asked and at - 8e15 or at - 8.5e15)
-        local fresh = at == 0 or age < 0
+        local fresh = at < 8e15 or age < 0
         if its == client then
           place = place + 1
         elseif asked and not fresh and age < 3000 then

@@ -26,6 +26,36 @@ func TestTheHintOfAKeptPermit(t *testing.T) {
 	})
 }
 
+// TestADeadWaiterForMorePermitsStopsNobody has one at the head of the line that wants more permits than are free, and that died, or is
+// stopped.
+func TestADeadWaiterForMorePermitsStopsNobody(t *testing.T) {
+	t.Parallel()
+	onPermitLines(t, func(l *permitLine) {
+		if l.kind.Lasting {
+			l.Skip("nobody stops others")
+		}
+		l.gets("A1", "A2")
+		l.refused("B3x2", "C4")
+		c := l.listen("C")
+		l.gives("A1")
+		l.hears(c, "8")
+		l.gets("C4")
+		l.listen("B") // it lives
+		l.refused("D5")
+		d := l.listen("D")
+		l.gives("C4")
+		l.hearsNothing(d)
+		mark := "!" + l.member("B3x2")
+		score, err := l.rdb.ZScore(l.Context(), l.key(), mark).Result()
+		require.NoError(l, err)
+		require.NoError(l, l.rdb.ZAdd(l.Context(), l.key(), redis.Z{Score: score - 10_000, Member: mark}).Err())
+		l.gets("D5") // it has not asked for 10 s
+		l.refused("B3x2", "E6")
+		l.gives("D5")
+		l.refused("E6")
+	})
+}
+
 // TestTheLastQuestionOfAWaiter does not wait, but takes the permit that is kept for it.
 func TestTheLastQuestionOfAWaiter(t *testing.T) {
 	t.Parallel()
