@@ -2,7 +2,10 @@
 // once, where it happens.
 package fault
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Fate is the outcome of a command that failed.
 type Fate uint8
@@ -65,6 +68,16 @@ func (e *Error) WrongType() bool { return e != nil && e.Code == "WRONGTYPE" }
 
 // Denied reports whether the server's user lacks a right that the command needs. It reports false for nil.
 func (e *Error) Denied() bool { return e != nil && e.Code == "NOPERM" }
+
+// KeyDenied reports whether Redis refuses a command because the user may not touch one of its keys. Nothing was executed then. It
+// reports false for nil.
+func (e *Error) KeyDenied() bool {
+	if !e.Denied() {
+		return false
+	}
+	text := e.Err.Error()
+	return strings.Contains(text, "access a key") || strings.Contains(text, "one of the keys") // since Redis 7.2, and before
+}
 
 // TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.
 func (e *Error) TimedOut() bool { return e != nil && e.Fate == Left && errors.Is(e.Err, ErrNoAnswer) }

@@ -38,6 +38,19 @@ func TestFates(t *testing.T) {
 	require.EqualError(t, wrong, "EOF")
 }
 
+func TestKeyDenied(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"NOPERM No permissions to access a key":                                               true,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":     true,
+		"NOPERM User monkey has no permissions to run the 'incrby' command":                   false,
+		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
+	} {
+		require.Equal(t, want, (&fault.Error{Code: "NOPERM", Err: errors.New(text)}).KeyDenied(), text)
+	}
+	require.False(t, (*fault.Error)(nil).KeyDenied())
+}
+
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	require.ErrorIs(t, fault.ErrLost, fault.ErrNotHeld, "a lost lock is not held")

@@ -47,7 +47,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 		if r.Err.InDoubt() {
 			doubt = &r
 		}
-		if r.Err.Denied() && r.Err.Fate == fault.Rejected && call.Unlined() { // nothing was executed
+		if r.Err.KeyDenied() && call.Unlined() {
 			continue
 		}
 		pause := cfg.Retry(tries)

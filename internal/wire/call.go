@@ -77,7 +77,7 @@ func (c *Call) AppendArgv(argv []any) []any {
 	return append(argv, all[:n]...)
 }
 
-// Unlined reports whether the call, which a user was denied, can do without the line, and takes that from it.
+// Unlined reports whether the call, of which the user may not touch a key, can do without the line, and takes that from it.
 func (c *Call) Unlined() bool {
 	if !c.Script.Lined || len(c.Keys) < c.Script.Keys {
 		return false
