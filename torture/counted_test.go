@@ -57,6 +57,11 @@ func TestCheckersOfCountsBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 998)}, Rest: map[string]int64{"latch-1": 997}},
 		},
 		{
+			"a latch let a caller pass when its count was 999",
+			History{Turns: []*Turn{down(1, 999).with(func(t *Turn) { t.Passed = true })}, Rest: map[string]int64{"latch-1": 999}},
+			History{Scene: safe, Turns: []*Turn{down(1, 999).with(func(t *Turn) { t.Passed = true })}, Rest: map[string]int64{"latch-1": 999}},
+		},
+		{
 			"two calls counted latch-1 down to 999",
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 998)}},
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 999)}},

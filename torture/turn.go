@@ -82,6 +82,7 @@ type Turn struct {
 	Permits int   // of a semaphore
 	Counted bool  // whether a latch may have been counted down
 	Left    int64 // what the latch had then
+	Passed  bool  // whether the latch let its caller pass after that
 
 	// Wrong lists the broken promises that the process itself noticed.
 	Wrong []string
