@@ -108,8 +108,9 @@ func (s *PlainSemaphore) TrySetPermits(ctx context.Context, n int, opts ...SetOp
 }
 
 // AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
-// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If the number of
-// free permits would leave the range from -(2^31-1) to 2^31-1, the error is [ErrInvalidOption], and nothing is changed. Each call counts once, and the other errors are those of [Semaphore.TrySetPermits].
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If the number of free
+// permits would leave the range from -(2^31-1) to 2^31-1, the error is [ErrInvalidOption], and nothing is changed. Each call counts
+// once, and the other errors are those of [Semaphore.TrySetPermits].
 func (s *PlainSemaphore) AddPermits(ctx context.Context, more int) error {
 	return s.in().AddPermits(ctx, more)
 }

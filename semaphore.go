@@ -30,9 +30,9 @@ type Semaphore struct{ s lease.Semaphore }
 // [ErrInvalidOption].
 type SemaphoreOption func(*lease.Semaphore) error
 
-// Total sets the semaphore up with n permits, if nobody has, before the first method of the handle that acquires, adds, drains or counts
-// permits. It does so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of Redis. n is from 0 to
-// 2^31-1. A different number of permits stays as it is. For a [Semaphore] that is logged, and [Semaphore.SetPermits] changes it. The
+// Total sets the semaphore up with n permits, if nobody has, before the first method of the handle that acquires, adds, drains or
+// counts permits. It does so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of
+// Redis. n is from 0 to 2^31-1. A different number of permits stays as it is. For a [Semaphore] that is logged, and [Semaphore.SetPermits] changes it. The
 // first call takes one command more. So keep a handle with Total, rather than make one for each use.
 func Total(n int) SemaphoreOption {
 	return func(s *lease.Semaphore) error { return s.Total(n) }
@@ -150,8 +150,9 @@ func lifetimeOf(opts []SetOption) (lifetime time.Duration, invalid error) {
 func (s *Semaphore) SetPermits(ctx context.Context, n int) error { return s.in().SetPermits(ctx, n) }
 
 // AddPermits gives the semaphore more permits, or fewer if more is negative. The number of free permits may become negative then.
-// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If the number of permits would leave the range up to
-// 2^31-1, the error is [ErrInvalidOption], and nothing is changed. Each call counts once, and the errors are those of [Semaphore.TrySetPermits].
+// It ports addPermits, and sets the semaphore up if nobody has, as Redisson does. If there would be more than 2^31-1
+// permits, or fewer than -(2^31-1) free ones, the error is [ErrInvalidOption], and nothing is changed. Each call counts once, and the other errors are those of
+// [Semaphore.TrySetPermits].
 func (s *Semaphore) AddPermits(ctx context.Context, more int) error {
 	return s.in().AddPermits(ctx, more)
 }

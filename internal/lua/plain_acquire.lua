@@ -40,10 +40,10 @@ end
 
 -- functions
 local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
-local mine, rest = false, 3000
+local now, mine, rest = microseconds(), false, 3000
 if value then
   mayRemove(KEYS[3])
-  mine, rest = serve(KEYS[3], value, nil, ARGV[5], ARGV[4], member, waits)
+  mine, rest = serve(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
   if mine then
     local left = receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
     forget(KEYS[3], member)
@@ -53,4 +53,4 @@ if value then
   end
 end
 local hint = -1 - (value and value >= wants and rest or 86400000)
-return stand(KEYS[3], member, ARGV[5], ARGV[4], microseconds(), hint, value and 0 or 8)
+return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or 8)

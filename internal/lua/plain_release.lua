@@ -1,5 +1,5 @@
--- Gives permits of a plain semaphore back, or leaves the line. Tells those that wait of free permits. A semaphore that is gone is
--- not made again. Redis does it even when it is out of memory.
+-- Gives back permits of a plain semaphore, or leaves the line, and tells the waiters about free permits. A semaphore that is gone
+-- is not made again. Redis does it even when it is out of memory.
 --
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] receipts  hash: number -> Unix ms; a number that has permits has a time that never comes

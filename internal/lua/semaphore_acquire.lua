@@ -31,7 +31,8 @@ if wrong then
 elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
   return {-86400001, 0, 8, -1}
 end
-local ids, now = idsOf(ARGV[1]), milliseconds()
+local ids, micros = idsOf(ARGV[1]), microseconds()
+local now = math.floor(micros / 1000)
 local score = string.format('%.0f', now + ARGV[2])
 local were -- how many of the permits this holder had already
 if value and value >= #ids and found % 2 == 0 then
@@ -45,7 +46,7 @@ end
 -- functions
 local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
 if not value then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], microseconds(), -86400001, 8)
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, 8)
 end
 if KEYS[4] then
   mayRemove(KEYS[4])
@@ -67,7 +68,7 @@ end
 value = value + reclaimed
 local enough, rest = value >= #ids, 3000
 if KEYS[4] then
-  enough, rest = serve(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], member, waits)
+  enough, rest = serve(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
 end
 if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))
@@ -86,6 +87,6 @@ end
 local next = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
 local hint = -1 - math.min((tonumber(next) or 1e15) - now, value >= #ids and rest or 86400000)
 if KEYS[4] and waits then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], microseconds(), hint)
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, hint)
 end
 return {hint, 0, 0, -1}

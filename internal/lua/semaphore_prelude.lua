@@ -117,18 +117,17 @@ local function stops(line, member, publish, base, ms)
 end
 
 -- Tells the first waiters of the line to ask, as many of them as the free permits are enough for. For 3 s the permits are kept for
--- those that were told. Whoever has not asked by then loses its place, as does a waiter that is not reached for as long.
+-- those that were told. A waiter that has not asked by then loses its place, and so does one that no message reaches for 3 s.
 --
 -- While a waiter that lives wants more permits than are free, those behind it get none, unless it wants more than total, which is
 -- all that the semaphore has. Where total is nil because nobody knows it, they do.
 --
--- asker is the member of the caller, who needs no message. It may have no place yet. A client has one waiter in the line, so
--- another one of the client of an asker who waits has left, and is passed over.
+-- asker is the member of the caller, who needs no message. It may have no place yet. A client has one waiter in the line.
+-- So if the asker waits, any other waiter of its client has left, and is passed over.
 --
 -- Returns whether enough permits are left for the asker, and for how many ms at most permits are kept for those before it. The
 -- user must have the right to remove waiters.
-local function serve(line, free, total, publish, base, asker, waiting)
-  local now = microseconds()
+local function serve(line, free, total, publish, base, now, asker, waiting)
   local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
   local client = waiting and string.match(asker, '^(.-):')
   local rest, over = 3000, false
@@ -193,8 +192,8 @@ local function serve(line, free, total, publish, base, asker, waiting)
   return mine, rest
 end
 
--- Takes a holder out of a line that there is, if it stood there, and tells those that wait of free permits: the first ones of the line,
--- and those that know of no line if some were given back. value is how many are free then; nil means that none was given back.
+-- Removes a holder from the line, if it stood there, and tells the waiters about free permits: the first ones in the line, and, if
+-- any were given back, those that know of no line. value is how many are free then; nil means that none was given back.
 -- leases is nil for a plain semaphore. A release must not fail for lack of a right to that.
 local function leave(semaphore, line, leases, holder, standing, value, publish, base)
   local others, watchers = 1, 0
@@ -206,7 +205,7 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
     end
     local free = value or tonumber(redis.call('GET', semaphore) or nil) or 0
     if free > 0 then
-      serve(line, free, leases and free + redis.call('ZCARD', leases), publish, base)
+      serve(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
     end
     others, watchers = listeners(publish, base)
   end)

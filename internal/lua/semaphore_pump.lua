@@ -24,5 +24,5 @@ if value <= 0 then
 end
 mayRemove(KEYS[2])
 redis.call('PEXPIRE', KEYS[2], 300000)
-serve(KEYS[2], value, KEYS[3] and value + redis.call('ZCARD', KEYS[3]), ARGV[5], ARGV[4])
+serve(KEYS[2], value, KEYS[3] and value + redis.call('ZCARD', KEYS[3]), ARGV[5], ARGV[4], microseconds())
 return 1

@@ -1,4 +1,4 @@
--- Gives permits back, or leaves the line. Tells those that wait of free permits. Does nothing for permits that are not out any
+-- Gives permits back, or leaves the line, and tells the waiters about free permits. Does nothing for permits that are not out any
 -- more. A semaphore that is gone is not made again.
 --
 -- KEYS[1] semaphore  a string: how many permits are free

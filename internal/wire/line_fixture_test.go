@@ -257,10 +257,15 @@ func (l *line) stands(want string) {
 // age makes a mark of the line older, in units of its score.
 func (l *line) age(mark string, units float64) {
 	l.Helper()
+	l.ageIn(l.key(), mark, units)
+}
+
+func (l *line) ageIn(key, mark string, units float64) {
+	l.Helper()
 	ctx := context.Background()
-	score, err := l.rdb.ZScore(ctx, l.key(), mark).Result()
+	score, err := l.rdb.ZScore(ctx, key, mark).Result()
 	require.NoError(l, err)
-	require.NoError(l, l.rdb.ZAdd(ctx, l.key(), redis.Z{Score: score - units, Member: mark}).Err())
+	require.NoError(l, l.rdb.ZAdd(ctx, key, redis.Z{Score: score - units, Member: mark}).Err())
 }
 
 // hearsFree checks that the others are told of a free lock.

@@ -119,13 +119,10 @@ func (l *permitLine) member(who string) string {
 	return fmt.Sprintf("%s|0", h.Field)
 }
 
-// older makes a mark of the line older by 3 s.
-func (l *permitLine) older(who string) {
+// older makes the mark of a waiter older by some ms.
+func (l *permitLine) older(who string, ms float64) {
 	l.Helper()
-	mark := "!" + l.member(who)
-	score, err := l.rdb.ZScore(l.Context(), l.key(), mark).Result()
-	require.NoError(l, err)
-	require.NoError(l, l.rdb.ZAdd(l.Context(), l.key(), redis.Z{Score: score - 3000, Member: mark}).Err())
+	l.ageIn(l.key(), "!"+l.member(who), ms)
 }
 
 // waiting checks who stands in the line, in its order.
@@ -252,7 +249,7 @@ func TestAToldWaiterThatDoesNotCome(t *testing.T) {
 		l.hears(b, "8")
 		l.hears(c, "9 3 3000")
 		l.refused("C3x2")
-		l.older("B2x2")
+		l.older("B2x2", 3000)
 		l.gets("C3x2")
 		l.waiting()
 	})
@@ -272,7 +269,7 @@ func TestAnUnreachedWaiterForAPermitIsPassedOver(t *testing.T) {
 		l.waiting("B2", "E5")
 		l.gives("C3")
 		l.hears(e, "8")
-		l.older("B2")
+		l.older("B2", 3000)
 		l.gives("D4") // the other one is for E
 		l.waiting("E5")
 		l.gets("E5")

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,10 +16,7 @@ func TestTheHintOfAKeptPermit(t *testing.T) {
 		b := l.listen("B")
 		l.gives("A1x2")
 		l.hears(b, "8")
-		mark := "!" + l.member("B2x2")
-		score, err := l.rdb.ZScore(l.Context(), l.key(), mark).Result()
-		require.NoError(l, err)
-		require.NoError(l, l.rdb.ZAdd(l.Context(), l.key(), redis.Z{Score: score - 2500, Member: mark}).Err())
+		l.older("B2x2", 2500)
 		r := l.stand("C3")
 		require.LessOrEqual(l, r.Hint(), 500*time.Millisecond)
 	})
@@ -45,10 +41,7 @@ func TestADeadWaiterForMorePermitsStopsNobody(t *testing.T) {
 		d := l.listen("D")
 		l.gives("C4")
 		l.hearsNothing(d)
-		mark := "!" + l.member("B3x2")
-		score, err := l.rdb.ZScore(l.Context(), l.key(), mark).Result()
-		require.NoError(l, err)
-		require.NoError(l, l.rdb.ZAdd(l.Context(), l.key(), redis.Z{Score: score - 10_000, Member: mark}).Err())
+		l.older("B3x2", 10_000)
 		l.gets("D5") // it has not asked for 10 s
 		l.refused("B3x2", "E6")
 		l.gives("D5")

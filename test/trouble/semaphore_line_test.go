@@ -1,6 +1,7 @@
 package trouble
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -27,13 +28,8 @@ func TestAHungWaiterForAPermitCosts3s(t *testing.T) {
 	line := "redisson_unlock_latch:{" + name + "}:waiters"
 	require.NoError(t, admin.ZAdd(t.Context(), line, redis.Z{Score: 1, Member: hung + ":1|0"}).Err())
 	client := testkit.NewClient(t, server.Client(t))
-	got := testkit.Async(func() error {
-		hold, err := client.NewSemaphore(name).Acquire(t.Context())
-		if err != nil {
-			return err
-		}
-		return hold.Unlock(t.Context())
-	})
+	job := func(context.Context) error { return nil }
+	got := testkit.Async(func() error { return client.NewSemaphore(name).Do(t.Context(), job) })
 	testkit.Eventually(t, "it stands in the line", func() bool { return admin.ZCount(t.Context(), line, "0", "3e15").Val() == 2 })
 	require.NoError(t, hold.Unlock(t.Context()))
 	start := time.Now()
@@ -55,13 +51,7 @@ func TestAUserWhoMayNotTouchTheLine(t *testing.T) {
 	require.NoError(t, s.SetPermits(t.Context(), 1))
 	require.NoError(t, s.AddPermits(t.Context(), 1))
 	hold := testkit.Must(s.Acquire(t.Context(), rlock.Permits(2)))
-	waiter := testkit.Async(func() error {
-		hold, err := s.Acquire(t.Context())
-		if err != nil {
-			return err
-		}
-		return hold.Unlock(t.Context())
-	})
+	waiter := testkit.Async(func() error { return s.Do(t.Context(), func(context.Context) error { return nil }) })
 	require.NoError(t, s.Release(t.Context(), hold.PermitIDs()...))
 	require.NoError(t, testkit.Within(t, "the waiter has a permit", waiter))
 	require.Equal(t, 2, testkit.Must(s.AvailablePermits(t.Context())))
