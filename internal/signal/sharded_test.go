@@ -273,6 +273,7 @@ func TestAChannelWaitsForTheAnswerWhereItBelongs(t *testing.T) {
 		_, opened := f.driver.latest()
 		require.Zero(f, opened)
 		require.Greater(f, f.driver.asked, 2)
+		require.Positive(f, f.driver.refreshed, "the node may be dead, and its successor known to others only")
 		f.driver.set(func() { f.driver.answer = nil })
 		f.after(2 * keeperTick)
 		s, opened := f.driver.latest()

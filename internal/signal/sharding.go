@@ -92,6 +92,7 @@ func (h *Hub) askSharded(key string) {
 		answer = isPlain
 	default:
 		s.stale.Store(true)
+		h.noteError(err) // nothing else would tell the driver that the node may have a successor
 		return
 	}
 	if s.answer.Swap(answer) != answer {
