@@ -92,6 +92,9 @@ func WithFairWait(d time.Duration) Option {
 // never handed over. Neither are spin locks, whose waiters poll. Nor is a lock handed over to an owner whose lease would end
 // earlier: other processes sleep for as long as the last lease.
 //
+// Permits of a semaphore are handed over to the next one that wants as many. Redis then says who else waits: while no other process
+// does, there is no bound.
+//
 // Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {

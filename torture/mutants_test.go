@@ -223,6 +223,9 @@ var mutants = []mutant{
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},
 	}},
+	{"C8", "a hand-over leaves the last holder its permits", []string{"counts"}, []edit{
+		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], unpack(theirs)) or 0", "#mine or 0"},
+	}},
 }
 
 // plant returns the edited files of a mutant, by path.

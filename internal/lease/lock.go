@@ -131,7 +131,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, SetsUp: t.SetsUp,
 		Caller: ctx, Done: ctx.Done(),
 	}
-	if l.h.Kind.MaxPermits == 0 {
+	if !l.h.Kind.Counted() {
 		a.Owner = cmp.Or(l.OwnerIn(ctx), t.Owner)
 	}
 	switch {

@@ -111,6 +111,8 @@ var (
 	SemaphoreRelease string
 	//go:embed semaphore_renew.lua
 	SemaphoreRenew string
+	//go:embed semaphore_handover.lua
+	SemaphoreHandOver string
 	//go:embed semaphore_set_up.lua
 	SemaphoreSetUp string
 	//go:embed semaphore_change.lua
@@ -134,6 +136,8 @@ var (
 	PlainRelease string
 	//go:embed plain_renew.lua
 	PlainRenew string
+	//go:embed plain_handover.lua
+	PlainHandOver string
 	//go:embed plain_drain.lua
 	PlainDrain string
 )

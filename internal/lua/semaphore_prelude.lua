@@ -1,12 +1,15 @@
+-- Returns the four bytes of a number.
+local function bytes(n)
+  return string.char(math.floor(n / 16777216) % 256, math.floor(n / 65536) % 256, math.floor(n / 256) % 256, n % 256)
+end
+
 -- Returns the ids of a holder's permits. An id has 16 bytes, as Redisson's have: 8 of the client's id, 6 of the holder's
 -- number, and 2 that count the permits.
 local function idsOf(holder)
   local first, second, last, number, count = string.match(holder, '^(%x+)%-(%x+)%-%x+%-%x+%-%x*(%x%x%x%x):(%d+):?(%d*)$')
-  local n = tonumber(number)
-  local base = string.gsub(first .. second .. last, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
-  for power = 40, 0, -8 do
-    base = base .. string.char(math.floor(n / 2 ^ power) % 256)
-  end
+  local high, low = math.floor(number / 4294967296), number % 4294967296
+  local base = bytes(tonumber(first, 16)) .. bytes(tonumber(second .. last, 16))
+    .. string.char(math.floor(high / 256) % 256, high % 256) .. bytes(low)
   local ids = {}
   for i = 1, tonumber(count) or 1 do
     ids[i] = base .. string.char(math.floor((i - 1) / 256), (i - 1) % 256)
@@ -194,7 +197,8 @@ end
 
 -- Removes a holder from the line, if it stood there, and tells the waiters about free permits: the first ones in the line, and, if
 -- any were given back, those that know of no line. value is how many are free then; nil means that none was given back.
--- leases is nil for a plain semaphore. A release must not fail for lack of a right to that.
+-- leases is nil for a plain semaphore. A release must not fail for lack of a right to that. Returns how many listen that know of no
+-- line, and at least 1 if nobody can say.
 local function leave(semaphore, line, leases, holder, standing, value, publish, base)
   local others, watchers = 1, 0
   local able = pcall(function()
@@ -215,6 +219,18 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
     end
     announceValue(publish, base, value)
   end
+  return able and others or 1
+end
+
+-- Takes the next holder of permits that stayed within a process out of the line, if it stood there: what was kept for it is for the
+-- others now. value is how many permits are free. Returns the reply of a hand-over, which says who else waits.
+local function makeWay(semaphore, line, leases, holder, value, publish, base)
+  local others, stand = leave(semaphore, line, leases, holder, '0', nil, publish, base), false
+  local client = string.match(holder, '^(.-):')
+  for _, member in ipairs(redis.call('ZRANGE', line, 0, 1)) do
+    stand = stand or not marks(member) and string.match(member, '^(.-):') ~= client
+  end
+  return value + (stand and 2 ^ 32 or 0) + (others > 0 and 2 ^ 33 or 0)
 end
 
 -- Tells those that wait that permits were given back by nobody who stands in the line.

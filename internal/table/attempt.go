@@ -65,6 +65,8 @@ type Attempt struct {
 
 	// For the head of a local queue, to which the lock may be handed over.
 
+	confident bool // it asks because permits are free, as far as is known
+
 	place  standing.Place // in the line, or in the queue of a fair lock
 	byLine bool           // the latest question was that of the line
 	seat   *wire.Seat     // in that queue; nil means that it has none
@@ -219,8 +221,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	case a.Handle.Kind.Queues || a.grant.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
-	var head bool
-	if a.line, head = t.lines.Join(a.Handle.Key, a); head {
+	if a.line, _ = t.lines.Join(a.Handle.Key, a); contender(a.line) == a {
 		return t.look(a, ByNews, now, n)
 	}
 	a.phase = queued
@@ -268,6 +269,10 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
 // look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or
 // asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+	contends := a.line == nil || contender(a.line) == a
+	if why == ByMessage && !contends {
+		wake.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
+	}
 	switch {
 	case t.bars(a, now):
 		return t.leave(a, now, n)
@@ -275,12 +280,12 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.handing:
+	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)
 	case a.grant.sibling().usable(now): // it need not queue any more
 		t.leaveLine(a, n)
 		return t.ask(a, asking, now, n)
-	case a.line != nil && a.line.Head() != a:
+	case !contends:
 		return a.sleep(-1)
 	}
 	if a.phase == queued {

@@ -152,7 +152,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	x.start = now
 	next := t.nextHolder(g, now)
-	inTurn := next != nil && g.stood() == 0 && !g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now)
+	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil)
 	}
@@ -162,7 +162,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
-	case t.lined(g.handle) && !t.cfg.Acks: // a release does not wait for replicas
+	case next != nil && t.lined(g.handle) && t.term(next) != wire.Woken:
 		x.next = next
 	}
 	return t.free(x, now)

@@ -32,12 +32,14 @@ func (g *Grant) atEnd(next *Attempt) bool {
 func (t *Table) nextHolder(g *Grant, now clock.Instant) *Attempt {
 	k := g.handle.Kind
 	l := t.lines.Of(g.handle.Key)
-	if l == nil || k.HandOver == nil || t.stopping || t.holder(g.handle.Key) != g || !g.usable(now) || g.inDoubt || g.sibling() != nil {
+	if l == nil || k.HandOver == nil || t.stopping || !g.usable(now) || g.inDoubt || g.sibling() != nil {
 		return nil
 	}
-	a := l.Head()
-	rests := (a.phase == queued || a.phase == resting) && !a.handing && !a.place.May() && a.got == nil && a.failed == nil
-	if !rests || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
+	if k.Side == wire.MainSide && t.holder(g.handle.Key) != g {
+		return nil
+	}
+	a := firstToServe(l, g.holder.Permits())
+	if a == nil || a.Handle.Kind != k || ended(a.Wait) || g.outlasts(a.Lease, now) {
 		return nil
 	}
 	a.askAt = 0
@@ -55,11 +57,16 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
 	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
-	next.knows().RefusedUntil(x.grant.term.Ends())
+	due := x.grant.term.Ends()
+	if g.handle.Kind.Counted() {
+		due = now // others may free permits at any time
+	}
+	next.knows().RefusedUntil(due)
 	next.knows().Asked(now)
 	g.sending(next.Lease, now)
 	x.phase, x.next, x.nextGrant = handing, next, g
-	return Step{Do: Ask, Acked: true, Call: g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease)}
+	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))
+	return Step{Do: Ask, Acked: true, Call: call}
 }
 
 // settleHandOver takes the reply of a hand-over.
@@ -71,6 +78,9 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		if x.nextGrant.stage == held {
 			t.counts.HandOvers++
 			x.nextGrant.follow(g, now)
+		}
+		if g.handle.Kind.Counted() {
+			t.keptWithin(x, r, now)
 		}
 		return t.endRelease(x, nil)
 	case r.Err == nil && r.N == wire.LastGone:

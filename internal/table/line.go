@@ -24,6 +24,10 @@ type shared struct {
 	watched string
 	// others means that somebody listened who knows of no line when this process last released the lock.
 	others bool
+	// free means that permits are free, as far as is known, and that the one that contends is about to ask for some.
+	free bool
+	// handedAt is when permits were last handed over. Zero means that none were.
+	handedAt clock.Instant
 }
 
 // leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops
@@ -40,7 +44,11 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 		t.unwatch(a, l, n)
 		n.Unlisten(&l.Shared.heard)
 	}
-	if next := t.lines.Leave(a.Handle.Key, a); next != nil {
+	contended := contender(l) == a
+	if t.lines.Leave(a.Handle.Key, a) == nil && !contended {
+		return
+	}
+	if next := contender(l); next != nil {
 		next.bell.Ring()
 		if a.grant.stage == pending {
 			wake.PutToken(l.Shared.heard.Heard) // a message that this attempt got, but on which it did not act
@@ -70,6 +78,11 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	}
 	if a.line == nil {
 		return 0
+	}
+	if s := &a.line.Shared; s.handedAt != 0 && !s.free && why != ByMessage {
+		if pause := s.handedAt.Add(handOverSoon).Sub(now); pause > 0 {
+			return pause
+		}
 	}
 	if g := t.rival(a.grant, now); g != nil {
 		return t.waitFor(a, g, why, now)

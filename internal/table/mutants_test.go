@@ -225,7 +225,7 @@ var bugs = []bug{
 		{"standing.go", "p.sent.Add(min(firstRenewal, p.lease/3))", "p.sent.Add(p.lease)"},
 	}},
 	{"line 18", "a release names a waiter that may stand in the line already, and its script does not look", []edit{
-		{"handover.go", "!a.place.May()", "!a.place.Stands()"},
+		{"permits.go", "!a.place.May()", "!a.place.Stands()"},
 		{"server_line_test.go", "if next != nil && next.field != got {", "if next != nil {"},
 		{"server_line_test.go", "\t\ts.line.remove(next.field) // a late release: it has asked by itself\n", ""},
 	}},

@@ -25,6 +25,9 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
 	t.unlined.Expire(now)
+	if a.line != nil {
+		a.confident, a.line.Shared.free = a.line.Shared.free, false // the reply will tell
+	}
 	a.byLine = t.standsFor(a.Handle)
 	switch {
 	case a.byLine:
@@ -119,6 +122,9 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		t.unknown(a, now, n)
 		return t.rest(a, t.pauseAfter(a, r.Hint()), n)
 	}
+	if a.line != nil {
+		a.line.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
+	}
 	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given()}, now, n)
 	switch {
 	case got != nil:
@@ -178,6 +184,9 @@ func (t *Table) pauseAfter(a *Attempt, hint time.Duration) time.Duration {
 // refused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
 func (a *Attempt) refused(r *wire.Reply) {
 	a.knows().Refused()
+	if a.line != nil {
+		a.line.Shared.free = false
+	}
 	if r.NotSetUp() {
 		a.knows().NotSetUp()
 	}
@@ -230,6 +239,8 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	g.confirm(p.sent, p.lease, n)
 	if a.line != nil && a.Handle.Kind.Side == wire.MainSide {
 		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
+	} else if a.line != nil {
+		a.line.Shared.known.Answered()
 	}
 	g.turns.End()
 	if other := g.sibling(); other != nil && other.attempt != nil {

@@ -32,7 +32,7 @@ func (t *Table) Lined(h *Handle) bool {
 // term returns the lease with which a release grants the lock to an attempt. Replicas could not acknowledge that: then a release
 // wakes the attempt, which asks. So does one that gives back permits.
 func (t *Table) term(a *Attempt) time.Duration {
-	if t.cfg.Acks || a.Handle.Kind.MaxPermits > 0 {
+	if t.cfg.Acks || a.Handle.Kind.Counted() {
 		return wire.Woken
 	}
 	return min(a.Lease, firstTerm)
@@ -236,6 +236,9 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 	given := r.Gave()
 	if l := t.lines.Of(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
+		if x.grant.handle.Kind.Counted() {
+			asksNow(l)
+		}
 	}
 	if given.What == wire.ToPublic {
 		t.pump(x.grant.handle, t.cfg.StandBack, n)

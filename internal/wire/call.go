@@ -25,11 +25,11 @@ type Args struct {
 	Holder  any     // the holder's field
 	Millis  int64   // the lease; for a release, the lifetime of the tombstone
 	Number  int64   // the holder's number
-	Channel any     // where a release is announced; for a hand-over, which announces nothing, the field of the last holder
+	Channel any     // where a release is announced; for a hand-over that announces nothing, the field of the last holder
 	Publish Publish // how; the transport fills it in for a script that announces
 	// Extra is the count that a count script shows. For a script of the line see [Holder.Stand] and [Holder.Give]. For another
 	// acquire it is how long a waiter of a queue may go without an attempt, in ms; negative means that the caller does not queue.
-	// For the release of a fair lock it is the seat.
+	// For the release of a fair lock it is the seat, and for a hand-over of permits the field of the last holder.
 	Extra any
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
 	// queue.
@@ -129,6 +129,12 @@ const (
 	// maxHint is more than any waiter sleeps, in ms.
 	maxHint = 1 << 32
 )
+
+// KeptWithin returns, from the reply of a hand-over of permits, how many permits are free, whether other clients stand in the line,
+// and whether somebody listens who knows of no line.
+func (r *Reply) KeptWithin() (free int64, stand, listen bool) {
+	return r.N % (1 << 32), r.N>>32&1 != 0, r.N>>33&1 != 0
+}
 
 // Hint returns, from the reply of a refused acquire, the time until another attempt may help.
 func (r *Reply) Hint() time.Duration {

@@ -89,13 +89,24 @@ func (h *Holder) Count(n *Names, open int, lease time.Duration) Call {
 	}}
 }
 
-// HandOver returns the call that makes it the holder instead of the last holder.
-func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration) Call {
+// HandOver returns the call that makes it the holder instead of the last holder. A hand-over of permits also takes it out of the
+// line, where lined says that there may be one.
+func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined bool) Call {
 	s := h.kind.HandOver
-	return Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
+	c := Call{Script: s, Keys: s.WithTombstones(h.keys(n)), Args: Args{
 		Holder: h.Field, Millis: Millis(lease), Number: h.Number, Channel: last.Field,
 	}}
+	if s.Announces {
+		c.Args.Channel, c.Args.Extra = n.Boxed, last.Field
+		if lined {
+			c.Keys = n.LineKeys
+		}
+	}
+	return c
 }
+
+// Permits returns how many permits it has, or wants. It is 1 for a lock.
+func (h *Holder) Permits() int { return h.kind.permits() }
 
 // Release returns the call that frees the lock. A tombstone of that lifetime is written for its number; zero means none.
 func (h *Holder) Release(n *Names, tombstone time.Duration) Call {

@@ -65,6 +65,9 @@ type Kind struct {
 // permits returns how many permits a holder has.
 func (k *Kind) permits() int { return max(k.many, 1) }
 
+// Counted reports whether permits are acquired, so that several owners may have some at a time.
+func (k *Kind) Counted() bool { return k.MaxPermits > 0 }
+
 // Line has the scripts of a kind whose releases give the lock to the first waiter of a line in Redis, or keep free permits for the
 // first waiters. A client that cannot use the line uses the other scripts of the kind. Without an Acquire, the kind's own waiters
 // do not stand in the line. Permits are never freed by force.
@@ -231,6 +234,7 @@ var Permit = &Kind{
 	Acquire:    semaphoreAcquire,
 	Release:    semaphoreRelease,
 	Renew:      semaphoreRenew,
+	HandOver:   semaphoreHandOver,
 	Keys:       []string{"*" + leases},
 	RenewKey:   leases,
 	Channel:    semaphoreChannel,
@@ -248,6 +252,7 @@ var PlainPermit = &Kind{
 	Acquire:    plainAcquire,
 	Release:    plainRelease,
 	Renew:      plainRenew,
+	HandOver:   plainHandOver,
 	Keys:       []string{"*" + leases},
 	Lasting:    true,
 	Channel:    semaphoreChannel,

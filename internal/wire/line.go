@@ -108,7 +108,7 @@ func (h *Holder) member(term time.Duration) any {
 // PumpCall returns the call that gives a free lock to the first waiter of the line.
 func (k *Kind) PumpCall(n *Names) Call {
 	c := k.lineCall(k.Line.Pump, n)
-	if k.MaxPermits > 0 {
+	if k.Counted() {
 		c.Keys = []any{n.LineKeys[0], n.LineKeys[len(n.LineKeys)-1]}
 		if !k.Lasting {
 			c.Keys = append(c.Keys, n.LineKeys[1])

@@ -62,7 +62,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(latch, ":waiters", ""); k.MaxPermits > 0 {
+		if line := add(latch, ":waiters", ""); k.Counted() {
 			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
 		} else {
 			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)

@@ -62,6 +62,9 @@ var (
 	plainRelease = newSemaphore(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainRelease)
 	plainRenew   = newSemaphore(Script{Keys: 1}, lua.PlainRenew)
 
+	semaphoreHandOver = newSemaphore(Script{Keys: 2, Argv: 6, Announces: true}, lua.SemaphoreHandOver)
+	plainHandOver     = newSemaphore(Script{Keys: 1, Argv: 6, Announces: true}, lua.PlainHandOver)
+
 	semaphorePump = newSemaphore(Script{Keys: 1, Argv: 5, Announces: true}, lua.SemaphorePump)
 
 	// The scripts of permits get the line as one more key, if there is one.
@@ -107,7 +110,7 @@ var Others = map[string]*Script{
 	"permits": semaphoreCount, "permit lease": semaphoreLease,
 	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain,
 	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
-	"pump permits": semaphorePump,
+	"pump permits": semaphorePump, "hand permits over": semaphoreHandOver, "hand plain permits over": plainHandOver,
 }
 
 func newLatch(s Script, source string) *Script {
