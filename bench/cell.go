@@ -18,6 +18,7 @@ type Cell struct {
 	Fleet      bool          // each goroutine has a client of its own
 	Fault      string        // what happens to waiters
 	Names      int           // of locks; zero means one per goroutine
+	Permits    int           // of a semaphore that all goroutines share; zero means that they take locks
 	Hold       time.Duration // how long an owner keeps the lock
 	Locks      int           // held or waited for
 	Lease      time.Duration // zero means the library's default

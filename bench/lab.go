@@ -110,13 +110,13 @@ func (l *lab) measure(ctx context.Context, sc scenario, c Cell) (Metrics, error)
 	for _, node := range s.nodes {
 		c.Addrs = append(c.Addrs, node.Options().Addr)
 	}
-	if c.Library == floor && c.Names == 1 { // it has no waiters
+	if c.Library == floor && (c.Names == 1 || c.Permits > 0) { // it has no waiters
 		c.Processes, c.Goroutines = 1, 1
 	}
 	limit := 10*time.Second + time.Duration(c.Locks)*time.Millisecond // the time that a lock takes
 	ctx, cancel := context.WithTimeout(ctx, c.Warmup+c.Measure+c.opening()+limit)
 	defer cancel()
-	if c.Goroutines == 0 || sc.id == "S1" {
+	if c.Goroutines == 0 || sc.id == "S1" || sc.id == "S13" {
 		outcomes, err := l.children(ctx, prefix, c, nil)
 		if err != nil {
 			return nil, err

@@ -13,7 +13,11 @@ func openBSM(c Cell) (Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bsmLibrary{client: redislock.New(rdb), cell: c}, nil
+	lib := &bsmLibrary{client: redislock.New(rdb), cell: c}
+	if c.Permits > 0 {
+		return &slots{lib, tryBSM, c}, nil
+	}
+	return lib, nil
 }
 
 type bsmLibrary struct {

@@ -59,6 +59,9 @@ func openFloor(c Cell) (Library, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Permits > 0 {
+		return openFloorPermits(ctx, rdb, c.Permits)
+	}
 	lib := &floorLibrary{rdb: rdb, lease: strconv.FormatInt(c.leaseOr(30*time.Second).Milliseconds(), 10)}
 	switch c.Scenario {
 	case "S5":

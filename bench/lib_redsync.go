@@ -15,11 +15,15 @@ func openRedsync(c Cell) (Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &redsyncLibrary{redsync.New(goredis.NewPool(rdb)), []redsync.Option{
+	lib := &redsyncLibrary{redsync.New(goredis.NewPool(rdb)), []redsync.Option{
 		redsync.WithExpiry(c.leaseOr(30 * time.Second)),
 		redsync.WithTries(math.MaxInt),
 		redsync.WithRetryDelay(c.poll()),
-	}}, nil
+	}}
+	if c.Permits > 0 {
+		return &slots{lib, tryRedsync, c}, nil
+	}
+	return lib, nil
 }
 
 type redsyncLibrary struct {

@@ -22,6 +22,9 @@ func openRlock(options ...rlock.Option) func(Cell) (Library, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.Permits > 0 {
+			return rlockPermits{client: client, permits: c.Permits}, nil
+		}
 		return rlockLibrary{client}, nil
 	}
 }

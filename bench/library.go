@@ -54,6 +54,7 @@ func entrants() []entrant {
 			open: openRlock(rlock.WithLazyHandOver(), rlock.WithHandOver(1000, 5*time.Millisecond)),
 		},
 		{name: "rlock-1", open: openRlock(rlock.WithHandOver(1, 5*time.Millisecond)), only: []string{"S4"}},
+		{name: rlockPlain, open: openRlockPlain, only: []string{"S13", "S14"}},
 		{name: rlockFair, open: openRlockFair, only: []string{"S9", "S11"}},
 		{name: "bsm/redislock", peer: true, open: openBSM, skips: map[string]string{"S6": noWatch}},
 		{name: "redsync", peer: true, open: openRedsync, direct: []string{"set"}, skips: map[string]string{"S6": noWatch}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,20 +53,24 @@ func runLoops(ctx context.Context, c Cell, lib Library) (*Tally, error) {
 	handles := make([]Handle, c.Goroutines)
 	for i := range handles {
 		name := "bench:one"
-		if c.Names != 1 {
+		if c.Names != 1 && c.Permits == 0 {
 			name = fmt.Sprintf("bench:%d:%d", c.Process, i)
 		}
 		handles[i] = lib.Handle(name)
 	}
 	loops := make([]loop, c.Goroutines)
+	var inside atomic.Int64
 	a.ready.Add(1)
 	a.await(phaseWarm)
 	var wg sync.WaitGroup
 	for i := range loops {
 		wg.Go(func() {
-			if c.Names == 1 {
+			switch {
+			case c.Permits > 0:
+				loops[i].share(drain, a, handles[i], &c, &inside)
+			case c.Names == 1:
 				loops[i].contend(drain, a, handles[i], ownerID(c.Process, i), c.Hold)
-			} else {
+			default:
 				loops[i].alone(ctx, a, handles[i])
 			}
 		})

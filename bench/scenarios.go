@@ -51,7 +51,9 @@ const (
 )
 
 // scenarios returns all scenarios. A complete run takes half an hour.
-func scenarios() []scenario { return append(slices.Concat(passedOn(), kept(), fleets()), faults()) }
+func scenarios() []scenario {
+	return append(append(slices.Concat(passedOn(), kept(), fleets()), faults()), permits()...)
+}
 
 // passedOn returns the scenarios in which owners acquire and release as fast as they can.
 func passedOn() []scenario {
