@@ -2,12 +2,16 @@ package interop_test
 
 import (
 	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -169,6 +173,61 @@ func TestLatch(t *testing.T) {
 		require.True(t, open)
 		require.NoError(t, l.inGo.Await(t.Context()))
 	})
+}
+
+// TestLatchSoak has threads of a JVM and goroutines of two Go clients set a latch, await it, and count it down, one latch after the
+// other, for as long as RLOCK_SOAK says. One of them sets it, each call counts once, and all go on.
+func TestLatchSoak(t *testing.T) {
+	length, err := time.ParseDuration(os.Getenv("RLOCK_SOAK"))
+	if err != nil {
+		t.Skip("needs RLOCK_SOAK, see make interop")
+	}
+	onVersions(t, func(t *testing.T, v version) {
+		t.Helper()
+		server := redistest.Start(t)
+		java := sharedJVM(t, v).open(t, settings{}, server.Addr)
+		clients := []*rlock.Client{newClient(t, server.Client(t)), newClient(t, server.Client(t))}
+		rounds := 0
+		for end := time.Now().Add(length); time.Now().Before(end); rounds++ {
+			soakLatch(t, java, clients, newName())
+		}
+		t.Logf("%d latches", rounds)
+	})
+}
+
+func soakLatch(t *testing.T, java *redissonClient, clients []*rlock.Client, name string) {
+	t.Helper()
+	const each = 3 // calls of each side
+	var set atomic.Int64
+	var setting, all sync.WaitGroup
+	both := func(group *sync.WaitGroup, n int, inGo func(*rlock.CountDownLatch) error, inJava func(*javaLatch) error, thread int) {
+		for i := range n {
+			group.Go(func() { assert.NoError(t, inGo(clients[i%len(clients)].NewCountDownLatch(name))) })
+			group.Go(func() { assert.NoError(t, inJava(&javaLatch{java.thread(thread + i), name})) })
+		}
+	}
+	count := func(ok bool, err error) error {
+		if ok {
+			set.Add(1)
+		}
+		return err
+	}
+	both(&setting, 1, func(l *rlock.CountDownLatch) error { return count(l.TrySetCount(t.Context(), 2*each)) },
+		func(l *javaLatch) error { return count(l.TrySetCount(2 * each)) }, 300)
+	setting.Wait()
+	require.EqualValues(t, 1, set.Load())
+	both(&all, 2, func(l *rlock.CountDownLatch) error { return l.Await(t.Context()) }, func(l *javaLatch) error {
+		_, err := await(l.AwaitAsync(), aLongTime)
+		return err
+	}, 310)
+	both(&all, each, func(l *rlock.CountDownLatch) error {
+		_, err := l.CountDown(t.Context())
+		return err
+	}, (*javaLatch).CountDown, 320)
+	all.Wait()
+	left, err := clients[0].NewCountDownLatch(name).Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, left)
 }
 
 // TestDeletedLatch: Go returns at once. Redisson's await without a limit never does, whoever deletes the latch. One with a limit

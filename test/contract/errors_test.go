@@ -84,7 +84,7 @@ var classes = []class{
 		grpc: "INVALID_ARGUMENT or INTERNAL", scenes: invalidNames,
 	},
 	{
-		name: "ErrInvalidOption", what: "An option or argument cannot work. Nothing was sent.",
+		name: "ErrInvalidOption", what: "An option or argument cannot work. Nothing was sent, unless only Redis could tell, as of a change that gives a semaphore too many permits: then nothing was changed.",
 		holder: nobodyNew, retry: bug, http: "500", grpc: "INTERNAL", scenes: invalidOptions,
 	},
 	{
