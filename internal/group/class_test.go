@@ -73,6 +73,23 @@ func TestTheErrorOfARedLockHasTheClassOfTheFailureThatEndedIt(t *testing.T) {
 	}
 }
 
+// TestARedLockOfAClosedClientSaysSo: a member that refused before the client was closed does not make an outage of that.
+func TestARedLockOfAClosedClientSaysSo(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 7)
+		for i, err := range []error{nil, fault.ErrRefused, fault.ErrRefused, fault.ErrClosed, fault.ErrClosed, fault.ErrClosed, fault.ErrClosed} {
+			fakes[i].set(err)
+		}
+		fakes[0].hangs = 2 * time.Millisecond
+		fakes[5].delay, fakes[6].delay = time.Millisecond, time.Millisecond // while the first one is released
+		_, err := NewRed(members, newTestQuorum).Take(t.Context(), lease.Terms{Op: "lock", Lease: leaseTime})
+		require.ErrorIs(t, err, fault.ErrClosed)
+		checkClass(t, err, nil, "closed")
+	})
+}
+
 func TestACleanUpThatFailsDoesNotChangeTheClass(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ err, want error }{

@@ -62,8 +62,10 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		switch {
 		case r.isOver() || err == nil:
 			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
-		case once || !r.retryable(a):
+		case once:
 			return nil, verdict.CleanedUp(err, released)
+		case !r.retryable(a):
+			return nil, verdict.CleanedUp(a.outcome(), released) // of the members that have replied since, too
 		}
 		if q.round == 1 {
 			defer r.waits()()
@@ -159,6 +161,13 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 		return true, fault.ErrLate // the leases that were granted have run out
 	}
 	return true, a.group.rule().Of(a.errs)
+}
+
+// outcome returns what the members have replied by now, of which no majority grants the lock.
+func (a *acquisition) outcome() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.group.rule().Of(a.errs)
 }
 
 // holdsAny reports whether a member is held now.
