@@ -111,13 +111,13 @@ func (c *company) take(t *testing.T, tk taking, name string) []turn {
 }
 
 // requireShares lets the members take turns, and requires that nobody was inside with another one, that nobody slept through
-// the releases, and that each language got at least half of its share. A share that is too small is measured once more, for
-// longer: the short shift has few turns.
+// the releases, and that each language got at least half of its share. A share that is too small is measured up to three times more,
+// for longer: the short shift has few turns, and while something else takes the processors, the faster language gets more.
 func (c *company) requireShares(t *testing.T, tk taking) {
 	t.Helper()
 	got := c.shares(t, tk)
-	if got.unfair(tk) != "" {
-		tk.length *= 5
+	tk.length *= 5
+	for more := 0; got.unfair(tk) != "" && more < 3; more++ {
 		got = c.shares(t, tk)
 	}
 	require.Empty(t, got.unfair(tk))
