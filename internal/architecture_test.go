@@ -80,7 +80,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2300, "internal/table": 3630, "internal/group": 1720, "internal/lease": 2380, "internal/signal": 1350,
+	".": 2300, "internal/table": 3630, "internal/group": 1730, "internal/lease": 2380, "internal/signal": 1350,
 	"internal/wire": 1530,
 }
 

@@ -64,8 +64,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
 		case once:
 			return nil, verdict.CleanedUp(err, released)
-		case !r.retryable(a):
-			return nil, verdict.CleanedUp(a.outcome(), released) // of the members that have replied since, too
+		}
+		if final := r.final(a); final != nil {
+			return nil, verdict.CleanedUp(final, released)
 		}
 		if q.round == 1 {
 			defer r.waits()()
@@ -163,13 +164,6 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 	return true, a.group.rule().Of(a.errs)
 }
 
-// outcome returns what the members have replied by now, of which no majority grants the lock.
-func (a *acquisition) outcome() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.group.rule().Of(a.errs)
-}
-
 // holdsAny reports whether a member is held now.
 func (a *acquisition) holdsAny() bool {
 	a.mu.Lock()
@@ -190,17 +184,21 @@ func (a *acquisition) cutOff() error {
 	return a.group.rule().Of(errs)
 }
 
-// retryable reports whether waiting may help: enough members may still be had.
-func (r *request) retryable(a *acquisition) bool {
+// final returns the outcome of all members that have replied by now, if waiting cannot help: too few others may still be
+// had. It returns nil if waiting may help.
+func (r *request) final(a *acquisition) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	final := 0
+	failed := 0
 	for _, err := range a.errs {
 		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
-			final++
+			failed++
 		}
 	}
-	return final <= len(a.errs)-r.group.need
+	if failed <= len(a.errs)-r.group.need {
+		return nil
+	}
+	return a.group.rule().Of(a.errs)
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
