@@ -5,8 +5,17 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture
+MODULES = interop bench torture rlockrueidis
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# DRIVER=rueidis has test, race, interop, torture and mutants use rueidis where rlock uses go-redis.
+DRIVER ?= go-redis
+ifeq ($(DRIVER),rueidis)
+SUITES := $(CURDIR)/rlockrueidis/internal/suites
+$(shell printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/internal/testkit/connect/connect.go $(SUITES)/connect.go >$(SUITES)/overlay.json)
+export GOWORK := $(SUITES)/go.work
+export GOFLAGS := -overlay=$(SUITES)/overlay.json
+endif
 
 .DEFAULT_GOAL := help
 

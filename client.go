@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
 	"github.com/go-rlock/rlock/internal/lease"
 )
@@ -30,11 +31,22 @@ type Client struct {
 // rdb stays the caller's: [Client.Close] does not close it. Renewals need a connection of its pool. Do not share a pool
 // that blocking commands of the application may exhaust.
 func New(rdb redis.UniversalClient, opts ...Option) (*Client, error) {
+	return newClient(opts, func(cfg driver.Config) (driver.Driver, error) { return goredis.New(rdb, cfg) })
+}
+
+// The modules that bring another driver make their clients by this.
+var _ = driver.Provide(func(open driver.Open, options any) (any, error) {
+	opts, _ := options.([]Option)
+	return newClient(opts, open)
+})
+
+// newClient returns a client on the driver that open makes.
+func newClient(opts []Option, open driver.Open) (*Client, error) {
 	s, err := newSettings(opts)
 	if err != nil {
 		return nil, err
 	}
-	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: s.Table.CommandTimeout, Batches: s.Crowd >= 0, Acks: s.Acks > 0})
+	d, err := open(driver.Config{CommandTimeout: s.Table.CommandTimeout, Batches: s.Crowd >= 0, Acks: s.Acks > 0})
 	if err != nil {
 		return nil, err
 	}

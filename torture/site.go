@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -35,7 +37,7 @@ type Place struct {
 func (p Place) open() []redis.UniversalClient {
 	switch p.Topology {
 	case topologySentinel:
-		return []redis.UniversalClient{redis.NewFailoverClient(&redis.FailoverOptions{
+		return []redis.UniversalClient{redistest.NewFailover(&redis.FailoverOptions{
 			MasterName: p.Master, SentinelAddrs: p.Addrs, ReadTimeout: readTimeout, PoolSize: poolSize,
 		})}
 	case topologyCluster:
@@ -71,6 +73,7 @@ type running struct {
 	Site
 
 	rdbs    []redis.UniversalClient
+	finish  []func()                        // called once the clients are closed
 	clients atomic.Pointer[[]*rlock.Client] // a shutdown replaces them
 	emit    func(Turn)
 	ids     atomic.Int64
@@ -117,11 +120,11 @@ func (s Site) start(emit func(Turn)) (*running, error) {
 // renew makes new clients.
 func (r *running) renew() (clients []*rlock.Client, err error) {
 	for _, rdb := range r.rdbs {
-		client, err := rlock.New(rdb, r.options()...)
+		client, finish, err := connect.Open(rdb, r.options()...)
 		if err != nil {
 			return nil, err
 		}
-		clients = append(clients, client)
+		clients, r.finish = append(clients, client), append(r.finish, finish)
 	}
 	return clients, nil
 }
@@ -149,6 +152,9 @@ func (r *running) close() (time.Duration, error) {
 		errs = append(errs, client.Close())
 	}
 	took := time.Since(start)
+	for _, finish := range r.finish {
+		finish()
+	}
 	for _, rdb := range r.rdbs {
 		errs = append(errs, rdb.Close())
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 var (
@@ -32,8 +34,7 @@ func TestMain(m *testing.M) {
 		ChildMain()
 		return
 	}
-	// The pool of go-redis dials a dead server once a second, and only then notices that it was closed.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(m, connect.Leaks()...)
 }
 
 // quiet is a logger that drops the messages of go-redis about broken connections.

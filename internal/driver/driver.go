@@ -1,4 +1,31 @@
-// Package driver is the interface through which rlock uses a Redis client library. internal/driver/goredis implements it.
+// Package driver is the interface through which rlock uses a Redis client library. internal/driver/goredis implements it for
+// go-redis, and the module rlockrueidis for rueidis. Nothing above this package asks which one it has.
+//
+// # A driver for another library
+//
+// A driver is a module of its own below the root, so that nobody else depends on its library. It needs these things:
+//
+//   - A type that implements [Driver] and [Subscription]. [Replied], [Unexpected], [Failed], [Rejected], [Unreplicated] and
+//     [UnknownScript] have what does not depend on the library.
+//   - A constructor that passes a function to [Attach], and returns the *rlock.Client.
+//   - A test that passes its constructor to drivertest.Run, for each way in which the library can send commands.
+//   - A file that stands in for internal/testkit/connect/connect.go. With it, `make test`, `make torture` and `make interop` test all of
+//     rlock on the driver: see DRIVER in the Makefile.
+//
+// The library must let the driver do the following. drivertest checks each of them.
+//
+//   - Send a command once. A library that sends a command again after a lost reply lets an old release follow a new acquisition.
+//     A redirection (MOVED, ASK) may be followed, because the first node has executed nothing.
+//   - Say what became of a command. [fault.NotSent] is a promise that Redis never executes it. When in doubt, the fate is
+//     [fault.InDoubt]. [fault.Left] is not a driver's: the transport uses it for callers that do not wait for the driver.
+//   - End a command by itself within the command timeout: set Info.Bounded. Otherwise the transport leaves it behind, and it keeps a
+//     connection for as long as the library likes.
+//   - Give up a connection that is silent within the command timeout, and use another one for the next command. Only then do locks
+//     outlive a firewall that forgets a connection.
+//   - Give each command, and each pipeline, a connection for itself while it is under way. Otherwise a reply that does not come holds
+//     others up. Info.Slots leaves a connection for renewals. [Share] divides the connections.
+//   - Subscribe, receive the confirmation of each channel as a message, and subscribe all channels again after a broken connection,
+//     with new confirmations. Waiters ask Redis again at each confirmation, so a missing one costs up to a poll interval.
 package driver
 
 import (
@@ -37,6 +64,10 @@ type Driver interface {
 
 	// Refresh asks for the cluster's topology again, in the background. Outside clusters it does nothing.
 	Refresh()
+
+	// Close ends what the driver does in the background, and waits for that until ctx ends. Commands can still be sent, and the
+	// client of the client library stays open.
+	Close(ctx context.Context)
 }
 
 // Node is one server, comparable by ==. Nil stands for the only server, or for the node that has the key.

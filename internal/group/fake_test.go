@@ -31,6 +31,8 @@ type noDriver struct{ driver.Driver }
 
 func (noDriver) Info() driver.Info { return driver.Info{} }
 
+func (noDriver) Close(context.Context) {}
+
 // bubble runs a test in virtual time. It lets a century pass first: a bubble begins in the year 2000, long before the
 // process did, and an instant must not be negative.
 func bubble(t *testing.T, test func(t *testing.T)) {

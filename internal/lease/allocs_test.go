@@ -19,6 +19,8 @@ type granting struct {
 
 func (*granting) Info() driver.Info { return driver.Info{Bounded: true, Slots: 9} }
 
+func (*granting) Close(context.Context) {}
+
 func (d *granting) Run(_ context.Context, _ driver.Node, c wire.Call) wire.Reply {
 	d.argv = c.AppendArgv(append(d.argv[:0], c.Keys...))
 	if c.Script == wire.Plain.Line.Release {

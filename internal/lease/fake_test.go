@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
@@ -291,11 +292,14 @@ type client struct {
 
 	server *server
 	info   driver.Info
+	closed atomic.Bool
 }
 
 func (d *client) Info() driver.Info { return d.info }
 
 func (d *client) Refresh() {}
+
+func (d *client) Close(context.Context) { d.closed.Store(true) }
 
 func (d *client) Node(context.Context, string) (driver.Node, *fault.Error) { return nil, nil }
 

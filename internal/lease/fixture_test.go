@@ -106,6 +106,9 @@ func runLine(t *testing.T, test func(f *fixture)) {
 				m.Close()
 				require.Zero(t, m.Table().Stats().Queues, "local queues")
 				require.Zero(t, m.tasks.Count(), "operations under way")
+				if d, ok := m.driver.(*client); ok {
+					require.True(t, d.closed.Load(), "the driver's background")
+				}
 			}
 			if !f.leftover {
 				require.Empty(t, f.line(), "waiters in the line")

@@ -92,6 +92,7 @@ func (m *Manager) Close() {
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
 		m.tasks.Stop(ctx)
+		m.driver.Close(ctx)
 		m.tellOwed()
 	})
 }

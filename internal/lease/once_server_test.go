@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -34,7 +35,7 @@ func TestCallsCountOnceOnABadNetwork(t *testing.T) {
 	direct := server.Client(t)
 	rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 150 * time.Millisecond})
 	const timeout = 500 * time.Millisecond
-	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: timeout})
+	d, err := goredis.New(rdb, driver.Config{CommandTimeout: timeout})
 	require.NoError(t, err)
 	cfg := testConfig()
 	cfg.Table.CommandTimeout = timeout

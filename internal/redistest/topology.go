@@ -299,7 +299,7 @@ func (s *Sentinel) Options() *redis.FailoverOptions {
 // Client returns a client that follows the master and is closed with the test.
 func (s *Sentinel) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
-	rdb := redis.NewFailoverClient(s.Options())
+	rdb := NewFailover(s.Options())
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

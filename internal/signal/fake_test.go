@@ -66,6 +66,8 @@ func (d *fakeDriver) Refresh() {
 	d.refreshed++
 }
 
+func (*fakeDriver) Close(context.Context) {}
+
 func (d *fakeDriver) Node(context.Context, string) (driver.Node, *fault.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

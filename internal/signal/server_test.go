@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/task"
@@ -32,7 +33,7 @@ type realHub struct {
 
 func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 	t.Helper()
-	d, err := goredis.New(rdb, goredis.Config{CommandTimeout: 5 * time.Second})
+	d, err := goredis.New(rdb, driver.Config{CommandTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	base := "redisson_lock__channel:{t-" + uuid.NewString() + "}"
 	r := &realHub{base: base, twin: base + ":rlock", own: base + ":own"}

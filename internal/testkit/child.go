@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // childEnv, set to "<address> <kind> <name> <terms>", makes the test binary run as a child process. The child locks when it reads
@@ -46,7 +47,7 @@ func childRun() error {
 	if kind == "many" {
 		return holdsUntilTerminated(addr, name)
 	}
-	locks, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(2*time.Second))
+	locks, _, err := connect.Open(redis.NewClient(&redis.Options{Addr: addr}), rlock.WithWatchdogTimeout(2*time.Second))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // FakeServer is a hook that replies to every command itself, without a server. It is safe for concurrent use.
@@ -77,6 +78,7 @@ func (s *FakeServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Proces
 // NewFakeServer returns a fake server and a client that is connected to it. The command timeout is short, unless opts set it.
 func NewFakeServer(tb testing.TB, opts ...rlock.Option) (*FakeServer, *rlock.Client) {
 	tb.Helper()
+	connect.NeedsGoRedis(tb)
 	s := &FakeServer{}
 	const timeout = 100 * time.Millisecond
 	rdb := redistest.Open(tb, &redis.Options{Addr: "127.0.0.1:1", ReadTimeout: timeout})

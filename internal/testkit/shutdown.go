@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // Deployed is how many locks the process of [Deploy] holds.
@@ -27,7 +28,7 @@ func deployed(name string, i int) string { return fmt.Sprintf("%s:%d", name, i) 
 func holdsUntilTerminated(addr, name string) error {
 	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client, err := rlock.New(redis.NewClient(&redis.Options{Addr: addr}))
+	client, _, err := connect.Open(redis.NewClient(&redis.Options{Addr: addr}))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // Main runs the tests of a package, and fails if one leaves a goroutine behind. It is the body of every TestMain: a test
@@ -27,8 +28,7 @@ func Main(m *testing.M) {
 		return
 	}
 	redis.SetLogger(quiet{})
-	// The pool of go-redis retries a dead server once a second, and only then notices that it was closed.
-	goleak.VerifyTestMain(timed{m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
+	goleak.VerifyTestMain(timed{m}, connect.Leaks()...)
 }
 
 // timed runs the tests of a package. If they fail, it prints how late the machine ran its goroutines: a lease of 300 ms is lost
@@ -81,10 +81,11 @@ const ALongTime = 20 * time.Second
 func NewClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &Recorder{}
-	c, err := rlock.New(rdb, append([]rlock.Option{rlock.WithLogger(log.Logger())}, opts...)...)
+	c, finish, err := connect.Open(rdb, append([]rlock.Option{rlock.WithLogger(log.Logger())}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, c.Close())
+		finish()
 		require.Empty(tb, log.unexpected(), "nothing else should have been logged")
 	})
 	return c
@@ -154,11 +155,11 @@ func Stays(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// Repository returns the path of the repository: the closest directory above a test that has a go.mod.
+// Repository returns the path of the repository, which is above a test of any of its modules.
 func Repository() string {
 	dir := "."
 	for range 8 {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, ".golangci.yml")); err == nil {
 			break
 		}
 		dir = filepath.Join("..", dir)

@@ -145,7 +145,7 @@ func OpenSentinelAs(tb testing.TB, sentinel *redistest.Sentinel, user, watching 
 	opt := sentinel.Options()
 	opt.Username, opt.Password = user, Secret
 	opt.SentinelUsername, opt.SentinelPassword = watching, Secret
-	rdb := redis.NewFailoverClient(opt)
+	rdb := redistest.NewFailover(opt)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

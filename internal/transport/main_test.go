@@ -100,6 +100,8 @@ func (s *stub) Refresh() {
 	s.refreshes++
 }
 
+func (*stub) Close(context.Context) {}
+
 func (s *stub) refreshed() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

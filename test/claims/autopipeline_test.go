@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // crowd is the number of goroutines that lock at the same time, each under its own name.
@@ -98,6 +99,7 @@ func lockAll(t *testing.T, client *rlock.Client, times int) {
 // TestManyGoroutinesShareBatches needs no option. A goroutine that is alone sends no pipelines.
 func TestManyGoroutinesShareBatches(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	rdb := redistest.Start(t).Client(t)
 	sent := &batches{}
 	rdb.AddHook(sent)
@@ -243,6 +245,7 @@ func TestPipelinesSurviveAScriptFlush(t *testing.T) {
 // TestASmallPoolGathersNothing has no connections to spare for pipelines.
 func TestASmallPoolGathersNothing(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	rdb := redistest.Open(t, &redis.Options{Addr: redistest.Start(t).Addr, PoolSize: 2})
 	sent := &batches{}
 	rdb.AddHook(sent)

@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // watcher is a hook that counts commands, as telemetry does.
@@ -102,6 +103,7 @@ func use(ctx context.Context, t *testing.T, client *rlock.Client) {
 
 func TestHooksSeeEveryCommand(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	for _, timeout := range []time.Duration{3 * time.Second, 30 * time.Second, -1} {
 		for what, opts := range map[string][]rlock.Option{
 			"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
@@ -128,6 +130,7 @@ func TestHooksSeeEveryCommand(t *testing.T) {
 
 func TestHooksOfAClusterSeeEveryCommand(t *testing.T) { // the subtests share a cluster
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	cluster := redistest.StartCluster(t)
 	for what, opts := range map[string][]rlock.Option{
 		"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}, "with acks": {rlock.WithReplicaAcks(1, time.Second)},
@@ -154,6 +157,7 @@ func TestHooksOfAClusterSeeEveryCommand(t *testing.T) { // the subtests share a 
 // A hook that starts a span finds its parent in the context.
 func TestHooksSeeTheValuesOfTheCallersContext(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	for _, timeout := range []time.Duration{3 * time.Second, -1} {
 		rdb := redistest.Embedded(t).WithTimeout(timeout)
 		hook := &watcher{}
@@ -186,6 +190,7 @@ func (*refusal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func TestAHookMayFailACommand(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	rdb := redistest.Embedded(t).WithTimeout(-1)
 	rdb.AddHook(&refusal{})
 	require.ErrorIs(t, testkit.Second(testkit.NewClient(t, rdb).NewLock(testkit.NewName()).TryLock(t.Context())), errRefused)
@@ -193,6 +198,7 @@ func TestAHookMayFailACommand(t *testing.T) {
 
 func TestManyClientsShareOneHook(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	rdb := redistest.Embedded(t).WithTimeout(-1)
 	hook := &watcher{}
 	rdb.AddHook(hook)
@@ -211,6 +217,7 @@ func TestManyClientsShareOneHook(t *testing.T) {
 // commands elsewhere if the ReadTimeout does not fit. The user's commands pass every hook.
 func TestHooksAddedAfterNew(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	for timeout, sees := range map[time.Duration]bool{3 * time.Second: true, -1: false} {
 		rdb := redistest.Embedded(t).WithTimeout(timeout)
 		lock := testkit.NewClient(t, rdb).NewLock(testkit.NewName())

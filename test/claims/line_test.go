@@ -17,6 +17,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // slack is for a machine that does other things. It is less than the shortest poll of a waiter in the line, which is 5 s here.
@@ -154,8 +155,9 @@ func costOfADeadWaiter(t *testing.T) time.Duration {
 	}})
 	holder := testkit.NewClient(t, server.Client(t)).NewLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(testkit.Never)))
-	client, err := rlock.New(rdb, rlock.WithLogger(testkit.Discard), rlock.WithCommandTimeout(200*time.Millisecond))
+	client, finish, err := connect.Open(rdb, rlock.WithLogger(testkit.Discard), rlock.WithCommandTimeout(200*time.Millisecond))
 	require.NoError(t, err)
+	defer finish()
 	defer func() { _ = client.Close() }()
 	dying := client.NewLock(holder.Name())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // This file tests unusual callers and unusual redis clients.
@@ -51,6 +52,7 @@ func TestDoUnlocksWhenItsGoroutineEnds(t *testing.T) {
 
 func TestAClosedRedisClientFailsAtOnce(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	rdb := redistest.Start(t).Client(t)
 	logger, _ := testkit.Recording()
 	client := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(time.Second), rlock.WithCommandTimeout(time.Second))
@@ -89,6 +91,7 @@ func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 // Redis closes idle connections, and go-redis speaks either protocol. No call may fail because of that.
 func TestConnectionsClosedByTheServer(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
 			t.Parallel()

@@ -74,6 +74,7 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}))
+	prefixed := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:"))
 	lock := client.NewLock(testkit.NewName())
 	ctx := t.Context()
 	before := server.CommandCount()
@@ -115,8 +116,7 @@ func TestBadArgumentsSendNothing(t *testing.T) {
 		require.ErrorIs(t, testkit.Second(bad.IsLocked(ctx)), rlock.ErrInvalidName, what)
 		require.Less(t, len(bad.Lock(ctx).Error()), 500, "the error truncates a long name")
 	}
-	require.ErrorIs(t, testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: server.Addr()}), rlock.WithKeyPrefix("app:")).
-		NewLock("").Lock(ctx), rlock.ErrInvalidName)
+	require.ErrorIs(t, prefixed.NewLock("").Lock(ctx), rlock.ErrInvalidName)
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

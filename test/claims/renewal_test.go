@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // pipelines is a hook for the pipelines of a redis client. All pipelines of these tests are renewals, and each is a batch.
@@ -70,6 +71,7 @@ func (h *pipelines) total() int {
 // parallel, because the load would disturb tests with short leases.
 func holdMany(t *testing.T, n int, timeout time.Duration, each func(names []string)) (*pipelines, []*rlock.Lock, []*rlock.Hold) {
 	t.Helper()
+	connect.NeedsGoRedis(t)
 	h := &pipelines{sent: make(map[string]int), each: each}
 	rdb := redistest.Start(t).Client(t)
 	rdb.AddHook(h)

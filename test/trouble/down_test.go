@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // A connection may take longer to fail than a short wait lasts. The caller hears why it failed.
@@ -21,8 +22,9 @@ func TestAShortWaitReportsAServerThatIsDown(t *testing.T) {
 		return nil, down
 	}})
 	defer func() { require.NoError(t, rdb.Close()) }()
-	c, err := rlock.New(rdb)
+	c, finish, err := connect.Open(rdb)
 	require.NoError(t, err)
+	defer finish()
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, lock := range []*rlock.Lock{c.NewLock("down"), c.NewFairLock("down"), c.NewSpinLock("down")} {
 		ok, err := lock.TryLock(context.Background(), rlock.Wait(time.Nanosecond))

@@ -12,11 +12,13 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // Neither lost replies nor the hooks of the redis client keep a connection for longer than the command timeout.
 func TestASilentServerGivesConnectionsBack(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	const timeout = 300 * time.Millisecond
 	for what, opts := range map[string][]rlock.Option{"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}} {
 		t.Run(what, func(t *testing.T) {

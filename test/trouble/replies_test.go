@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // This file tests lost, wrong and missing replies for every kind of lock.
@@ -125,6 +126,7 @@ func (*wrongReplies) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 
 func TestAnUnexpectedReplyIsAnError(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	for _, instead := range []any{nil, "OK", []any{}, []any{"many"}, map[any]any{}, 1.5, true} {

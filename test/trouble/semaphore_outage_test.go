@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // TestAcquireWithATotalWaitsForRedis as one without a total does, and for no longer than its Wait.
@@ -70,8 +71,9 @@ func TestCloseTellsOfPlainPermitsThatWereNotGivenBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	logger, log := testkit.Recording()
-	client, err := rlock.New(server.Client(t), logger, rlock.WithCommandTimeout(300*time.Millisecond))
+	client, finish, err := connect.Open(server.Client(t), logger, rlock.WithCommandTimeout(300*time.Millisecond))
 	require.NoError(t, err)
+	t.Cleanup(finish)
 	sem := client.NewPlainSemaphore(testkit.NewName(), rlock.Total(1))
 	hold := testkit.Must(sem.Acquire(t.Context()))
 	server.Pause()

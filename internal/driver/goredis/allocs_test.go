@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // TestAllocationsOfRun compares with the same command, made by hand.
 func TestAllocationsOfRun(t *testing.T) { // not parallel: it counts allocations
-	needServer(t)
 	rdb := redistest.Start(t).Client(t)
 	d := open(t, rdb)
-	c := acquire(wire.Plain, newName(), "a:1")
+	c := drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")
 	require.Nil(t, d.Run(context.Background(), nil, c).Err)
 	var ctx context.Context = driver.Bound(context.Background(), d.timeout)
 	bare := testing.AllocsPerRun(200, func() {

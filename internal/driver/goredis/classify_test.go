@@ -80,22 +80,6 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestUnreplicated(t *testing.T) {
-	t.Parallel()
-	d := &Driver{}
-	few := d.unreplicated(nil, "%d of %d replicas", 1, 2)
-	require.Equal(t, fault.Unreplicated, few.Fate)
-	require.False(t, few.Transient)
-	require.False(t, few.InDoubt())
-	require.ErrorIs(t, few, fault.ErrNotReplicated)
-	require.ErrorContains(t, few, "1 of 2 replicas")
-	refused := d.unreplicated(serverError("READONLY no"), "Redis refuses WAIT")
-	require.ErrorIs(t, refused, fault.ErrNotReplicated)
-	require.ErrorContains(t, refused, "Redis refuses WAIT: READONLY no")
-	require.True(t, refused.Stale)
-	require.False(t, refused.Transient)
-}
-
 func TestErrorsBeforeSending(t *testing.T) {
 	t.Parallel()
 	d := &Driver{}

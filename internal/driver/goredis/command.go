@@ -2,13 +2,11 @@ package goredis
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -76,27 +74,15 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 // reply returns the outcome of a call's command.
 func (d *Driver) reply(cmd noRetry, err error, c *wire.Call) wire.Reply {
 	if err != nil {
-		return failed(d.classify(err))
+		return driver.Failed(d.classify(err))
 	}
-	n := c.Numbers()
-	number, single := cmd.Val().(int64)
-	switch {
-	case single && (n == 0 || c.Script.Short):
-		return wire.Reply{N: number}
-	case n == 0:
-		return failed(d.classify(fmt.Errorf("%w: %T for a number", fault.ErrReply, cmd.Val())))
+	switch v := cmd.Val().(type) {
+	case int64:
+		return driver.Replied(c, v, nil)
+	case []any:
+		if list, err := cmd.Int64Slice(); err == nil {
+			return driver.Replied(c, 0, list)
+		}
 	}
-	list, err := cmd.Int64Slice()
-	switch {
-	case err != nil:
-		return failed(d.classify(fmt.Errorf("%w: %w", fault.ErrReply, err)))
-	case len(list) != n:
-		return failed(d.classify(fmt.Errorf("%w: %d numbers, not %d", fault.ErrReply, len(list), n)))
-	case c.Script.Refuses && list[0] >= 0:
-		return failed(d.classify(fmt.Errorf("%w: %d for a refusal", fault.ErrReply, list[0])))
-	}
-	if c.Script.Short {
-		number = list[0]
-	}
-	return wire.Reply{N: number, List: list}
+	return driver.Unexpected("%T for a number", cmd.Val())
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -43,7 +45,7 @@ func TestAHookMayAddCommandsToAPipeline(t *testing.T) {
 	rdb.AddHook(hook)
 	d := open(t, rdb)
 	out := make([]wire.Reply, 2)
-	d.Pipe(context.Background(), nil, []wire.Call{acquire(wire.Plain, newName(), "a:1"), acquire(wire.Plain, newName(), "a:2")}, nil, out)
+	d.Pipe(context.Background(), nil, []wire.Call{drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1"), drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:2")}, nil, out)
 	require.Nil(t, out[0].Err)
 	require.Nil(t, out[1].Err)
 	reply, err := d.Raw(context.Background(), nil, "echo", "raw")
@@ -83,20 +85,22 @@ func silent(t *testing.T) string {
 func TestEachDriverHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Open(t, &redis.Options{Addr: silent(t), ReadTimeout: -1})
-	short, err := New(rdb, Config{CommandTimeout: 50 * time.Millisecond})
+	short, err := New(rdb, driver.Config{CommandTimeout: 50 * time.Millisecond})
 	require.NoError(t, err)
-	long, err := New(rdb, Config{CommandTimeout: time.Hour})
+	long, err := New(rdb, driver.Config{CommandTimeout: time.Hour})
 	require.NoError(t, err)
 	waiting := make(chan error, 1)
-	go func() { waiting <- long.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1")).Err }()
+	go func() {
+		waiting <- long.Run(context.Background(), nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")).Err
+	}()
 	for range 3 {
 		var timeout net.Error
-		err := short.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1")).Err
+		err := short.Run(context.Background(), nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")).Err
 		require.True(t, errors.As(err, &timeout) && timeout.Timeout(), "%v", err)
 	}
 	require.Empty(t, waiting)
 	require.NoError(t, rdb.Close())
-	require.ErrorIs(t, short.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1")).Err, redis.ErrClosed,
+	require.ErrorIs(t, short.Run(context.Background(), nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")).Err, redis.ErrClosed,
 		"the clone is closed with its client")
 	require.Error(t, <-waiting)
 }
@@ -113,7 +117,7 @@ func TestAnAbandonedClientIsForgotten(t *testing.T) { // not parallel: other tes
 	for range 100 {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
 		for range 3 {
-			_, err := New(rdb, Config{CommandTimeout: time.Second})
+			_, err := New(rdb, driver.Config{CommandTimeout: time.Second})
 			require.NoError(t, err)
 		}
 		require.NoError(t, rdb.Close())

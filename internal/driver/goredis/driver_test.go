@@ -14,34 +14,40 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-func TestRun(t *testing.T) {
+func TestDriver(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Embedded(t)
-	d := open(t, rdb)
-	ctx, name := context.Background(), newName()
-	r := d.Run(ctx, nil, acquire(wire.Plain, name, "a:1"))
-	require.Nil(t, r.Err, "the server gets the script in full")
-	require.True(t, r.Acquired())
-	require.Positive(t, r.Took)
-	r = d.Run(ctx, nil, acquire(wire.Plain, name, "b:1"))
-	require.Nil(t, r.Err)
-	require.False(t, r.Acquired())
-	require.InDelta(t, 30*time.Second, r.Hint(), float64(10*time.Second))
-
-	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{name}, Args: wire.Args{Holder: "a:1"}}
-	r = d.Run(ctx, nil, inspect)
-	require.Nil(t, r.Err)
-	require.Len(t, r.List, 3)
-	require.Equal(t, []int64{1, 1}, r.List[1:])
-
-	require.EqualValues(t, 1, d.Run(ctx, nil, release(wire.Plain, name, "a:1")).N)
-	require.NoError(t, rdb.Set(ctx, name, "no lock", 0).Err())
-	require.True(t, d.Run(ctx, nil, acquire(wire.Plain, name, "a:2")).Err.WrongType())
+	for name, change := range map[string]func(*redis.Options){
+		"default":                   func(*redis.Options) {},
+		"longer than commands last": func(o *redis.Options) { o.ReadTimeout = time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Run(t, func(tb testing.TB, s drivertest.Server, cfg driver.Config) driver.Driver {
+				tb.Helper()
+				var rdb redis.UniversalClient
+				switch {
+				case s.Cluster != nil:
+					rdb = redis.NewClusterClient(s.Cluster)
+				case s.Sentinel != nil:
+					rdb = redis.NewFailoverClient(s.Sentinel)
+				default:
+					opt := &redis.Options{Addr: s.Addr}
+					change(opt)
+					rdb = redis.NewClient(opt)
+				}
+				tb.Cleanup(func() { _ = rdb.Close() })
+				d, err := New(rdb, cfg)
+				require.NoError(tb, err)
+				return d
+			})
+		})
+	}
 }
 
 // TestNobodyEndsACommand checks the context with which a command is sent: the caller's values, but the command timeout.
@@ -60,7 +66,7 @@ func TestNobodyEndsACommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "value"))
 	cancel()
 	before := time.Now()
-	require.Nil(t, d.Run(ctx, nil, acquire(wire.Plain, newName(), "a:1")).Err)
+	require.Nil(t, d.Run(ctx, nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")).Err)
 	require.NoError(t, sent.Err())
 	require.Nil(t, sent.Done())
 	require.Equal(t, "value", sent.Value(key{}))
@@ -68,101 +74,16 @@ func TestNobodyEndsACommand(t *testing.T) {
 	require.WithinRange(t, deadline, before.Add(d.timeout), time.Now().Add(d.timeout))
 }
 
-// TestShortReplies runs scripts that reply a list, or a single number, on all ways to Redis.
-func TestShortReplies(t *testing.T) {
-	t.Parallel()
-	d := open(t, redistest.Embedded(t))
-	ctx := context.Background()
-	for way, run := range map[string]func(wire.Call) wire.Reply{
-		"alone": func(c wire.Call) wire.Reply { return d.Run(ctx, nil, c) },
-		"in a pipeline": func(c wire.Call) wire.Reply {
-			out := make([]wire.Reply, 1)
-			d.Pipe(ctx, nil, []wire.Call{c}, nil, out)
-			return out[0]
-		},
-	} {
-		n := wire.NewNames(wire.Plain, newName(), "client")
-		one, other := wire.NewHolder(wire.Plain, n, "client", 1), wire.NewHolder(wire.Plain, n, "client", 2)
-		send := func(c wire.Call) wire.Reply {
-			c.Args.Publish = wire.PublishPlain
-			r := run(c)
-			require.Nil(t, r.Err, way)
-			return r
-		}
-		r := send(one.Stand(n, time.Minute, 0))
-		require.True(t, r.Acquired(), way)
-		require.Nil(t, r.List, way)
-		r = send(other.Stand(n, time.Minute, time.Second))
-		require.False(t, r.Acquired(), way)
-		require.InDelta(t, time.Minute, r.Hint(), float64(time.Second), way)
-		place, ok := r.Stood()
-		require.True(t, ok, way)
-		require.Zero(t, place.Ahead, way)
-		r = send(other.Give(n, 0, time.Second, nil))
-		require.Equal(t, wire.Given{}, r.Gave(), way)
-		r = send(one.Give(n, 0, 0, &wire.Next{Holder: &other, Lease: time.Minute, Term: time.Second}))
-		require.EqualValues(t, 1, r.N, way)
-		require.Equal(t, wire.ToNext, r.Gave().What, way)
-	}
-}
-
-func TestUnexpectedReply(t *testing.T) {
-	t.Parallel()
-	d := open(t, redistest.Embedded(t))
-	script := *wire.Plain.Inspect // which replies a list
-	for numbers, text := range map[int]string{0: "for a number", 2: "3 numbers, not 2"} {
-		script.Numbers = numbers
-		r := d.Run(context.Background(), nil, wire.Call{Script: &script, Keys: []any{newName()}})
-		require.Equal(t, fault.InDoubt, r.Err.Fate)
-		require.False(t, r.Err.Transient)
-		require.ErrorIs(t, r.Err, fault.ErrReply)
-		require.ErrorContains(t, r.Err, text)
-	}
-}
-
 func TestClosedClient(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
 	d := open(t, rdb)
 	require.NoError(t, rdb.Close())
-	r := d.Run(context.Background(), nil, acquire(wire.Plain, newName(), "a:1"))
+	r := d.Run(context.Background(), nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1"))
 	require.Equal(t, fault.NotSent, r.Err.Fate)
 	require.False(t, r.Err.Transient)
 	require.ErrorIs(t, r.Err, redis.ErrClosed)
 	require.EqualValues(t, -1, r.N)
-}
-
-func TestPipe(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Embedded(t)
-	d := open(t, rdb)
-	ctx, one, other := context.Background(), newName(), newName()
-	out := make([]wire.Reply, 2)
-	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Plain, one, "a:1"), acquire(wire.Plain, other, "a:2")}, nil, out)
-	require.Nil(t, out[0].Err)
-	require.Nil(t, out[1].Err)
-	d.Pipe(ctx, nil, []wire.Call{renew("a:1", one, other), renew("a:2", other)}, nil, out)
-	require.Nil(t, out[0].Err)
-	require.Equal(t, []int64{1, 0}, out[0].List)
-	require.Equal(t, []int64{1}, out[1].List)
-	require.Positive(t, out[0].Took)
-}
-
-func TestAcks(t *testing.T) {
-	t.Parallel()
-	needServer(t)
-	d := open(t, redistest.Start(t).Client(t))
-	ctx, name := context.Background(), newName()
-	acks := &driver.Acks{Replicas: 1, Timeout: time.Millisecond}
-	out := make([]wire.Reply, 1)
-	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Fenced, name, "a:1")}, acks, out)
-	require.Equal(t, fault.Unreplicated, out[0].Err.Fate)
-	require.Positive(t, out[0].N, "the number is valid")
-	require.True(t, out[0].Acquired())
-	require.ErrorContains(t, out[0].Err, "0 of 1 replicas within 1ms")
-	d.Pipe(ctx, nil, []wire.Call{acquire(wire.Fenced, name, "b:1")}, acks, out)
-	require.Nil(t, out[0].Err, "a refusal waits for nothing")
-	require.False(t, out[0].Acquired())
 }
 
 // TestABrokenPipeline has a connection break after the first line of the replies to a pipeline. A whole reply counts: its caller
@@ -179,14 +100,14 @@ func TestABrokenPipeline(t *testing.T) {
 	}})
 	d := open(t, rdb)
 	ctx := context.Background()
-	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{newName()}, Args: wire.Args{Holder: "a:1"}}
-	require.Nil(t, d.Run(ctx, nil, acquire(wire.Plain, newName(), "a:0")).Err, "the script is known")
+	inspect := wire.Call{Script: wire.Plain.Inspect, Keys: []any{drivertest.NewName()}, Args: wire.Args{Holder: "a:1"}}
+	require.Nil(t, d.Run(ctx, nil, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:0")).Err, "the script is known")
 	out := make([]wire.Reply, 3)
-	for _, first := range []wire.Call{acquire(wire.Plain, newName(), "a:1"), inspect} {
+	for _, first := range []wire.Call{drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1"), inspect} {
 		require.Nil(t, d.Run(ctx, nil, inspect).Err, "there is a connection")
 		breaks.Store(true)
 		d.Pipe(ctx, nil, []wire.Call{
-			first, acquire(wire.Plain, newName(), "a:2"), acquire(wire.Plain, newName(), "a:3"),
+			first, drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:2"), drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:3"),
 		}, nil, out)
 		cut := out
 		if first.Script != wire.Plain.Inspect {
@@ -261,45 +182,6 @@ func TestAHookFailsAPipeline(t *testing.T) {
 		}
 	}})
 	out := make([]wire.Reply, 1)
-	open(t, rdb).Pipe(context.Background(), nil, []wire.Call{acquire(wire.Plain, newName(), "a:1")}, nil, out)
+	open(t, rdb).Pipe(context.Background(), nil, []wire.Call{drivertest.Acquire(wire.Plain, drivertest.NewName(), "a:1")}, nil, out)
 	require.ErrorIs(t, out[0].Err, refused)
-}
-
-func TestSubscription(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Embedded(t)
-	d := open(t, rdb)
-	ctx := context.Background()
-	s := d.Subscribe(ctx, nil, false)
-	require.Nil(t, s.Subscribe(ctx, "a"))
-	require.Nil(t, s.Subscribe(ctx))
-	next := func() driver.Message {
-		m, err := s.Receive(ctx)
-		require.Nil(t, err)
-		return m
-	}
-	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "a"}, next())
-	require.NoError(t, rdb.Publish(ctx, "a", "0").Err())
-	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}, next())
-	require.Nil(t, s.Ping(ctx))
-	require.Equal(t, driver.Message{}, next())
-	require.Nil(t, s.Unsubscribe(ctx))
-	require.Nil(t, s.Unsubscribe(ctx, "a"))
-	require.Equal(t, driver.Message{Sort: driver.Unsubscribed, Channel: "a"}, next())
-	require.NoError(t, s.Close())
-	_, err := s.Receive(ctx)
-	require.ErrorIs(t, err, driver.ErrSubscriptionClosed)
-	require.ErrorIs(t, err, redis.ErrClosed)
-}
-
-func TestRaw(t *testing.T) {
-	t.Parallel()
-	d := open(t, redistest.Embedded(t))
-	reply, err := d.Raw(context.Background(), nil, "ping")
-	require.Nil(t, err)
-	require.Equal(t, "PONG", reply)
-	_, err = d.Raw(context.Background(), nil, "nonsense")
-	require.Equal(t, "unknown", err.Code)
-	require.True(t, err.Replied())
-	require.False(t, err.Transient)
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // fit takes the kind and the limits of the client into account.
-func (d *Driver) fit(cfg Config) error {
+func (d *Driver) fit(cfg driver.Config) error {
 	if v := reflect.ValueOf(d.rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return invalid("the redis client is nil")
 	}
@@ -47,8 +48,9 @@ func (d *Driver) fit(cfg Config) error {
 	default:
 		return nil
 	}
-	d.info.Bounded = readTimeout > 0 && readTimeout <= cfg.CommandTimeout
-	d.share(p, cfg)
+	shares := driver.Share(cfg, p.size, p.pipelines)
+	shares.Cluster, shares.Sentinel, shares.Bounded = d.info.Cluster, d.info.Sentinel, readTimeout > 0 && readTimeout <= cfg.CommandTimeout
+	d.info = shares
 	return nil
 }
 
@@ -73,30 +75,4 @@ func poolOf(size, most, buffers, pipelines int) pool {
 		p.pipelines = pipelines
 	}
 	return p
-}
-
-// maxBatches is how many pipelines of gathered calls are enough: see the transport's batchSize. Both figures are measured.
-const maxBatches = 4
-
-// share divides the connections to a node among renewals, pipelines of gathered calls and single calls. A small pool is divided
-// equally between pipelines and single calls. A pool of one connection leaves none for renewals.
-func (d *Driver) share(p pool, cfg Config) {
-	d.info.Connections = p.size
-	if cfg.Batches {
-		d.info.Batches = min((p.size-1)/2, maxBatches)
-		if p.pipelines > 0 {
-			d.info.Batches = min(d.info.Batches, p.pipelines-1)
-		}
-		if cfg.Acks { // acquisitions are not gathered
-			d.info.Batches = min(d.info.Batches, 1)
-		}
-	}
-	d.info.Slots = max(p.size-1-d.info.Batches, 1) // one connection is left for renewals
-	switch {
-	case d.info.Batches == 0:
-	case p.pipelines > 0:
-		d.info.Spare = min(d.info.Slots, p.pipelines-1-d.info.Batches)
-	default:
-		d.info.Spare = d.info.Slots
-	}
 }

@@ -29,11 +29,11 @@ func TestClientsThatCannotKeepALock(t *testing.T) {
 		"redis.AutoPipeliner": pipeliner,
 		"ReadTimeout":         cluster,
 	} {
-		_, err := New(rdb, Config{CommandTimeout: time.Second})
+		_, err := New(rdb, driver.Config{CommandTimeout: time.Second})
 		require.ErrorIs(t, err, fault.ErrInvalidOption)
 		require.ErrorContains(t, err, text)
 	}
-	d, err := New(another, Config{CommandTimeout: time.Second, Batches: true})
+	d, err := New(another, driver.Config{CommandTimeout: time.Second, Batches: true})
 	require.NoError(t, err)
 	require.Zero(t, d.Info())
 }
@@ -42,26 +42,26 @@ func TestShares(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		opt  redis.Options
-		cfg  Config
+		cfg  driver.Config
 		want driver.Info
 	}{
-		{redis.Options{PoolSize: 10}, Config{}, driver.Info{Connections: 10, Slots: 9}},
-		{redis.Options{PoolSize: 1}, Config{}, driver.Info{Connections: 1, Slots: 1}},
-		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, Config{}, driver.Info{Connections: 4, Slots: 3}},
-		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, Config{Batches: true}, driver.Info{Connections: 10, Slots: 5, Batches: 4, Spare: 5}},
-		{redis.Options{PoolSize: 7}, Config{Batches: true}, driver.Info{Connections: 7, Slots: 3, Batches: 3, Spare: 3}},
-		{redis.Options{PoolSize: 3}, Config{Batches: true}, driver.Info{Connections: 3, Slots: 1, Batches: 1, Spare: 1}},
-		{redis.Options{PoolSize: 2}, Config{Batches: true}, driver.Info{Connections: 2, Slots: 1}},
-		{redis.Options{PoolSize: 1}, Config{Batches: true}, driver.Info{Connections: 1, Slots: 1}},
-		{redis.Options{PoolSize: 10}, Config{Batches: true, Acks: true}, driver.Info{Connections: 10, Slots: 8, Batches: 1, Spare: 8}},
+		{redis.Options{PoolSize: 10}, driver.Config{}, driver.Info{Connections: 10, Slots: 9}},
+		{redis.Options{PoolSize: 1}, driver.Config{}, driver.Info{Connections: 1, Slots: 1}},
+		{redis.Options{PoolSize: 10, MaxActiveConns: 4}, driver.Config{}, driver.Info{Connections: 4, Slots: 3}},
+		{redis.Options{PoolSize: 10, ReadTimeout: time.Hour}, driver.Config{Batches: true}, driver.Info{Connections: 10, Slots: 5, Batches: 4, Spare: 5}},
+		{redis.Options{PoolSize: 7}, driver.Config{Batches: true}, driver.Info{Connections: 7, Slots: 3, Batches: 3, Spare: 3}},
+		{redis.Options{PoolSize: 3}, driver.Config{Batches: true}, driver.Info{Connections: 3, Slots: 1, Batches: 1, Spare: 1}},
+		{redis.Options{PoolSize: 2}, driver.Config{Batches: true}, driver.Info{Connections: 2, Slots: 1}},
+		{redis.Options{PoolSize: 1}, driver.Config{Batches: true}, driver.Info{Connections: 1, Slots: 1}},
+		{redis.Options{PoolSize: 10}, driver.Config{Batches: true, Acks: true}, driver.Info{Connections: 10, Slots: 8, Batches: 1, Spare: 8}},
 		{
 			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 3},
-			Config{Batches: true},
+			driver.Config{Batches: true},
 			driver.Info{Connections: 10, Slots: 7, Batches: 2},
 		},
 		{
 			redis.Options{PoolSize: 10, PipelineReadBufferSize: 1 << 16, PipelinePoolSize: 8},
-			Config{Batches: true},
+			driver.Config{Batches: true},
 			driver.Info{Connections: 10, Slots: 5, Batches: 4, Spare: 3},
 		},
 	} {

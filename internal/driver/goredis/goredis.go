@@ -13,16 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// Config has the settings of a [Driver].
-type Config struct {
-	// CommandTimeout bounds how long one command may go without a reply.
-	CommandTimeout time.Duration
-	// Batches means that the driver reserves connections for pipelines of gathered calls, if there are enough.
-	Batches bool
-	// Acks means that calls wait for replicas, see [driver.Acks].
-	Acks bool
-}
-
 // Driver sends commands through a client of go-redis. It is safe for concurrent use.
 type Driver struct {
 	rdb     redis.UniversalClient
@@ -42,13 +32,16 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver that sends through rdb. It sends nothing itself. The error matches [fault.ErrInvalidOption] if
 // rdb cannot keep a lock.
-func New(rdb redis.UniversalClient, cfg Config) (*Driver, error) {
+func New(rdb redis.UniversalClient, cfg driver.Config) (*Driver, error) {
 	d := &Driver{rdb: rdb, timeout: cfg.CommandTimeout}
 	if err := d.fit(cfg); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
+
+// Close does nothing: what go-redis does in the background ends with its client.
+func (d *Driver) Close(context.Context) {}
 
 // Info returns what the driver knows of the deployment and of its own limits.
 func (d *Driver) Info() driver.Info { return d.info }

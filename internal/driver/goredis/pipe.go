@@ -108,11 +108,11 @@ func (p *pipe) acknowledged(r wire.Reply, wait noRetry) wire.Reply {
 	case err != nil:
 		why := p.driver.classify(err)
 		if !why.Replied() {
-			return failed(why) // it is not known whether replicas have it, so the call is sent again
+			return driver.Failed(why) // it is not known whether replicas have it, so the call is sent again
 		}
-		r.Err = p.driver.unreplicated(err, "Redis refuses WAIT")
+		r.Err = driver.Unreplicated(why, "Redis refuses WAIT")
 	case acks < int64(p.acks.Replicas):
-		r.Err = p.driver.unreplicated(nil, "%d of %d replicas within %v", acks, p.acks.Replicas, p.acks.Timeout)
+		r.Err = driver.Unreplicated(nil, "%d of %d replicas within %v", acks, p.acks.Replicas, p.acks.Timeout)
 	}
 	return r
 }

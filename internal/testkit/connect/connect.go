@@ -1,0 +1,36 @@
+// Package connect decides which client library the tests use. `make test DRIVER=rueidis` runs them with
+// rlockrueidis/internal/suites/connect.go in place of this file.
+package connect
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock"
+)
+
+// Driver names the client library.
+const Driver = "go-redis"
+
+// Open returns a client of rlock that uses the deployment of rdb, as rdb does. After the client was closed, finish ends what it
+// needed besides.
+func Open(rdb redis.UniversalClient, opts ...rlock.Option) (client *rlock.Client, finish func(), err error) {
+	client, err = rlock.New(rdb, opts...)
+	return client, func() {}, err
+}
+
+// Leaks lists goroutines of the client library that end some time after its client was closed.
+func Leaks() []goleak.Option {
+	// The pool retries a dead server once a second, and only then notices that it was closed.
+	return []goleak.Option{goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")}
+}
+
+// NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
+func NeedsGoRedis(tb testing.TB) {
+	tb.Helper()
+	if Driver != "go-redis" {
+		tb.Skip("is about go-redis")
+	}
+}

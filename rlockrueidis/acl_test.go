@@ -1,0 +1,50 @@
+package rlockrueidis
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestRights connects as a user with exactly the rights of SECURITY.md, and with those that rueidis needs besides.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admins := []*redis.Client{server.Client(t)}
+	plain := testkit.Rights(t, testkit.RowsOf["lock"]...)
+	cached := slices.Concat(plain, testkit.Rights(t, "rueidis with client-side caching"))
+	opt := rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, Password: testkit.Secret}
+	locks := func(user string, opt rueidis.ClientOption) *rlock.Client {
+		opt.Username = user
+		c, err := rueidis.NewClient(opt)
+		require.NoError(t, err)
+		t.Cleanup(c.Close)
+		locks, err := New(c, rlock.WithKeyPrefix(testkit.AppPrefix))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, locks.Close()) })
+		return locks
+	}
+	for _, rights := range [][]string{plain, cached} {
+		user := testkit.NewUser(t, admins, rights...)
+		with := opt
+		with.DisableCache = len(rights) == len(plain)
+		lock := locks(user, with).NewLock(testkit.NewName())
+		require.NoError(t, lock.Lock(t.Context()))
+		waits := testkit.Async(func() error { return lock.Lock(t.Context()) })
+		testkit.Eventually(t, "the second one waits", func() bool { return testkit.Listens(lock) })
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.NoError(t, testkit.Within(t, "it gets the lock", waits))
+		require.NoError(t, lock.Unlock(t.Context()))
+		require.Empty(t, testkit.Denied(admins, user))
+	}
+	opt.Username = testkit.NewUser(t, admins, plain...)
+	_, err := rueidis.NewClient(opt)
+	require.ErrorContains(t, err, "DisableCache", "caching needs a right of its own")
+}

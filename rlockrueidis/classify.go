@@ -1,0 +1,47 @@
+package rlockrueidis
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/redis/rueidis"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// classify returns an error of rueidis with everything on which the next step depends. It returns nil for nil.
+//
+// rueidis gives the same error to commands that were written before their connection broke, and to others that were not. So nearly all
+// are in doubt.
+func (d *conn) classify(err error) *fault.Error {
+	if err == nil {
+		return nil
+	}
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		return driver.Rejected(err, reply.Error(), d.cluster)
+	}
+	var refused *tls.CertificateVerificationError
+	var op *net.OpError
+	untrusted := errors.As(err, &refused)
+	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err)}
+	f.Transient = !untrusted && !errors.Is(err, rueidis.ErrClosing) && !errors.Is(err, rueidis.ErrNoCache)
+	if untrusted || errors.Is(err, rueidis.ErrNoCache) || errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &op) && op.Op == "dial" {
+		f.Fate = fault.NotSent
+	}
+	return f
+}
+
+// broken reports whether an error is about a connection, rather than about a command or a reply.
+func broken(err error) bool {
+	var network net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) || errors.Is(err, rueidis.ErrNoSlot)
+}
+
+// unknownScript reports whether a server does not know a script's digest.
+func unknownScript(r rueidis.RedisResult) bool {
+	reply, ok := rueidis.IsRedisErr(r.Error())
+	return ok && driver.UnknownScript(reply.Error())
+}

@@ -1,0 +1,141 @@
+package rlockrueidis
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// conn sends commands through a client of rueidis. It is safe for concurrent use.
+//
+// Each command has a connection for itself, of the client's pool for blocking commands. On the connections that a client of rueidis
+// shares among all commands, a single reply that does not come would hold up all locks. Nor would they be faster: the transport gathers
+// the calls of many goroutines into fewer and larger pipelines than rueidis does.
+type conn struct {
+	client     rueidis.Client
+	cluster    bool
+	timeout    time.Duration
+	deadlines  deadlines
+	topology   topology
+	background *background
+	info       driver.Info
+}
+
+var _ driver.Driver = (*conn)(nil)
+
+// open returns a driver that sends through client.
+func open(client rueidis.Client, cfg driver.Config) (driver.Driver, error) {
+	pool, err := fit(client)
+	if err != nil {
+		return nil, err
+	}
+	info := driver.Share(cfg, min(pool, maxConnections()), 0)
+	info.Cluster, info.Sentinel = client.Mode() == rueidis.ClientModeCluster, client.Mode() == rueidis.ClientModeSentinel
+	info.Bounded = true
+	return &conn{
+		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: deadlines{timeout: cfg.CommandTimeout},
+		background: newBackground(), info: info,
+	}, nil
+}
+
+// Close ends what the driver does in the background.
+func (d *conn) Close(ctx context.Context) { d.background.close(ctx) }
+
+// maxConnections returns how many connections to a node the locks use at the most: as many as go-redis's pool has by default. The
+// pool of rueidis may have many more.
+func maxConnections() int { return 10 * runtime.GOMAXPROCS(0) }
+
+// Info returns what the driver knows of the deployment and of its own limits.
+func (d *conn) Info() driver.Info { return d.info }
+
+// Run sends a call once. If Redis does not know the script, it says so without running anything, and Run sends the script in full.
+func (d *conn) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
+	sent := time.Now()
+	client, f := d.at(at)
+	if f != nil {
+		return driver.Failed(f)
+	}
+	reply := d.reply(d.do(d.deadlines.bound(ctx, sent), client, &c), &c)
+	reply.Took = time.Since(sent)
+	return reply
+}
+
+// do sends a call's script: by its digest, and then in full if Redis does not know it.
+func (d *conn) do(ctx context.Context, client rueidis.Client, c *wire.Call) rueidis.RedisResult {
+	r := client.Do(ctx, command(client, c, false))
+	if unknownScript(r) {
+		r = client.Do(ctx, command(client, c, true))
+	}
+	return r
+}
+
+// command makes the command that runs a call's script, by digest or in full. To rueidis it is a blocking one, so it has a connection for
+// itself. Only the first key decides the node: rueidis panics if keys of one command have several slots, where Redis replies an error.
+func command(client rueidis.CommandClient, c *wire.Call, full bool) rueidis.Completed {
+	verb, script := "EVALSHA", text(c.Script.Digest)
+	if full {
+		verb, script = "EVAL", text(c.Script.Source)
+	}
+	cmd := client.B().Arbitrary(verb, script, strconv.Itoa(len(c.Keys))).Keys(c.Key())
+	for _, key := range c.Keys[1:] {
+		cmd = cmd.Args(text(key))
+	}
+	var all [10]any
+	for _, arg := range c.AppendArgv(all[:0]) {
+		cmd = cmd.Args(text(arg))
+	}
+	return cmd.Blocking()
+}
+
+// text returns an argument as it is sent.
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case int:
+		return strconv.Itoa(v)
+	}
+	panic("rlock sends strings and integers only")
+}
+
+// reply returns the outcome of a call.
+func (d *conn) reply(r rueidis.RedisResult, c *wire.Call) wire.Reply {
+	message, err := r.ToMessage()
+	if err != nil {
+		return driver.Failed(d.classify(err))
+	}
+	if message.IsInt64() {
+		n, _ := message.AsInt64()
+		return driver.Replied(c, n, nil)
+	}
+	list, err := message.AsIntSlice()
+	if err != nil {
+		return driver.Unexpected("%w", err)
+	}
+	return driver.Replied(c, 0, list)
+}
+
+// Raw sends a command that is no script.
+func (d *conn) Raw(ctx context.Context, at driver.Node, cmd ...any) (any, *fault.Error) {
+	client, f := d.at(at)
+	if f != nil {
+		return nil, f
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	words := make([]string, len(cmd))
+	for i, word := range cmd {
+		words[i] = text(word)
+	}
+	value, err := client.Do(ctx, client.B().Arbitrary(words...).Blocking()).ToAny()
+	return value, d.classify(err)
+}

@@ -1,0 +1,42 @@
+package rlockrueidis_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/go-rlock/rlock/rlockrueidis"
+)
+
+func Example() {
+	server, err := miniredis.Run() // instead of your Redis
+	if err != nil {
+		panic(err)
+	}
+	defer server.Close()
+
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:  []string{server.Addr()},
+		DisableCache: true, // miniredis has no client-side caching
+	})
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	locks, err := rlockrueidis.New(client)
+	if err != nil {
+		panic(err)
+	}
+	defer locks.Close()
+
+	err = locks.NewLock("invoice:7").Do(context.Background(), func(context.Context) error {
+		fmt.Println("this process has the lock")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// this process has the lock
+	// <nil>
+}

@@ -1,0 +1,88 @@
+// Package connect has the tests of the root module use rueidis. The file stands in for internal/testkit/connect/connect.go there: see
+// `make test DRIVER=rueidis`.
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/rlockrueidis"
+)
+
+// Driver names the client library.
+const Driver = "rueidis"
+
+// Open returns a client of rlock that uses the deployment of rdb, as rdb does. After the client was closed, finish ends what it
+// needed besides.
+func Open(rdb redis.UniversalClient, opts ...rlock.Option) (client *rlock.Client, finish func(), err error) {
+	opt, known := options(rdb)
+	if !known { // such as nil, of which rlock.New has something to say
+		client, err = rlock.New(rdb, opts...)
+		return client, func() {}, err
+	}
+	conn, err := rueidis.NewClient(opt)
+	if conn == nil { // where it may be one, rueidis returns a client also without a server
+		return nil, func() {}, err
+	}
+	client, err = rlockrueidis.New(conn, opts...)
+	return client, conn.Close, err
+}
+
+// options returns the options that correspond to those of a client of go-redis.
+func options(rdb redis.UniversalClient) (opt rueidis.ClientOption, known bool) {
+	opt = rueidis.ClientOption{DisableCache: true, Dialer: net.Dialer{Timeout: 5 * time.Second}}
+	dial := func(through func(context.Context, string, string) (net.Conn, error)) {
+		opt.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return through(ctx, "tcp", addr)
+		}
+	}
+	switch rdb := rdb.(type) {
+	case *redis.Client:
+		o := rdb.Options()
+		opt.InitAddress, opt.ForceSingleClient = []string{o.Addr}, true
+		opt.Username, opt.Password, opt.SelectDB, opt.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
+		opt.AlwaysRESP2 = o.Protocol == 2
+		if f, ok := redistest.FailoverOptions(rdb); ok {
+			opt.InitAddress, opt.ForceSingleClient = f.SentinelAddrs, false
+			opt.Sentinel = rueidis.SentinelOption{
+				MasterSet: f.MasterName, Username: f.SentinelUsername, Password: f.SentinelPassword, TLSConfig: f.TLSConfig,
+			}
+		} else {
+			dial(o.Dialer)
+		}
+	case *redis.ClusterClient:
+		o := rdb.Options()
+		opt.InitAddress, opt.Username, opt.Password, opt.TLSConfig = o.Addrs, o.Username, o.Password, o.TLSConfig
+		if o.Dialer != nil {
+			dial(o.Dialer)
+		}
+	default:
+		return opt, false
+	}
+	return opt, true
+}
+
+// Leaks lists goroutines of the client library that end some time after its client was closed.
+func Leaks() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"),
+		// rueidis closes connections to nodes that have left a cluster 5 s later, and asks for the topology after a delay.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+	}
+}
+
+// NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
+func NeedsGoRedis(tb testing.TB) {
+	tb.Helper()
+	tb.Skip("is about go-redis")
+}
