@@ -144,7 +144,7 @@ const (
 	passesOver   = 100 * time.Millisecond                 // a dead waiter
 	resubscribes = 300 * time.Millisecond                 // after all subscriptions were cut
 	termEnds     = watchdogTimeout + 200*time.Millisecond // a stopped waiter, or a dead holder: once
-	refreshes    = fairWait/3 + 200*time.Millisecond      // the same, if the next in the queue is of the stopped process, too
+	refreshes    = fairWait/3 + 200*time.Millisecond      // the same, for each of its waiters in the queue of a fair lock
 	recovers     = watchdogTimeout + commandTimeout       // after other trouble: a poll
 	javaWaits    = time.Second                            // the peer's turn in a fleet that nothing strikes
 	spreadsBy    = 4                                      // the most turns of a process to the least
@@ -210,9 +210,9 @@ func (c *checker) sleepers(name string) {
 	spent := make(map[Moment]bool)
 	for _, g := range c.gaps(name) {
 		c.Figures.Gaps = append(c.Figures.Gaps, g.long())
-		stop := termEnds
-		if name == fleetFair {
-			spent, stop = nil, refreshes // each waiter of a process stands in the queue of a fair lock
+		stop := once
+		if name == fleetFair { // each waiter of a process stands in the queue of a fair lock
+			spent, stop = nil, func(site string) time.Duration { return refreshes * time.Duration(max(c.waiters(name, site, g.from), 1)) }
 		}
 		limit, why := c.mayBeFree(g.from, g.to, handsOff, stop, spent)
 		if g.long() > limit {
@@ -222,11 +222,24 @@ func (c *checker) sleepers(name string) {
 	}
 }
 
+// once is what a process that is stopped costs where it stands only once.
+func once(string) time.Duration { return termEnds }
+
+// waiters returns how many workers of a site wanted a name at a moment.
+func (c *checker) waiters(name, site string, at Moment) (n int) {
+	for _, t := range c.names[name] {
+		if t.Site == site && t.Asked <= at && t.Answered > at {
+			n++
+		}
+	}
+	return n
+}
+
 // mayBeFree returns for how long a name may be free that somebody wants, and why, if it was free between two moments. Each
-// strike within that time moves the deadline; a later one is no excuse. stop is what a process that is stopped costs,
+// strike within that time moves the deadline; a later one is no excuse. stop is what the stopped process of a site costs,
 // when the name is given to it. spent has the strikes whose price was paid before. Nil means that it costs that each time.
 func (c *checker) mayBeFree(
-	from, to Moment, within, stop time.Duration, spent map[Moment]bool,
+	from, to Moment, within time.Duration, stop func(site string) time.Duration, spent map[Moment]bool,
 ) (limit time.Duration, why string) {
 	deadline := from.add(within + c.noise + c.slow(from, to))
 	var all []string
@@ -252,7 +265,7 @@ func (c *checker) mayBeFree(
 			case e.Site == "":
 				until = e.To.add(recovers)
 			case e.To > from && to > deadline && !spent[e.From]:
-				until = deadline.add(stop)
+				until = deadline.add(stop(e.Site))
 				if spent != nil {
 					spent[e.From] = true
 				}
@@ -321,7 +334,7 @@ func (c *checker) javas(name string) {
 		if !isJava(t.Site) || t.Answer != got || t.Answered > c.Stop {
 			continue
 		}
-		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, termEnds, nil)
+		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, once, nil)
 		c.Figures.JavaWaits = append(c.Figures.JavaWaits, t.Answered.sub(t.Asked))
 		if t.Answered.sub(t.Asked) > limit {
 			c.brokenf("I8: Redisson's peer waited for %v, more than %v (%s): %v", t.Answered.sub(t.Asked), limit, why, t)
