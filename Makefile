@@ -32,6 +32,15 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
 
+.PHONY: rueidis
+rueidis: ## test the driver for rueidis, and with it the claims, and one scene of the torture; DRIVER=rueidis runs all suites on it
+	cd rlockrueidis && $(GO) test -race -timeout $(TIMEOUT) ./...
+	$(MAKE) test-claims torture DRIVER=rueidis SCENE=safe
+
+.PHONY: test-claims
+test-claims:
+	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./test/claims
+
 # RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
 .PHONY: quick
 quick: ## run the tests that need no redis-server, in a few seconds; for use while editing

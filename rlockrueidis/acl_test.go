@@ -18,7 +18,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admins := []*redis.Client{server.Client(t)}
-	plain := testkit.Rights(t, testkit.RowsOf["lock"]...)
+	plain := testkit.Rights(t, append([]string{"rueidis, every kind"}, testkit.RowsOf["lock"]...)...)
 	cached := slices.Concat(plain, testkit.Rights(t, "rueidis with client-side caching"))
 	opt := rueidis.ClientOption{InitAddress: []string{server.Addr}, ForceSingleClient: true, Password: testkit.Secret}
 	locks := func(user string, opt rueidis.ClientOption) *rlock.Client {
@@ -47,4 +47,28 @@ func TestRights(t *testing.T) {
 	opt.Username = testkit.NewUser(t, admins, plain...)
 	_, err := rueidis.NewClient(opt)
 	require.ErrorContains(t, err, "DisableCache", "caching needs a right of its own")
+}
+
+// TestSentinelRights connects to Sentinels and to their master as users with exactly the rights of SECURITY.md.
+func TestSentinelRights(t *testing.T) {
+	t.Parallel()
+	trio := redistest.StartSentinel(t)
+	servers := testkit.Admins(t, append([]*redistest.Server{trio.Master}, trio.Replicas...)...)
+	sentinels := testkit.Admins(t, trio.Sentinels...)
+	rights := testkit.Rights(t, append([]string{"rueidis, every kind", "rueidis with Sentinel"}, testkit.RowsOf["lock"]...)...)
+	user, watching := testkit.NewUser(t, servers, rights...), testkit.NewUser(t, sentinels, testkit.Rights(t, "the user of the sentinels, for rueidis")...)
+	c, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: trio.Options().SentinelAddrs, Username: user, Password: testkit.Secret, DisableCache: true,
+		Sentinel: rueidis.SentinelOption{MasterSet: trio.Options().MasterName, Username: watching, Password: testkit.Secret},
+	})
+	require.NoError(t, err)
+	defer c.Close()
+	locks, err := New(c, rlock.WithKeyPrefix(testkit.AppPrefix))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, locks.Close()) }()
+	lock := locks.NewLock(testkit.NewName())
+	require.NoError(t, lock.Lock(t.Context()))
+	require.NoError(t, lock.Unlock(t.Context()))
+	require.Empty(t, testkit.Denied(servers, user))
+	require.Empty(t, testkit.Denied(sentinels, watching))
 }

@@ -1,10 +1,12 @@
 package rlockrueidis
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -23,15 +25,29 @@ func (d *conn) classify(err error) *fault.Error {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		return driver.Rejected(err, reply.Error(), d.cluster)
 	}
+	if errors.Is(err, rueidis.ErrNoCache) { // in front of it is what the server replied to a new connection
+		replied, _, _ := strings.Cut(err.Error(), rueidis.ErrNoCache.Error())
+		f := driver.Rejected(err, replied, d.cluster)
+		f.Fate = fault.NotSent
+		return f
+	}
 	var refused *tls.CertificateVerificationError
 	var op *net.OpError
 	untrusted := errors.As(err, &refused)
 	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err)}
-	f.Transient = !untrusted && !errors.Is(err, rueidis.ErrClosing) && !errors.Is(err, rueidis.ErrNoCache)
-	if untrusted || errors.Is(err, rueidis.ErrNoCache) || errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &op) && op.Op == "dial" {
+	f.Transient = !untrusted && (!errors.Is(err, rueidis.ErrClosing) || !d.closed())
+	if untrusted || errors.Is(err, fault.ErrNoConnection) || errors.Is(err, rueidis.ErrNoSlot) || errors.As(err, &op) && op.Op == "dial" {
 		f.Fate = fault.NotSent
 	}
 	return f
+}
+
+// closed reports whether the client is closed. Calls get the same error if rueidis has just closed the connections to a master that
+// another one replaced.
+func (d *conn) closed() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), d.timeout)
+	defer cancel()
+	return d.client == nil || errors.Is(d.client.Do(ctx, d.client.B().Arbitrary("PING").Blocking()).NonRedisError(), rueidis.ErrClosing)
 }
 
 // broken reports whether an error is about a connection, rather than about a command or a reply.

@@ -2,7 +2,6 @@ package rlockrueidis
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -22,10 +21,11 @@ type conn struct {
 	client     rueidis.Client
 	cluster    bool
 	timeout    time.Duration
-	deadlines  deadlines
+	deadlines  deadlines // shorter than timeout, so that a call whose reply is lost can be sent again within that, as on go-redis
 	topology   topology
 	background *background
 	info       driver.Info
+	limits     limits
 }
 
 var _ driver.Driver = (*conn)(nil)
@@ -36,21 +36,26 @@ func open(client rueidis.Client, cfg driver.Config) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := driver.Share(cfg, min(pool, maxConnections()), 0)
+	connections := min(pool-subscriptions, maxConnections)
+	info := driver.Share(cfg, connections, 0)
 	info.Cluster, info.Sentinel = client.Mode() == rueidis.ClientModeCluster, client.Mode() == rueidis.ClientModeSentinel
 	info.Bounded = true
 	return &conn{
-		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: deadlines{timeout: cfg.CommandTimeout},
-		background: newBackground(), info: info,
+		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: deadlines{timeout: cfg.CommandTimeout * 3 / 5},
+		background: newBackground(), info: info, limits: limits{size: connections},
 	}, nil
 }
 
 // Close ends what the driver does in the background.
 func (d *conn) Close(ctx context.Context) { d.background.close(ctx) }
 
-// maxConnections returns how many connections to a node the locks use at the most: as many as go-redis's pool has by default. The
-// pool of rueidis may have many more.
-func maxConnections() int { return 10 * runtime.GOMAXPROCS(0) }
+const (
+	// maxConnections is how many connections to a node commands use at the most. The pool may have many more, but each takes more than a
+	// megabyte, and the transport makes pipelines before it needs as many.
+	maxConnections = 16
+	// subscriptions is how many connections of a pool are left for subscriptions: one, and the next one while it replaces that.
+	subscriptions = 2
+)
 
 // Info returns what the driver knows of the deployment and of its own limits.
 func (d *conn) Info() driver.Info { return d.info }
@@ -69,10 +74,17 @@ func (d *conn) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply 
 
 // do sends a call's script: by its digest, and then in full if Redis does not know it.
 func (d *conn) do(ctx context.Context, client rueidis.Client, c *wire.Call) rueidis.RedisResult {
-	r := client.Do(ctx, command(client, c, false))
+	cmd := command(client, c, false)
+	limit := d.limit(int64(cmd.Slot()))
+	if err := limit.take(ctx); err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	defer limit.free()
+	r := client.Do(ctx, cmd)
 	if unknownScript(r) {
 		r = client.Do(ctx, command(client, c, true))
 	}
+	d.noteBroken(r, c.Key())
 	return r
 }
 
@@ -110,6 +122,9 @@ func text(v any) string {
 // reply returns the outcome of a call.
 func (d *conn) reply(r rueidis.RedisResult, c *wire.Call) wire.Reply {
 	message, err := r.ToMessage()
+	if rueidis.IsRedisNil(err) {
+		return driver.Unexpected("nil for a number")
+	}
 	if err != nil {
 		return driver.Failed(d.classify(err))
 	}

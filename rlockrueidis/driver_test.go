@@ -62,8 +62,6 @@ func TestDriver(t *testing.T) {
 	for name, change := range map[string]func(*rueidis.ClientOption){
 		"default":                func(*rueidis.ClientOption) {},
 		"always pipelining":      func(o *rueidis.ClientOption) { o.AlwaysPipelining = true },
-		"without pipelining":     func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
-		"RESP2":                  func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true },
 		"one blocking at a time": func(o *rueidis.ClientOption) { o.BlockingPoolSize = 4; o.RingScaleEachConn = 4 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +89,7 @@ func TestClassify(t *testing.T) {
 	}{
 		{err: rueidis.ErrClosing, fate: fault.InDoubt},
 		{err: rueidis.ErrNoCache, fate: fault.NotSent},
+		{err: fmt.Errorf("%w: %w", fault.ErrNoConnection, context.DeadlineExceeded), fate: fault.NotSent, transient: true, stale: true},
 		{err: rueidis.ErrNoSlot, fate: fault.NotSent, transient: true, stale: true},
 		{err: &net.OpError{Op: "dial", Err: io.EOF}, fate: fault.NotSent, transient: true, stale: true},
 		{err: &tls.CertificateVerificationError{Err: errors.New("unknown authority")}, fate: fault.NotSent},
@@ -103,6 +102,10 @@ func TestClassify(t *testing.T) {
 		require.Equal(t, &fault.Error{Fate: test.fate, Transient: test.transient, Stale: test.stale, Err: test.err}, got, test.err.Error())
 	}
 	require.Nil(t, (&conn{}).classify(nil))
+	busy := (&conn{}).classify(fmt.Errorf("BUSY Redis is busy running a script. [CLIENT TRACKING ON OPTIN]\n%w", rueidis.ErrNoCache))
+	require.Equal(t, fault.NotSent, busy.Fate)
+	require.Equal(t, "BUSY", busy.Code)
+	require.True(t, busy.Transient, "a new connection was not made, because Redis is busy")
 }
 
 // TestDeadlines checks that the contexts of commands end after the timeout, and not much later.

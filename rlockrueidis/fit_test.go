@@ -42,14 +42,23 @@ func TestOptionsThatBreakLocks(t *testing.T) {
 			locks, err := New(client(t, opt))
 			require.NoError(t, err)
 			require.NoError(t, locks.Close())
-			opt.ConnLifetime = time.Hour
-			old := client(t, opt)
-			_, err = New(old)
-			require.ErrorIs(t, err, rlock.ErrInvalidOption)
-			require.ErrorContains(t, err, "ConnLifetime")
-			_, err = New(wrapped{Client: old, client: wrapped{Client: old, client: old}})
-			require.ErrorContains(t, err, "ConnLifetime")
-			opt.ConnLifetime, opt.ReplicaOnly = 0, true
+			for field, change := range map[string]func(*rueidis.ClientOption){
+				"ConnLifetime":          func(o *rueidis.ClientOption) { o.ConnLifetime = time.Hour },
+				"BlockingPoolCleanup":   func(o *rueidis.ClientOption) { o.BlockingPoolCleanup = time.Hour },
+				"DisableAutoPipelining": func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true },
+				"AlwaysRESP2":           func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true },
+				"BlockingPoolSize":      func(o *rueidis.ClientOption) { o.BlockingPoolSize = 3 },
+			} {
+				bad := opt
+				change(&bad)
+				refused := client(t, bad)
+				for _, c := range []rueidis.Client{refused, wrapped{Client: refused, client: wrapped{Client: refused, client: refused}}} {
+					_, err := New(c)
+					require.ErrorIs(t, err, rlock.ErrInvalidOption, field)
+					require.ErrorContains(t, err, field)
+				}
+			}
+			opt.ReplicaOnly = true
 			if name == "Sentinel" || name == "cluster" { // rueidis itself refuses it elsewhere
 				_, err = New(client(t, opt))
 				require.ErrorIs(t, err, rlock.ErrInvalidOption)

@@ -81,7 +81,17 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 			cmds = append(cmds, wait.Blocking())
 		}
 	}
-	results := client.DoMulti(p.conn.deadlines.within(ctx, sent), cmds...)
+	within := p.conn.deadlines.within(ctx, sent)
+	limit := p.conn.limit(int64(cmds[0].Slot()))
+	if err := limit.take(within); err != nil {
+		for _, at := range indexes {
+			p.out[at] = driver.Failed(p.conn.classify(err))
+		}
+		return nil
+	}
+	results := client.DoMulti(within, cmds...)
+	limit.free()
+	p.conn.noteBroken(results[0], p.calls[indexes[0]].Key())
 	took := time.Since(sent)
 	for i, at := range indexes {
 		result := results[step*i]

@@ -12,29 +12,38 @@
 //
 // Each command of the locks has a connection for itself while it is under way, of the client's pool for blocking commands. So no other
 // traffic, and no reply that does not come, holds up a lock. When many goroutines call at the same time, rlock gathers their calls into
-// pipelines: the locks use at most ten connections for each processor (GOMAXPROCS), and mostly far fewer. One of these is left for
-// renewals. Each subscription has one more. A command without a reply ends after the command timeout (rlock.WithCommandTimeout), and its
-// connection is closed.
+// pipelines. Commands use at most 16 connections to a node at a time, of which acquisitions leave one for renewals. A subscription has
+// one more, for as long as somebody waits. A command without a reply ends after three
+// fifths of the command timeout (rlock.WithCommandTimeout), so that a call can be tried again within it, and its connection is closed.
+//
+// rueidis does not look whether a connection of its pool is still open before it uses it, but sends a PING on it after Dialer.KeepAlive.
+// When a server closes connections, one or two calls may get rlock.ErrUnavailable before that; calls that wait try again.
 //
 // # Options of the client
 //
-//   - ConnLifetime must be zero: rueidis sends what is under way on a connection that is too old again, so a script could run twice.
-//     [New] refuses it.
-//   - ReplicaOnly must be false: replicas run no scripts that write. [New] refuses it. SendToReplicas must not choose EVALSHA and EVAL.
-//   - BlockingPoolSize: the pool is the application's, too. If its own blocking commands, such as BLPOP, take all connections, locks
-//     and renewals wait for one. The default of 1024 is plenty. With a smaller pool, the locks use fewer connections.
-//   - BlockingPoolCleanup, BlockingPoolMinSize: as the application needs them.
+// [New] refuses these:
+//
+//   - ConnLifetime, and Standalone.EnableRedirect: rueidis may then send a script twice.
+//   - ReplicaOnly: replicas run no scripts that write. SendToReplicas must not choose EVALSHA and EVAL, which New cannot see.
+//   - BlockingPoolCleanup: while a server is silent, rueidis waits for a second per idle connection, and all commands wait with it.
+//   - DisableAutoPipelining: rueidis then sends no PING on idle connections, and does not notice that Redis has closed one.
+//   - AlwaysRESP2, and servers without RESP3: rueidis may panic when a channel is unsubscribed, which rlock prevents only with RESP3.
+//   - BlockingPoolSize below 4. The pool is the application's, too: if its own blocking commands, such as BLPOP, take all connections,
+//     locks and renewals wait for one. The default of 1024 is plenty.
+//
+// These need a look:
+//
+//   - Dialer.KeepAlive, ConnWriteTimeout: not negative, see above.
 //   - Dialer.Timeout bounds how long a call may have to wait for a new connection. It is 5 s by default, as rlock's command timeout is.
-//   - ConnWriteTimeout, Dialer.KeepAlive: as the application needs them. rueidis sends PING on connections that are idle for
-//     KeepAlive, so Redis closes none of them for being idle.
-//   - DisableRetry, RetryDelay: without effect. rueidis repeats only commands that are marked as repeatable, and rlock marks none.
-//   - PipelineMultiplex, RingScaleEachConn, MaxFlushDelay, DisableAutoPipelining, AlwaysPipelining: without effect on how commands of
-//     locks are sent. AlwaysPipelining costs them time.
-//   - AlwaysRESP2, and servers that know no RESP3: fine, with DisableCache, which rueidis asks for then.
-//   - DisableCache, client-side caching: not needed, and not in the way. Without DisableCache, the user needs the right to
-//     CLIENT TRACKING.
-//   - ForceSingleClient: not needed. rueidis asks the server whether it belongs to a cluster.
-//   - ClusterOption.ShardsRefreshInterval: not needed. rlock has the client ask for the topology when something points to a new one.
+//   - Sentinel.TopologyRefreshInterval: set it, to a few seconds. Without it, rueidis stays at the old master if it misses the one message
+//     that names the new one.
+//   - ClusterOption.MaxMovedRedirections: 3 to 5. Without it, rueidis follows redirections without a pause until the call is over.
+//   - ReadBufferEachConn, WriteBufferEachConn, RingScaleEachConn: a connection has two buffers of 512 KB by default.
+//   - DisableCache: without it, the user needs the right to CLIENT TRACKING. Locks do not need the cache.
+//
+// These do not matter to locks: DisableRetry, RetryDelay, PipelineMultiplex, MaxFlushDelay, AlwaysPipelining,
+// ForceSingleClient, ClusterOption.ShardsRefreshInterval. rueidis repeats no command of rlock that changes anything, and rlock has it ask
+// for the topology when something points to a new one.
 //
 // rlock sees these options only if the client comes straight from rueidis.NewClient, or from rueidishook or rueidisotel on top of it.
 package rlockrueidis

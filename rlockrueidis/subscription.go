@@ -3,7 +3,10 @@ package rlockrueidis
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -14,23 +17,22 @@ import (
 // Subscribe opens a subscription on a connection of its own. It connects at the first SUBSCRIBE.
 func (d *conn) Subscribe(_ context.Context, at driver.Node, sharded bool) driver.Subscription {
 	return &subscription{
-		conn: d, node: at, sharded: sharded, channels: make(map[string]struct{}), news: make(chan struct{}, 1),
-		closed: make(chan struct{}),
+		conn: d, node: at, sharded: sharded, channels: make(map[string]struct{}), connecting: make(chan struct{}, 1),
+		news: make(chan struct{}, 1), closed: make(chan struct{}),
 	}
 }
 
-// subscription is one subscription connection. rueidis does not connect again by itself, so Receive does that.
+// subscription is one subscription. rueidis does not connect again by itself, so Receive does that.
 //
-// Each channel has a SUBSCRIBE of its own: a cluster takes only sharded channels of one slot in one command, and Redis refuses a whole
-// command because of one channel.
+// It sends UNSUBSCRIBE in a transaction. Behind one that is sent by itself, rueidis sends PING, and panics in a goroutine of its own if
+// Redis replies an error to that, such as BUSY or MISCONF (v1.0.79).
 type subscription struct {
-	conn    *conn
-	node    driver.Node
-	sharded bool
-	closed  chan struct{}
-	news    chan struct{} // has a token when there is something to receive
-
-	ordering sync.Mutex // held while commands are sent, so that they are sent in order
+	conn       *conn
+	node       driver.Node
+	sharded    bool
+	connecting chan struct{} // has a token while a goroutine connects
+	news       chan struct{} // has a token when there is something to receive
+	closed     chan struct{}
 
 	mu       sync.Mutex
 	line     *line // nil until it connects, and after it broke
@@ -39,66 +41,70 @@ type subscription struct {
 	ended    bool
 }
 
-// line is a connection, and ends with it.
-type line struct {
-	client rueidis.DedicatedClient
-}
-
 // received is a message or an error.
 type received struct {
 	message driver.Message
 	err     *fault.Error
 }
 
-// Subscribe sends a SUBSCRIBE for each channel, and returns once Redis has answered all of them.
+// Subscribe connects if it must, and sends a SUBSCRIBE for each channel. It does not wait for the replies.
 func (s *subscription) Subscribe(ctx context.Context, channels ...string) *fault.Error {
-	if len(channels) == 0 {
-		return nil
-	}
-	s.ordering.Lock()
-	defer s.ordering.Unlock()
 	s.mu.Lock()
 	for _, channel := range channels {
 		s.channels[channel] = struct{}{}
 	}
-	fresh := s.line == nil
-	s.mu.Unlock()
-	if fresh {
-		return s.connect(ctx) // which subscribes all channels
+	if l := s.line; l != nil {
+		l.send(subscribes, channels)
+		s.mu.Unlock()
+		return nil
 	}
-	return s.send(ctx, s.current(), subscribe(s.sharded), channels)
+	s.mu.Unlock()
+	if len(channels) == 0 {
+		return nil
+	}
+	return s.connect(ctx)
 }
 
-// Unsubscribe sends an UNSUBSCRIBE for each channel.
+// unsubscribeWithin is how long Unsubscribe waits for Redis. What the caller sends next should find that this client does not listen.
+const unsubscribeWithin = 200 * time.Millisecond
+
+// Unsubscribe drops the messages of channels from now on, and has Redis send no more.
 func (s *subscription) Unsubscribe(ctx context.Context, channels ...string) *fault.Error {
-	s.ordering.Lock()
-	defer s.ordering.Unlock()
 	s.mu.Lock()
 	for _, channel := range channels {
 		delete(s.channels, channel)
 	}
-	s.mu.Unlock()
-	if l := s.current(); l != nil && len(channels) > 0 {
-		return s.send(ctx, l, unsubscribe(s.sharded), channels)
+	l := s.line
+	var done <-chan struct{}
+	if l != nil {
+		done = l.send(unsubscribes, channels)
 	}
-	return nil
-}
-
-// Ping sends PING. Receive returns the reply.
-func (s *subscription) Ping(ctx context.Context) *fault.Error {
-	l := s.current()
-	if l == nil {
+	s.mu.Unlock()
+	if done == nil {
 		return nil
 	}
-	r := l.client.Do(ctx, l.client.B().Arbitrary("PING").Build())
-	if err := r.NonRedisError(); err != nil {
-		return s.conn.classify(err)
+	enough := time.NewTimer(unsubscribeWithin)
+	defer enough.Stop()
+	select {
+	case <-done:
+	case <-l.ended:
+	case <-ctx.Done():
+	case <-enough.C:
 	}
-	s.put(l, received{})
 	return nil
 }
 
-// Receive waits for what arrives next. After an error it connects again.
+// Ping sends PING. Receive returns the reply, whatever it is.
+func (s *subscription) Ping(context.Context) *fault.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line != nil {
+		s.line.send(pings, []string{""})
+	}
+	return nil
+}
+
+// Receive waits for what arrives next. If there is no connection any more, it connects again.
 func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Error) {
 	for {
 		s.mu.Lock()
@@ -115,7 +121,7 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 		broken := s.line == nil && len(s.channels) > 0
 		s.mu.Unlock()
 		if broken {
-			if err := s.reconnect(ctx); err != nil {
+			if err := s.connect(ctx); err != nil {
 				return driver.Message{}, err
 			}
 			continue
@@ -129,112 +135,110 @@ func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Erro
 	}
 }
 
-// Close closes the connection. It waits while rueidis connects.
+// Close closes the connection. If the server is silent, that takes rueidis a second.
 func (s *subscription) Close() error {
 	s.mu.Lock()
-	ended := s.ended
-	s.ended = true
+	ended, l := s.ended, s.line
+	s.ended, s.line = true, nil
 	s.mu.Unlock()
 	if ended {
 		return nil
 	}
 	close(s.closed)
-	s.ordering.Lock()
-	defer s.ordering.Unlock()
-	s.mu.Lock()
-	l := s.line
-	s.line = nil
-	s.mu.Unlock()
 	if l != nil {
-		l.client.Close()
+		l.close()
 	}
 	return nil
 }
 
-func (s *subscription) current() *line {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.line
-}
-
-// reconnect connects after the connection broke, unless another goroutine has done so.
-func (s *subscription) reconnect(ctx context.Context) *fault.Error {
-	s.ordering.Lock()
-	defer s.ordering.Unlock()
-	if s.current() != nil {
-		return nil
-	}
+// connect takes a connection, and subscribes all channels, unless another goroutine has done so.
+func (s *subscription) connect(ctx context.Context) *fault.Error {
 	ctx, cancel := context.WithTimeout(ctx, s.conn.timeout)
 	defer cancel()
-	return s.connect(ctx)
-}
-
-// connect takes a connection, and subscribes all channels. s.ordering must be held.
-func (s *subscription) connect(ctx context.Context) *fault.Error {
+	select {
+	case s.connecting <- struct{}{}:
+		defer func() { <-s.connecting }()
+	case <-s.closed:
+		return nil
+	case <-ctx.Done():
+		return s.conn.classify(ctx.Err())
+	}
+	s.mu.Lock()
+	done := s.line != nil || s.ended
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
 	client, f := s.conn.listener(s.node)
 	if f != nil {
 		return f
 	}
-	dedicated, _ := client.Dedicate()
-	l := &line{client: dedicated}
-	broke := dedicated.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) {
-			s.put(l, received{message: driver.Message{Sort: driver.Published, Channel: m.Channel, Payload: m.Message}})
-		},
-		OnSubscription: func(m rueidis.PubSubSubscription) { s.put(l, received{message: confirmation(m)}) },
-	})
+	l, err := s.dial(ctx, client)
+	if err != nil {
+		return s.conn.classify(err)
+	}
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
-		dedicated.Close()
+		l.close()
 		return nil
 	}
 	s.line = l
-	channels := make([]string, 0, len(s.channels))
-	for channel := range s.channels {
-		channels = append(channels, channel)
-	}
+	l.send(subscribes, slices.Collect(maps.Keys(s.channels)))
 	s.mu.Unlock()
-	go func() {
-		if err := <-broke; err != nil {
-			s.lose(l, err)
-		}
-	}()
-	err := s.send(ctx, l, subscribe(s.sharded), channels)
-	if err != nil {
-		s.lose(l, nil)
-	}
-	return err
+	go s.watch(l)
+	return nil
 }
 
-// lose gives a broken connection up. Receive returns the error, unless it is nil.
-func (s *subscription) lose(l *line, err error) {
-	if err != nil && !errors.Is(err, rueidis.ErrClosing) {
-		s.put(l, received{err: s.conn.classify(err)})
+// watch waits until a connection breaks, or is given up.
+func (s *subscription) watch(l *line) {
+	select {
+	case err := <-l.broke:
+		s.lose(l, err)
+	case <-l.ended:
 	}
+}
+
+// lose gives up a connection that broke. Receive returns the error, unless it is nil.
+func (s *subscription) lose(l *line, err error) {
 	s.mu.Lock()
 	lost := s.line == l
 	if lost {
 		s.line = nil
+		kept := s.got[:0]
+		for _, r := range s.got { // a confirmation would stand for a subscription that is over
+			if r.message.Sort != driver.Subscribed {
+				kept = append(kept, r)
+			}
+		}
+		s.got = kept
+		if err != nil && !errors.Is(err, rueidis.ErrClosing) {
+			s.got = append(s.got, received{err: s.conn.classify(err)})
+		}
 	}
 	s.mu.Unlock()
 	if lost {
-		l.client.Close()
+		l.close()
 		s.wake()
 	}
 }
 
-// put adds something to receive, unless its connection has been given up.
+// put adds something to receive from a connection, unless it was given up, or nobody wants it any more.
 func (s *subscription) put(l *line, r received) {
 	s.mu.Lock()
-	present := s.line == l && !s.ended
-	if present {
+	defer s.mu.Unlock()
+	if _, wanted := s.channels[r.message.Channel]; s.line == l && (wanted || r.message.Sort != driver.Published) {
 		s.got = append(s.got, r)
-	}
-	s.mu.Unlock()
-	if present {
 		s.wake()
 	}
+}
+
+// wants reports whether a connection is in use, and a channel is to be subscribed on it.
+func (s *subscription) wants(l *line, channel string) (inUse, wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, wanted = s.channels[channel]
+	return s.line == l, wanted
 }
 
 func (s *subscription) wake() {
@@ -242,63 +246,6 @@ func (s *subscription) wake() {
 	case s.news <- struct{}{}:
 	default:
 	}
-}
-
-// send sends a command for each channel, and waits for the replies. Receive returns the errors that Redis replies.
-func (s *subscription) send(
-	ctx context.Context, l *line, command func(rueidis.Builder, string) rueidis.Completed, channels []string,
-) *fault.Error {
-	if l == nil || len(channels) == 0 {
-		return nil
-	}
-	cmds := make([]rueidis.Completed, len(channels))
-	for i, channel := range channels {
-		cmds[i] = command(l.client.B(), channel)
-	}
-	var first *fault.Error
-	for _, r := range l.client.DoMulti(ctx, cmds...) {
-		switch err := r.Error(); {
-		case err == nil:
-		case r.NonRedisError() == nil:
-			s.put(l, received{err: s.conn.classify(err)})
-		case first == nil:
-			first = s.conn.classify(err)
-		}
-	}
-	return first
-}
-
-// subscribe and unsubscribe return the command for one channel.
-func subscribe(sharded bool) func(rueidis.Builder, string) rueidis.Completed {
-	if sharded {
-		return func(b rueidis.Builder, channel string) rueidis.Completed {
-			return b.Ssubscribe().Channel(channel).Build()
-		}
-	}
-	return func(b rueidis.Builder, channel string) rueidis.Completed {
-		return b.Subscribe().Channel(channel).Build()
-	}
-}
-
-func unsubscribe(sharded bool) func(rueidis.Builder, string) rueidis.Completed {
-	if sharded {
-		return func(b rueidis.Builder, channel string) rueidis.Completed {
-			return b.Sunsubscribe().Channel(channel).Build()
-		}
-	}
-	return func(b rueidis.Builder, channel string) rueidis.Completed {
-		return b.Unsubscribe().Channel(channel).Build()
-	}
-}
-
-func confirmation(m rueidis.PubSubSubscription) driver.Message {
-	switch m.Kind {
-	case "subscribe", "ssubscribe":
-		return driver.Message{Sort: driver.Subscribed, Channel: m.Channel}
-	case "unsubscribe", "sunsubscribe":
-		return driver.Message{Sort: driver.Unsubscribed, Channel: m.Channel}
-	}
-	return driver.Message{}
 }
 
 // listener returns the client that takes a subscription connection: any node of a cluster has the messages of channels that are not

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -23,13 +22,21 @@ type node string
 // Addr returns the address.
 func (n node) Addr() string { return string(n) }
 
-// topology is what a cluster said about its slots. rueidis does not tell which node has a key.
+// topology is what a cluster said about its slots. rueidis does not tell which node has a key. It is loaded in the background, and an
+// old one serves until there is a new one.
 type topology struct {
-	mu     sync.Mutex
-	shards []shard // nil means that it has to be asked for
-	asked  time.Time
+	shards    atomic.Pointer[shards] // nil until one was loaded
+	refreshed atomic.Int64           // when Refresh last did something, Unix ns
 
-	refreshed atomic.Int64 // when Refresh last did something, Unix ns
+	mu      sync.Mutex
+	loading chan struct{} // closed when the load that is under way is over; nil if none is
+	failed  *fault.Error  // of the last load
+}
+
+// shards is a topology at one moment.
+type shards struct {
+	ranges []shard
+	asked  time.Time
 }
 
 // shard is a range of slots and its master.
@@ -40,6 +47,16 @@ type shard struct {
 
 // topologyAge is the age at which a topology is asked for again although nothing points to a new one.
 const topologyAge = time.Minute
+
+// of returns the master that has a slot.
+func (s *shards) of(slot int64) (node, bool) {
+	for _, r := range s.ranges {
+		if r.first <= slot && slot <= r.last {
+			return r.master, true
+		}
+	}
+	return "", false
+}
 
 // at returns the client of a node, or of the whole deployment for nil.
 func (d *conn) at(n driver.Node) (rueidis.Client, *fault.Error) {
@@ -60,59 +77,102 @@ func unknownNode(err error) *fault.Error {
 	return &fault.Error{Fate: fault.NotSent, Transient: true, Stale: true, Err: err}
 }
 
-// Node returns the master that has a key, or nil outside clusters. It may have to ask a server for the topology first.
+// Node returns the master that has a key, or nil outside clusters. It waits only for the first topology.
 func (d *conn) Node(ctx context.Context, key string) (driver.Node, *fault.Error) {
 	if !d.cluster {
 		return nil, nil
 	}
-	slot := d.client.B().Arbitrary("PING").Keys(key).Build()
-	t := &d.topology
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.shards == nil || time.Since(t.asked) > topologyAge {
-		if err := d.load(ctx); err != nil {
-			return nil, err
+	now := d.topology.shards.Load()
+	switch {
+	case now == nil:
+		if f := d.await(ctx, d.load()); f != nil {
+			return nil, f
 		}
+		now = d.topology.shards.Load()
+	case time.Since(now.asked) > topologyAge:
+		d.load()
 	}
-	for _, s := range t.shards {
-		if at := int64(slot.Slot()); s.first <= at && at <= s.last {
-			return s.master, nil
-		}
+	cmd := d.client.B().Arbitrary("PING").Keys(key).Build()
+	if master, ok := now.of(int64(cmd.Slot())); ok {
+		return master, nil
 	}
-	t.shards = nil
+	d.load()
 	return nil, unknownNode(rueidis.ErrNoSlot)
 }
 
-// load asks the nodes for the topology, one after the other until one answers. topology.mu must be held.
-func (d *conn) load(ctx context.Context) *fault.Error {
+// await waits until the first topology is loaded.
+func (d *conn) await(ctx context.Context, loaded <-chan struct{}) *fault.Error {
+	select {
+	case <-loaded:
+	case <-ctx.Done():
+		return unknownNode(ctx.Err())
+	}
+	if d.topology.shards.Load() != nil {
+		return nil
+	}
+	d.topology.mu.Lock()
+	defer d.topology.mu.Unlock()
+	return d.topology.failed
+}
+
+// load loads the topology in the background, unless that is under way. It returns a channel that is closed when it is over.
+func (d *conn) load() <-chan struct{} {
+	t := &d.topology
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.loading != nil {
+		return t.loading
+	}
+	over := make(chan struct{})
+	t.loading = over
+	if !d.background.run(func(ctx context.Context) { d.loaded(d.ask(ctx)) }) { // after Close, only a caller can
+		go func() { d.loaded(d.ask(context.Background())) }()
+	}
+	return over
+}
+
+// loaded ends a load.
+func (d *conn) loaded(ranges []shard, f *fault.Error) {
+	t := &d.topology
+	if f == nil {
+		t.shards.Store(&shards{ranges, time.Now()})
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = f
+	close(t.loading)
+	t.loading = nil
+}
+
+// ask asks the nodes for the topology, one after the other until one answers.
+func (d *conn) ask(ctx context.Context) ([]shard, *fault.Error) {
 	var last *fault.Error
 	nodes := d.client.Nodes() // a map: the order differs
 	for addr, client := range nodes {
-		at, cancel := context.WithTimeout(ctx, d.timeout/time.Duration(len(nodes)+1))
-		ranges, err := client.Do(at, client.B().Arbitrary("CLUSTER", "SLOTS").Blocking()).ToArray()
+		within, cancel := context.WithTimeout(ctx, d.timeout/time.Duration(len(nodes)+1))
+		ranges, err := client.Do(within, client.B().Arbitrary("CLUSTER", "SLOTS").Blocking()).ToArray()
 		cancel()
 		if err != nil {
 			last = d.classify(err)
 			continue
 		}
-		shards := make([]shard, 0, len(ranges))
+		all := make([]shard, 0, len(ranges))
 		for i := range ranges {
 			if s, ok := shardOf(&ranges[i], addr); ok {
-				shards = append(shards, s)
+				all = append(all, s)
 			}
 		}
-		if len(shards) > 0 {
-			d.topology.shards, d.topology.asked = shards, time.Now()
-			return nil
+		if len(all) > 0 {
+			return all, nil
 		}
 	}
 	switch {
 	case last == nil:
-		return unknownNode(rueidis.ErrNoSlot)
+		return nil, unknownNode(rueidis.ErrNoSlot)
 	case !last.Replied():
 		last.Fate = fault.NotSent
 	}
-	return last
+	return nil, last
 }
 
 // shardOf reads a range of slots from the reply of a node to CLUSTER SLOTS.
@@ -141,7 +201,7 @@ func shardOf(m *rueidis.RedisMessage, asked string) (s shard, ok bool) {
 // refreshPause is how long Refresh does nothing after it did something.
 const refreshPause = 200 * time.Millisecond
 
-// Refresh forgets the topology, and has rueidis ask for it in the background, unless it has just done so.
+// Refresh asks for the topology, and has rueidis do so too, in the background, unless it has just done so.
 func (d *conn) Refresh() {
 	if !d.cluster {
 		return
@@ -150,19 +210,23 @@ func (d *conn) Refresh() {
 	if now-last < int64(refreshPause) || !d.topology.refreshed.CompareAndSwap(last, now) {
 		return
 	}
+	d.load()
 	d.background.run(func(over context.Context) {
-		d.topology.mu.Lock()
-		d.topology.shards = nil
-		d.topology.mu.Unlock()
-		d.askAgain(over)
+		d.client.Do(&failing{Context: over}, d.client.B().Arbitrary("PING").Build().ToPipe())
 	})
 }
 
-// askAgain has rueidis ask for the topology soon. It has no method for that, but it asks when a command fails before Redis has replied.
-// It refuses to send a subscription and a blocking command together, so these fail without being sent. The slot differs each time,
-// because a node that is gone may take long to fail.
-func (d *conn) askAgain(ctx context.Context) {
-	key := strconv.Itoa(rand.Int())
-	subscription := d.client.B().Ssubscribe().Channel(key).Build().ToPipe()
-	d.client.DoMulti(ctx, subscription, d.client.B().Arbitrary("PING").Keys(key).Blocking())
+// failing is a context with which a command of a cluster's client fails before it is sent, as if its connection were broken. rueidis
+// asks for the topology when a command fails although its context has not ended, and has no method for that.
+type failing struct {
+	context.Context
+	asked atomic.Bool
+}
+
+// Err returns an error once: rueidis asks before it sends, and then why the command failed.
+func (f *failing) Err() error {
+	if f.asked.CompareAndSwap(false, true) {
+		return context.Canceled
+	}
+	return nil
 }

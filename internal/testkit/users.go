@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // AppPrefix is the key prefix that the rights in SECURITY.md assume.
@@ -108,7 +109,7 @@ func Limited(
 	users := make(map[string]string)
 	clients := make(map[string]redis.UniversalClient)
 	for kind := range Kinds {
-		users[kind] = NewUser(t, nodes, Rights(t, slices.Concat(RowsOf[kind], rows)...)...)
+		users[kind] = NewUser(t, nodes, Rights(t, slices.Concat(RowsOf[kind], connect.Rows(), rows)...)...)
 		clients[kind] = open(users[kind])
 	}
 	t.Cleanup(func() {

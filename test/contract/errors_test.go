@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // class is an error that callers can tell from others, with what it means to them. The words are those of the page.
@@ -140,6 +141,7 @@ func as[E error](err error) bool {
 // TestThePageHasEveryError provokes each error on a real server, and compares the page with what came.
 func TestThePageHasEveryError(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	meanings := table("error", "meaning", "holder now", "retry", "HTTP", "gRPC")
 	texts := make([][]string, len(classes))
 	t.Run("scenes", func(t *testing.T) {

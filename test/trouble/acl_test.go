@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // trial runs a lock as a user with limited rights. It is over as soon as Redis denies that user anything.
@@ -83,6 +84,7 @@ func eachIsNeeded(
 	run func(*trial) error,
 ) {
 	t.Helper()
+	connect.NeedsGoRedis(t)
 	for _, rule := range append([]string{""}, tested...) {
 		t.Run("without "+rule, func(t *testing.T) {
 			rules := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == rule })

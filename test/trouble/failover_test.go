@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 func TestSentinelWithAHangingMaster(t *testing.T) {
@@ -92,6 +93,7 @@ func TestAnAcknowledgedLockSurvivesALossyFailover(t *testing.T) {
 // TestRenewalsFollowAMovedSlot makes a node hang for less time than go-redis would wait for it.
 func TestRenewalsFollowAMovedSlot(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	var master atomic.Pointer[string]

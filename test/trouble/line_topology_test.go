@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // crowd is some clients that take turns at one lock, without an end. None of them polls.
@@ -154,6 +155,7 @@ func TestAWaiterAtADemotedMaster(t *testing.T) {
 	})
 	for _, kind := range []string{"lock", "fair", "read"} {
 		t.Run("demoted before, unknown to the client, "+kind, func(t *testing.T) {
+			connect.NeedsGoRedis(t)
 			others := kind
 			if kind == "read" {
 				others = "write"

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // disaster is what happens to a server, or to the way to it.
@@ -141,6 +142,7 @@ func TestNothingLeavesTheProcess(t *testing.T) {
 				go rdb.BLPop(context.Background(), 5*time.Second, "nothing")
 			}
 			if what == "no free connection" {
+				connect.NeedsGoRedis(t)
 				testkit.Eventually(t, "the pool is busy", func() bool {
 					return rdb.PoolStats().TotalConns == 3 && rdb.PoolStats().IdleConns == 0
 				})

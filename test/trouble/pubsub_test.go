@@ -17,6 +17,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 func TestAReleaseBeforeTheSubscriptionIsNotMissed(t *testing.T) {
@@ -64,6 +65,7 @@ func TestASilentSubscriptionIsReplaced(t *testing.T) {
 // master, as a Sentinel does that has not noticed the failover.
 func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	master, old := redistest.Start(t), redistest.Start(t)
 	var advertised atomic.Pointer[redistest.Server]
 	advertised.Store(master)
@@ -215,6 +217,7 @@ func TestAWaitersContextDoesNotBreakTheSubscription(t *testing.T) {
 
 func TestAServerThatRefusesConnectionsIsNotFlooded(t *testing.T) {
 	t.Parallel()
+	connect.NeedsGoRedis(t)
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	name := "u" + strings.ReplaceAll(testkit.NewName(), ":", "")

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // TestTLS tests locks over TLS with a certificate authority that only the client trusts.
@@ -61,7 +62,15 @@ func overTLS(t *testing.T, ca *redistest.CA, open func(*tls.Config) redis.Univer
 	// A client that does not trust the authority sends nothing, because the server could be anybody. The verbs return the
 	// error at once, because waiting cannot help. The dialer of go-redis tries five times before, which takes half a second.
 	patient := rlock.WithCommandTimeout(testkit.ALongTime)
-	stranger := testkit.NewClient(t, open(&tls.Config{MinVersion: tls.VersionTLS12}), patient).NewLock(held.Name())
+	strange := open(&tls.Config{MinVersion: tls.VersionTLS12})
+	if client, finish, err := connect.Open(strange); err != nil { // rueidis connects to a cluster at once
+		require.ErrorAs(t, err, new(x509.UnknownAuthorityError))
+		return
+	} else {
+		require.NoError(t, client.Close())
+		finish()
+	}
+	stranger := testkit.NewClient(t, strange, patient).NewLock(held.Name())
 	for _, refused := range []<-chan error{
 		testkit.Async(func() error { return testkit.Second(stranger.TryLock(ctx)) }),
 		testkit.Async(func() error { return stranger.Lock(ctx) }),

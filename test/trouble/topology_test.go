@@ -18,6 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/conform"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -344,6 +345,7 @@ func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.
 
 func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
 	t.Helper()
+	connect.NeedsGoRedis(t)
 	data := testkit.NewUser(t, testkit.Admins(t, sentinel.Master), testkit.Rights(t, testkit.RowsOf["lock"]...)...)
 	rules := testkit.Rights(t, testkit.SentinelRow)
 	open := func(user string) redis.UniversalClient { return testkit.OpenSentinelAs(t, sentinel, data, user) }

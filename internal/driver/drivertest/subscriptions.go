@@ -1,7 +1,11 @@
 package drivertest
 
 import (
+	"context"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +119,123 @@ func silentSubscription(t *testing.T, open Open) {
 		require.NotNil(t, err)
 	case <-time.After(20 * time.Second):
 		t.Fatal("Close ends Receive")
+	}
+}
+
+// troubledSubscription has channels come and go while the server replies errors to PING. The process survives that, and so do
+// other channels.
+func troubledSubscription(t *testing.T, open Open) {
+	for what, trouble := range map[string]func(t *testing.T, server *redistest.Server) (ends func()){
+		"BUSY": func(t *testing.T, server *redistest.Server) func() {
+			t.Helper()
+			over := make(chan error, 1)
+			go func() { over <- server.Client(t).Eval(context.Background(), "while true do end", nil).Err() }()
+			return func() {
+				require.NoError(t, server.Client(t).Do(t.Context(), "script", "kill").Err())
+				<-over
+			}
+		},
+		"MISCONF": func(t *testing.T, server *redistest.Server) func() {
+			t.Helper()
+			admin, gone := server.Client(t), t.TempDir()
+			require.NoError(t, admin.Do(t.Context(), "config", "set", "dir", gone, "save", "3600 1000000").Err())
+			require.NoError(t, os.Remove(gone))
+			require.NoError(t, admin.BgSave(t.Context()).Err())
+			return func() { require.NoError(t, admin.ConfigSet(t.Context(), "stop-writes-on-bgsave-error", "no").Err()) }
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, "--lua-time-limit", "20", "--enable-protected-configs", "yes")
+			d := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout})
+			s := d.Subscribe(t.Context(), nil, false)
+			defer func() { require.NoError(t, s.Close()) }()
+			require.Nil(t, s.Subscribe(t.Context(), "a", "b", "c"))
+			for range 3 {
+				next(t, s)
+			}
+			ends := trouble(t, server)
+			redistest.Eventually(t, "the server replies the error", func() bool {
+				err := server.Client(t).Ping(t.Context()).Err()
+				return err != nil && strings.HasPrefix(err.Error(), what)
+			})
+			for _, channel := range []string{"a", "b"} {
+				require.Nil(t, s.Unsubscribe(t.Context(), channel))
+				require.Nil(t, s.Ping(t.Context()))
+			}
+			require.Nil(t, s.Subscribe(t.Context(), "d"))
+			<-time.After(1500 * time.Millisecond) // rueidis pings by itself each second, which is when it once failed
+			ends()
+			redistest.Eventually(t, "a new channel is confirmed", func() bool {
+				_ = s.Subscribe(t.Context(), "e")
+				for {
+					switch m, err := s.Receive(t.Context()); {
+					case err != nil:
+						return false
+					case m.Sort == driver.Subscribed && m.Channel == "e":
+						return true
+					}
+				}
+			})
+			for {
+				require.NoError(t, server.Client(t).Publish(t.Context(), "c", "0").Err())
+				if m, _ := s.Receive(t.Context()); m == (driver.Message{Sort: driver.Published, Channel: "c", Payload: "0"}) {
+					break
+				}
+			}
+		})
+	}
+}
+
+// unansweredSubscription subscribes on a silent connection: that does not wait for the reply.
+func unansweredSubscription(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	d := open(t, Server{Addr: proxy.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	s := d.Subscribe(t.Context(), nil, false)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Nil(t, s.Subscribe(t.Context(), "a"))
+	next(t, s)
+	proxy.Freeze()
+	defer proxy.Thaw()
+	began := time.Now()
+	require.Nil(t, s.Subscribe(t.Context(), "b"))
+	require.Nil(t, s.Ping(t.Context()))
+	require.Nil(t, s.Unsubscribe(t.Context(), "a"))
+	require.Less(t, time.Since(began), 2*time.Second)
+}
+
+// unwantedChannels subscribes thousands of channels, one after the other, while one stays. Redis does not keep them all.
+func unwantedChannels(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	d := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	s := d.Subscribe(t.Context(), nil, false)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Nil(t, s.Subscribe(t.Context(), "stays"))
+	for i := range 3000 {
+		channel := strconv.Itoa(i)
+		require.Nil(t, s.Subscribe(t.Context(), channel))
+		for {
+			m, err := s.Receive(t.Context())
+			require.Nil(t, err)
+			if m == (driver.Message{Sort: driver.Subscribed, Channel: channel}) {
+				break
+			}
+		}
+		require.Nil(t, s.Unsubscribe(t.Context(), channel))
+	}
+	redistest.Eventually(t, "Redis keeps only the channel that is wanted", func() bool {
+		return slices.Equal(admin.PubSubChannels(t.Context(), "*").Val(), []string{"stays"})
+	})
+	require.NoError(t, admin.Publish(t.Context(), "stays", "0").Err())
+	for {
+		m, err := s.Receive(t.Context())
+		require.Nil(t, err)
+		if m.Sort == driver.Published {
+			require.Equal(t, "stays", m.Channel)
+			break
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package drivertest
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"sync"
 	"testing"
 	"time"
 
@@ -111,4 +112,27 @@ func silentRenewal(t *testing.T, open Open) {
 	require.Equal(t, []int64{1}, out[0].List)
 	proxy.CloseAll()
 	<-ended
+}
+
+// closedConnections has the server close many idle connections. Nearly all calls after that succeed: a client that does not notice
+// closed connections fails once for each.
+func closedConnections(t *testing.T, open Open) {
+	server := redistest.Start(t)
+	d := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	for range 3 {
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { require.Nil(t, d.Run(t.Context(), nil, Inspect(NewName(), "a:1")).Err) })
+		}
+		all.Wait()
+		require.NoError(t, server.Client(t).ClientKillByFilter(t.Context(), "type", "normal", "skipme", "yes").Err())
+		failed := 0
+		for range 20 {
+			if d.Run(t.Context(), nil, Inspect(NewName(), "a:1")).Err != nil {
+				failed++
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+		require.LessOrEqual(t, failed, 3)
+	}
 }

@@ -27,6 +27,9 @@ func Leaks() []goleak.Option {
 	return []goleak.Option{goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")}
 }
 
+// Rows lists the rows of SECURITY.md that the client library needs in addition.
+func Rows() []string { return nil }
+
 // NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
 func NeedsGoRedis(tb testing.TB) {
 	tb.Helper()

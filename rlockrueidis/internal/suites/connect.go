@@ -30,14 +30,14 @@ func Open(rdb redis.UniversalClient, opts ...rlock.Option) (client *rlock.Client
 		return client, func() {}, err
 	}
 	conn, err := rueidis.NewClient(opt)
-	if conn == nil { // where it may be one, rueidis returns a client also without a server
+	if conn == nil { // for a single server, rueidis returns a client although the server is not there
 		return nil, func() {}, err
 	}
 	client, err = rlockrueidis.New(conn, opts...)
 	return client, conn.Close, err
 }
 
-// options returns the options that correspond to those of a client of go-redis.
+// options returns the options that correspond to those of a client of go-redis. Nothing corresponds to ReadTimeout.
 func options(rdb redis.UniversalClient) (opt rueidis.ClientOption, known bool) {
 	opt = rueidis.ClientOption{DisableCache: true, Dialer: net.Dialer{Timeout: 5 * time.Second}}
 	dial := func(through func(context.Context, string, string) (net.Conn, error)) {
@@ -51,6 +51,7 @@ func options(rdb redis.UniversalClient) (opt rueidis.ClientOption, known bool) {
 		opt.InitAddress, opt.ForceSingleClient = []string{o.Addr}, true
 		opt.Username, opt.Password, opt.SelectDB, opt.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
 		opt.AlwaysRESP2 = o.Protocol == 2
+		opt.BlockingPoolSize = poolFor(o.PoolSize, o.MaxActiveConns)
 		if f, ok := redistest.FailoverOptions(rdb); ok {
 			opt.InitAddress, opt.ForceSingleClient = f.SentinelAddrs, false
 			opt.Sentinel = rueidis.SentinelOption{
@@ -62,6 +63,7 @@ func options(rdb redis.UniversalClient) (opt rueidis.ClientOption, known bool) {
 	case *redis.ClusterClient:
 		o := rdb.Options()
 		opt.InitAddress, opt.Username, opt.Password, opt.TLSConfig = o.Addrs, o.Username, o.Password, o.TLSConfig
+		opt.BlockingPoolSize = poolFor(o.PoolSize, o.MaxActiveConns)
 		if o.Dialer != nil {
 			dial(o.Dialer)
 		}
@@ -69,6 +71,14 @@ func options(rdb redis.UniversalClient) (opt rueidis.ClientOption, known bool) {
 		return opt, false
 	}
 	return opt, true
+}
+
+// poolFor returns the size of a pool that leaves as many connections for commands as that of go-redis.
+func poolFor(size, most int) int {
+	if most > 0 {
+		size = min(size, most)
+	}
+	return size + 2 // for subscriptions
 }
 
 // Leaks lists goroutines of the client library that end some time after its client was closed.
@@ -80,6 +90,9 @@ func Leaks() []goleak.Option {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 	}
 }
+
+// Rows lists the rows of SECURITY.md that the client library needs in addition.
+func Rows() []string { return []string{"rueidis, every kind", "rueidis with Sentinel"} }
 
 // NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
 func NeedsGoRedis(tb testing.TB) {
