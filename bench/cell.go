@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 )
 
 // Cell describes one measurement: a scenario of one size with one library. A child process receives it as JSON.
@@ -41,13 +43,8 @@ func (c *Cell) opening() time.Duration {
 	return time.Duration(c.Goroutines) * 20 * time.Millisecond
 }
 
-// leaseOr returns the cell's lease, or d if it has none.
-func (c *Cell) leaseOr(d time.Duration) time.Duration {
-	if c.Lease > 0 {
-		return c.Lease
-	}
-	return d
-}
+// lease returns the cell's lease, or rlock's default if it has none.
+func (c *Cell) lease() time.Duration { return cmp.Or(c.Lease, 30*time.Second) }
 
 // poll returns the poll interval. The libraries' own intervals would dominate the figures, so each size uses the best one
 // of 1, 2, 5, 10 and 20 ms.
@@ -69,6 +66,11 @@ func (c *Cell) goRedis() (redis.UniversalClient, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return rdb, rdb.Ping(ctx).Err()
+}
+
+// rueidis opens a client with rueidis's default options.
+func (c *Cell) rueidis() (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addrs})
 }
 
 // Outcome is the result of a cell, or of one process of it.

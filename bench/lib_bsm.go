@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/bsm/redislock"
 )
@@ -39,7 +38,7 @@ type bsmHandle struct {
 }
 
 func (h *bsmHandle) Lock(ctx context.Context) (err error) {
-	h.lock, err = h.lib.client.Obtain(ctx, h.name, h.lib.cell.leaseOr(30*time.Second), &h.options)
+	h.lock, err = h.lib.client.Obtain(ctx, h.name, h.lib.cell.lease(), &h.options)
 	return err
 }
 

@@ -13,8 +13,8 @@ import (
 
 // The floor is the minimum for any library: a raw pair of scripts.
 var (
-	floorTake    = redis.NewScript(`return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`)
-	floorGive    = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`)
+	floorTake    = redis.NewScript(floorTakeSource)
+	floorGive    = redis.NewScript(floorGiveSource)
 	floorGiveOut = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then
 	redis.call('del', KEYS[1])
 	redis.call('publish', ARGV[2], '')
@@ -29,6 +29,9 @@ return renewed`)
 )
 
 const (
+	floorTakeSource = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`
+	floorGiveSource = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`
+
 	floorToken   = "0123456789abcdef0123456789abcdef"
 	floorChannel = "released"
 	floorBatch   = 100
@@ -62,7 +65,7 @@ func openFloor(c Cell) (Library, error) {
 	if c.Permits > 0 {
 		return openFloorPermits(ctx, rdb, c.Permits)
 	}
-	lib := &floorLibrary{rdb: rdb, lease: strconv.FormatInt(c.leaseOr(30*time.Second).Milliseconds(), 10)}
+	lib := &floorLibrary{rdb: rdb, lease: strconv.FormatInt(c.lease().Milliseconds(), 10)}
 	switch c.Scenario {
 	case "S5":
 		lib.sub = rdb.Subscribe(ctx, floorChannel)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
@@ -16,7 +15,7 @@ func openRedsync(c Cell) (Library, error) {
 		return nil, err
 	}
 	lib := &redsyncLibrary{redsync.New(goredis.NewPool(rdb)), []redsync.Option{
-		redsync.WithExpiry(c.leaseOr(30 * time.Second)),
+		redsync.WithExpiry(c.lease()),
 		redsync.WithTries(math.MaxInt),
 		redsync.WithRetryDelay(c.poll()),
 	}}

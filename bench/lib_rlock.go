@@ -5,20 +5,41 @@ import (
 	"slices"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/rlockrueidis"
 )
 
-// openRlock opens rlock with the given options and the lease of the cell.
+// openRlock opens rlock on go-redis with the given options.
 func openRlock(options ...rlock.Option) func(Cell) (Library, error) {
-	return func(c Cell) (Library, error) {
+	return openOn(func(c Cell, options ...rlock.Option) (*rlock.Client, error) {
 		rdb, err := c.goRedis()
 		if err != nil {
 			return nil, err
 		}
+		return rlock.New(rdb, options...)
+	}, options...)
+}
+
+// openRlockRueidis opens rlock on rueidis with the given options.
+func openRlockRueidis(options ...rlock.Option) func(Cell) (Library, error) {
+	return openOn(func(c Cell, options ...rlock.Option) (*rlock.Client, error) {
+		client, err := c.rueidis()
+		if err != nil {
+			return nil, err
+		}
+		return rlockrueidis.New(client, options...)
+	}, options...)
+}
+
+// openOn opens rlock on what connect makes, with the given options and the lease of the cell.
+func openOn(
+	connect func(c Cell, options ...rlock.Option) (*rlock.Client, error), options ...rlock.Option,
+) func(Cell) (Library, error) {
+	return func(c Cell) (Library, error) {
 		all := slices.Clone(options)
 		if c.Lease > 0 {
 			all = append(all, rlock.WithWatchdogTimeout(c.Lease))
 		}
-		client, err := rlock.New(rdb, all...)
+		client, err := connect(c, all...)
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,8 @@ type Handle interface {
 // entrant is a library that takes part in the comparison, or a variant of one.
 type entrant struct {
 	name string
-	peer bool // another library; false for rlock and the floor
+	peer bool // another library; false for rlock and the floors
+	raw  bool // the floor of another client library
 	open func(Cell) (Library, error)
 	// direct lists the commands that the library sends outside scripts although scripts call them too, see sent.
 	direct []string
@@ -38,6 +39,7 @@ type entrant struct {
 
 const (
 	floor     = "floor"
+	onRueidis = "rlock-rueidis"
 	rlockFair = "rlock-fair"
 	noWatch   = "does not renew by itself"
 	threeFor  = "three keys and goroutines per lock; size 10,000 shows the effect"
@@ -47,7 +49,9 @@ const (
 func entrants() []entrant {
 	return []entrant{
 		{name: floor, open: openFloor, skips: map[string]string{"S7": "has no waiters"}},
+		{name: "floor-rueidis", raw: true, open: openFloorRueidis, only: []string{"S1", "S2", "S8"}},
 		{name: "rlock", open: openRlock()},
+		{name: onRueidis, open: openRlockRueidis()},
 		{name: "rlock-alone", open: openRlock(rlock.WithAutoPipeline(-1)), only: []string{"S1", "S2", "S8"}},
 		{
 			name: "rlock-lazy", only: []string{"S3", "S4"},
@@ -72,7 +76,7 @@ func (e *entrant) enters(sc scenario) bool {
 }
 
 // ours reports whether the entrant is a variant of rlock.
-func (e *entrant) ours() bool { return !e.peer && e.name != floor }
+func (e *entrant) ours() bool { return !e.peer && !e.raw && e.name != floor }
 
 // skip returns why the entrant does not take part in a scenario or in one size of it. An empty string means that it does.
 func (e *entrant) skip(scenario, size string) string {

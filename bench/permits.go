@@ -18,7 +18,7 @@ import (
 // permits returns the scenarios with semaphores. The peers have a lock for each permit, which is how their users do it.
 func permits() []scenario {
 	const total = 8
-	only := []string{floor, "rlock", rlockPlain, "bsm/redislock", "redsync"}
+	only := []string{floor, "rlock", onRueidis, rlockPlain, "bsm/redislock", "redsync"}
 	loops := Cell{Permits: total, Goroutines: 128, Poll: 5 * time.Millisecond, Warmup: 300 * time.Millisecond, Measure: 1200 * time.Millisecond}
 	held := loops
 	held.Hold = time.Millisecond

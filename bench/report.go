@@ -42,6 +42,8 @@ All libraries and go-redis run with their default options, with these exceptions
   either variant. rlock-1 (WithHandOver(1, 5 ms)) releases the lock publicly after every hand-over. It moves between processes
   more often, and changes hands less often in total. rlock-alone (WithAutoPipeline(-1)) sends each script by itself. rlock-fair
   is NewFairLock.
+- rlock-rueidis is rlockrueidis.New: the same locks on rueidis in place of go-redis. floor-rueidis is the floor's pair of scripts
+  on rueidis. The unit is the floor on go-redis for them, too.
 - Locks that imitate Redisson are missing. The module proxy served none of those that we looked for (me-cs/goRedisson,
   cheerego/go-redisson, jefferyjob/go-redislock and others).
 

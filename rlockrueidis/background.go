@@ -9,15 +9,10 @@ import (
 
 // background is what a driver does beside its commands.
 type background struct {
-	over    context.Context // ends with Close
-	end     context.CancelFunc
-	mu      sync.Mutex // held while a job begins, and while Close ends the context: then no job begins any more
+	mu      sync.Mutex // held while a job begins, and while Close ends them: then no job begins any more
+	closed  bool
+	ends    map[*context.CancelFunc]struct{} // of the jobs that run
 	running sync.WaitGroup
-}
-
-func newBackground() *background {
-	over, end := context.WithCancel(context.Background())
-	return &background{over: over, end: end}
 }
 
 // run runs a job on another goroutine. The job must return soon after its context has ended. run reports false once Close was called:
@@ -25,17 +20,31 @@ func newBackground() *background {
 func (b *background) run(job func(over context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over.Err() != nil {
+	if b.closed {
 		return false
 	}
-	b.running.Go(func() { job(b.over) })
+	over, end := context.WithCancel(context.Background())
+	if b.ends == nil {
+		b.ends = make(map[*context.CancelFunc]struct{})
+	}
+	b.ends[&end] = struct{}{}
+	b.running.Go(func() {
+		job(over)
+		end()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.ends, &end)
+	})
 	return true
 }
 
 // close ends all jobs, and waits for them until ctx ends.
 func (b *background) close(ctx context.Context) {
 	b.mu.Lock()
-	b.end()
+	b.closed = true
+	for end := range b.ends {
+		(*end)()
+	}
 	b.mu.Unlock()
 	task.Await(ctx, &b.running)
 }

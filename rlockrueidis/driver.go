@@ -2,14 +2,14 @@ package rlockrueidis
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/redis/rueidis"
 )
 
 // conn sends commands through a client of rueidis. It is safe for concurrent use.
@@ -23,7 +23,7 @@ type conn struct {
 	timeout    time.Duration
 	deadlines  deadlines // shorter than timeout, so that a call whose reply is lost can be sent again within that, as on go-redis
 	topology   topology
-	background *background
+	background background
 	info       driver.Info
 	limits     limits
 }
@@ -42,7 +42,7 @@ func open(client rueidis.Client, cfg driver.Config) (driver.Driver, error) {
 	info.Bounded = true
 	return &conn{
 		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: deadlines{timeout: cfg.CommandTimeout * 3 / 5},
-		background: newBackground(), info: info, limits: limits{size: connections},
+		info: info, limits: limits{size: connections},
 	}, nil
 }
 
@@ -106,17 +106,15 @@ func command(client rueidis.CommandClient, c *wire.Call, full bool) rueidis.Comp
 	return cmd.Blocking()
 }
 
-// text returns an argument as it is sent.
+// text returns an argument as it is sent. rlock sends strings and integers.
 func text(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
 	case int64:
 		return strconv.FormatInt(v, 10)
-	case int:
-		return strconv.Itoa(v)
 	}
-	panic("rlock sends strings and integers only")
+	return fmt.Sprint(v)
 }
 
 // reply returns the outcome of a call.

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/redis/rueidis"
-
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/redis/rueidis"
 )
 
 // limits bounds how many connections to each node commands use at a time.

@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/redis/rueidis"
 )
 
 // node is one server of a cluster, by its address.
@@ -212,16 +211,18 @@ func (d *conn) Refresh() {
 	}
 	d.load()
 	d.background.run(func(over context.Context) {
-		d.client.Do(&failing{Context: over}, d.client.B().Arbitrary("PING").Build().ToPipe())
+		d.client.Do(&failing{Bounded: driver.Bound(over, d.timeout)}, d.client.B().Arbitrary("PING").Build().ToPipe())
 	})
 }
 
 // failing is a context with which a command of a cluster's client fails before it is sent, as if its connection were broken. rueidis
 // asks for the topology when a command fails although its context has not ended, and has no method for that.
 type failing struct {
-	context.Context
+	driver.Bounded
 	asked atomic.Bool
 }
+
+var _ context.Context = (*failing)(nil)
 
 // Err returns an error once: rueidis asks before it sends, and then why the command failed.
 func (f *failing) Err() error {

@@ -212,7 +212,9 @@ func (c *checker) sleepers(name string) {
 		c.Figures.Gaps = append(c.Figures.Gaps, g.long())
 		stop := once
 		if name == fleetFair { // each waiter of a process stands in the queue of a fair lock
-			spent, stop = nil, func(site string) time.Duration { return refreshes * time.Duration(max(c.waiters(name, site, g.from), 1)) }
+			spent, stop = nil, func(site string) time.Duration {
+				return refreshes * time.Duration(max(c.waiters(name, site, g.from), 1))
+			}
 		}
 		limit, why := c.mayBeFree(g.from, g.to, handsOff, stop, spent)
 		if g.long() > limit {

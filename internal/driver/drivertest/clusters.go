@@ -38,6 +38,12 @@ func cluster(t *testing.T, open Open) { // the subtests share a cluster
 	require.Nil(t, out[0].Err)
 	require.Nil(t, out[1].Err, "each goes to its own node")
 
+	t.Run("subscriptions", func(t *testing.T) { clusterSubscriptions(t, d, c, name, at) })
+	t.Run("moved slot", func(t *testing.T) { movedSlot(t, d, c, name, at) })
+}
+
+func clusterSubscriptions(t *testing.T, d driver.Driver, c *redistest.Cluster, name string, at driver.Node) {
+	ctx := t.Context()
 	t.Run("subscription", func(t *testing.T) {
 		s := d.Subscribe(ctx, nil, false)
 		defer func() { require.NoError(t, s.Close()) }()
@@ -73,37 +79,40 @@ func cluster(t *testing.T, open Open) { // the subtests share a cluster
 			require.Equal(t, "MOVED", err.Code)
 		}
 	})
-	t.Run("moved slot", func(t *testing.T) {
-		s := d.Subscribe(ctx, at, true)
-		defer func() { require.NoError(t, s.Close()) }()
-		require.Nil(t, s.Subscribe(ctx, name))
-		next(t, s)
-		c.MoveSlot(t, name, func() {
-			asked := "{" + name + "}:asked"
-			require.Nil(t, d.Run(ctx, nil, Inspect(asked, "a:3")).Err, "the driver follows ASK")
-			d.Pipe(ctx, nil, []wire.Call{Renew("a:3", asked)}, nil, out[:1])
-			require.Nil(t, out[0].Err)
-			require.Equal(t, []int64{0}, out[0].List)
-			r := d.Run(ctx, nil, Acquire(wire.Plain, asked, "a:3"))
-			require.Equal(t, "TRYAGAIN", r.Err.Code, "two keys that neither node has")
-			require.Equal(t, fault.Rejected, r.Err.Fate)
-			require.True(t, r.Err.Transient)
-		})
-		require.Equal(t, driver.Message{Sort: driver.Unsubscribed, Channel: name}, next(t, s), "Redis ends it by itself")
-		for what, acks := range map[string]*driver.Acks{"gathered": nil, "WAIT cannot follow": {Replicas: 1, Timeout: time.Second}} {
-			d.Pipe(ctx, at, []wire.Call{Acquire(wire.Plain, name, "a:2")}, acks, out[:1])
-			require.Equal(t, "MOVED", out[0].Err.Code, what)
-			require.True(t, out[0].Err.Stale)
-			require.True(t, out[0].Err.Transient)
-		}
-		d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Plain, name, "a:2")}, nil, out[:1])
-		require.Nil(t, out[0].Err, "a renewal follows")
-		require.Nil(t, d.Run(ctx, nil, Release(wire.Plain, name, "a:2")).Err)
-		d.Refresh()
-		redistest.Eventually(t, "the topology is new", func() bool {
-			now, err := d.Node(ctx, name)
-			return err == nil && now.Addr() != at.Addr()
-		})
+}
+
+// movedSlot has the slot of a name move to another node. While it moves, the nodes reply ASK and TRYAGAIN, and then MOVED.
+func movedSlot(t *testing.T, d driver.Driver, c *redistest.Cluster, name string, at driver.Node) {
+	ctx, out := t.Context(), make([]wire.Reply, 1)
+	s := d.Subscribe(ctx, at, true)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.Nil(t, s.Subscribe(ctx, name))
+	next(t, s)
+	c.MoveSlot(t, name, func() {
+		asked := "{" + name + "}:asked"
+		require.Nil(t, d.Run(ctx, nil, Inspect(asked, "a:3")).Err, "the driver follows ASK")
+		d.Pipe(ctx, nil, []wire.Call{Renew("a:3", asked)}, nil, out[:1])
+		require.Nil(t, out[0].Err)
+		require.Equal(t, []int64{0}, out[0].List)
+		r := d.Run(ctx, nil, Acquire(wire.Plain, asked, "a:3"))
+		require.Equal(t, "TRYAGAIN", r.Err.Code, "two keys that neither node has")
+		require.Equal(t, fault.Rejected, r.Err.Fate)
+		require.True(t, r.Err.Transient)
+	})
+	require.Equal(t, driver.Message{Sort: driver.Unsubscribed, Channel: name}, next(t, s), "Redis ends it by itself")
+	for what, acks := range map[string]*driver.Acks{"gathered": nil, "WAIT cannot follow": {Replicas: 1, Timeout: time.Second}} {
+		d.Pipe(ctx, at, []wire.Call{Acquire(wire.Plain, name, "a:2")}, acks, out[:1])
+		require.Equal(t, "MOVED", out[0].Err.Code, what)
+		require.True(t, out[0].Err.Stale)
+		require.True(t, out[0].Err.Transient)
+	}
+	d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Plain, name, "a:2")}, nil, out[:1])
+	require.Nil(t, out[0].Err, "a renewal follows")
+	require.Nil(t, d.Run(ctx, nil, Release(wire.Plain, name, "a:2")).Err)
+	d.Refresh()
+	redistest.Eventually(t, "the topology is new", func() bool {
+		now, err := d.Node(ctx, name)
+		return err == nil && now.Addr() != at.Addr()
 	})
 }
 
