@@ -55,7 +55,7 @@ func TestSentinelRights(t *testing.T) {
 	servers := testkit.Admins(t, append([]*redistest.Server{trio.Master}, trio.Replicas...)...)
 	sentinels := testkit.Admins(t, trio.Sentinels...)
 	rights := testkit.Rights(t, append([]string{"rueidis, every kind", "rueidis with Sentinel"}, testkit.RowsOf["lock"]...)...)
-	user, watching := testkit.NewUser(t, servers, rights...), testkit.NewUser(t, sentinels, testkit.Rights(t, "the user of the sentinels, for rueidis")...)
+	user, watching := testkit.NewUser(t, servers, rights...), testkit.NewUser(t, sentinels, testkit.Rights(t, "the user of the sentinels with rueidis, instead of the row above")...)
 	c, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: trio.Options().SentinelAddrs, Username: user, Password: testkit.Secret, DisableCache: true,
 		Sentinel: rueidis.SentinelOption{MasterSet: trio.Options().MasterName, Username: watching, Password: testkit.Secret},

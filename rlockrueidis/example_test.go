@@ -19,7 +19,7 @@ func Example() {
 
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:  []string{server.Addr()},
-		DisableCache: true, // miniredis has no client-side caching
+		DisableCache: true, // locks do not need the cache, and miniredis has none
 	})
 	if err != nil {
 		panic(err)

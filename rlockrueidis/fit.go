@@ -32,7 +32,7 @@ func fit(client rueidis.Client) (pool int, err error) {
 	case o.resp2:
 		return 0, invalid("rueidis.ClientOption: AlwaysRESP2, or a server without RESP3: rueidis could not unsubscribe safely")
 	case o.pool <= subscriptions+1:
-		return 0, invalid(fmt.Sprintf("rueidis.ClientOption: a BlockingPoolSize of %d leaves no connections for locks", o.pool))
+		return 0, invalid(fmt.Sprintf("rueidis.ClientOption: a BlockingPoolSize of %d is below the minimum of 4", o.pool))
 	}
 	return o.pool, nil
 }

@@ -10,42 +10,53 @@
 //
 // # Connections
 //
-// Each command of the locks has a connection for itself while it is under way, of the client's pool for blocking commands. So no other
-// traffic, and no reply that does not come, holds up a lock. When many goroutines call at the same time, rlock gathers their calls into
-// pipelines. Commands use at most 16 connections to a node at a time, of which acquisitions leave one for renewals. A subscription has
-// one more, for as long as somebody waits. A command without a reply ends after three
-// fifths of the command timeout (rlock.WithCommandTimeout), so that a call can be tried again within it, and its connection is closed.
+// While a command of a lock is under way, it has a connection to itself, taken from the client's pool for blocking commands
+// (BlockingPoolSize). So no other traffic, and no reply that does not come, holds up a lock. When many goroutines call at the same time,
+// rlock gathers their calls into pipelines. Calls use at most 16 connections to a node at a time, of which acquisitions leave one for
+// renewals. A subscription has one more for as long as somebody waits, and questions such as ROLE and CLUSTER SLOTS take one for a moment.
 //
-// rueidis does not look whether a connection of its pool is still open before it uses it, but sends a PING on it after Dialer.KeepAlive.
-// When a server closes connections, one or two calls may get rlock.ErrUnavailable before that; calls that wait try again.
+// A command without a reply ends after three fifths of the command timeout (rlock.WithCommandTimeout), so that a call can be tried again
+// within it. Its connection is closed.
+//
+// rueidis does not check whether a connection of its pool is still open before it uses it, but sends a PING on an idle one after
+// Dialer.KeepAlive, which is 1 s by default. When a server closes connections, one or two calls may get rlock.ErrUnavailable until then;
+// calls that wait try again.
 //
 // # Options of the client
 //
 // [New] refuses these:
 //
 //   - ConnLifetime, and Standalone.EnableRedirect: rueidis may then send a script twice.
-//   - ReplicaOnly: replicas run no scripts that write. SendToReplicas must not choose EVALSHA and EVAL, which New cannot see.
+//   - ReplicaOnly: replicas run no scripts that write. SendToReplicas must return false for EVALSHA and EVAL; New cannot check that.
 //   - BlockingPoolCleanup: while a server is silent, rueidis waits for a second per idle connection, and all commands wait with it.
 //   - DisableAutoPipelining: rueidis then sends no PING on idle connections, and does not notice that Redis has closed one.
-//   - AlwaysRESP2, and servers without RESP3: rueidis may panic when a channel is unsubscribed, which rlock prevents only with RESP3.
+//   - AlwaysRESP2, and a single server without RESP3: rueidis may panic when a channel is unsubscribed, which rlock prevents only with
+//     RESP3. New cannot see this of a cluster or behind Sentinel: do not use such servers or proxies there.
 //   - BlockingPoolSize below 4. The pool is the application's, too: if its own blocking commands, such as BLPOP, take all connections,
-//     locks and renewals wait for one. The default of 1024 is plenty.
+//     locks and renewals wait for one. The default of 1024 for each node is plenty.
 //
-// These need a look:
+// Check these:
 //
-//   - Dialer.KeepAlive, ConnWriteTimeout: not negative, see above.
-//   - Dialer.Timeout bounds how long a call may have to wait for a new connection. It is 5 s by default, as rlock's command timeout is.
+//   - Dialer.KeepAlive, ConnWriteTimeout: not negative, or rueidis sends no PING on idle connections. ConnWriteTimeout is how long it waits
+//     for the reply to one. A large KeepAlive lengthens the time in which calls may fail after a restart of Redis.
+//   - DialCtxFn instead of DialFn: a command waits for a new connection for as long as it waits for a reply, which DialFn is not told.
 //   - Sentinel.TopologyRefreshInterval: set it, to a few seconds. Without it, rueidis stays at the old master if it misses the one message
 //     that names the new one.
-//   - ClusterOption.MaxMovedRedirections: 3 to 5. Without it, rueidis follows redirections without a pause until the call is over.
-//   - ReadBufferEachConn, WriteBufferEachConn, RingScaleEachConn: a connection has two buffers of 512 KB by default.
+//   - ClusterOption.MaxMovedRedirections: 3 to 5. Without it, rueidis follows redirections without a pause until the command's deadline.
+//   - ReadBufferEachConn, WriteBufferEachConn, RingScaleEachConn: a connection has two buffers of 512 KB by default, and stays open until
+//     the client is closed.
 //   - DisableCache: without it, the user needs the right to CLIENT TRACKING. Locks do not need the cache.
+//   - ClientSetInfo: rueidis sends CLIENT SETINFO on each connection. Redis 7.2 and newer refuse it to a user with only the rights that
+//     locks need, which does no harm, but leaves an entry in the ACL log. Set rueidis.DisableClientSetInfo, or grant the right.
 //
-// These do not matter to locks: DisableRetry, RetryDelay, PipelineMultiplex, MaxFlushDelay, AlwaysPipelining,
-// ForceSingleClient, ClusterOption.ShardsRefreshInterval. rueidis repeats no command of rlock that changes anything, and rlock has it ask
-// for the topology when something points to a new one.
+// These do not matter to locks: DisableRetry, RetryDelay, PipelineMultiplex, MaxFlushDelay, AlwaysPipelining, ForceSingleClient,
+// ClusterOption.ShardsRefreshInterval. rueidis repeats no command of rlock that changes anything, and rlock has it ask for the topology
+// when something points to a new one.
 //
-// rlock sees these options only if the client comes straight from rueidis.NewClient, or from rueidishook or rueidisotel on top of it.
+// New reads the options from unexported fields of rueidis v1.0.79, with which the module is tested. It finds them in the client that
+// rueidis.NewClient returns, and in wrappers that have the client in a field of that name, as rueidishook and rueidisotel do. Around any
+// other wrapper, or with a version of rueidis that has renamed a field, New refuses nothing, and takes the pool for one of 1024
+// connections: check the list above.
 package rlockrueidis
 
 import (

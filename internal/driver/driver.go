@@ -5,12 +5,13 @@
 //
 // A driver is a module of its own below the root, so that nobody else depends on its library. It needs these things:
 //
-//   - A type that implements [Driver] and [Subscription]. [Replied], [Unexpected], [Failed], [Rejected], [Unreplicated] and
-//     [UnknownScript] have what does not depend on the library.
+//   - Types that implement [Driver] and [Subscription]. [Replied], [Unexpected], [Failed], [Rejected], [Unreplicated] and
+//     [UnknownScript] do the part that is the same for every library.
 //   - A constructor that passes a function to [Attach], and returns the *rlock.Client.
 //   - A test that passes its constructor to drivertest.Run, for each way in which the library can send commands.
 //   - A file that stands in for internal/testkit/connect/connect.go. With it, `make test`, `make torture` and `make interop` test all of
 //     rlock on the driver: see DRIVER in the Makefile.
+//   - The module in MODULES of the Makefile, in .ci/run, in the rules of .golangci.yml, and rows in SECURITY.md.
 //
 // The library must let the driver do the following. drivertest checks each of them.
 //
@@ -20,7 +21,7 @@
 //     [fault.InDoubt]. [fault.Left] is not a driver's: the transport uses it for callers that do not wait for the driver.
 //   - End a command by itself within the command timeout: set Info.Bounded. Otherwise the transport leaves it behind, and it keeps a
 //     connection for as long as the library likes.
-//   - Give up a connection that is silent within the command timeout, and use another one for the next command. Only then do locks
+//   - Within the command timeout, give up a connection that is silent, and use another one for the next command. Only then do locks
 //     outlive a firewall that forgets a connection.
 //   - Give each command, and each pipeline, a connection for itself while it is under way. Otherwise a reply that does not come holds
 //     others up. Info.Slots leaves a connection for renewals. [Share] divides the connections.
@@ -38,8 +39,8 @@ import (
 )
 
 // Driver sends commands for rlock. It is safe for concurrent use. It classifies every error where it happens, as a
-// [fault.Error]. It repeats nothing by itself, with one exception: if the server does not know a script's digest, it sends
-// the whole script.
+// [fault.Error]. It sends a command again in two cases only, in which Redis has executed nothing: the server does not know the
+// script's digest, and gets the whole script; or it redirects (MOVED, ASK).
 type Driver interface {
 	Info() Info
 
@@ -101,7 +102,8 @@ type Acks struct {
 
 // Subscription is one subscription connection. Its methods may be called by different goroutines, Receive by one.
 type Subscription interface {
-	// Subscribe and Unsubscribe send the command and do not wait for the confirmation. No channel means no command.
+	// Subscribe and Unsubscribe send the command. They do not wait for the confirmation, or only for a moment. What is sent on other
+	// connections after Unsubscribe finds that nobody listens, unless the server is slow. No channel means no command.
 	Subscribe(ctx context.Context, channels ...string) *fault.Error
 	Unsubscribe(ctx context.Context, channels ...string) *fault.Error
 	Ping(ctx context.Context) *fault.Error
