@@ -100,7 +100,8 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 		}
 		r := p.conn.reply(result, &p.calls[at])
 		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
-			r = p.acknowledged(r, results[step*i+1])
+			acks, err := results[step*i+1].ToInt64()
+			r = p.acks.Acknowledged(r, acks, p.conn.classify(err))
 		}
 		r.Took = took
 		p.out[at] = r
@@ -118,20 +119,4 @@ func (p *pipe) follow(ctx context.Context) {
 			p.out[i].Took = time.Since(sent)
 		}
 	}
-}
-
-// acknowledged returns the reply of an acquire that was granted, given the WAIT behind it.
-func (p *pipe) acknowledged(r wire.Reply, wait rueidis.RedisResult) wire.Reply {
-	acks, err := wait.ToInt64()
-	switch {
-	case err != nil:
-		why := p.conn.classify(err)
-		if !why.Replied() {
-			return driver.Failed(why) // it is not known whether replicas have it, so the call is sent again
-		}
-		r.Err = driver.Unreplicated(why, "Redis refuses WAIT")
-	case acks < int64(p.acks.Replicas):
-		r.Err = driver.Unreplicated(nil, "%d of %d replicas within %v", acks, p.acks.Replicas, p.acks.Timeout)
-	}
-	return r
 }

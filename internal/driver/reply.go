@@ -37,3 +37,17 @@ func Unexpected(format string, args ...any) wire.Reply {
 
 // Failed returns the outcome of a call that failed.
 func Failed(err *fault.Error) wire.Reply { return wire.Reply{N: -1, Err: err} }
+
+// Acknowledged returns the outcome of a call that was granted, given the reply to the WAIT behind it: how many replicas have it, or an
+// error.
+func (a *Acks) Acknowledged(r wire.Reply, replicas int64, err *fault.Error) wire.Reply {
+	switch {
+	case err != nil && !err.Replied():
+		return Failed(err) // it is not known whether replicas have it, so the call is sent again
+	case err != nil:
+		r.Err = Unreplicated(err, "Redis refuses WAIT")
+	case replicas < int64(a.Replicas):
+		r.Err = Unreplicated(nil, "%d of %d replicas within %v", replicas, a.Replicas, a.Timeout)
+	}
+	return r
+}

@@ -68,7 +68,8 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		r := p.driver.reply(cmds[i], err, &p.calls[at])
 		if p.acks != nil && r.Acquired() { // a refusal has written nothing to wait for
 			ownError(waits[i], execErr)
-			r = p.acknowledged(r, waits[i])
+			acks, err := waits[i].Int64()
+			r = p.acks.Acknowledged(r, acks, p.driver.classify(err))
 		}
 		r.Took = took
 		p.out[at] = r
@@ -99,20 +100,4 @@ func whole(value any) bool {
 		return v != nil
 	}
 	return false
-}
-
-// acknowledged returns the reply of an acquire that was granted, given the WAIT behind it.
-func (p *pipe) acknowledged(r wire.Reply, wait noRetry) wire.Reply {
-	acks, err := wait.Int64()
-	switch {
-	case err != nil:
-		why := p.driver.classify(err)
-		if !why.Replied() {
-			return driver.Failed(why) // it is not known whether replicas have it, so the call is sent again
-		}
-		r.Err = driver.Unreplicated(why, "Redis refuses WAIT")
-	case acks < int64(p.acks.Replicas):
-		r.Err = driver.Unreplicated(nil, "%d of %d replicas within %v", acks, p.acks.Replicas, p.acks.Timeout)
-	}
-	return r
 }
