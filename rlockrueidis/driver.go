@@ -84,7 +84,7 @@ func (d *conn) do(ctx context.Context, client rueidis.Client, c *wire.Call) ruei
 	if unknownScript(r) {
 		r = client.Do(ctx, command(client, c, true))
 	}
-	d.noteBroken(r, c.Key())
+	d.tend(r, c.Key())
 	return r
 }
 

@@ -90,7 +90,7 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 	}
 	results := client.DoMulti(within, cmds...)
 	limit.free()
-	p.conn.noteBroken(results[0], p.calls[indexes[0]].Key())
+	p.conn.tend(results[0], p.calls[indexes[0]].Key())
 	took := time.Since(sent)
 	for i, at := range indexes {
 		result := results[step*i]

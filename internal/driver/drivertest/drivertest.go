@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		"a server that is loading":                loading,
 		"the caller's context ends no command":    endedContext,
 		"no server":                               noServer,
+		"a master that is demoted behind a name":  demoted,
 		"a cluster":                               cluster,
 		"a failover that nothing announces":       silentFailover,
 		"Sentinel":                                sentinel,

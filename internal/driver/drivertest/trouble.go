@@ -3,6 +3,8 @@ package drivertest
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,4 +137,31 @@ func closedConnections(t *testing.T, open Open) {
 		}
 		require.LessOrEqual(t, failed, 3)
 	}
+}
+
+// demoted has a replica become the master, and the master its replica. A name leads new connections to the new master, and nothing breaks
+// the others.
+func demoted(t *testing.T, open Open) {
+	old := redistest.Start(t)
+	host, port, err := net.SplitHostPort(old.Addr)
+	require.NoError(t, err)
+	replica := redistest.Start(t, "--replicaof", host, port)
+	redistest.Eventually(t, "the replica has its master", func() bool {
+		return strings.Contains(replica.Client(t).Info(t.Context(), "replication").Val(), "master_link_status:up")
+	})
+	name := redistest.NewProxy(t, old.Addr)
+	d := open(t, Server{Addr: name.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() { require.Nil(t, d.Run(t.Context(), nil, Inspect(NewName(), "a:1")).Err) })
+	}
+	all.Wait()
+	require.NoError(t, replica.Client(t).ReplicaOf(t.Context(), "no", "one").Err())
+	name.LeadTo(replica.Addr)
+	host, port, err = net.SplitHostPort(replica.Addr)
+	require.NoError(t, err)
+	require.NoError(t, old.Client(t).ReplicaOf(t.Context(), host, port).Err())
+	redistest.Eventually(t, "calls reach the new master", func() bool {
+		return d.Run(t.Context(), nil, Acquire(wire.Plain, NewName(), "a:1")).Err == nil
+	})
 }
