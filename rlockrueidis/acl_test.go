@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRights connects as a user with exactly the rights of SECURITY.md, and with those that rueidis needs besides.
+// TestRights connects as a user with exactly the rights of SECURITY.md, then as one that also has those for client-side caching.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

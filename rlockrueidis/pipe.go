@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Pipe sends calls in one pipeline, and the scripts that Redis does not know again in
-// full. On a cluster, it sends one pipeline to each node without a node, and calls that have moved by themselves.
+// Pipe sends calls in one pipeline, then sends the scripts that Redis did not know again, in full. On a cluster, if no node is
+// given, it sends one pipeline to each node, and then each call whose slot has moved on its own.
 func (d *conn) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks *driver.Acks, out []wire.Reply) {
 	p := pipe{conn: d, calls: calls, acks: acks, out: out}
 	if at != nil || !d.cluster {

@@ -47,7 +47,7 @@ func subscription(t *testing.T, open Open) {
 }
 
 // brokenSubscription breaks a subscription's connection: Receive says so once, then connects again, subscribes all channels, and
-// confirms them anew.
+// confirms them again.
 func brokenSubscription(t *testing.T, open Open) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
