@@ -5,13 +5,13 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis
+MODULES = interop bench torture rlockrueidis rlockvalkey
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# DRIVER=rueidis has test, race, interop, torture and mutants use rueidis where rlock uses go-redis.
+# DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
 DRIVER ?= go-redis
-ifeq ($(DRIVER),rueidis)
-SUITES := $(CURDIR)/rlockrueidis/internal/suites
+ifneq ($(DRIVER),go-redis)
+SUITES := $(CURDIR)/rlock$(DRIVER)/internal/suites
 $(shell printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/internal/testkit/connect/connect.go $(SUITES)/connect.go >$(SUITES)/overlay.json)
 export GOWORK := $(SUITES)/go.work
 export GOFLAGS := -overlay=$(SUITES)/overlay.json
@@ -33,8 +33,9 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
 
 .PHONY: rueidis
-rueidis: ## test the driver for rueidis, and with it the claims, and one scene of the torture; DRIVER=rueidis runs all suites on it
+rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis the claims and one scene of the torture; DRIVER=rueidis runs all suites on it
 	cd rlockrueidis && $(GO) test -race -timeout $(TIMEOUT) ./...
+	cd rlockvalkey && $(GO) test -timeout $(TIMEOUT) ./...
 	$(MAKE) test-claims torture DRIVER=rueidis SCENE=safe
 
 .PHONY: test-claims

@@ -39,9 +39,6 @@ var RowsOf = map[string][]string{
 // ClusterRows lists the rows of SECURITY.md for clusters.
 var ClusterRows = []string{"a Cluster", "sharded pub/sub"}
 
-// SentinelRow is the row of the user that connects to the sentinels.
-const SentinelRow = "the user of the sentinels"
-
 // Rights returns the ACL rules in the given rows of SECURITY.md.
 func Rights(tb testing.TB, rows ...string) (rules []string) {
 	tb.Helper()

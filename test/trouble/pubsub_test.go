@@ -98,7 +98,8 @@ func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 
 func TestAMessageThatArrivesInPartsIsUnderstood(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never))
+	// Replies to commands arrive in parts, too.
+	f := testkit.NewFaulty(t, nil, rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(testkit.ALongTime))
 	require.NoError(t, f.Other.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return f.Lock.Lock(t.Context()) })
 	f.AwaitSubscriber()

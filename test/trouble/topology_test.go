@@ -335,7 +335,7 @@ func TestSentinel(t *testing.T) { // the last part kills the master
 func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.Client) {
 	t.Helper()
 	watchers := testkit.Admins(t, sentinel.Sentinels...)
-	watching := testkit.NewUser(t, watchers, testkit.Rights(t, testkit.SentinelRow)...)
+	watching := testkit.NewUser(t, watchers, testkit.Rights(t, connect.SentinelRows()...)...)
 	data := testkit.Admins(t, append(sentinel.Replicas, sentinel.Master)...)
 	conform.Run(t, rdb, testkit.Limited(t, data, func(user string) redis.UniversalClient {
 		return testkit.OpenSentinelAs(t, sentinel, user, watching)
@@ -347,7 +347,7 @@ func sentinelRights(t *testing.T, sentinel *redistest.Sentinel) {
 	t.Helper()
 	connect.NeedsGoRedis(t)
 	data := testkit.NewUser(t, testkit.Admins(t, sentinel.Master), testkit.Rights(t, testkit.RowsOf["lock"]...)...)
-	rules := testkit.Rights(t, testkit.SentinelRow)
+	rules := testkit.Rights(t, connect.SentinelRows()...)
 	open := func(user string) redis.UniversalClient { return testkit.OpenSentinelAs(t, sentinel, data, user) }
 	eachIsNeeded(t, testkit.Admins(t, sentinel.Sentinels...), open, rules, rules, func(u *trial) error {
 		tried := regexp.MustCompile("cmd=ping user=" + u.user + " ") // sentinels have no statistics of commands

@@ -30,6 +30,12 @@ func Leaks() []goleak.Option {
 // Rows lists the rows of SECURITY.md that the client library needs in addition.
 func Rows() []string { return nil }
 
+// SentinelRows lists the rows of SECURITY.md that are about the user of the sentinels.
+func SentinelRows() []string { return []string{"the user of the sentinels"} }
+
+// Shared is how many connections a client of the client library has besides its pool.
+const Shared = 0
+
 // NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
 func NeedsGoRedis(tb testing.TB) {
 	tb.Helper()

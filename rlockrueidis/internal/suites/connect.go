@@ -94,6 +94,15 @@ func Leaks() []goleak.Option {
 // Rows lists the rows of SECURITY.md that the client library needs in addition.
 func Rows() []string { return []string{"rueidis, every kind", "rueidis with Sentinel"} }
 
+// SentinelRows lists the rows of SECURITY.md that are about the user of the sentinels: also that for go-redis, with which the tests
+// themselves connect.
+func SentinelRows() []string {
+	return []string{"the user of the sentinels", "the user of the sentinels with rueidis, instead of the row above"}
+}
+
+// Shared is how many connections a client of the client library has besides its pool.
+const Shared = 1
+
 // NeedsGoRedis skips a test that is about go-redis: its hooks, its pool, or what its options mean for rlock.
 func NeedsGoRedis(tb testing.TB) {
 	tb.Helper()
