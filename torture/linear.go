@@ -101,11 +101,23 @@ func (c *checker) linearizable() {
 		case porcupine.Ok:
 			c.Figures.Checked += len(ops)
 		case porcupine.Illegal:
-			c.brokenf("I3: no lock could produce the history of %s: %d operations", name, len(ops))
+			c.brokenf("I3: no lock could produce the history of %s: %d operations%s", name, len(ops), written(ops))
 		case porcupine.Unknown:
 			c.Figures.Unchecked += len(ops)
 		}
 	}
+}
+
+// written lists operations with the moments between which they took effect, if there are few.
+func written(ops []porcupine.Operation) string {
+	if len(ops) > 12 {
+		return ""
+	}
+	var b strings.Builder
+	for _, o := range ops {
+		fmt.Fprintf(&b, "\n  %+v, by client %d, between %v and %v", o.Input, o.ClientId, time.Duration(o.Call), time.Duration(o.Return))
+	}
+	return b.String()
 }
 
 // operations returns the operations of the turns on a name. An attempt that failed may have had the lock for a moment.
