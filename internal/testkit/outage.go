@@ -23,7 +23,7 @@ func (o *Outage) Behind(tb testing.TB, rdb redis.UniversalClient) redis.Universa
 			if err != nil {
 				return nil, err
 			}
-			return outageConn{conn, o}, nil
+			return &outageConn{Conn: conn, Outage: o}, nil
 		}
 	}
 	var behind redis.UniversalClient
@@ -53,16 +53,29 @@ func (o *Outage) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return outageConn{conn, o}, err
+	if err != nil {
+		return nil, err
+	}
+	return &outageConn{Conn: conn, Outage: o}, nil
 }
 
 type outageConn struct {
 	net.Conn
 	*Outage
+	closed atomic.Bool
 }
 
-// Write fails while the network is down.
-func (c outageConn) Write(b []byte) (int, error) {
+// Close closes the connection.
+func (c *outageConn) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+// Write fails while the network is down, and once the connection is closed: a writer that never fails would never end.
+func (c *outageConn) Write(b []byte) (int, error) {
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
 	if c.Down.Load() {
 		return 0, &net.OpError{Op: "write", Err: errors.New("no route to host")}
 	}
