@@ -14,7 +14,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// conn sends commands through a client of valkey. It is safe for concurrent use.
+// conn sends commands through a client of valkey-go. It is safe for concurrent use.
 //
 // Each command has a connection for itself, of the client's pool for blocking commands. On the connections that a client of valkey-go
 // shares among all commands, a single reply that does not come would hold up all locks. Nor would they be faster: the transport gathers

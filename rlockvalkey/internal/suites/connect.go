@@ -1,6 +1,6 @@
 // Code generated from rlockrueidis by internal/twin; DO NOT EDIT.
 
-// Package connect has the tests of the root module use valkey. The file stands in for internal/testkit/connect/connect.go there: see
+// Package connect has the tests of the root module use valkey-go. The file stands in for internal/testkit/connect/connect.go there: see
 // `make test DRIVER=valkey`.
 package connect
 

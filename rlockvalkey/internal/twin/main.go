@@ -23,6 +23,8 @@ var names = strings.NewReplacer(
 	"rlockrueidis", "rlockvalkey",
 	"rueidishook", "valkeyhook",
 	"rueidisotel", "valkeyotel",
+	"rueidis. ", "valkey-go. ", // the end of a sentence
+	"rueidis.\n", "valkey-go.\n",
 	"rueidis.", "valkey.",
 	"DRIVER=rueidis", "DRIVER=valkey",
 	`Driver = "rueidis"`, `Driver = "valkey"`,
