@@ -55,7 +55,11 @@ func newClient(opts []Option, open driver.Open) (*Client, error) {
 		return nil, fmt.Errorf("rlock: make a client id: %w", err)
 	}
 	s.Table.ClientID = id.String()
-	return &Client{m: lease.New(s.Config, d), mapName: s.mapName}, nil
+	c := &Client{mapName: s.mapName}
+	s.Client = c
+	c.m = lease.New(s.Config, d)
+	c.m.Reports().Client(c, true)
+	return c, nil
 }
 
 // ID returns the random UUID that begins the holder field of every lock that this client holds. A nil client has none.
@@ -129,6 +133,8 @@ type Stats struct {
 	// Losses counts the locks that were over before their last unlock. A lock that was taken with [Lease] and ran out is one
 	// of them.
 	Losses uint64
+	// DroppedReports counts the calls of observers that were dropped because the observers were too slow: see [Observer].
+	DroppedReports uint64
 }
 
 // Stats returns a snapshot of one moment. It is cheap enough to be called each second, sends nothing, and works after
@@ -141,5 +147,6 @@ func (c *Client) Stats() Stats {
 	return Stats{
 		Held: n.Held, Waiting: n.Waiting, InDoubt: n.InDoubt, Acquired: n.Acquired, HandOvers: n.HandOvers,
 		Renewals: n.Renewals, RenewalFailures: n.RenewalFailures, Losses: n.Losses,
+		DroppedReports: c.m.Reports().Dropped(),
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/go-rlock/rlock"
 )
 
 // A process that gets SIGTERM lets its critical sections wind up. The next process has their locks at once, and not after a
@@ -51,4 +53,36 @@ func ExampleClient_Shutdown() {
 	// Output:
 	// winds up: rlock: client is closed
 	// unlocked: <nil>
+}
+
+// waits is an observer that remembers for how long each name was waited for.
+type waits struct{ longest map[string]time.Duration }
+
+func (*waits) AcquireStart(ctx context.Context, _ rlock.AcquireStartData) context.Context { return ctx }
+
+func (w *waits) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
+	fmt.Println(d.Op, d.Name, d.Outcome)
+	w.longest[d.Name] = max(w.longest[d.Name], d.Took) // a real one has a mutex
+}
+
+func (*waits) HoldEnd(_ context.Context, d rlock.HoldEndData) {
+	fmt.Println("held", d.Name, d.End)
+}
+
+// An observer is told how each acquisition went, and how each hold ended.
+func ExampleWithObserver() {
+	_, rdb, end := exampleLocks()
+	defer end()
+	locks, err := rlock.New(rdb, rlock.WithObserver(&waits{longest: make(map[string]time.Duration)}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = locks.NewLock("import").Do(context.Background(), func(context.Context) error { return nil })
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = locks.Close() // waits until the observer was told of the end of the hold
+	// Output:
+	// do import acquired
+	// held import unlocked
 }

@@ -5,8 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/redis/rueidis"
+
+	"github.com/go-rlock/rlock/internal/driver"
 )
 
 // line is a subscription connection, until it breaks.

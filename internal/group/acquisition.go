@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -23,6 +24,7 @@ type acquisition struct {
 	owners  []*table.Owner // of the members of a red lock; nil means owner. Only one question to a member is under way
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
+	seen  *observe.Sight // nil means that nobody observes it
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -38,6 +40,8 @@ type acquisition struct {
 	stopping bool      // the client of a member shuts down: the context has ended, although the acquisition may not be over
 	reenters bool      // a client shut down before any member was asked, so its members are re-entered or not held
 	closed   bool      // unlocked, or being unlocked, or given up
+	leaked   bool      // given up because the program cannot unlock it any more
+	watched  bool      // seen is told of its end
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
 	// quiet means that an outer group logs a loss.
@@ -51,7 +55,7 @@ func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
 	return &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease,
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 		members:  make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
@@ -194,7 +198,9 @@ func (a *acquisition) end(why error) (tell func()) {
 	}
 	over, cancel := a.over, a.cancel
 	logs := a.renewed && !a.quiet && errors.Is(why, fault.ErrLost)
+	told := a.tellEnd()
 	return func() {
+		told()
 		if cancel != nil {
 			cancel(why)
 		}
@@ -228,14 +234,16 @@ func (a *acquisition) memberEnded(i int, h lease.Held, why error) {
 }
 
 // close marks the acquisition as being unlocked. It reports false if it is already.
-func (a *acquisition) close() bool {
+func (a *acquisition) close() bool { return a.closeAs(false) }
+
+func (a *acquisition) closeAs(leaked bool) bool {
 	a.mu.Lock()
 	if a.closed {
 		a.mu.Unlock()
 		return false
 	}
 	tell := a.look()
-	a.closed = true
+	a.closed, a.leaked = true, leaked
 	also := a.end(fault.ErrUnlockedAlready)
 	a.mu.Unlock()
 	tell()
@@ -360,7 +368,7 @@ func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
 
 // Leak ends an acquisition that nobody can unlock any more.
 func (a *acquisition) Leak() {
-	if !a.close() {
+	if !a.closeAs(true) {
 		return
 	}
 	for _, h := range a.held() {

@@ -296,6 +296,7 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 
 func (h *held) Done() <-chan struct{} { return nil }
 func (h *held) Waited() bool          { return false }
+func (h *held) Reentered() bool       { return false }
 
 func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
@@ -143,11 +144,14 @@ func (g *Group) LogValue() slog.Value {
 	if g == nil {
 		return slog.StringValue("no locks")
 	}
-	kind := "multi"
+	return slog.GroupValue(slog.String("name", g.description), slog.String("kind", g.kind()))
+}
+
+func (g *Group) kind() string {
 	if g.quorum != nil {
-		kind = "red"
+		return "red"
 	}
-	return slog.GroupValue(slog.String("name", g.description), slog.String("kind", kind))
+	return "multi"
 }
 
 // ownerIn returns the owner that ctx stands for: that of the first member for which ctx has an owner. Nil means that ctx has
@@ -173,18 +177,39 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	if ctx.Err() != nil {
 		return nil, g.wrap(lease.EndOf(ctx), t.Op)
 	}
-	r, cancel := g.newRequest(ctx, t)
-	defer cancel()
-	take := r.takeAll
-	if g.quorum != nil {
-		take = r.takeMajority
-	}
-	a, err := take(ctx)
+	seen := g.sight(ctx, &t)
+	a, err := g.take(ctx, t, seen)
 	if err != nil {
-		return nil, g.wrap(err, t.Op) // not a nil *acquisition
+		err = g.wrap(err, t.Op)
+	}
+	if seen != nil {
+		a.observe(seen, err)
+	}
+	if err != nil {
+		return nil, err // not a nil *acquisition
 	}
 	if !t.ByHold {
 		g.remember(a)
 	}
 	return a, nil
+}
+
+// take is Take, for those who may observe it.
+func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*acquisition, error) {
+	r, cancel := g.newRequest(ctx, t)
+	defer cancel()
+	r.seen = seen
+	take := r.takeAll
+	if g.quorum != nil {
+		take = r.takeMajority
+	}
+	return take(ctx)
+}
+
+// sight begins to observe an acquisition of the group, through the client of its first lock.
+func (g *Group) sight(ctx context.Context, t *lease.Terms) *observe.Sight {
+	if t.Again {
+		return nil
+	}
+	return clientOf(g).Reports().Begin(ctx, t.Started(g.description, g.kind()), t.Group)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -227,6 +228,7 @@ func (a *acquisition) timeoutOf(m lease.Member) time.Duration {
 func (a *acquisition) terms(m lease.Member, by time.Time, all bool) lease.Terms {
 	t := lease.Terms{
 		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(a.timeoutOf(m)),
+		Member: true, Group: a.seen,
 	}
 	if !by.IsZero() && (all || by.Before(t.By)) {
 		t.By = by
@@ -265,8 +267,12 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
 		h, err := m.Take(ctx, t)
-		if err == nil && !a.add(i, h) {
+		switch {
+		case err != nil:
+		case !a.add(i, h):
 			err = h.Unlock(context.WithoutCancel(ctx)) // the acquisition is over, so the member is not needed
+		case t.Again:
+			clientOf(m).Reports().Event(notice.Reacquired, m.Locks()[0].Name(), nil)
 		}
 		a.mu.Lock()
 		a.asked[i], a.errs[i] = false, err
@@ -283,6 +289,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 func (a *acquisition) askAgain(waiting context.Context, i int) {
 	m := a.group.members[i]
 	t := a.terms(m, time.Time{}, false)
+	t.Again = true
 	if standable(m) {
 		t.Wait, t.Detached = a.timeoutOf(m), true
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/stay"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -20,6 +21,7 @@ import (
 type request struct {
 	lease.Terms
 	group *Group
+	seen  *observe.Sight
 	plain bool // the context has no owner for any member
 	start time.Time
 	floor time.Duration   // how long a member may be silent before that counts as an outage
@@ -90,6 +92,7 @@ const unlimited time.Duration = -1
 func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, replied bool) (lease.Held, error) {
 	t := lease.Terms{
 		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, Owner: r.Owner, By: r.By,
+		Member: true, Group: r.seen,
 	}
 	switch {
 	case most < 0 && r.Limited:

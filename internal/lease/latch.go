@@ -9,6 +9,8 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/latch"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -128,6 +130,19 @@ func (l *Latch) once(ctx context.Context, op string, call func(number int64) wir
 
 // Await waits until the latch is open: see the root package.
 func (l *Latch) Await(ctx context.Context, t Terms) error {
+	var seen *observe.Sight
+	if l != nil {
+		seen = l.lock.sight(ctx, &t)
+	}
+	err := l.observed(ctx, t, seen)
+	if seen != nil {
+		seen.End(nil, err)
+	}
+	return err
+}
+
+// observed is Await, for those who may observe it.
+func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) error {
 	if err := l.check(t.Op); err != nil {
 		return err
 	}
@@ -151,7 +166,8 @@ func (l *Latch) Await(ctx context.Context, t Terms) error {
 		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
 		defer cancel()
 	}
-	open, err := a.await(ctx, waiting)
+	open, err := a.await(seen.Over(ctx), seen.Over(waiting))
+	seen.Saw(a.seen)
 	last, unlisten := a.Leave(clock.Now())
 	if unlisten != nil {
 		m.hub.Unlisten(l.names.Channel, unlisten)
@@ -177,6 +193,7 @@ type awaiting struct {
 	bound  clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
 	waits  bool          // whether it counts as waiting
 	epoch  uint64        // of the channel, before its latest question
+	seen   notice.Seen
 }
 
 // await carries out the steps of the waiter. It reports whether the latch was open. If not, the error is why Redis does not say
@@ -221,6 +238,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	if a.bound != 0 && !told {
 		q.Within = max(a.bound.Sub(clock.Now()), time.Millisecond)
 	}
+	a.seen.Questions++
 	r := m.conn.Ask(limit, q, nil)
 	switch now := clock.Now(); {
 	case r.Err == nil:

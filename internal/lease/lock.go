@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -110,6 +111,29 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 
 // Acquire acquires the lock, or re-enters it.
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
+	seen := l.sight(ctx, &t)
+	a, err := l.acquire(ctx, t, seen)
+	if seen != nil {
+		t.Group.SawMember(seen)
+		seen.End(a, err)
+	}
+	return a, err
+}
+
+// sight begins to observe an acquisition of the lock, if anybody observes its client.
+func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
+	if l == nil || l.m == nil || l.m.reports == nil || t.Again {
+		return nil
+	}
+	s := t.Started(l.h.Name, l.h.Kind.Name())
+	if l.h.Kind.Counted() {
+		s.Permits = max(s.Permits, 1)
+	}
+	return l.m.reports.Begin(ctx, s, t.Group)
+}
+
+// acquire is Acquire, for those who may observe it.
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -131,6 +155,9 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, SetsUp: t.SetsUp,
 		Caller: ctx, Done: ctx.Done(),
 	}
+	if seen != nil { // a nil Sight must not become a Watcher that is not nil
+		a.Watcher = seen
+	}
 	if !l.h.Kind.Counted() {
 		a.Owner = cmp.Or(l.OwnerIn(ctx), t.Owner)
 	}
@@ -149,7 +176,8 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
-	got, err := l.attempt(ctx, waiting, a)
+	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
+	seen.Saw(a.Seen)
 	switch {
 	case got != nil:
 		return got, nil

@@ -23,7 +23,10 @@ func (l *lineLimit) allow(line *table.Line) (dropped int, ok bool) {
 }
 
 // Log logs a line, on a worker, because a log handler may block. It implements [table.Told].
-func (m *Manager) Log(line table.Line) { m.logLine(line, m.Aside) }
+func (m *Manager) Log(line table.Line) {
+	m.reports.Event(line.Sort, line.Lock, line.Err)
+	m.logLine(line, m.Aside)
+}
 
 // LogHere logs a line in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
 // held.

@@ -11,6 +11,8 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/latch"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/signal"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
@@ -31,6 +33,9 @@ type Config struct {
 	Crowd int
 	// Logger returns where log lines go. It is called for each of them.
 	Logger func() *slog.Logger
+	// Observers are told what the client does. Client is what they know it by.
+	Observers []observe.Observer
+	Client    any
 }
 
 // Manager has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
@@ -51,6 +56,7 @@ type Manager struct {
 	stop     sync.Once     // closes stopping
 	values   sync.Map
 	log      lineLimit
+	reports  *observe.Reports
 }
 
 // New returns a manager that locks through a driver. It sends nothing, and starts no goroutine yet.
@@ -58,6 +64,9 @@ func New(cfg Config, d driver.Driver) *Manager {
 	info := d.Info()
 	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
 	m := &Manager{cfg: cfg, driver: d, tasks: task.New(), stopping: make(chan struct{})}
+	m.reports = observe.New(cfg.Observers, func(err error) {
+		m.Log(table.Line{Level: slog.LevelWarn, Message: "an observer panicked", Err: err})
+	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
 		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
@@ -67,8 +76,10 @@ func New(cfg Config, d driver.Driver) *Manager {
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded, Warn: func(message string, err error) {
 			m.Log(table.Line{Level: slog.LevelWarn, Message: message, Err: err})
 		},
-		Inform: func(message string) { m.Log(table.Line{Level: slog.LevelInfo, Message: message}) },
-		Hear:   m.hear, Freed: m.freed, Unwatched: m.unwatched, Refused: m.refused,
+		Inform:   func(message string) { m.Log(table.Line{Level: slog.LevelInfo, Message: message}) },
+		Lost:     func(err error) { m.reports.Event(notice.SubscriptionLost, "", err) },
+		Replaced: func() { m.reports.Event(notice.SubscriptionReplaced, "", nil) },
+		Hear:     m.hear, Freed: m.freed, Unwatched: m.unwatched, Refused: m.refused,
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.latches = latch.New(&m.cfg.Table)
@@ -94,6 +105,8 @@ func (m *Manager) Close() {
 		m.tasks.Stop(ctx)
 		m.driver.Close(ctx)
 		m.tellOwed()
+		m.reports.Wait(ctx)
+		m.reports.Client(m.cfg.Client, false)
 	})
 }
 
@@ -118,6 +131,9 @@ func (m *Manager) Background(job func()) { m.tasks.Background(job) }
 
 // Aside runs a function on another goroutine, also after Close, which does not wait for it.
 func (m *Manager) Aside(job func()) { m.tasks.Run(task.Func(job)) }
+
+// Reports returns what calls the observer, or nil if there is none.
+func (m *Manager) Reports() *observe.Reports { return m.reports }
 
 // Busy returns how many operations, commands and background duties are under way.
 func (m *Manager) Busy() int { return m.tasks.Count() }

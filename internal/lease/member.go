@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -35,12 +36,25 @@ type Terms struct {
 	By time.Time
 	// Detached says that the end of the context ends the wait for a lock as Wait does, and nothing else. Groups have no use for it.
 	Detached bool
+	// Member says that it is acquired as one of a group. Again says that it is a member that the group has lost, or never had: it is
+	// no acquisition of its own for those who observe. Group is what observes the group, if anything does.
+	Member, Again bool
+	Group         *observe.Sight
 	// Err is the error of the options, or nil.
 	Err error
 }
 
 // Renews reports whether the watchdog keeps the lock until it is unlocked.
 func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
+
+// Started returns what an observer gets of the terms, given the name and the kind of what is acquired.
+func (t *Terms) Started(name, kind string) observe.Started {
+	s := observe.Started{Op: t.Op, Name: name, Kind: kind, Wait: -1, Lease: t.Lease, Permits: t.Permits, Member: t.Member}
+	if t.Limited {
+		s.Wait = t.Wait
+	}
+	return s
+}
 
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
@@ -54,6 +68,8 @@ type Held interface {
 	Token() uint64
 	// Waited reports whether it was refused at first, and granted in its turn.
 	Waited() bool
+	// Reentered reports whether its owner had all of it already.
+	Reentered() bool
 	Unlock(ctx context.Context) error
 	// Extend makes the lease end no earlier than d from now. The error names the operation and the lock.
 	Extend(ctx context.Context, d time.Duration) error

@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -71,6 +73,22 @@ func (s *Semaphore) Check(op string) error {
 
 // Take implements [Member].
 func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
+	var seen *observe.Sight
+	if s != nil {
+		seen = s.sight(ctx, &t)
+	}
+	a, err := s.take(ctx, t, seen)
+	if seen != nil {
+		seen.End(a, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return taken{&s.Lock, a}, nil
+}
+
+// take is Take, for those who may observe it.
+func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
 	if err := s.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -78,7 +96,7 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 		return nil, s.wrap(err, t.Op)
 	}
 	if s.total < 0 {
-		return s.Lock.Take(ctx, t)
+		return s.acquire(ctx, t, seen)
 	}
 	// All that follows takes no longer than the terms say.
 	bound, start := s.m.bound(ctx, &t), clock.Now()
@@ -93,9 +111,9 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 		if !t.Single() && t.Limited {
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
-		held, err := s.Lock.Take(ctx, t)
+		a, err := s.acquire(ctx, t, seen)
 		if over := bound != 0 && clock.Now() >= bound || ctx.Err() != nil; !errors.Is(err, fault.ErrNoPermits) || over || tried {
-			return held, err
+			return a, err
 		}
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
 		tried = t.Single()

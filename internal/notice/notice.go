@@ -39,6 +39,7 @@ type pump struct {
 // Line is a log line about a lock.
 type Line struct {
 	Level   slog.Level
+	Sort    Sort
 	Lock    string // the user's name of it
 	Message string
 	Err     error // nil means none
@@ -48,6 +49,7 @@ type Line struct {
 // List is the notices of one critical section. The zero value is empty. It is not safe for concurrent use.
 type List struct {
 	endings  []ended
+	overs    []over
 	lines    []Line
 	unlisten []Listener
 	watching []watching
@@ -65,11 +67,6 @@ func (n *List) Alarm(at clock.Instant) {
 // Warn adds a warning about the lock that the user calls by a name. A nil err means none.
 func (n *List) Warn(lock, message string, err error) {
 	n.lines = append(n.lines, Line{Level: slog.LevelWarn, Lock: lock, Message: message, Err: err})
-}
-
-// Inform adds a log line about the lock that the user calls by a name, which asks for no action.
-func (n *List) Inform(lock, message string) {
-	n.lines = append(n.lines, Line{Level: slog.LevelInfo, Lock: lock, Message: message})
 }
 
 // Watch adds the begin of a watch.
@@ -95,7 +92,8 @@ func (n *List) Unlisten(l *Listener) {
 	}
 }
 
-// Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners and log lines. It must
+// Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners, the ends of
+// observed holds and log lines. It must
 // be called without any mutex, before every pause, command and return.
 //
 // The end of a context may run code of the user, for a context of the user's own type. If that code hangs or panics, the
@@ -125,10 +123,14 @@ func (n *List) Deliver(to Receiver) {
 	for _, p := range n.pumps {
 		to.Pump(p.channel, p.after)
 	}
+	for _, o := range n.overs {
+		o.watcher.Ended(o.at, o.how, o.why)
+	}
 	for _, l := range n.lines {
 		to.Log(l)
 	}
-	if n.watching != nil || n.pumps != nil || n.endings != nil || n.unlisten != nil || n.alarm != 0 || n.lines != nil {
+	if n.watching != nil || n.pumps != nil || n.endings != nil || n.unlisten != nil || n.alarm != 0 ||
+		n.overs != nil || n.lines != nil {
 		*n = List{}
 	}
 }

@@ -47,7 +47,7 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 	var n List
 	n.Alarm(1)
 	n.Warn("name", "message", nil)
-	n.Inform("other", "message")
+	n.Report(RenewalRecovered, "other", "message", nil)
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))

@@ -36,6 +36,10 @@ type Config struct {
 	Warn func(message string, err error)
 	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
 	Inform func(message string)
+	// Lost says that a subscription connection broke, or was silent for too long, and Replaced that another one has taken its
+	// place. The hub calls them without its mutex. They must not wait. Nil means nobody.
+	Lost     func(err error)
+	Replaced func()
 	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
 	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and the listeners are notified after it. Freed says
 	// that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine that reads a connection calls both,
@@ -59,6 +63,8 @@ type Hub struct {
 	clientID string
 	warn     func(message string, err error)
 	inform   func(message string)
+	lost     func(err error) // Config.Lost
+	replaced func()          // Config.Replaced
 	hear     func(channel, payload string, order uint64, at clock.Instant)
 	freed    func(channel string)
 	ended    func(channel string)    // Config.Unwatched
@@ -132,7 +138,7 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	info := d.Info()
 	h := &Hub{
 		driver: d, tasks: tasks, clientID: cfg.ClientID, warn: cfg.Warn, inform: cfg.Inform, hear: cfg.Hear,
-		freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
+		lost: cfg.Lost, replaced: cfg.Replaced, freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
 		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}

@@ -53,7 +53,10 @@ func (c *connection) read(ctx context.Context, s *session) {
 func (c *connection) received(s *session, m driver.Message) {
 	h := c.hub
 	now := clock.Now()
-	next, order := c.take(s, m, now)
+	next, order, replaced := c.take(s, m, now)
+	if replaced && h.replaced != nil {
+		h.replaced()
+	}
 	if next == signalled {
 		if h.hear != nil {
 			h.hear(m.Channel, m.Payload, order, now)
@@ -88,27 +91,29 @@ const (
 	signalled         // the message is for Config.Hear, and then a reason to try again
 )
 
-// take is the part of received that needs hub.mu. The order is that of the subscription that brought the message.
-func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64) {
+// take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
+// that it is the first confirmation on a connection that replaces another.
+func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64, replaced bool) {
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.heard, s.spoke = now, true
 	if c.session != s {
-		return nothing, 0
+		return nothing, 0, false
 	}
 	ch := h.channels[m.Channel]
 	if ch != nil && ch.conn == c {
 		order = ch.since
 	}
 	if m.Sort == driver.Published {
-		return h.published(ch, m, now), order
+		return h.published(ch, m, now), order, false
 	}
 	switch {
 	case ch == nil || ch.conn != c || ch.sent == 0:
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
 		ch.confirmed, ch.since = true, ch.order
+		replaced, c.replaces = c.replaces, false
 		ch.public = 0 // the message that it announced may be among them
 		h.newEpoch(ch)
 		ch.notifyAll()
@@ -117,13 +122,13 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 		}
 		if ch.twin != nil {
 			ch.twin.conn.ensure() // it may follow
-			return maybeFreed, order
+			return maybeFreed, order, replaced
 		}
 	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
 		h.sendBack(ch, false) // Redis ended the subscription by itself
-		return slotMoved, order
+		return slotMoved, order, false
 	}
-	return nothing, order
+	return nothing, order, replaced
 }
 
 // askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason
@@ -189,7 +194,8 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	h := c.hub
 	h.noteError(err)
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	first := c.session == s && !c.replaces
+	c.replaces = c.replaces || first
 	switch {
 	case c.session != s:
 	case c.sharded():
@@ -200,6 +206,10 @@ func (c *connection) broken(s *session, err *fault.Error) {
 		if c.oneByOne {
 			c.askAgain() // the driver subscribes all channels in one command when it connects again
 		}
+	}
+	h.mu.Unlock()
+	if first && h.lost != nil {
+		h.lost(err)
 	}
 }
 

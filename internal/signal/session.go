@@ -2,6 +2,7 @@ package signal
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-rlock/rlock/internal/clock"
 )
@@ -118,6 +119,9 @@ func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) 
 	return s, moved
 }
 
+// errSilent is why a session was replaced that did not answer.
+var errSilent = errors.New("the subscription connection is silent")
+
 // checkPulse pings a silent session. It replaces a session that stays silent, or whose reconnect is due.
 func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	h := c.hub
@@ -142,12 +146,16 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 		if reconnect {
 			c.reconnected = now
 		}
+		c.replaces = true
 		c.drop()
 		c.ensure()
 	}
 	h.mu.Unlock()
 	switch {
 	case dead:
+		if h.lost != nil {
+			h.lost(errSilent)
+		}
 		h.refresh()
 	case reconnect:
 		h.driver.Refresh() // the next session need not lead to the same node

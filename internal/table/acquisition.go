@@ -82,6 +82,9 @@ func (a *Acquisition) Deadline() clock.Instant {
 // Waited reports whether another owner had the lock at first. A re-entry waits for nobody.
 func (a *Acquisition) Waited() bool { return a.waited } // set when it is made
 
+// Reentered reports whether its owner had the lock already.
+func (a *Acquisition) Reentered() bool { return a != &a.grant.first }
+
 // Notify sets the function to which the end is reported, without the table's mutex. quiet means that the function logs a loss,
 // so that the table does not. It returns why the acquisition is over, if it is already. It returns [fault.ErrClosed] while the
 // client shuts down, because that is told only once; the end is still reported.
@@ -131,9 +134,9 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	switch lasting := a.handle.Kind.Lasting; {
 	case a.ending.Err() != nil:
 	case lasting:
-		n.Warn(a.handle.Name, "hold dropped without Unlock; its permits are given back", nil)
+		n.Report(notice.Dropped, a.handle.Name, "hold dropped without Unlock; its permits are given back", nil)
 	case a.renewal > 0: // an acquisition for a fixed time may run out
-		n.Warn(a.handle.Name, "hold dropped without Unlock; it is no longer renewed", nil)
+		n.Report(notice.Dropped, a.handle.Name, "hold dropped without Unlock; it is no longer renewed", nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
@@ -142,6 +145,9 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
 	g.settleLost()
+	if g.open() == 0 {
+		t.over(g, now, fault.ErrUnlockedAlready, n)
+	}
 	switch { // a grant that is being released in the background has its due time already
 	case g.stage == held && g.handle.Kind.Lasting:
 		a.ending.End(fault.ErrUnlockedAlready, n) // the program may have kept its Done

@@ -13,7 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields but Last, and passes it to
+// Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Watcher, and passes it to
 // [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
 type Attempt struct {
 	Handle  *Handle
@@ -32,6 +32,11 @@ type Attempt struct {
 	Bound clock.Instant
 	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
 	Done <-chan struct{}
+
+	// Watcher is told when the grant is over that the attempt makes. Nil means that nobody wants to know.
+	Watcher notice.Watcher
+	// Seen is what happened to the attempt, for those who observe it. It is valid after Done.
+	Seen notice.Seen
 
 	// Last is what is known at the end. It is valid after Done.
 	Last outcome.Result
@@ -346,6 +351,7 @@ func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >
 func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	if h := t.rival(g, now); h != nil && h.stage == held {
+		a.Seen.Here = true
 		a.HeldFor = now.Sub(h.streak.Began())
 	}
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -152,7 +153,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			t.counts.RenewalFailures++
 			failures := g.fail()
 			if failures == 1 { // once in each outage
-				n.Warn(g.handle.Name, logNoRenewal, r.Err)
+				n.Report(notice.RenewalFailed, g.handle.Name, logNoRenewal, r.Err)
 			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides

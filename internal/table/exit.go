@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -154,7 +155,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	next := t.nextHolder(g, now)
 	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
-		return t.endRelease(x, nil)
+		return t.endRelease(x, nil, n)
 	}
 	t.counts.leave(g.stage)
 	g.stage = releasing
@@ -243,9 +244,9 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		switch lasting := x.grant.handle.Kind.Lasting; {
 		case lasting && r.N == 0 && !x.grant.inDoubt:
 			n.Warn(x.grant.handle.Name, "permits were not given back: Redis no longer has a receipt of them", nil)
-			return t.endRelease(x, nil)
+			return t.endRelease(x, nil, n)
 		case lasting || r.N > 0 || x.doubt:
-			return t.endRelease(x, nil)
+			return t.endRelease(x, nil, n)
 		}
 		return t.endGone(x, errHolderGone, n)
 	case r.Err.WrongType():
@@ -280,10 +281,11 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 }
 
 // endRelease ends an exit and its grant, after a reply to the release.
-func (t *Table) endRelease(x *Exit, err error) Step {
+func (t *Table) endRelease(x *Exit, err error, n *Notices) Step {
 	if err != nil {
 		t.counts.lost(x.grant)
 	}
+	t.over(x.grant, x.start, err, n)
 	t.unregister(x.grant)
 	t.finish(x.grant)
 	return t.endPart(x, err)
@@ -292,14 +294,15 @@ func (t *Table) endRelease(x *Exit, err error) Step {
 // endGone ends an exit whose release found that the lock was lost before.
 func (t *Table) endGone(x *Exit, why error, n *Notices) Step {
 	if x.acq.renewal > 0 {
-		n.Warn(x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
+		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
-	return t.endRelease(x, why)
+	return t.endRelease(x, why, n)
 }
 
 // endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
 // the background.
 func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
+	t.over(x.grant, x.start, nil, n)
 	t.unregister(x.grant)
 	t.cleanUp(x.grant, now, n)
 	return t.endPart(x, err)

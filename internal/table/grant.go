@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/term"
@@ -215,7 +216,7 @@ func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.term.Confirm(sent, lease)
 	g.term.RenewAt = g.term.Renewal(g.renewal())
 	if g.failures > 0 {
-		n.Inform(g.handle.Name, logRenewed)
+		n.Report(notice.RenewalRecovered, g.handle.Name, logRenewed, nil)
 	}
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)

@@ -77,12 +77,13 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 	case r.Acquired():
 		if x.nextGrant.stage == held {
 			t.counts.HandOvers++
+			x.next.Seen.HandedOver, x.next.Seen.Here = true, true
 			x.nextGrant.follow(g, now)
 		}
 		if g.handle.Kind.Counted() {
 			t.keptWithin(x, r, now)
 		}
-		return t.endRelease(x, nil)
+		return t.endRelease(x, nil, n)
 	case r.Err == nil && r.N == wire.LastGone:
 		return t.endGone(x, errHolderGone, n)
 	}
@@ -152,6 +153,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
+	a.Seen.HandedOver, a.Seen.Here = true, true
 	next.follow(g, now)
 	if g.passed = true; g.contested {
 		t.past.Add(next)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 )
 
 // The reasons for losing a lock.
@@ -22,6 +23,7 @@ var (
 // still find it.
 func (t *Table) expire(g *Grant, n *Notices) {
 	g.endAcquisitions(errLeaseEnded, n)
+	t.over(g, g.term.Deadline, errLeaseEnded, n)
 	t.settleOver(g)
 	t.counts.lost(g)
 	t.counts.leave(g.stage)
@@ -35,6 +37,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
+	t.over(g, now, why, n)
 	t.settleOver(g)
 	t.counts.lost(g)
 	for i := range g.open() {
@@ -69,8 +72,43 @@ func (g *Grant) endAcquisitions(why error, n *Notices) {
 		end(a)
 	}
 	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {
-		n.Warn(g.handle.Name, LogLost, lossOf(g.handle, why))
+		n.Report(notice.Lost, g.handle.Name, LogLost, lossOf(g.handle, why))
 	}
+}
+
+// over tells the one who observes a grant, if anybody does and has not been told, that the hold has been over since a moment. A
+// nil err means that it was unlocked.
+func (t *Table) over(g *Grant, at clock.Instant, why error, n *Notices) {
+	if g.rare == nil || g.rare.watcher == nil {
+		return
+	}
+	how := EndOf(why)
+	if why != nil {
+		why = lossOf(g.handle, why)
+	}
+	n.Over(g.rare.watcher, at, how, why)
+	g.rare.watcher = nil
+}
+
+// EndOf returns how a hold ended for a reason. Nil means that it was unlocked.
+func EndOf(why error) notice.End {
+	switch {
+	case why == nil:
+		return notice.Unlocked
+	case errors.Is(why, fault.ErrClosed):
+		return notice.Closed
+	case errors.Is(why, fault.ErrUnlockedAlready):
+		return notice.Abandoned
+	case errors.Is(why, errLeaseEnded):
+		return notice.LeaseEnded
+	case errors.Is(why, errForced):
+		return notice.Forced
+	case errors.Is(why, errMaxHold):
+		return notice.MaxHold
+	case errors.Is(why, errOverwritten):
+		return notice.Overwritten
+	}
+	return notice.Gone
 }
 
 // whyLost returns why a grant was lost.

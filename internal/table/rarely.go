@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -16,6 +17,7 @@ type rarely struct {
 	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     Loss
+	watcher  notice.Watcher // is told when the grant is over; nil once it was, or if nobody wants to know
 }
 
 // stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means

@@ -48,6 +48,7 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 // asks notes that a question is sent. It returns whether the end of the wait does not end it, and how long it may take.
 func (a *Attempt) asks(now clock.Instant) (free bool, within time.Duration) {
 	a.knows().Asked(now)
+	a.Seen.Questions++
 	free, within = a.free(now)
 	a.asked = true
 	return free, within
@@ -125,7 +126,9 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 	if a.line != nil {
 		a.line.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
 	}
-	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: a.place.Given()}, now, n)
+	given := a.place.Given()
+	a.Seen.Granted = given != 0
+	got, err := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease, micros: given}, now, n)
 	switch {
 	case got != nil:
 		return t.succeed(a, got, n)
@@ -219,6 +222,9 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	g.stage, g.micros, g.attempt = held, p.micros, nil
 	if a.Handle.Kind.Tokens {
 		g.token = p.token
+	}
+	if a.Watcher != nil {
+		g.rarely().watcher = a.Watcher
 	}
 	t.counts.Held++
 	t.counts.Acquired++

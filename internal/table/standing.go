@@ -201,6 +201,7 @@ func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *Notices) {
 	g := a.grant
 	g.sending(p.lease, now)
 	a.got, a.failed = t.grant(a, g, p, now, n)
+	a.Seen.Granted = a.got != nil
 	switch {
 	case a.failed != nil:
 		a.knows().Failed(a.failed)
@@ -261,6 +262,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 	case given.What == wire.ToNext:
 		t.granted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
 		if a.got != nil {
+			a.Seen.HandedOver, a.Seen.Granted, a.Seen.Here = true, false, true
 			t.counts.HandOvers++
 		}
 	case given.What == wire.ToWaiter, given.What == wire.ToPublic:

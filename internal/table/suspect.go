@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -18,6 +19,7 @@ func (t *Table) suspect(a *Attempt) {
 	if a.suspected || h == nil {
 		return
 	}
+	a.Seen.Here = a.Seen.Here || !h.sameOwner(a.grant)
 	a.suspected = true
 	if !h.renewing() && h.term.Lease <= 3*soonSuspect {
 		return // it ends by itself soon
@@ -48,7 +50,7 @@ func (t *Table) Suspect(a *Attempt, n *Notices) {
 	if a.SuspectAfter < h.term.Lease {
 		message = logSelf
 	}
-	n.Warn(h.handle.Name, message, nil)
+	n.Report(notice.SelfDeadlock, h.handle.Name, message, nil)
 }
 
 // notHeld returns why an unlock through a handle has nothing to end.

@@ -142,6 +142,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 		g.endAcquisitions(fault.ErrClosed, n)
 		switch g.stage {
 		case held:
+			t.over(g, now, fault.ErrClosed, n)
 			t.heap.Remove(g)
 			if g.handle.Kind.Lasting {
 				lasting++

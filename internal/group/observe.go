@@ -1,0 +1,46 @@
+package group
+
+import (
+	"slices"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// observe has the end of the acquisition reported to those who observe it, once they are told how it went.
+func (a *acquisition) observe(seen *observe.Sight, err error) {
+	if err != nil {
+		seen.End(nil, err)
+		return
+	}
+	outermost := !a.Reentered()
+	a.mu.Lock()
+	told := func() {}
+	if a.watched = outermost; a.why != nil {
+		told = a.tellEnd()
+	}
+	a.mu.Unlock()
+	told()
+	seen.End(a, nil)
+}
+
+// tellEnd returns the function that tells those who observe the acquisition how it ended. It must be called without a.mu. a.mu must
+// be held.
+func (a *acquisition) tellEnd() func() {
+	if !a.watched {
+		return func() {}
+	}
+	at, how, why := clock.Now(), table.EndOf(a.why), a.why
+	if !a.leaked && how == notice.Abandoned {
+		how, why = notice.Unlocked, nil
+	}
+	return func() { a.seen.Ended(at, how, why) }
+}
+
+// Reentered reports whether the owner had all of the members.
+func (a *acquisition) Reentered() bool {
+	return !slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && !h.Reentered() })
+}

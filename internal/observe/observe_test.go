@@ -1,0 +1,136 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// told is an observer that remembers the order of what it is told.
+type told struct {
+	calls []string
+	call  func()
+	hold  Ending
+}
+
+func (o *told) is(what string) {
+	o.calls = append(o.calls, what)
+	if o.call != nil {
+		o.call()
+	}
+}
+
+func (o *told) Start(context.Context, Started) context.Context { o.is("start"); return nil }
+func (o *told) End(context.Context, Result)                    { o.is("end") }
+func (o *told) Over(_ context.Context, e Ending)               { o.hold = e; o.is("over") }
+func (o *told) Event(Event)                                    { o.is("event") }
+func (o *told) Client(any, bool)                               { o.is("client") }
+
+// lock is something held.
+type lock struct{ again bool }
+
+func (lock) Token() uint64     { return 7 }
+func (l lock) Reentered() bool { return l.again }
+
+var errLost = errors.New("lost")
+
+// TestTheEndOfAHoldComesAfterItsBegin has a hold lost before the observer was told that there is one.
+func TestTheEndOfAHoldComesAfterItsBegin(t *testing.T) {
+	t.Parallel()
+	var o told
+	r := New([]Observer{&o}, nil)
+	v := r.Begin(t.Context(), Started{Name: "name"}, nil)
+	v.Ended(clock.Now(), notice.Gone, errLost)
+	r.Wait(t.Context())
+	require.Equal(t, []string{"start"}, o.calls)
+	v.End(lock{}, nil)
+	r.Wait(t.Context())
+	require.Equal(t, []string{"start", "end", "over"}, o.calls)
+	require.Equal(t, Ending{Started: Started{Name: "name"}, How: notice.Gone, Err: errLost, Token: 7}, o.hold)
+}
+
+// TestNoHoldNoEnd covers acquisitions after which there is no hold of their own.
+func TestNoHoldNoEnd(t *testing.T) {
+	t.Parallel()
+	for what, end := range map[string]func(v *Sight){
+		"failed":    func(v *Sight) { v.End(nil, errLost) },
+		"re-entry":  func(v *Sight) { v.End(lock{again: true}, nil) },
+		"of nobody": func(v *Sight) { v.End(nil, nil) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			var o told
+			r := New([]Observer{&o}, nil)
+			v := r.Begin(t.Context(), Started{}, nil)
+			end(v)
+			v.Ended(clock.Now(), notice.Unlocked, nil)
+			r.Wait(t.Context())
+			require.Equal(t, []string{"start", "end"}, o.calls)
+		})
+	}
+}
+
+func TestAPanicIsToldOnce(t *testing.T) {
+	t.Parallel()
+	o := told{call: func() { panic("observer") }}
+	var failed []error
+	var other told
+	r := New([]Observer{&o, &other}, func(err error) { failed = append(failed, err) })
+	v := r.Begin(t.Context(), Started{}, nil)
+	v.End(lock{}, nil)
+	v.Ended(clock.Now(), notice.Unlocked, nil)
+	r.Event(notice.Lost, "", nil)
+	r.Wait(t.Context())
+	require.Equal(t, []string{"start", "end", "over", "event"}, o.calls)
+	require.Equal(t, o.calls, other.calls, "the other observer is told nevertheless")
+	require.Len(t, failed, 1)
+}
+
+// TestASlowObserver drops what does not fit, and keeps the order of the rest.
+func TestASlowObserver(t *testing.T) {
+	t.Parallel()
+	blocked, begun := make(chan struct{}), make(chan struct{}, 1)
+	o := told{call: func() {
+		select {
+		case begun <- struct{}{}:
+		default:
+		}
+		<-blocked
+	}}
+	r := New([]Observer{&o}, nil)
+	r.Event(notice.LogOnly, "", nil)
+	r.Event(notice.Lost, "", nil)
+	<-begun // one is under way
+	for range maxReports + 3 {
+		r.Event(notice.Lost, "", nil)
+	}
+	require.EqualValues(t, 3, r.Dropped())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	r.Wait(ctx)
+	require.Error(t, ctx.Err(), "Wait gives up")
+	close(blocked)
+	r.Wait(t.Context())
+	require.Len(t, o.calls, maxReports+1)
+}
+
+func TestNobodyObserves(t *testing.T) {
+	t.Parallel()
+	r := New(nil, nil)
+	v := r.Begin(t.Context(), Started{}, nil)
+	require.Nil(t, v)
+	require.Equal(t, t.Context(), v.Over(t.Context()))
+	v.Saw(notice.Seen{})
+	r.Event(notice.Lost, "", nil)
+	r.Wait(t.Context())
+	require.Zero(t, r.Dropped())
+}

@@ -1,0 +1,137 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+)
+
+// maxReports is how many reports wait for an observer that is slow. The next one is dropped.
+const maxReports = 256
+
+// Reports calls the observers of a client. Nil means that nobody observes it. It is safe for concurrent use.
+//
+// Ends of holds and events are called by one goroutine, in order, so that an observer that blocks holds up nothing else.
+type Reports struct {
+	observers []Observer
+	failed    func(err error) // logs that the observer panicked
+	panicked  atomic.Bool     // whether that was called
+	dropped   atomic.Uint64
+
+	mu      sync.Mutex // a leaf
+	waiting []func()
+	idle    chan struct{} // closed when nothing waits any more; nil if the goroutine does not run
+}
+
+// New returns what calls observers, or nil if there are none. failed is called if an observer panics, once.
+func New(observers []Observer, failed func(err error)) *Reports {
+	if len(observers) == 0 {
+		return nil
+	}
+	return &Reports{observers: observers, failed: failed}
+}
+
+// Begin begins to observe an acquisition. ctx is the caller's. of is the group of which it is a member, or nil.
+func (r *Reports) Begin(ctx context.Context, s Started, of *Sight) *Sight {
+	if r == nil {
+		return nil
+	}
+	v := &Sight{reports: r, ctx: of.Over(ctx), began: clock.Now(), started: s}
+	r.each(func(o Observer) {
+		if started := o.Start(v.ctx, s); started != nil {
+			v.ctx = started
+		}
+	})
+	return v
+}
+
+// Event reports an event, unless that is only for the log.
+func (r *Reports) Event(sort notice.Sort, name string, err error) {
+	if r != nil && sort != notice.LogOnly {
+		e := Event{Sort: sort, Name: name, At: time.Now(), Err: err}
+		r.add(func() { r.each(func(o Observer) { o.Event(e) }) })
+	}
+}
+
+// Client tells that a client begins, or that it has been closed.
+func (r *Reports) Client(c any, begins bool) {
+	if r != nil {
+		r.each(func(o Observer) { o.Client(c, begins) })
+	}
+}
+
+// each calls all observers in place. If one panics, the others are called nevertheless.
+func (r *Reports) each(call func(Observer)) {
+	for _, o := range r.observers {
+		func() {
+			defer func() {
+				if p := recover(); p != nil && r.panicked.CompareAndSwap(false, true) {
+					r.failed(fmt.Errorf("panic: %v", p))
+				}
+			}()
+			call(o)
+		}()
+	}
+}
+
+// add has the observers called later, unless too many reports wait.
+func (r *Reports) add(report func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) >= maxReports {
+		r.dropped.Add(1)
+		return
+	}
+	r.waiting = append(r.waiting, report)
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+		go r.run()
+	}
+}
+
+// run calls the observers until no report waits.
+func (r *Reports) run() {
+	for {
+		r.mu.Lock()
+		if len(r.waiting) == 0 {
+			close(r.idle)
+			r.idle, r.waiting = nil, nil
+			r.mu.Unlock()
+			return
+		}
+		next := r.waiting[0]
+		r.waiting = r.waiting[1:]
+		r.mu.Unlock()
+		next()
+	}
+}
+
+// Wait waits until no report waits, or ctx ends.
+func (r *Reports) Wait(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// Dropped returns how many reports were dropped.
+func (r *Reports) Dropped() uint64 {
+	if r == nil {
+		return 0
+	}
+	return r.dropped.Load()
+}

@@ -1,0 +1,114 @@
+package observe
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+)
+
+// Sight is one acquisition that is observed. Nil means one that is not. It is safe for concurrent use.
+type Sight struct {
+	reports *Reports
+	ctx     context.Context //nolint:containedctx // its values go to the commands, and to the end of the hold
+	began   clock.Instant
+	started Started
+
+	mu    sync.Mutex // a leaf, except for that of the reports
+	seen  notice.Seen
+	held  clock.Instant // since when; zero until it is known that it is held
+	token uint64
+	told  bool   // End has returned
+	early *ended // came before that
+}
+
+// ended is how a hold ended.
+type ended struct {
+	at  clock.Instant
+	how notice.End
+	why error
+}
+
+var _ notice.Watcher = (*Sight)(nil)
+
+// Over returns a context that ends as ctx does, with the values of the one that Start returned.
+func (v *Sight) Over(ctx context.Context) context.Context {
+	if v == nil {
+		return ctx
+	}
+	return valued{ctx, v.ctx}
+}
+
+// valued is a context with the values of another.
+type valued struct {
+	context.Context //nolint:containedctx // it is one
+
+	values context.Context //nolint:containedctx // has them
+}
+
+// Value returns that of the other context.
+func (v valued) Value(key any) any { return v.values.Value(key) }
+
+// Saw adds what happened to an attempt of the acquisition.
+func (v *Sight) Saw(s notice.Seen) {
+	if v == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seen.Questions += s.Questions
+	v.seen.HandedOver, v.seen.Granted = v.seen.HandedOver || s.HandedOver, v.seen.Granted || s.Granted
+	v.seen.Here = v.seen.Here || s.Here
+}
+
+// SawMember adds what happened to a member of the group.
+func (v *Sight) SawMember(of *Sight) {
+	if v == nil {
+		return
+	}
+	of.mu.Lock()
+	s := of.seen
+	of.mu.Unlock()
+	v.Saw(notice.Seen{Questions: s.Questions, Here: s.Here})
+}
+
+// End tells what was acquired, or why nothing was. Nil with a nil err means what nobody holds, such as a latch that is open.
+func (v *Sight) End(held Held, err error) {
+	now := clock.Now()
+	v.mu.Lock()
+	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err}
+	if err == nil && held != nil {
+		r.Reentered, r.Token = held.Reentered(), held.Token()
+		if !r.Reentered {
+			v.held, v.token = now, r.Token
+		}
+	}
+	v.mu.Unlock()
+	v.reports.each(func(each Observer) { each.End(v.ctx, r) })
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.told = true; v.early != nil {
+		v.report(*v.early)
+	}
+}
+
+// Ended implements [notice.Watcher].
+func (v *Sight) Ended(at clock.Instant, how notice.End, why error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e := (ended{at, how, why}); v.told {
+		v.report(e)
+	} else {
+		v.early = &e
+	}
+}
+
+// report has the end of the hold reported. An acquisition that failed, or re-entered, has none. v.mu must be held.
+func (v *Sight) report(e ended) {
+	if v.held == 0 {
+		return
+	}
+	o := Ending{Started: v.started, Held: max(e.at.Sub(v.held), 0), How: e.how, Err: e.why, Token: v.token}
+	v.reports.add(func() { v.reports.each(func(each Observer) { each.Over(v.ctx, o) }) })
+}
