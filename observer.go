@@ -68,8 +68,9 @@ type AcquireStartData struct {
 type AcquireEndData struct {
 	AcquireStartData
 
-	// Took is the time since AcquireStart.
-	Took time.Duration
+	// Took is the time since AcquireStart. Waited is the time since the call began to wait, for the lock or for Redis to answer. It is
+	// 0 if the call did not wait.
+	Took, Waited time.Duration
 	// Outcome is the class of Err, and Err is what the method returns, except that TryLock and TryDo return no error if another owner
 	// holds the lock, and that the errors of Do also say when it failed. A nil error means that the lock is held, or the latch open.
 	Outcome Outcome
@@ -201,7 +202,7 @@ func (o observer) Start(ctx context.Context, s observe.Started) context.Context 
 // End implements [observe.Observer].
 func (o observer) End(ctx context.Context, r observe.Result) {
 	d := AcquireEndData{
-		AcquireStartData: AcquireStartData(r.Started), Took: r.Took, Outcome: outcomeOf(r.Err), Err: r.Err, Reentry: r.Reentered,
+		AcquireStartData: AcquireStartData(r.Started), Took: r.Took, Waited: r.Waited, Outcome: outcomeOf(r.Err), Err: r.Err, Reentry: r.Reentered,
 		Attempts: r.Questions, Contended: r.Here, Token: Token(r.Token),
 	}
 	switch {

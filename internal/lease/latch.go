@@ -255,6 +255,7 @@ func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 	m := a.latch.lock.m
 	if !a.waits {
 		a.waits = true
+		a.seen.Slept = clock.Now()
 		m.table.Waits(1)
 	}
 	if step.Wake != nil {

@@ -43,6 +43,8 @@ type Seen struct {
 	// HandedOver means that another owner of this process handed the lock over, and Granted that a release chose it in Redis.
 	HandedOver, Granted bool
 	Here                bool // it waited for another owner of this process, or was refused because of one
+	// Slept is when it began to wait. Zero means that it did not.
+	Slept clock.Instant
 }
 
 // Watcher is told of the end of a hold. It must not block.

@@ -37,8 +37,9 @@ type Result struct {
 	notice.Seen
 
 	Took      time.Duration
-	Err       error // nil means that it is held
-	Reentered bool  // its owner had it already
+	Waited    time.Duration // how much of it was spent waiting: all since it began to wait
+	Err       error         // nil means that it is held
+	Reentered bool          // its owner had it already
 	Token     uint64
 }
 

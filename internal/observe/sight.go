@@ -60,6 +60,9 @@ func (v *Sight) Saw(s notice.Seen) {
 	v.seen.Questions += s.Questions
 	v.seen.HandedOver, v.seen.Granted = v.seen.HandedOver || s.HandedOver, v.seen.Granted || s.Granted
 	v.seen.Here = v.seen.Here || s.Here
+	if v.seen.Slept == 0 {
+		v.seen.Slept = s.Slept
+	}
 }
 
 // SawMember adds what happened to a member of the group.
@@ -70,7 +73,7 @@ func (v *Sight) SawMember(of *Sight) {
 	of.mu.Lock()
 	s := of.seen
 	of.mu.Unlock()
-	v.Saw(notice.Seen{Questions: s.Questions, Here: s.Here})
+	v.Saw(notice.Seen{Questions: s.Questions, Here: s.Here, Slept: s.Slept})
 }
 
 // End tells what was acquired, or why nothing was. Nil with a nil err means what nobody holds, such as a latch that is open.
@@ -78,6 +81,9 @@ func (v *Sight) End(held Held, err error) {
 	now := clock.Now()
 	v.mu.Lock()
 	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err}
+	if v.seen.Slept != 0 {
+		r.Waited = now.Sub(v.seen.Slept)
+	}
 	if err == nil && held != nil {
 		r.Reentered, r.Token = held.Reentered(), held.Token()
 		if !r.Reentered {

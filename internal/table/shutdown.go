@@ -120,6 +120,7 @@ func (t *Table) after(a *Attempt, s Step, now clock.Instant) Step {
 	case s.Do == Sleep:
 		if !a.waits {
 			a.waits = true
+			a.Seen.Slept = now
 			t.counts.Waiting++
 		}
 	case s.Do == Done && a.waits:

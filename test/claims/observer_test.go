@@ -36,6 +36,7 @@ func TestEveryKindIsObserved(t *testing.T) {
 			require.Equal(t, rlock.OutcomeAcquired, first.End.Outcome)
 			require.GreaterOrEqual(t, first.End.Attempts, 1)
 			require.False(t, first.End.Reentry)
+			require.Zero(t, first.End.Waited)
 			require.Equal(t, k.Tokens, first.End.Token != 0)
 
 			require.NoError(t, lock.Lock(ctx, rlock.Wait(0)))
@@ -207,6 +208,8 @@ func TestHandOversAreObserved(t *testing.T) {
 			first := *seen.All()[0].End
 			require.Equal(t, rlock.HandOverRemote, first.HandOver)
 			require.False(t, first.Contended, "by another process")
+			require.Positive(t, first.Waited)
+			require.LessOrEqual(t, first.Waited, first.Took)
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.Next()
 			second := *seen.All()[1].End
