@@ -12,11 +12,14 @@ import (
 
 // Observer is told of every acquisition, and of the end of every hold: see [WithObserver]. It must be safe for concurrent use.
 //
-// An observer must not lock through the client that it observes. If it panics, rlock logs that once, and goes on.
+// An observer must neither lock through the client that it observes nor close it. If it panics, rlock logs that once, and goes on.
+//
+// The context of an acquisition is kept until its hold is over. If that is the context of an outer hold that the program drops without
+// an unlock, rlock notices that only then.
 type Observer interface {
 	// AcquireStart is called before anything is sent, by the goroutine that acquires. The values of the context that it returns go to
 	// the commands of the acquisition, to AcquireEnd and to HoldEnd. Nothing else of that context matters: neither its end, nor an
-	// owner or a hold that it carries. A nil context stands for ctx.
+	// owner or a hold that it carries. Values that it does not have are those of ctx. A nil context stands for ctx.
 	AcquireStart(ctx context.Context, d AcquireStartData) context.Context
 
 	// AcquireEnd is called once for each AcquireStart, by the same goroutine, when the acquisition has succeeded or failed. The method
@@ -24,8 +27,9 @@ type Observer interface {
 	AcquireEnd(ctx context.Context, d AcquireEndData)
 
 	// HoldEnd is called once for each successful acquisition that is no re-entry, after its AcquireEnd, when the hold is over. For a
-	// re-entered lock, that is when its last acquisition is unlocked. A goroutine of the client calls it, as it does Event. If more than
-	// 256 of these calls wait for a slow observer, further ones are dropped, and counted in [Stats].
+	// re-entered lock, that is when its last acquisition is unlocked. By then ctx has often ended: only its values are of use. A
+	// goroutine of the client calls it, as it does Event. If 256 of these calls wait for a slow observer, further ones are dropped, and
+	// counted in [Stats].
 	HoldEnd(ctx context.Context, d HoldEndData)
 }
 
@@ -39,7 +43,8 @@ type EventObserver interface {
 // ClientObserver is an [Observer] that is told of the clients that it observes, so that it may call [Client.Stats].
 type ClientObserver interface {
 	Observer
-	// ClientStart is called by [New], and ClientEnd once the client has been closed.
+	// ClientStart is called by [New], and ClientEnd by [Client.Close] or [Client.Shutdown], after all other calls. Close waits for a slow
+	// observer for 1 s at most, so calls of that one may come later.
 	ClientStart(c *Client)
 	ClientEnd(c *Client)
 }
@@ -59,8 +64,9 @@ type AcquireStartData struct {
 	Lease time.Duration
 	// Permits is how many permits of a semaphore it wants, and 0 for other kinds.
 	Permits int
-	// Member means that a group acquires one of its members. The group has an acquisition of its own. Members of a red lock are
-	// acquired by other goroutines than the caller's.
+	// Member means that a group acquires one of its members. The group has an acquisition of its own, if the client of one of its locks
+	// is observed. It may try a member several times, with waits of its own. Members of a red lock are acquired by other goroutines than
+	// the caller's, and with the Op acquire.
 	Member bool
 }
 
@@ -78,7 +84,7 @@ type AcquireEndData struct {
 	// Reentry means that the owner held the lock already.
 	Reentry bool
 	// Attempts is how often Redis was asked for the lock. It is 0 if the lock was refused within the process, or handed over to a call
-	// that had not asked before.
+	// that had not asked before. For a group, it is how often Redis was asked for the members that are observed.
 	Attempts int
 	// HandOver is how the lock came from its last holder.
 	HandOver HandOver
@@ -92,8 +98,7 @@ type AcquireEndData struct {
 type HoldEndData struct {
 	AcquireStartData // of the acquisition
 
-	// Held is for how long the lock was held: until the unlock began, or until the hold was lost. It does not contain the time of
-	// AcquireEnd.
+	// Held is for how long the lock was held: from the begin of AcquireEnd until the unlock began, or until the hold was lost.
 	Held time.Duration
 	// End is why the hold ended. Err is the error of [Hold.Err] then, and nil for HoldUnlocked.
 	End HoldEnding
@@ -148,7 +153,7 @@ const (
 	HoldGone        HoldEnding = "gone"        // lost: its holder was gone from Redis
 	HoldForced      HoldEnding = "forced"      // lost: this client unlocked it by force
 	HoldTooLong     HoldEnding = "too_long"    // lost: it was held for longer than WithMaxHold allows
-	HoldOverwritten HoldEnding = "overwritten" // lost: a key of it has a value that is not a lock's
+	HoldOverwritten HoldEnding = "overwritten" // lost: the unlock found a value that is not a lock's
 	HoldClosed      HoldEnding = "closed"      // its client was closed
 	HoldAbandoned   HoldEnding = "abandoned"   // the program dropped the hold without an unlock
 )
@@ -173,8 +178,8 @@ const (
 	EventLost                 Event = "lost"                  // a renewed hold was lost, of which HoldEnd is told too
 	EventDropped              Event = "dropped"               // the program dropped a hold without an unlock
 	EventSelfDeadlock         Event = "self_deadlock"         // a call may wait for its own caller's hold
-	EventSubscriptionLost     Event = "subscription_lost"     // the subscription broke; until it is replaced, waiters also ask Redis now and then
-	EventSubscriptionReplaced Event = "subscription_replaced" // another one has taken its place
+	EventSubscriptionLost     Event = "subscription_lost"     // a subscription broke, fell silent, or may lead to the wrong server
+	EventSubscriptionReplaced Event = "subscription_replaced" // channels are subscribed again since
 	EventReacquired           Event = "reacquired"            // a red lock has a member again that it had lost, or did not get at first
 )
 

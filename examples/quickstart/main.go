@@ -43,9 +43,10 @@ func run(ctx context.Context) error {
 	}
 	fmt.Printf("  sold %d of %d: %d tickets do not exist.\n\n", sold, tickets, sold-tickets)
 
+	seen := &metrics{}
 	locks := make([]*rlock.Client, workers) // one per worker, as if each worker were a process
 	for i := range locks {
-		if locks[i], err = rlock.New(rdb); err != nil {
+		if locks[i], err = rlock.New(rdb, rlock.WithObserver(seen)); err != nil {
 			return err
 		}
 		defer func() { _ = locks[i].Close() }()
@@ -72,6 +73,10 @@ func run(ctx context.Context) error {
 		return fmt.Errorf("the lock failed: sold %d of %d", sold, tickets)
 	}
 	fmt.Println("nothing was oversold.")
+	for _, client := range locks {
+		_ = client.Close() // has told the observer everything when it returns
+	}
+	fmt.Printf("\nMetrics: %v.\n", seen)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -25,6 +26,7 @@ type acquisition struct {
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
+	again bool           // a red lock has acquired it again, as a member
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -55,7 +57,7 @@ func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
 	return &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen,
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 		members:  make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
@@ -209,7 +211,7 @@ func (a *acquisition) end(why error) (tell func()) {
 		}
 		if logs { // its members do not
 			clientOf(a.group).Log(table.Line{
-				Level: slog.LevelWarn, Lock: a.group.description, Message: table.LogLost, Err: why, Whole: true,
+				Level: slog.LevelWarn, Sort: notice.Lost, Lock: a.group.description, Message: table.LogLost, Err: why, Whole: true,
 			})
 		}
 	}

@@ -82,6 +82,14 @@ func nameOf(m lease.Member) string {
 	return name
 }
 
+// labelOf returns the name of a member, or the description of a group, for an observer.
+func labelOf(m lease.Member) string {
+	if g, ok := m.(*Group); ok {
+		return g.description
+	}
+	return m.Locks()[0].Name()
+}
+
 // locker is a member, or an acquisition of one.
 type locker interface{ Locks() []*lease.Lock }
 
@@ -168,21 +176,10 @@ func (g *Group) ownerIn(ctx context.Context) *table.Owner {
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
-	if err := g.Check(t.Op); err != nil {
-		return nil, err
-	}
-	if t.Err != nil {
-		return nil, g.wrap(t.Err, t.Op)
-	}
-	if ctx.Err() != nil {
-		return nil, g.wrap(lease.EndOf(ctx), t.Op)
-	}
 	seen := g.sight(ctx, &t)
 	a, err := g.take(ctx, t, seen)
-	if err != nil {
-		err = g.wrap(err, t.Op)
-	}
 	if seen != nil {
+		t.Group.SawMember(seen)
 		a.observe(seen, err)
 	}
 	if err != nil {
@@ -196,6 +193,15 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 
 // take is Take, for those who may observe it.
 func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*acquisition, error) {
+	if err := g.Check(t.Op); err != nil {
+		return nil, err
+	}
+	if t.Err != nil {
+		return nil, g.wrap(t.Err, t.Op)
+	}
+	if ctx.Err() != nil {
+		return nil, g.wrap(lease.EndOf(ctx), t.Op)
+	}
 	r, cancel := g.newRequest(ctx, t)
 	defer cancel()
 	r.seen = seen
@@ -203,13 +209,22 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 	if g.quorum != nil {
 		take = r.takeMajority
 	}
-	return take(ctx)
+	a, err := take(ctx)
+	if err != nil {
+		return nil, g.wrap(err, t.Op)
+	}
+	return a, nil
 }
 
-// sight begins to observe an acquisition of the group, through the client of its first lock.
+// sight begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
 func (g *Group) sight(ctx context.Context, t *lease.Terms) *observe.Sight {
-	if t.Again {
+	if t.Again || g == nil {
 		return nil
 	}
-	return clientOf(g).Reports().Begin(ctx, t.Started(g.description, g.kind()), t.Group)
+	for _, l := range g.locks {
+		if m := l.Manager(); m != nil && m.Reports() != nil {
+			return m.Reports().Begin(ctx, t.Started(g.description, g.kind()), t.Group)
+		}
+	}
+	return nil
 }

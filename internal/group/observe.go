@@ -13,18 +13,18 @@ import (
 // observe has the end of the acquisition reported to those who observe it, once they are told how it went.
 func (a *acquisition) observe(seen *observe.Sight, err error) {
 	if err != nil {
-		seen.End(nil, err)
+		seen.End(observe.Held{}, err)
 		return
 	}
-	outermost := !a.Reentered()
+	held := observe.Held{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
 	a.mu.Lock()
 	told := func() {}
-	if a.watched = outermost; a.why != nil {
+	if a.watched = !held.Reentered; a.why != nil {
 		told = a.tellEnd()
 	}
 	a.mu.Unlock()
 	told()
-	seen.End(a, nil)
+	seen.End(held, nil)
 }
 
 // tellEnd returns the function that tells those who observe the acquisition how it ended. It must be called without a.mu. a.mu must

@@ -228,7 +228,7 @@ func (a *acquisition) timeoutOf(m lease.Member) time.Duration {
 func (a *acquisition) terms(m lease.Member, by time.Time, all bool) lease.Terms {
 	t := lease.Terms{
 		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(a.timeoutOf(m)),
-		Member: true, Group: a.seen,
+		Member: true, Group: a.seen, Again: a.again,
 	}
 	if !by.IsZero() && (all || by.Before(t.By)) {
 		t.By = by
@@ -264,6 +264,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	t.Owner = cmp.Or(a.owners[i], a.owner)
 	a.mu.Lock()
 	a.asked[i] = true
+	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
 		h, err := m.Take(ctx, t)
@@ -271,8 +272,8 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 		case err != nil:
 		case !a.add(i, h):
 			err = h.Unlock(context.WithoutCancel(ctx)) // the acquisition is over, so the member is not needed
-		case t.Again:
-			clientOf(m).Reports().Event(notice.Reacquired, m.Locks()[0].Name(), nil)
+		case comesBack:
+			clientOf(m).Reports().Event(notice.Reacquired, labelOf(m), nil)
 		}
 		a.mu.Lock()
 		a.asked[i], a.errs[i] = false, err

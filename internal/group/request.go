@@ -92,7 +92,7 @@ const unlimited time.Duration = -1
 func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, replied bool) (lease.Held, error) {
 	t := lease.Terms{
 		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, Owner: r.Owner, By: r.By,
-		Member: true, Group: r.seen,
+		Member: true, Group: r.seen, Again: r.Again,
 	}
 	switch {
 	case most < 0 && r.Limited:

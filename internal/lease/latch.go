@@ -136,7 +136,7 @@ func (l *Latch) Await(ctx context.Context, t Terms) error {
 	}
 	err := l.observed(ctx, t, seen)
 	if seen != nil {
-		seen.End(nil, err)
+		seen.End(observe.Held{}, err)
 	}
 	return err
 }

@@ -115,7 +115,7 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	a, err := l.acquire(ctx, t, seen)
 	if seen != nil {
 		t.Group.SawMember(seen)
-		seen.End(a, err)
+		seen.End(heldBy(a), err)
 	}
 	return a, err
 }
@@ -130,6 +130,14 @@ func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
 		s.Permits = max(s.Permits, 1)
 	}
 	return l.m.reports.Begin(ctx, s, t.Group)
+}
+
+// heldBy returns what an observer is told of an acquisition, which is nil if there is none.
+func heldBy(a *table.Acquisition) observe.Held {
+	if a == nil {
+		return observe.Held{}
+	}
+	return observe.Held{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
 // acquire is Acquire, for those who may observe it.

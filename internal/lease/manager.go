@@ -105,10 +105,20 @@ func (m *Manager) Close() {
 		m.tasks.Stop(ctx)
 		m.driver.Close(ctx)
 		m.tellOwed()
-		m.reports.Wait(ctx)
+		m.lastReports()
 		m.reports.Client(m.cfg.Client, false)
 	})
 }
+
+// lastReports gives the observers a moment for what they have yet to be told.
+func (m *Manager) lastReports() {
+	ctx, cancel := context.WithTimeout(context.Background(), reportsWithin)
+	defer cancel()
+	m.reports.Wait(ctx)
+}
+
+// reportsWithin is how long Close waits for observers.
+const reportsWithin = time.Second
 
 // tellOwed logs what Close has left undone.
 func (m *Manager) tellOwed() {

@@ -79,7 +79,7 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 	}
 	a, err := s.take(ctx, t, seen)
 	if seen != nil {
-		seen.End(a, err)
+		seen.End(heldBy(a), err)
 	}
 	if err != nil {
 		return nil, err

@@ -62,8 +62,8 @@ type Event struct {
 }
 
 // Held is what was acquired.
-type Held interface {
-	Token() uint64
-	// Reentered reports whether its owner had all of it already.
-	Reentered() bool
+type Held struct {
+	By        bool // somebody holds it; not so a latch that is open
+	Reentered bool // its owner had all of it already
+	Token     uint64
 }

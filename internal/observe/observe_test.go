@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -35,11 +36,7 @@ func (o *told) Over(_ context.Context, e Ending)               { o.hold = e; o.i
 func (o *told) Event(Event)                                    { o.is("event") }
 func (o *told) Client(any, bool)                               { o.is("client") }
 
-// lock is something held.
-type lock struct{ again bool }
-
-func (lock) Token() uint64     { return 7 }
-func (l lock) Reentered() bool { return l.again }
+var held = Held{By: true, Token: 7}
 
 var errLost = errors.New("lost")
 
@@ -50,9 +47,8 @@ func TestTheEndOfAHoldComesAfterItsBegin(t *testing.T) {
 	r := New([]Observer{&o}, nil)
 	v := r.Begin(t.Context(), Started{Name: "name"}, nil)
 	v.Ended(clock.Now(), notice.Gone, errLost)
-	r.Wait(t.Context())
 	require.Equal(t, []string{"start"}, o.calls)
-	v.End(lock{}, nil)
+	v.End(held, nil)
 	r.Wait(t.Context())
 	require.Equal(t, []string{"start", "end", "over"}, o.calls)
 	require.Equal(t, Ending{Started: Started{Name: "name"}, How: notice.Gone, Err: errLost, Token: 7}, o.hold)
@@ -62,9 +58,9 @@ func TestTheEndOfAHoldComesAfterItsBegin(t *testing.T) {
 func TestNoHoldNoEnd(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(v *Sight){
-		"failed":    func(v *Sight) { v.End(nil, errLost) },
-		"re-entry":  func(v *Sight) { v.End(lock{again: true}, nil) },
-		"of nobody": func(v *Sight) { v.End(nil, nil) },
+		"failed":    func(v *Sight) { v.End(Held{}, errLost) },
+		"re-entry":  func(v *Sight) { v.End(Held{By: true, Reentered: true}, nil) },
+		"of nobody": func(v *Sight) { v.End(Held{}, nil) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -86,13 +82,43 @@ func TestAPanicIsToldOnce(t *testing.T) {
 	var other told
 	r := New([]Observer{&o, &other}, func(err error) { failed = append(failed, err) })
 	v := r.Begin(t.Context(), Started{}, nil)
-	v.End(lock{}, nil)
+	v.End(held, nil)
 	v.Ended(clock.Now(), notice.Unlocked, nil)
 	r.Event(notice.Lost, "", nil)
 	r.Wait(t.Context())
 	require.Equal(t, []string{"start", "end", "over", "event"}, o.calls)
 	require.Equal(t, o.calls, other.calls, "the other observer is told nevertheless")
 	require.Len(t, failed, 1)
+}
+
+// TestAnObserverThatEndsItsGoroutine, as a failed requirement of a test does, is called again.
+func TestAnObserverThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	o := told{call: runtime.Goexit}
+	r := New([]Observer{&o}, nil)
+	for range 2 {
+		r.Event(notice.Lost, "", nil)
+	}
+	r.Wait(t.Context())
+	require.Len(t, o.calls, 2)
+}
+
+// TestWaitWaitsForTheEndOfAnAcquisition, too.
+func TestWaitWaitsForTheEndOfAnAcquisition(t *testing.T) {
+	t.Parallel()
+	var o told
+	r := New([]Observer{&o}, nil)
+	v := r.Begin(t.Context(), Started{}, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	r.Wait(ctx)
+	require.Error(t, ctx.Err())
+	go func() {
+		v.Ended(clock.Now(), notice.Unlocked, nil)
+		v.End(held, nil)
+	}()
+	r.Wait(t.Context())
+	require.Equal(t, []string{"start", "end", "over"}, o.calls)
 }
 
 // TestASlowObserver drops what does not fit, and keeps the order of the rest.

@@ -24,8 +24,10 @@ type Reports struct {
 	dropped   atomic.Uint64
 
 	mu      sync.Mutex // a leaf
+	open    int        // acquisitions that began, of which the observers have not been told the end
 	waiting []func()
-	idle    chan struct{} // closed when nothing waits any more; nil if the goroutine does not run
+	running bool          // the goroutine does
+	idle    chan struct{} // closed when nothing is open, nothing waits, and the goroutine has ended; nil if nobody waits for that
 }
 
 // New returns what calls observers, or nil if there are none. failed is called if an observer panics, once.
@@ -41,10 +43,13 @@ func (r *Reports) Begin(ctx context.Context, s Started, of *Sight) *Sight {
 	if r == nil {
 		return nil
 	}
+	r.mu.Lock()
+	r.open++
+	r.mu.Unlock()
 	v := &Sight{reports: r, ctx: of.Over(ctx), began: clock.Now(), started: s}
 	r.each(func(o Observer) {
 		if started := o.Start(v.ctx, s); started != nil {
-			v.ctx = started
+			v.ctx = valued{v.ctx, started} // what an observer leaves out stays
 		}
 	})
 	return v
@@ -88,19 +93,41 @@ func (r *Reports) add(report func()) {
 		return
 	}
 	r.waiting = append(r.waiting, report)
-	if r.idle == nil {
-		r.idle = make(chan struct{})
+	if !r.running {
+		r.running = true
 		go r.run()
+	}
+}
+
+// ends notes that the observers were told the end of an acquisition.
+func (r *Reports) ends() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open--
+	r.settle()
+}
+
+// settle tells those that wait if there is nothing left. r.mu must be held.
+func (r *Reports) settle() {
+	if r.open == 0 && !r.running && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
 	}
 }
 
 // run calls the observers until no report waits.
 func (r *Reports) run() {
+	over := false
+	defer func() {
+		if !over { // an observer has ended the goroutine
+			go r.run()
+		}
+	}()
 	for {
 		r.mu.Lock()
 		if len(r.waiting) == 0 {
-			close(r.idle)
-			r.idle, r.waiting = nil, nil
+			over, r.running, r.waiting = true, false, nil
+			r.settle()
 			r.mu.Unlock()
 			return
 		}
@@ -111,17 +138,18 @@ func (r *Reports) run() {
 	}
 }
 
-// Wait waits until no report waits, or ctx ends.
+// Wait waits until the observers were told of everything that has begun, or ctx ends.
 func (r *Reports) Wait(ctx context.Context) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
-	idle := r.idle
-	r.mu.Unlock()
-	if idle == nil {
-		return
+	if r.idle == nil {
+		r.idle = make(chan struct{})
 	}
+	idle := r.idle
+	r.settle()
+	r.mu.Unlock()
 	select {
 	case <-idle:
 	case <-ctx.Done():

@@ -40,15 +40,20 @@ func (v *Sight) Over(ctx context.Context) context.Context {
 	return valued{ctx, v.ctx}
 }
 
-// valued is a context with the values of another.
+// valued is a context with the values of another one, and its own where that has none.
 type valued struct {
 	context.Context //nolint:containedctx // it is one
 
 	values context.Context //nolint:containedctx // has them
 }
 
-// Value returns that of the other context.
-func (v valued) Value(key any) any { return v.values.Value(key) }
+// Value returns a value of the other context, or else its own.
+func (v valued) Value(key any) any {
+	if value := v.values.Value(key); value != nil {
+		return value
+	}
+	return v.Context.Value(key)
+}
 
 // Saw adds what happened to an attempt of the acquisition.
 func (v *Sight) Saw(s notice.Seen) {
@@ -76,21 +81,19 @@ func (v *Sight) SawMember(of *Sight) {
 	v.Saw(notice.Seen{Questions: s.Questions, Here: s.Here, Slept: s.Slept})
 }
 
-// End tells what was acquired, or why nothing was. Nil with a nil err means what nobody holds, such as a latch that is open.
+// End tells what was acquired, or why nothing was.
 func (v *Sight) End(held Held, err error) {
 	now := clock.Now()
 	v.mu.Lock()
-	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err}
+	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err, Reentered: held.Reentered, Token: held.Token}
 	if v.seen.Slept != 0 {
 		r.Waited = now.Sub(v.seen.Slept)
 	}
-	if err == nil && held != nil {
-		r.Reentered, r.Token = held.Reentered(), held.Token()
-		if !r.Reentered {
-			v.held, v.token = now, r.Token
-		}
+	if held.By && !held.Reentered {
+		v.held, v.token = now, held.Token
 	}
 	v.mu.Unlock()
+	defer v.reports.ends()
 	v.reports.each(func(each Observer) { each.End(v.ctx, r) })
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -31,7 +31,6 @@ type connection struct {
 	denied      clock.Instant // when Redis last refused a SUBSCRIBE
 	reconnectAt clock.Instant // when to reconnect, because the session may lead to the old master; zero means never
 	reconnected clock.Instant // when that was last done; zero means never
-	replaces    bool          // whether the next confirmation comes of a session, or of a driver's connection, that replaces another
 }
 
 // session is one subscription of the driver. On the main connection the driver connects again by itself when it breaks.

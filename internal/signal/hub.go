@@ -36,8 +36,9 @@ type Config struct {
 	Warn func(message string, err error)
 	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
 	Inform func(message string)
-	// Lost says that a subscription connection broke, or was silent for too long, and Replaced that another one has taken its
-	// place. The hub calls them without its mutex. They must not wait. Nil means nobody.
+	// Lost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and Replaced that one is
+	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
+	// Nil means nobody.
 	Lost     func(err error)
 	Replaced func()
 	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
@@ -82,6 +83,7 @@ type Hub struct {
 	epochs   uint64                      // the last epoch of any channel
 	orders   uint64                      // how many subscriptions were ordered
 	stopped  bool
+	replaces bool // whether Config.Lost was called last, and not Config.Replaced
 	warned   bool // that Redis refuses to subscribe
 	informed bool // that the cluster's pub/sub is not sharded
 

@@ -92,7 +92,7 @@ const (
 )
 
 // take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
-// that it is the first confirmation on a connection that replaces another.
+// that it is the first confirmation after a loss.
 func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64, replaced bool) {
 	h := c.hub
 	h.mu.Lock()
@@ -113,7 +113,7 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 	case m.Sort == driver.Subscribed:
 		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
 		ch.confirmed, ch.since = true, ch.order
-		replaced, c.replaces = c.replaces, false
+		replaced, h.replaces = h.replaces, false
 		ch.public = 0 // the message that it announced may be among them
 		h.newEpoch(ch)
 		ch.notifyAll()
@@ -194,8 +194,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	h := c.hub
 	h.noteError(err)
 	h.mu.Lock()
-	first := c.session == s && !c.replaces
-	c.replaces = c.replaces || first
+	first := c.session == s && h.loses()
 	switch {
 	case c.session != s:
 	case c.sharded():
@@ -208,9 +207,16 @@ func (c *connection) broken(s *session, err *fault.Error) {
 		}
 	}
 	h.mu.Unlock()
-	if first && h.lost != nil {
+	if first {
 		h.lost(err)
 	}
+}
+
+// loses reports whether a loss that happens now is to be told. mu must be held.
+func (h *Hub) loses() bool {
+	first := !h.replaces
+	h.replaces = true
+	return first && h.lost != nil
 }
 
 // misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the

@@ -119,8 +119,11 @@ func (c *connection) toVerify(now clock.Instant) (s *session, moved []*channel) 
 	return s, moved
 }
 
-// errSilent is why a session was replaced that did not answer.
-var errSilent = errors.New("the subscription connection is silent")
+// The reasons for replacing a session that did not break.
+var (
+	errSilent      = errors.New("the subscription connection is silent")
+	errWrongServer = errors.New("the subscription connection may lead to another server than the scripts")
+)
 
 // checkPulse pings a silent session. It replaces a session that stays silent, or whose reconnect is due.
 func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
@@ -141,21 +144,25 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	if ping {
 		s.pinged = now
 	}
+	first := false
 	if dead || reconnect {
 		c.reconnectAt = 0
 		if reconnect {
 			c.reconnected = now
 		}
-		c.replaces = true
+		first = h.loses()
 		c.drop()
 		c.ensure()
 	}
 	h.mu.Unlock()
 	switch {
+	case first && dead:
+		h.lost(errSilent)
+	case first:
+		h.lost(errWrongServer)
+	}
+	switch {
 	case dead:
-		if h.lost != nil {
-			h.lost(errSilent)
-		}
 		h.refresh()
 	case reconnect:
 		h.driver.Refresh() // the next session need not lead to the same node

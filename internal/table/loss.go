@@ -37,7 +37,11 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
-	t.over(g, now, why, n)
+	at := now
+	if errors.Is(why, errLeaseEnded) {
+		at = min(now, g.term.Deadline)
+	}
+	t.over(g, at, why, n)
 	t.settleOver(g)
 	t.counts.lost(g)
 	for i := range g.open() {

@@ -221,27 +221,6 @@ func TestHandOversAreObserved(t *testing.T) {
 	}
 }
 
-// TestARedLockReportsAMemberThatCameBack has a member that was lost reported when the lock has it again: as an event, and not as an
-// acquisition of the caller's.
-func TestARedLockReportsAMemberThatCameBack(t *testing.T) {
-	t.Parallel()
-	seen, observe := testkit.Observe(t)
-	server := redistest.Start(t)
-	client := testkit.NewClient(t, server.Client(t), observe, rlock.WithLogger(testkit.Discard))
-	var members []rlock.Locker
-	for range 3 {
-		members = append(members, client.NewLock(testkit.NewName()))
-	}
-	name := members[1].(*rlock.Lock).Name()
-	hold := testkit.Must(rlock.NewRedLock(members...).Acquire(t.Context(), rlock.RenewedLease(time.Second)))
-	testkit.Eventually(t, "all members are held and renewed", func() bool { return client.Stats().Held == 3 && client.Stats().Renewals >= 6 })
-	before := len(seen.All())
-	require.NoError(t, server.Client(t).Del(t.Context(), name).Err())
-	require.Equal(t, name, seen.AwaitEvent(rlock.EventReacquired).Name)
-	require.Len(t, seen.All(), before)
-	require.NoError(t, hold.Unlock(t.Context()))
-}
-
 // TestNothingIsObservedTwice has many goroutines acquire in all ways, with leases that end at once, cancellations and forced unlocks.
 // Then every acquisition that began has ended once, and so has every hold.
 func TestNothingIsObservedTwice(t *testing.T) {

@@ -1,0 +1,240 @@
+// Package dashboard tests the dashboard and the alerts of docs/grafana on the metrics that a run of rlock exports. It is a module of its
+// own, because it needs Prometheus itself.
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/go-rlock/rlock/rlockotel"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// service is a process with an exporter, and a Prometheus that scrapes it whenever the test says so, at times of its own.
+type service struct {
+	*testing.T
+	observe rlock.Option
+	url     string
+	store   *teststorage.TestStorage
+	engine  *promql.Engine
+	now     time.Time
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprom.New(otelprom.WithRegisterer(registry))
+	require.NoError(t, err)
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	t.Cleanup(server.Close)
+	store := teststorage.New(t)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true})
+	return &service{
+		T: t, observe: rlockotel.Observe(rlockotel.WithMeterProvider(meters)), url: server.URL, store: store, engine: engine,
+		now: time.Now().Add(-time.Hour),
+	}
+}
+
+// client returns a client of the service.
+func (s *service) client(rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
+	s.Helper()
+	return testkit.NewClient(s, rdb, append(opts, s.observe, rlock.WithLogger(testkit.Discard))...)
+}
+
+// scrape reads the exporter, and stores what it says under a time that is a minute after the last one.
+func (s *service) scrape() {
+	s.Helper()
+	s.now = s.now.Add(time.Minute)
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url, nil)
+	require.NoError(s, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s, err)
+	defer func() { require.NoError(s, resp.Body.Close()) }()
+	dec := expfmt.NewDecoder(resp.Body, expfmt.ResponseFormat(resp.Header))
+	samples := expfmt.SampleDecoder{Dec: dec, Opts: &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(s.now.UnixNano())}}
+	app := s.store.Appender(s.Context())
+	for {
+		var v model.Vector
+		if samples.Decode(&v) != nil {
+			break
+		}
+		for _, sample := range v {
+			b := labels.NewBuilder(labels.FromStrings("job", "shop", "instance", "shop-1"))
+			for name, value := range sample.Metric {
+				b.Set(string(name), string(value))
+			}
+			_, err := app.Append(0, b.Labels(), s.now.UnixMilli(), float64(sample.Value))
+			require.NoError(s, err)
+		}
+	}
+	require.NoError(s, app.Commit())
+}
+
+// value evaluates an expression now.
+func (s *service) value(expr string) promql.Vector {
+	s.Helper()
+	q, err := s.engine.NewInstantQuery(s.Context(), s.store, nil, expr, s.now)
+	require.NoError(s, err, expr)
+	defer q.Close()
+	result := q.Exec(s.Context())
+	require.NoError(s, result.Err, expr)
+	v, err := result.Vector()
+	require.NoError(s, err, expr)
+	return v
+}
+
+// calm is work as it should be: a lock that two clients want, and that is handed over in both ways.
+func (s *service) calm(server *redistest.Server) {
+	s.Helper()
+	one, other := s.client(server.Client(s)), s.client(server.Client(s))
+	lock := one.NewLock(testkit.NewName())
+	hold := testkit.Must(other.NewLock(lock.Name()).Acquire(s.Context()))
+	require.False(s, testkit.Must(lock.TryLock(s.Context())))
+	queue := testkit.NewWaiterQueue(s, lock)
+	queue.Join(s.Context())
+	queue.AwaitSleep(server.Client(s))
+	queue.Join(s.Context())
+	for range 2 {
+		require.NoError(s, hold.Unlock(s.Context()))
+		hold = queue.Next()
+	}
+	require.NoError(s, hold.Unlock(s.Context()))
+	require.NoError(s, one.Close())
+	require.NoError(s, other.Close())
+}
+
+// trouble is an outage while a lock is held, and a hold that is lost.
+func (s *service) trouble(server *redistest.Server) {
+	s.Helper()
+	proxy := redistest.NewProxy(s, server.Addr)
+	client := s.client(redistest.Open(s, &redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond}),
+		rlock.WithCommandTimeout(200*time.Millisecond))
+	lock := client.NewLock(testkit.NewName())
+	hold := testkit.Must(lock.Acquire(s.Context(), rlock.RenewedLease(500*time.Millisecond)))
+	proxy.Freeze()
+	testkit.Within(s, "the hold is lost", hold.Done())
+	_, err := client.NewLock(testkit.NewName()).TryLock(s.Context())
+	require.ErrorIs(s, err, rlock.ErrUnavailable)
+	proxy.Thaw()
+	require.ErrorIs(s, hold.Unlock(context.Background()), rlock.ErrLost)
+	require.NoError(s, client.Close())
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testkit.Repository(), "docs", "grafana", name))
+	require.NoError(t, err)
+	return text
+}
+
+// TestEveryPanelShowsSomething evaluates the expressions of the dashboard on the metrics of a service that has seen everything.
+func TestEveryPanelShowsSomething(t *testing.T) {
+	t.Parallel()
+	s, server := newService(t), redistest.Start(t)
+	client := s.client(server.Client(t))
+	held := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context()))
+	s.calm(server)
+	s.trouble(server)
+	s.scrape()
+	s.calm(server)
+	s.trouble(server)
+	s.scrape()
+	var dashboard struct {
+		Panels []struct {
+			Title, Description string
+			Targets            []struct{ Expr string }
+		}
+	}
+	require.NoError(t, json.Unmarshal(read(t, "rlock.json"), &dashboard))
+	require.Len(t, dashboard.Panels, 10)
+	grafana := strings.NewReplacer("$__rate_interval", "2m", "$job", ".*", "$instance", ".*")
+	for _, p := range dashboard.Panels {
+		require.NotEmpty(t, p.Description, p.Title)
+		for _, target := range p.Targets {
+			expr := grafana.Replace(target.Expr)
+			require.NotContains(t, expr, "$", p.Title)
+			require.NotEmpty(t, s.value(expr), "%s: %s", p.Title, expr)
+		}
+	}
+	// The figures are those of what happened.
+	require.EqualValues(t, 1, s.value("sum(rlock_held)")[0].F)
+	require.EqualValues(t, 2, s.value(`sum(rlock_lost_total{rlock_reason="lease_ended"})`)[0].F)
+	require.EqualValues(t, 2, s.value(`sum(rlock_handovers_total{rlock_handover="local"})`)[0].F)
+	require.EqualValues(t, 2, s.value(`sum(rlock_handovers_total{rlock_handover="remote"})`)[0].F)
+	require.EqualValues(t, 2, s.value(`sum(rlock_acquire_duration_seconds_count{rlock_outcome="refused"})`)[0].F)
+	require.NoError(t, held.Unlock(t.Context()))
+}
+
+// alerts returns the expressions of the alerts.
+func alerts(t *testing.T) map[string]string {
+	t.Helper()
+	groups, errs := rulefmt.Parse(read(t, "alerts.yaml"), false, model.UTF8Validation)
+	require.Empty(t, errs)
+	all := make(map[string]string)
+	for _, rule := range groups.Groups[0].Rules {
+		_, err := parser.ParseExpr(rule.Expr)
+		require.NoError(t, errors.Join(err), rule.Alert)
+		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
+		all[rule.Alert] = rule.Expr
+	}
+	return all
+}
+
+// TestAlerts has no alert fire on a service that is well, and those about Redis on one that was in trouble.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	s, server := newService(t), redistest.Start(t)
+	all := alerts(t)
+	require.Len(t, all, 5)
+	for range 3 {
+		s.calm(server)
+		s.scrape()
+	}
+	for name, expr := range all {
+		require.Empty(t, s.value(expr), name)
+	}
+	s.trouble(server)
+	s.scrape()
+	require.NotEmpty(t, s.value(all["RlockHoldLost"]), "by the first loss")
+	s.trouble(server)
+	s.scrape()
+	for _, name := range []string{"RlockHoldLost", "RlockUnavailable", "RlockRenewalsFail"} {
+		require.NotEmpty(t, s.value(all[name]), name)
+	}
+	require.Equal(t, "lease_ended", s.value(all["RlockHoldLost"])[0].Metric.Get("rlock_reason"))
+	for range 12 {
+		s.calm(server)
+		s.scrape()
+	}
+	for name, expr := range all {
+		require.Empty(t, s.value(expr), "%s has ended", name)
+	}
+}
