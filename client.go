@@ -10,6 +10,7 @@ import (
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Client makes locks on one Redis deployment and keeps them alive. A process needs one Client per deployment. All locks of a
@@ -57,6 +58,7 @@ func newClient(opts []Option, open driver.Open) (*Client, error) {
 	s.Table.ClientID = id.String()
 	c := &Client{mapName: s.mapName}
 	s.Client = c
+	s.IdentityKey = func(clientID string) string { return s.mapName(wire.ClientKey(clientID)) }
 	c.m = lease.New(s.Config, d)
 	c.m.Reports().Client(c, true)
 	return c, nil

@@ -14,19 +14,20 @@ import (
 //
 // An observer must neither lock through the client that it observes nor close it. If it panics, rlock logs that once, and goes on.
 //
-// The context of an acquisition is kept until its hold is over. If that is the context of an outer hold that the program drops without
-// an unlock, rlock notices that only then.
+// The context of an acquisition is kept until its hold is over. If it belongs to an outer hold that the program drops without an unlock,
+// rlock notices this only after the inner hold has ended.
 type Observer interface {
 	// AcquireStart is called before anything is sent, by the goroutine that acquires. The values of the context that it returns go to
-	// the commands of the acquisition, to AcquireEnd and to HoldEnd. Nothing else of that context matters: neither its end, nor an
-	// owner or a hold that it carries. Values that it does not have are those of ctx. A nil context stands for ctx.
+	// the commands of the acquisition, to AcquireEnd and to HoldEnd, and those that it lacks are taken from ctx. Nothing else of that
+	// context matters: neither its end, nor an owner or a hold that it carries. A nil context stands for ctx.
 	AcquireStart(ctx context.Context, d AcquireStartData) context.Context
 
 	// AcquireEnd is called once for each AcquireStart, by the same goroutine, when the acquisition has succeeded or failed. The method
-	// that acquires returns after it. So a slow AcquireEnd is time of the critical section, and the hold may be over when it returns.
+	// that acquires returns after it. So a slow AcquireEnd lengthens the critical section, and the hold may be over when it returns.
 	AcquireEnd(ctx context.Context, d AcquireEndData)
 
-	// HoldEnd is called once for each successful acquisition that is no re-entry, after its AcquireEnd, when the hold is over. For a
+	// HoldEnd is called once for each successful acquisition that is no re-entry (an Await of a latch holds nothing, and has none), after
+	// its AcquireEnd, when the hold is over. For a
 	// re-entered lock, that is when its last acquisition is unlocked. By then ctx has often ended: only its values are of use. A
 	// goroutine of the client calls it, as it does Event. If 256 of these calls wait for a slow observer, further ones are dropped, and
 	// counted in [Stats].
@@ -98,7 +99,7 @@ type AcquireEndData struct {
 type HoldEndData struct {
 	AcquireStartData // of the acquisition
 
-	// Held is for how long the lock was held: from the begin of AcquireEnd until the unlock began, or until the hold was lost.
+	// Held is for how long the lock was held: from the start of AcquireEnd until the unlock began, or until the hold was lost.
 	Held time.Duration
 	// End is why the hold ended. Err is the error of [Hold.Err] then, and nil for HoldUnlocked.
 	End HoldEnding
@@ -158,7 +159,7 @@ const (
 	HoldAbandoned   HoldEnding = "abandoned"   // the program dropped the hold without an unlock
 )
 
-// Lost reports whether the hold was over before its last unlock for another reason than the end of the client.
+// Lost reports whether the hold was lost: over before its last unlock, although its client was open and the program had not dropped it.
 func (e HoldEnding) Lost() bool {
 	switch e {
 	case HoldUnlocked, HoldClosed, HoldAbandoned:
@@ -179,13 +180,13 @@ const (
 	EventDropped              Event = "dropped"               // the program dropped a hold without an unlock
 	EventSelfDeadlock         Event = "self_deadlock"         // a call may wait for its own caller's hold
 	EventSubscriptionLost     Event = "subscription_lost"     // a subscription broke, fell silent, or may lead to the wrong server
-	EventSubscriptionReplaced Event = "subscription_replaced" // channels are subscribed again since
+	EventSubscriptionReplaced Event = "subscription_replaced" // after a loss, a channel is subscribed again
 	EventReacquired           Event = "reacquired"            // a red lock has a member again that it had lost, or did not get at first
 )
 
 // WithObserver sets an observer of the client. If it is given several times, there are several observers: each gets the context that
-// the one before it returned. An observer that is an [EventObserver] or a [ClientObserver] is also told what that has. The default is
-// none, which costs nothing. A nil observer is refused with [ErrInvalidOption].
+// the one before it returned. An observer that is an [EventObserver] or a [ClientObserver] also gets the calls of that interface. The default is
+// none. A nil observer is refused with [ErrInvalidOption].
 func WithObserver(o Observer) Option {
 	return func(s *settings) error {
 		if o == nil {

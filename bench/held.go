@@ -143,6 +143,9 @@ func watchTTLs(ctx context.Context, c Cell, s *servers, keys []string) (ttlWatch
 	return w, nil
 }
 
+// errGranted is the error of a waiter that should wait, because somebody holds its lock.
+var errGranted = errors.New("got a lock that is held")
+
 // runWaiters lets many goroutines wait for as many locks, and measures the cost of a waiter.
 func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	servers := newServers(c.Addrs)
@@ -186,7 +189,11 @@ func runWaiters(ctx context.Context, c Cell, lib Library) (Metrics, error) {
 	}
 	runtime.KeepAlive(held)
 	if len(failed) > 0 {
-		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", len(failed), len(names), <-failed)
+		n, first := len(failed), <-failed
+		if first == nil {
+			first = errGranted
+		}
+		return nil, fmt.Errorf("%d of %d waiters did not wait: %w", n, len(names), first)
 	}
 	n := float64(c.Locks)
 	return Metrics{

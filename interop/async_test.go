@@ -4,9 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestAsynchronousMethodsOfJava locks for thread numbers that no thread has, as reactive programs do. In Redisson, such

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock"
+	"github.com/stretchr/testify/require"
 )
 
 func TestForceUnlockFreesLocksOfOtherSide(t *testing.T) {

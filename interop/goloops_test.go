@@ -9,9 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
 )
 
 // The loops of loops_test.go in Go processes.

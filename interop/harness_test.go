@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestHarnessKinds checks that the fields of each kind fit together, and that a Java thread can be interrupted.

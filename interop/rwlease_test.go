@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock"
+	"github.com/stretchr/testify/require"
 )
 
 // TestReadReleaseKeepsLockForRemainingReaders checks that the lock lasts as long as the longest remaining read hold, no

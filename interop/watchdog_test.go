@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/stretchr/testify/require"
 )
 
 // TestWatchdogsKeepLocksWhileOtherSideWaits holds all kinds of locks on both sides at the same time.

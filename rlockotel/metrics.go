@@ -81,7 +81,7 @@ func (c *clients) init(meter metric.Meter) error {
 	failures, err3 := meter.Int64ObservableCounter("rlock.renewal.failures", metric.WithUnit("{renewal}"),
 		metric.WithDescription("Renewals without a reply, or with an error as the reply."))
 	dropped, err4 := meter.Int64ObservableCounter("rlock.reports.dropped", metric.WithUnit("{report}"),
-		metric.WithDescription("Ends of holds that are in no metric, because an observer was too slow."))
+		metric.WithDescription("Ends of holds, and events, that were dropped because an observer was too slow."))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@
 //	rlock.held               up-down counter, {lock}
 //	rlock.waiting            up-down counter, {call}
 //	rlock.renewal.failures   counter, {renewal}
-//	rlock.reports.dropped    counter, {report}      what the metrics above lack, because an observer was too slow
+//	rlock.reports.dropped    counter, {report}      ends of holds, and events, that the metrics above lack: an observer was too slow
 //
 // The first four count a group of locks once, and leave its members out. A re-entry is in the first one only. The last four are those
 // of [rlock.Stats], which counts the members of groups.
@@ -22,8 +22,12 @@
 // rlock.attempts and, if they apply, rlock.reentry, rlock.token, rlock.handover and rlock.permits. It has the events rlock.queued when
 // the call began to wait, rlock.handover when the lock was handed over, and rlock.refused when another owner kept it. The commands of the
 // acquisition belong to it, so a client library that makes spans of its own makes children of it. The members of a group have spans
-// within that of the group. The caller's span, in which the lock is then held, gets the attributes rlock.kind, rlock.outcome and
-// rlock.acquire.duration (s), and if the lock is lost while that span lasts, the event rlock.lost.
+// within that of the group. The first and the last of these events have the attribute rlock.contended_here: whether another owner of
+// this process had the lock.
+//
+// The caller's span, in which the lock is then held, gets the attributes rlock.kind, rlock.outcome and rlock.acquire.duration (s) of the
+// last lock that was acquired in it, re-entries aside. If a lock is lost while that span lasts, it gets the event rlock.lost with
+// rlock.reason.
 //
 // The names of locks are in no metric and in no span unless [WithNameLabel] says so, because each name makes a series of its own.
 package rlockotel

@@ -147,7 +147,7 @@ func TestMetrics(t *testing.T) {
 		return tel.value("rlock.hold.duration", "rlock.kind=lock", "rlock.end=unlocked") == 3
 	})
 
-	hold := testkit.Must(lock.Acquire(t.Context(), rlock.RenewedLease(300*time.Millisecond)))
+	hold := testkit.Must(lock.Acquire(t.Context(), rlock.RenewedLease(2*time.Second)))
 	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
 	testkit.Within(t, "the hold is lost", hold.Done())
 	testkit.Eventually(t, "the loss is counted", func() bool {
@@ -273,7 +273,7 @@ func TestALossIsInTheSpanOfTheWork(t *testing.T) {
 		}
 		<-ctx.Done()
 		return context.Cause(ctx)
-	}, rlock.RenewedLease(300*time.Millisecond))
+	}, rlock.RenewedLease(2*time.Second))
 	require.True(t, errors.Is(err, rlock.ErrLost))
 	testkit.Eventually(t, "the loss is counted", func() bool { return tel.value("rlock.lost") == 1 })
 	work.End()

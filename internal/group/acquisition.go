@@ -238,6 +238,7 @@ func (a *acquisition) memberEnded(i int, h lease.Held, why error) {
 // close marks the acquisition as being unlocked. It reports false if it is already.
 func (a *acquisition) close() bool { return a.closeAs(false) }
 
+// closeAs is close, and says whether the program cannot unlock the acquisition any more.
 func (a *acquisition) closeAs(leaked bool) bool {
 	a.mu.Lock()
 	if a.closed {

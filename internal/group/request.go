@@ -21,8 +21,8 @@ import (
 type request struct {
 	lease.Terms
 	group *Group
-	seen  *observe.Sight
-	plain bool // the context has no owner for any member
+	seen  *observe.Sight // nil means that nobody observes it
+	plain bool           // the context has no owner for any member
 	start time.Time
 	floor time.Duration   // how long a member may be silent before that counts as an outage
 	over  <-chan struct{} // closed when the wait is over or ctx has ended

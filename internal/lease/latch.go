@@ -156,6 +156,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 		return l.lock.wrap(fault.ErrClosed, t.Op)
 	}
 	defer m.tasks.End()
+	m.used()
 	a := awaiting{
 		latch: l, single: t.Single(), bound: m.bound(ctx, &t),
 		Waiter: m.latches.Join(l.names.Channel, m.hub.Orders(), t.Limited),

@@ -159,6 +159,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		return nil, l.wrap(fault.ErrClosed, t.Op)
 	}
 	defer l.m.tasks.End()
+	l.m.used()
 	a := &table.Attempt{
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, SetsUp: t.SetsUp,
 		Caller: ctx, Done: ctx.Done(),

@@ -33,6 +33,9 @@ type Config struct {
 	Crowd int
 	// Logger returns where log lines go. It is called for each of them.
 	Logger func() *slog.Logger
+	// Identity is what the client has Redis say about it. Nil means nothing. IdentityKey returns the key of a client's identity.
+	Identity    *wire.Identity
+	IdentityKey func(clientID string) string
 	// Observers are told what the client does. Client is what they know it by.
 	Observers []observe.Observer
 	Client    any
@@ -57,6 +60,7 @@ type Manager struct {
 	values   sync.Map
 	log      lineLimit
 	reports  *observe.Reports
+	identity *identity // nil means that it has none
 }
 
 // New returns a manager that locks through a driver. It sends nothing, and starts no goroutine yet.
@@ -70,6 +74,9 @@ func New(cfg Config, d driver.Driver) *Manager {
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
 		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
+	}
+	if cfg.Identity != nil {
+		m.identity = &identity{m: m}
 	}
 	m.conn = transport.New(send, d, m.tasks)
 	m.hub = signal.New(signal.Config{
@@ -102,6 +109,9 @@ func (m *Manager) Close() {
 		m.tasks.Wait(ctx)
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
+		if m.left == 0 { // otherwise its name stays with the locks that it leaves behind
+			m.identity.forget()
+		}
 		m.tasks.Stop(ctx)
 		m.driver.Close(ctx)
 		m.tellOwed()

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -93,13 +92,7 @@ func (l *Lock) inspect(ctx context.Context, op string, g *table.Grant) (inspecti
 	if err != nil {
 		return inspection{}, err
 	}
-	const most = int64(math.MaxInt64 / time.Millisecond) // a TTL of Redis may exceed the range of a Duration
-	ttl := r.List[0]
-	seen := inspection{time.Duration(max(-1, min(ttl, most))) * time.Millisecond, r.List[1] == 1, r.List[2] == 1}
-	if ttl == wire.NoKey {
-		seen.ttl = 0
-	}
-	return seen, nil
+	return inspection{wire.Lease(r.List[0]), r.List[1] == 1, r.List[2] == 1}, nil
 }
 
 // query runs a call that is not part of an acquisition or an unlock.

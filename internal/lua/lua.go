@@ -30,6 +30,9 @@ var (
 	//go:embed counter_prelude.lua
 	CounterPrelude string
 
+	//go:embed client_write.lua
+	ClientWrite string
+
 	//go:embed once_mark.lua
 	OnceMark string
 
@@ -54,6 +57,8 @@ var (
 	LockForce string
 	//go:embed lock_inspect.lua
 	LockInspect string
+	//go:embed lock_info.lua
+	LockInfo string
 	//go:embed lock_handover.lua
 	LockHandOver string
 

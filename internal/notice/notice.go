@@ -92,9 +92,8 @@ func (n *List) Unlisten(l *Listener) {
 	}
 }
 
-// Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners, the ends of
-// observed holds and log lines. It must
-// be called without any mutex, before every pause, command and return.
+// Deliver makes all reports and empties the list: first the alarm, then contexts, channels, listeners, the ends of observed
+// holds and log lines. It must be called without any mutex, before every pause, command and return.
 //
 // The end of a context may run code of the user, for a context of the user's own type. If that code hangs or panics, the
 // alarm must have been set, because the table asks for no later one: all renewals of the client depend on it.

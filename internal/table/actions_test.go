@@ -96,6 +96,8 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence)}
 	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
+	v.seen = &ending{world: w}
+	v.a.Watcher = v.seen
 	if w.fleet {
 		v.a.Single = v.a.Single && w.rand(4) == 0
 	}

@@ -12,6 +12,7 @@ import (
 // check checks what holds after every action.
 func (w *world) check() {
 	w.checkHolds()
+	w.checkObserved()
 	for _, v := range w.verbs {
 		if v.a.got == nil {
 			continue

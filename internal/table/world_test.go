@@ -85,8 +85,9 @@ type verb struct {
 	line     *line
 	unsent   bool // its latest call was not sent
 	slept    bool
-	place    int           // in its local queue
-	told     *evidence     // of its own questions
+	place    int       // in its local queue
+	told     *evidence // of its own questions
+	seen     *ending
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
 
@@ -174,6 +175,7 @@ type record struct {
 	handle   *Handle
 	owner    *Owner
 	byHold   bool
+	seen     *ending // of the attempt that acquired
 	done     <-chan struct{}
 	unlocked bool // an unlock began
 	settled  bool // an unlock returned nil or a loss

@@ -71,7 +71,7 @@ func TestTheLossOfAGroupIsAnEvent(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb, observe, rlock.WithLogger(testkit.Discard))
 	a, b := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
-	hold := testkit.Must(rlock.NewMultiLock(a, b).Acquire(t.Context(), rlock.RenewedLease(300*time.Millisecond)))
+	hold := testkit.Must(rlock.NewMultiLock(a, b).Acquire(t.Context(), rlock.RenewedLease(2*time.Second)))
 	require.NoError(t, rdb.Del(t.Context(), a.Name()).Err())
 	testkit.Within(t, "the group is lost", hold.Done())
 	lost := seen.AwaitEvent(rlock.EventLost)

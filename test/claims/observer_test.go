@@ -127,12 +127,14 @@ func TestHowHoldsEnd(t *testing.T) {
 			t.Helper()
 			hold := testkit.Must(lock.Acquire(t.Context(), rlock.Lease(50*time.Millisecond)))
 			testkit.Within(t, "the lease ends", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}},
 		rlock.HoldGone: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()
-			hold := testkit.Must(lock.Acquire(t.Context(), rlock.RenewedLease(300*time.Millisecond)))
+			hold := testkit.Must(lock.Acquire(t.Context(), rlock.RenewedLease(2*time.Second)))
 			require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
 			testkit.Within(t, "the loss is noticed", hold.Done())
+			require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 		}},
 		rlock.HoldForced: {do: func(t *testing.T, _ *rlock.Client, lock *rlock.Lock) {
 			t.Helper()

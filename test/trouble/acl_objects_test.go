@@ -2,9 +2,11 @@ package trouble
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -167,4 +169,56 @@ func (u *trial) countsDown() error {
 			return u.until("nothing is subscribed", func() bool { return len(admin.PubSubChannels(ctx, "*").Val()) == 0 })
 		},
 	)
+}
+
+// TestTheRightsOfInspectAreMinimal does so for Inspect of a plain lock, and shows that they are enough for the other kinds.
+func TestTheRightsOfInspectAreMinimal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admins := testkit.Admins(t, server)
+	tested := testkit.Rights(t, "Lock.Inspect`, in addition to the kind")
+	for kind, k := range testkit.Kinds {
+		if k.Groups {
+			continue
+		}
+		all, some := append(testkit.Rights(t, testkit.RowsOf[kind]...), tested...), tested
+		if kind != "lock" {
+			some = nil
+		}
+		t.Run(kind, func(t *testing.T) {
+			eachIsNeeded(t, admins, testkit.OpenAs(t, server), all, some, func(u *trial) error {
+				lock := testkit.MakeLock(kind, u.newClient(), testkit.NewName())
+				if testkit.Lined(kind) {
+					line := "redisson_unlock_latch:{" + testkit.AppPrefix + lock.Name() + "}:waiters"
+					require.NoError(t, u.nodes[0].ZAdd(u.Context(), line, redis.Z{Score: 1, Member: "client:1|3000"}).Err())
+				} else {
+					queue := "redisson_lock_queue:{" + testkit.AppPrefix + lock.Name() + "}"
+					require.NoError(t, u.nodes[0].RPush(u.Context(), queue, "client:1").Err())
+				}
+				info, err := lock.Inspect(u.Context())
+				if err == nil && kind != "spin" { // whose users have no right to a line
+					require.Equal(t, 1, info.WaiterCount)
+				}
+				return err
+			})
+		})
+	}
+}
+
+// TestAnIdentityThatMayNotBeWritten fails nothing, and is logged once.
+func TestAnIdentityThatMayNotBeWritten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rights := testkit.Rights(t, testkit.RowsOf["lock"]...)
+	rdb := testkit.OpenAs(t, server)(testkit.NewUser(t, testkit.Admins(t, server), rights...))
+	log := &testkit.Recorder{}
+	client := testkit.NewClient(t, rdb, rlock.WithIdentity(rlock.AutoIdentity()), rlock.WithLogger(log.Logger())) // without the prefix
+	lock := client.NewLock(testkit.AppPrefix + testkit.NewName())
+	for range 3 {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+	}
+	testkit.Eventually(t, "it is logged", func() bool { return log.String() != "" })
+	require.Equal(t, 1, strings.Count(log.String(), "identity"))
+	require.NoError(t, client.Close())
 }

@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// identity has Redis say who the client is, while it holds something or waits for something, and some time after that. It delays and
+// fails nothing.
+type identity struct {
+	m       *Manager
+	running atomic.Bool
+	uses    atomic.Uint64
+}
+
+// used notes that an acquisition or a wait begins.
+func (m *Manager) used() {
+	i := m.identity
+	if i == nil {
+		return
+	}
+	i.uses.Add(1)
+	if !i.running.Load() && i.running.CompareAndSwap(false, true) {
+		m.Background(i.keep)
+	}
+}
+
+// keep writes the identity, and refreshes it until it has not been needed for a whole lease.
+func (i *identity) keep() {
+	m := i.m
+	for {
+		before := i.uses.Load()
+		pause, ok := i.write()
+		if !ok {
+			return // running stays set: it is not tried again
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-m.tasks.Closed():
+			timer.Stop()
+			return
+		}
+		// What began before the pause is counted by now. What began since then keeps the identity for another lease.
+		if c := m.table.Counts(); c.Held+c.Waiting > 0 || i.uses.Load() != before {
+			continue
+		}
+		i.running.Store(false)
+		if i.uses.Load() == before || !i.running.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// write writes the identity, and returns when to do so again. It reports false if Redis does not let the user: then it is not tried
+// again.
+func (i *identity) write() (pause time.Duration, ok bool) {
+	cfg := &i.m.cfg
+	lease, key := cfg.Table.WatchdogTimeout, cfg.IdentityKey(cfg.Table.ClientID)
+	switch _, err := i.m.raw(context.Background(), key, cfg.Identity.WriteCommand(key, 3*lease)); {
+	case err == nil:
+		return lease, true
+	case err.Denied():
+		i.m.Log(table.Line{Level: slog.LevelWarn, Message: "Redis refuses to keep the identity of this client", Err: err})
+		return 0, false
+	}
+	return min(lease, time.Second), true
+}
+
+// forget deletes the identity of a client that holds nothing any more.
+func (i *identity) forget() {
+	if i != nil && i.uses.Load() > 0 {
+		key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)
+		_, _ = i.m.raw(context.Background(), key, wire.DeleteCommand(key))
+	}
+}
+
+// identities returns the identities of clients, as far as Redis has them and answers before ctx ends.
+func (m *Manager) identities(ctx context.Context, info *wire.Info) map[string]wire.Identity {
+	known := make(map[string]wire.Identity)
+	for id := range info.Clients() {
+		if _, again := known[id]; again {
+			continue
+		}
+		key := m.cfg.IdentityKey(id)
+		reply, err := m.raw(ctx, key, wire.ReadCommand(key))
+		if err != nil && !err.Replied() || ctx.Err() != nil || m.IsClosed() {
+			break // the next ones would fail too, or come too late
+		}
+		known[id] = wire.ParseIdentity(reply)
+	}
+	return known
+}

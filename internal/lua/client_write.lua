@@ -1,0 +1,10 @@
+-- Writes what a client says about itself, for some time.
+--
+-- KEYS[1] client    hash: what -> value
+-- ARGV[1] lifetime  ms
+-- The arguments that follow are names and values, in turn.
+-- returns 1
+
+redis.call('HSET', KEYS[1], unpack(ARGV, 2))
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return 1

@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/lua"
+)
+
+// Identity is what a client says about itself: texts, in the order of identityFields. An empty text is not written.
+type Identity [5]string
+
+// identityFields are the fields of the hash of a client.
+var identityFields = [len(Identity{})]string{"service", "host", "version", "pid", "started"}
+
+// ClientKey returns the name of the hash of a client, before it is mapped as the names of locks are.
+func ClientKey(clientID string) string { return "rlock_client:{" + clientID + "}" }
+
+// WriteCommand returns the command that writes the identity of a client.
+func (i *Identity) WriteCommand(key string, lifetime time.Duration) []any {
+	cmd := []any{"EVAL", lua.ClientWrite, int64(1), key, Millis(lifetime)}
+	for n, field := range identityFields {
+		if i[n] != "" {
+			cmd = append(cmd, field, i[n])
+		}
+	}
+	return cmd
+}
+
+// DeleteCommand returns the command that deletes an identity.
+func DeleteCommand(key string) []any { return []any{"DEL", key} }
+
+// ReadCommand returns the command that reads an identity.
+func ReadCommand(key string) []any {
+	cmd := []any{"HMGET", key}
+	for _, field := range identityFields {
+		cmd = append(cmd, field)
+	}
+	return cmd
+}
+
+// ParseIdentity returns what a reply to the command of [ReadCommand] says.
+func ParseIdentity(reply any) (i Identity) {
+	list, _ := reply.([]any)
+	for n := range min(len(list), len(i)) {
+		i[n] = text(list[n])
+	}
+	return i
+}
