@@ -175,6 +175,7 @@ var mutants = []mutant{
 	}},
 	{"M40", "the lock is granted to a waiter that is not reached", []string{"./internal/wire TestAWaiterThatIsNotReachedIsPassedOver"}, []edit{
 		{"internal/lua/line_prelude.lua", "          if reached == 0 then\n            redis.call('DEL', lock)\n          end\n", "          reached = 1\n"},
+		{"internal/lua/line_prelude.lua", "elseif holder and hears(publish, base .. ':' .. client) then", "elseif holder then"},
 	}},
 	{"M41", "a release gives the lock to a waiter of its process that has left", []string{"fleet", "struck", "late"}, []edit{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},

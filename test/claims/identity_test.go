@@ -62,7 +62,7 @@ func TestInspectShowsIdentities(t *testing.T) {
 // TestAnIdentityLastsAsLongAsTheHolds has it refreshed while a lock is held, gone some time after that, and back with the next lock.
 func TestAnIdentityLastsAsLongAsTheHolds(t *testing.T) {
 	t.Parallel()
-	const lease = 300 * time.Millisecond
+	const lease = 700 * time.Millisecond
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb, rlock.WithIdentity(rlock.AutoIdentity()), rlock.WithWatchdogTimeout(lease))
 	there := func() bool { return rdb.Exists(t.Context(), clientKey(client)).Val() == 1 }
