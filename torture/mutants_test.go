@@ -202,7 +202,7 @@ var mutants = []mutant{
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
 		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
 	}},
-	{"C1", "a repeated acquire of permits takes them again", []string{"counts"}, []edit{
+	{"C1", "a repeated acquire of permits takes them again", []string{"./internal/wire TestPermitsCountOnce"}, []edit{
 		{"internal/lua/semaphore_acquire.lua", "  if added == #ids then\n", "  if true then\n"},
 	}},
 	{"C2", "a release gives back permits that others took back before", []string{"counts"}, []edit{

@@ -149,6 +149,21 @@ func TestASlowObserver(t *testing.T) {
 	require.Len(t, o.calls, maxReports+1)
 }
 
+// TestManyReportsAtOnce do not wait until they do not fit.
+func TestManyReportsAtOnce(t *testing.T) {
+	t.Parallel()
+	var o told
+	r := New([]Observer{&o}, nil)
+	for range 20 {
+		for range maxReports {
+			r.Event(notice.Lost, "", nil)
+		}
+		r.Wait(t.Context())
+	}
+	require.Zero(t, r.Dropped())
+	require.Len(t, o.calls, 20*maxReports)
+}
+
 func TestNobodyObserves(t *testing.T) {
 	t.Parallel()
 	r := New(nil, nil)

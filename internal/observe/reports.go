@@ -26,7 +26,8 @@ type Reports struct {
 	mu      sync.Mutex // a leaf
 	open    int        // acquisitions that began, of which the observers have not been told the end
 	waiting []func()
-	running bool          // the goroutine does
+	running bool // the goroutine runs, or will when the timer fires
+	timer   *time.Timer
 	idle    chan struct{} // closed when nothing is open, nothing waits, and the goroutine has ended; nil if nobody waits for that
 }
 
@@ -93,11 +94,16 @@ func (r *Reports) add(report func()) {
 		return
 	}
 	r.waiting = append(r.waiting, report)
-	if !r.running {
-		r.running = true
+	switch {
+	case !r.running:
+		r.running, r.timer = true, time.AfterFunc(gather, r.run)
+	case len(r.waiting) == maxReports/2 && r.timer.Stop():
 		go r.run()
 	}
 }
+
+// gather is how long reports gather before the goroutine is woken. If it ran at once, it would compete with every unlock for a processor.
+const gather = time.Millisecond
 
 // ends notes that the observers were told the end of an acquisition.
 func (r *Reports) ends() {
