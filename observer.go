@@ -27,10 +27,9 @@ type Observer interface {
 	AcquireEnd(ctx context.Context, d AcquireEndData)
 
 	// HoldEnd is called once for each successful acquisition that is no re-entry (an Await of a latch holds nothing, and has none), after
-	// its AcquireEnd, when the hold is over. For a
-	// re-entered lock, that is when its last acquisition is unlocked. By then ctx has often ended: only its values are of use. A
-	// goroutine of the client calls it, as it does Event. If 256 of these calls wait for a slow observer, further ones are dropped, and
-	// counted in [Stats].
+	// its AcquireEnd, when the hold is over. For a re-entered lock, that is when its last acquisition is unlocked. By then ctx has often
+	// ended: only its values are of use. A goroutine of the client calls it, as it does Event. If 256 of these calls wait for a slow
+	// observer, further ones are dropped, and counted in [Stats].
 	HoldEnd(ctx context.Context, d HoldEndData)
 }
 
@@ -185,8 +184,8 @@ const (
 )
 
 // WithObserver sets an observer of the client. If it is given several times, there are several observers: each gets the context that
-// the one before it returned. An observer that is an [EventObserver] or a [ClientObserver] also gets the calls of that interface. The default is
-// none. A nil observer is refused with [ErrInvalidOption].
+// the one before it returned. An observer that is an [EventObserver] or a [ClientObserver] also gets the calls of that interface. The
+// default is none. A nil observer is refused with [ErrInvalidOption].
 func WithObserver(o Observer) Option {
 	return func(s *settings) error {
 		if o == nil {

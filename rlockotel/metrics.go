@@ -3,7 +3,6 @@ package rlockotel
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/go-rlock/rlock"
@@ -44,25 +43,22 @@ func (m *metrics) init(meter metric.Meter) error {
 
 // acquired records an acquisition.
 func (m *metrics) acquired(ctx context.Context, a *acquisition, d rlock.AcquireEndData) {
-	attrs := a.attrs(d.Kind)
-	m.acquire.Record(ctx, d.Took.Seconds(), with(attrs, outcomeKey.String(string(d.Outcome))))
+	m.acquire.Record(ctx, d.Took.Seconds(), with(a.attrs, outcomeKey.String(string(d.Outcome))))
 	if d.HandOver != rlock.HandOverNone {
-		m.handOvers.Add(ctx, 1, with(attrs, handOverKey.String(string(d.HandOver))))
+		m.handOvers.Add(ctx, 1, with(a.attrs, handOverKey.String(string(d.HandOver))))
 	}
 }
 
 // ended records the end of a hold.
 func (m *metrics) ended(ctx context.Context, a *acquisition, d rlock.HoldEndData) {
-	attrs := a.attrs(d.Kind)
-	m.hold.Record(ctx, d.Held.Seconds(), with(attrs, endKey.String(string(d.End))))
+	m.hold.Record(ctx, d.Held.Seconds(), with(a.attrs, endKey.String(string(d.End))))
 	if d.End.Lost() {
-		m.lost.Add(ctx, 1, with(attrs, reasonKey.String(string(d.End))))
+		m.lost.Add(ctx, 1, with(a.attrs, reasonKey.String(string(d.End))))
 	}
 }
 
 func with(attrs []attribute.KeyValue, more attribute.KeyValue) metric.MeasurementOption {
-	own := append(slices.Clone(attrs), more) // NewSet sorts it in place
-	return metric.WithAttributeSet(attribute.NewSet(own...))
+	return metric.WithAttributeSet(attribute.NewSet(append(attrs, more)...)) // NewSet sorts a copy: attrs is clipped
 }
 
 // clients adds up the statistics of all clients. What an ended client has counted stays counted.

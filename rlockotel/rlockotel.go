@@ -34,6 +34,7 @@ package rlockotel
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -100,18 +101,15 @@ type observer struct {
 	metrics metrics
 }
 
-var (
-	_ rlock.EventObserver  = (*observer)(nil)
-	_ rlock.ClientObserver = (*observer)(nil)
-)
+var _ rlock.ClientObserver = (*observer)(nil)
 
 type acquisitionKey struct{}
 
 // acquisition is what a context carries of one acquisition.
 type acquisition struct {
 	span   trace.Span
-	caller trace.Span // which lasts while the lock is held
-	name   attribute.KeyValue
+	caller trace.Span           // which lasts while the lock is held
+	attrs  []attribute.KeyValue // of everything about it; clipped, so that an append copies them
 }
 
 func acquisitionOf(ctx context.Context) *acquisition {
@@ -121,27 +119,18 @@ func acquisitionOf(ctx context.Context) *acquisition {
 
 // AcquireStart implements [rlock.Observer].
 func (o *observer) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
-	a := &acquisition{caller: trace.SpanFromContext(ctx)}
+	a := &acquisition{caller: trace.SpanFromContext(ctx), attrs: []attribute.KeyValue{kindKey.String(d.Kind)}}
 	if o.label != nil {
 		if label := o.label(d.Name); label != "" {
-			a.name = nameKey.String(label)
+			a.attrs = slices.Clip(append(a.attrs, nameKey.String(label)))
 		}
 	}
-	attrs := append(a.attrs(d.Kind), opKey.String(d.Op))
+	attrs := append(a.attrs, opKey.String(d.Op))
 	if d.Permits > 0 {
 		attrs = append(attrs, permitsKey.Int(d.Permits))
 	}
 	ctx, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
 	return context.WithValue(ctx, acquisitionKey{}, a)
-}
-
-// attrs returns the attributes of everything about an acquisition.
-func (a *acquisition) attrs(kind string) []attribute.KeyValue {
-	attrs := append(make([]attribute.KeyValue, 0, 8), kindKey.String(kind))
-	if a.name.Valid() {
-		attrs = append(attrs, a.name)
-	}
-	return attrs
 }
 
 // AcquireEnd implements [rlock.Observer].
@@ -153,7 +142,7 @@ func (o *observer) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
 	}
 	o.metrics.acquired(ctx, a, d)
 	if d.Outcome == rlock.OutcomeAcquired && !d.Reentry && a.caller.IsRecording() {
-		a.caller.SetAttributes(append(a.attrs(d.Kind), outcomeKey.String(string(d.Outcome)), durationKey.Float64(d.Took.Seconds()))...)
+		a.caller.SetAttributes(append(a.attrs, outcomeKey.String(string(d.Outcome)), durationKey.Float64(d.Took.Seconds()))...)
 	}
 }
 
@@ -196,12 +185,9 @@ func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
 	}
 	o.metrics.ended(ctx, a, d)
 	if d.End.Lost() && a.caller.IsRecording() {
-		a.caller.AddEvent("rlock.lost", trace.WithAttributes(append(a.attrs(d.Kind), reasonKey.String(string(d.End)))...))
+		a.caller.AddEvent("rlock.lost", trace.WithAttributes(append(a.attrs, reasonKey.String(string(d.End)))...))
 	}
 }
-
-// Event implements [rlock.EventObserver]. What the metrics need of it is in [rlock.Stats].
-func (*observer) Event(rlock.EventData) {}
 
 // ClientStart implements [rlock.ClientObserver].
 func (o *observer) ClientStart(c *rlock.Client) { o.metrics.clients.add(c) }

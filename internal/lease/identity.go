@@ -72,11 +72,20 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 	return min(lease, time.Second), true
 }
 
-// forget deletes the identity of a client that holds nothing any more.
-func (i *identity) forget() {
-	if i != nil && i.uses.Load() > 0 {
+// forget deletes the identity of a client that holds nothing any more. It waits for that until ctx ends.
+func (i *identity) forget(ctx context.Context) {
+	if i == nil || i.uses.Load() == 0 {
+		return
+	}
+	deleted := make(chan struct{})
+	i.m.Aside(func() {
+		defer close(deleted)
 		key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)
-		_, _ = i.m.raw(context.Background(), key, wire.DeleteCommand(key))
+		_, _ = i.m.raw(ctx, key, wire.DeleteCommand(key))
+	})
+	select {
+	case <-deleted:
+	case <-ctx.Done():
 	}
 }
 

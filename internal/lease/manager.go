@@ -110,7 +110,7 @@ func (m *Manager) Close() {
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
 		if m.left == 0 { // otherwise its name stays with the locks that it leaves behind
-			m.identity.forget()
+			m.identity.forget(ctx)
 		}
 		m.tasks.Stop(ctx)
 		m.driver.Close(ctx)

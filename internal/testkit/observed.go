@@ -124,6 +124,18 @@ func (o *Observed) All() (all []Observation) {
 	return all
 }
 
+// Behind returns how many acquisitions are held, or were and the end is not told yet.
+func (o *Observed) Behind() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.all {
+		if s.End != nil && s.End.Err == nil && !s.End.Reentry && s.Hold == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Last returns a copy of the observation that began last.
 func (o *Observed) Last() Observation {
 	o.tb.Helper()

@@ -3,7 +3,6 @@ package wire
 import (
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -44,8 +43,7 @@ func (h *Holder) Restore(clientID string) string {
 // clientID returns the id of its client, which its field begins with.
 func (h *Holder) clientID() string {
 	field, _ := h.Field.(string)
-	id, _, _ := strings.Cut(field, ":")
-	return id
+	return Client(field)
 }
 
 // Shrink drops the field. Nothing but Restore may be called then.

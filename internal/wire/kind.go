@@ -302,12 +302,7 @@ func (k *Kind) Name() string {
 	if k.Noun != "" {
 		return k.Noun
 	}
-	for name, kind := range Kinds {
-		if kind == k {
-			return name
-		}
-	}
-	return ""
+	return kindNames[k] // an observer is told it with each acquisition
 }
 
 // Kinds has every kind by its name, for log lines and tests.
@@ -315,3 +310,12 @@ var Kinds = map[string]*Kind{
 	"lock": Plain, "fenced": Fenced, "spin": Spin, "fair": Fair, "fenced fair": FencedFair,
 	"read": Read, "write": Write, "fenced write": FencedWrite,
 }
+
+// kindNames is Kinds the other way round.
+var kindNames = func() map[*Kind]string {
+	names := make(map[*Kind]string, len(Kinds))
+	for name, k := range Kinds {
+		names[k] = name
+	}
+	return names
+}()

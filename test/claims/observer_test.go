@@ -236,6 +236,8 @@ func TestNothingIsObservedTwice(t *testing.T) {
 		all.Go(func() {
 			for range 20 {
 				acquireSomehow(t, client, names)
+				// On a busy machine, more reports than fit could wait.
+				testkit.Eventually(t, "the observer keeps up", func() bool { return seen.Behind() < 100 })
 			}
 		})
 	}
