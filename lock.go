@@ -141,7 +141,17 @@ func (l *Lock) Unlock(ctx context.Context) error { return l.in().Unlock(ctx) }
 // every reader. On a write lock it ends the writer's hold, and the read hold of the same owner. Neither touches the holders
 // of the other side. Called with the context of a hold that it ends, it may return that context's error although it has
 // freed the lock.
-func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.in().ForceUnlock(ctx) }
+func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) { return l.in().ForceUnlock(ctx, nil) }
+
+// ForceUnlockFrom is [Lock.ForceUnlock], but only if nobody else than these holders has the lock. It is for operators: between
+// [Lock.Inspect] and a bare ForceUnlock, the lock may have gone to the next holder, which that would free. The holders are those of
+// [HolderInfo], from 1 to 100; otherwise the error is [ErrInvalidOption]. It returns false if another holder has the lock, or nobody.
+// Redis compares and frees in one step.
+//
+// An owner that unlocks and locks again is a new holder, except in Redisson, whose holders are threads.
+func (l *Lock) ForceUnlockFrom(ctx context.Context, holders ...string) (bool, error) {
+	return l.in().ForceUnlock(ctx, append([]string{}, holders...))
+}
 
 // IsLocked reports whether any owner holds the lock. It ports isLocked, and asks the master.
 func (l *Lock) IsLocked(ctx context.Context) (bool, error) { return l.in().IsLocked(ctx) }

@@ -163,7 +163,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 		cancel()
 		l := f.newLock()
 		require.ErrorIs(f, acquire(ctx, l), context.Canceled)
-		_, err := l.ForceUnlock(ctx)
+		_, err := l.ForceUnlock(ctx, nil)
 		require.ErrorIs(f, err, context.Canceled)
 		require.Empty(f, f.took())
 	})

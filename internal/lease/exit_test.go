@@ -194,7 +194,7 @@ func TestQueries(t *testing.T) {
 		require.True(locked)
 		require.Equal(watchdogTimeout, ttl)
 		require.Zero(n, "it is another's")
-		freed, err := other.ForceUnlock(f.Context())
+		freed, err := other.ForceUnlock(f.Context(), nil)
 		require.NoError(err)
 		require.True(freed)
 		locked, _, n = state(l)

@@ -31,7 +31,7 @@ func TestForceGrantsAFixedLease(t *testing.T) {
 					return r
 				})
 				forced := f.async(func() error {
-					_, err := w.lock.ForceUnlock(f.Context())
+					_, err := w.lock.ForceUnlock(f.Context(), nil)
 					return err
 				})
 				forced.succeeded(time.Second + reply)

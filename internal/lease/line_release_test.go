@@ -26,7 +26,7 @@ func TestForceGrantsToTheLine(t *testing.T) {
 				f.took()
 				f.late = c.grant
 				f.slowly("force", 0, c.reply)
-				freed, err := w.lock.ForceUnlock(f.Context())
+				freed, err := w.lock.ForceUnlock(f.Context(), nil)
 				require.NoError(f, err)
 				require.True(f, freed)
 				w.succeeded(time.Second + c.grant)
@@ -51,7 +51,7 @@ func TestForceEndsTheOwnHold(t *testing.T) {
 		h := f.hold(f.Context(), holder, Terms{})
 		w := f.waits(Terms{})
 		f.until(time.Second)
-		freed, err := holder.ForceUnlock(f.Context())
+		freed, err := holder.ForceUnlock(f.Context(), nil)
 		require.NoError(f, err)
 		require.True(f, freed)
 		requireOver(f, h, fault.ErrLost)

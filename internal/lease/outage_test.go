@@ -253,7 +253,7 @@ func TestErrorsThatStayAreNeither(t *testing.T) {
 			l := new(Lock)
 			l.Init(f.client(), wire.Plain, "name", "prefix:name")
 			f.instead(func(string, func() wire.Reply) wire.Reply { return rejected(code) })
-			_, forced := l.ForceUnlock(f.Context())
+			_, forced := l.ForceUnlock(f.Context(), nil)
 			_, queried := l.IsLocked(f.Context())
 			for _, err := range []error{
 				acquire(f.Context(), l), acquireWithin(f.Context(), l, 0), acquireWithin(f.Context(), l, time.Second), forced, queried,
@@ -269,7 +269,7 @@ func TestErrorsThatStayAreNeither(t *testing.T) {
 // TestQueriesInAnOutage has queries and unlocks by force without a reply.
 func TestQueriesInAnOutage(t *testing.T) {
 	for what, query := range map[string]func(ctx context.Context, l *Lock) error{
-		"ForceUnlock": func(ctx context.Context, l *Lock) error { _, err := l.ForceUnlock(ctx); return err },
+		"ForceUnlock": func(ctx context.Context, l *Lock) error { _, err := l.ForceUnlock(ctx, nil); return err },
 		"IsLocked":    func(ctx context.Context, l *Lock) error { _, err := l.IsLocked(ctx); return err },
 		"TTL":         func(ctx context.Context, l *Lock) error { _, err := l.TTL(ctx); return err },
 		"HoldCount":   func(ctx context.Context, l *Lock) error { _, err := l.HoldCount(ctx, "hold count"); return err },

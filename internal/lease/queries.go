@@ -13,16 +13,20 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// ForceUnlock frees the lock, even if another owner holds it, and reports whether it was held: see the root package.
-func (l *Lock) ForceUnlock(ctx context.Context) (bool, error) {
+// ForceUnlock frees the lock, even if another owner holds it, and reports whether it was held: see the root package. It frees it only from
+// these holders; nil means from any.
+func (l *Lock) ForceUnlock(ctx context.Context, from []string) (bool, error) {
 	const op = "force unlock"
 	if err := l.Check(op); err != nil {
 		return false, err
 	}
+	if err := wire.CheckHolders(from); err != nil {
+		return false, l.wrap(err, op)
+	}
 	line := l.m.table.Lined(&l.h)
-	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), line), forced{l})
+	r, err := l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), line, from...), forced{l})
 	if line && r.Err.Denied() { // the user has no right to a key of the line
-		r, err = l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), false), forced{l})
+		r, err = l.query(ctx, op, l.h.Kind.ForceCall(l.h.Names(), false, from...), forced{l})
 	}
 	if err != nil {
 		return false, err

@@ -8,10 +8,11 @@
 -- KEYS[6] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[4] channel    prefix; each waiter listens on a channel of its own
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
--- returns {1, Unix us} when freed, 0 when nobody held it
+-- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
+-- returns {1, Unix us} when freed, 0 when nobody held it, or others
 
 -- HLEN fails on a key of another type, which DEL would destroy.
-if redis.call('HLEN', KEYS[1]) == 0 then
+if redis.call('HLEN', KEYS[1]) == 0 or heldByOthers(KEYS[1], ARGV[7]) then
   return 0
 end
 redis.call('DEL', KEYS[1])

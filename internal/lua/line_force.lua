@@ -9,11 +9,15 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] side     read or write for a lock with a mode, which is freed only from that; - when nobody is told of a release that
 -- gives the lock to nobody
--- returns {1, Unix us} when freed, 0 when nobody held it
+-- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
+-- returns {1, Unix us} when freed, 0 when nobody held it, or others
 
 -- HLEN fails on a key of another type, which DEL would destroy.
 local freed, now, side = redis.call('HLEN', KEYS[1]) > 0, microseconds(), ARGV[6]
 if freed then
+  if heldByOthers(KEYS[1], ARGV[7]) then
+    return 0
+  end
   if (side == 'read' or side == 'write') and redis.call('HGET', KEYS[1], 'mode') ~= side then
     return 0
   end

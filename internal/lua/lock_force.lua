@@ -3,10 +3,11 @@
 -- KEYS[1] lock     hash: holder -> count
 -- ARGV[4] channel  empty means none
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1 when freed, 0 when nobody held it
+-- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
+-- returns 1 when freed, 0 when nobody held it, or others
 
 -- HLEN fails on a key of another type, which DEL would destroy.
-if redis.call('HLEN', KEYS[1]) == 0 then
+if redis.call('HLEN', KEYS[1]) == 0 or heldByOthers(KEYS[1], ARGV[7]) then
   return 0
 end
 redis.call('DEL', KEYS[1])

@@ -84,6 +84,23 @@ local function refused(key, lease)
   return -1 - ttl
 end
 
+-- Returns whether a lock has a holder that is not among these, which line breaks separate. An empty text allows any.
+local function heldByOthers(lock, holders)
+  local allowed, count = {}, 0
+  for holder in string.gmatch(holders, '[^\n]+') do
+    allowed[holder], count = true, count + 1
+  end
+  if count == 0 or redis.call('HLEN', lock) > count + 1 then -- a read-write lock also has a mode
+    return count > 0
+  end
+  for _, field in ipairs(redis.call('HKEYS', lock)) do
+    if field ~= 'mode' and not allowed[field] then
+      return true
+    end
+  end
+  return false
+end
+
 -- Publishes a message by PUBLISH, by SPUBLISH, or by BOTH; neither command reaches the waiters of the other. A failure is
 -- ignored, because a user may lack the right to publish: waiters then find the release by polling. Returns how many
 -- listeners received the message, as far as this server knows.

@@ -3,9 +3,10 @@
 -- KEYS[1] lock     hash: mode -> read or write, holder -> count
 -- ARGV[4] channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1 when freed, 0 when nobody reads
+-- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
+-- returns 1 when freed, 0 when nobody reads, or others
 
-if redis.call('HGET', KEYS[1], 'mode') ~= 'read' then
+if redis.call('HGET', KEYS[1], 'mode') ~= 'read' or heldByOthers(KEYS[1], ARGV[7]) then
   return 0
 end
 redis.call('DEL', KEYS[1])

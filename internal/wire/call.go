@@ -32,7 +32,7 @@ type Args struct {
 	// For the release of a fair lock it is the seat, and for a hand-over of permits the field of the last holder.
 	Extra any
 	// Other is, for an acquire, the field by which the same owner holds the other side of a read-write lock, or its seat in a
-	// queue.
+	// queue. For an unlock by force it is the text of the holders that the lock may have, see [Kind.ForceCall].
 	Other any
 	// NextMillis and NextNumber are, for a release to the line, the lease and the number of the next holder of this process,
 	// whose member of the line is Other. For a waiter in a queue, NextMillis is the lease that a script may give to it, and

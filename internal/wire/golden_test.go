@@ -131,7 +131,7 @@ func (g *golden) do(call string) string {
 	}
 	// defaults has the arguments that a line may leave out: the number, the ms, and ARGV from [6] on.
 	defaults := map[string][]string{
-		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000"}, "handOver": {"", "", ""},
+		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000", ""}, "handOver": {"", "", ""},
 	}[script]
 	args = append(args, defaults[min(len(args), len(defaults)):]...)
 	field := "u:" + args[0]

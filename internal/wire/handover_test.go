@@ -138,7 +138,7 @@ func TestHandOverScriptsInAnyOrder(t *testing.T) {
 					if random.IntN(4) == 0 {
 						// This is a force unlock. The client of the former holder writes a tombstone once it learns of the
 						// loss. Until then a repeated command may restore that holder, so the test releases it at once.
-						run("force", "", 0, 0, "c", "PUBLISH", "")
+						run("force", "", 0, 0, "c", "PUBLISH", "", "")
 						if holder != 0 {
 							release(holder)
 							holder = 0

@@ -1,9 +1,13 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // Holder is a holder of a lock in Redis, present or future: a field, and the number in it. It makes the calls that concern
@@ -133,17 +137,41 @@ func (k *Kind) InspectCall(n *Names) Call {
 }
 
 // ForceCall returns the call that frees a lock, even if another owner holds it. line says that the next holder may be a waiter
-// of the line.
-func (k *Kind) ForceCall(n *Names, line bool) Call {
+// of the line. If the lock has a holder that is not among from, the call changes nothing. No from means that anybody may hold it.
+func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
+	var c Call
 	if line {
-		return k.forceCall(n)
+		c = k.forceCall(n)
+	} else {
+		c = Call{Script: k.Force, Keys: k.Force.Of(n.Keys), Args: Args{Channel: n.Boxed, Extra: noWait}}
+		if k.Queues {
+			c.Keys = n.Keys
+		}
 	}
-	keys := k.Force.Of(n.Keys)
-	if k.Queues {
-		keys = n.Keys
+	if len(from) > 0 {
+		c.Args.Other = strings.Join(from, holderBreak)
 	}
-	return Call{Script: k.Force, Keys: keys, Args: Args{Channel: n.Boxed, Extra: noWait}}
+	return c
 }
+
+// holderBreak separates holders. No holder contains it.
+const holderBreak = "\n"
+
+// CheckHolders returns ErrInvalidOption, with the reason, for texts that cannot be the holders of a lock. Nil means any holders.
+func CheckHolders(holders []string) error {
+	if n := len(holders); holders != nil && n == 0 || n > maxHolders {
+		return fmt.Errorf("%w: the number of holders is %d, not from 1 to %d", fault.ErrInvalidOption, n, maxHolders)
+	}
+	for _, h := range holders {
+		if h == "" || h == "mode" || strings.Contains(h, holderBreak) {
+			return fmt.Errorf("%w: %s is no holder of a lock", fault.ErrInvalidOption, fault.Quote(h))
+		}
+	}
+	return nil
+}
+
+// maxHolders is how many holders a script compares, which is as many as [Info] has.
+const maxHolders = 100
 
 // NewRenewal returns a call that renews nothing yet, with room for so many locks.
 func NewRenewal(s *Script, lease time.Duration, locks int) Call {

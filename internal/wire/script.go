@@ -25,7 +25,7 @@ var (
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
 	lockRelease  = newScript(release(1), lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
-	lockForce    = newScript(release(1), lua.LockForce)
+	lockForce    = newScript(force(1), lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
 
@@ -42,12 +42,12 @@ var (
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
 	readRelease = newScript(release(2), lua.RWPrelude, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(release(1), lua.ReadForce)
+	readForce   = newScript(force(1), lua.ReadForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3}, lua.ReadInspect)
 
 	writeAcquire = newScript(acquire(1), lua.WriteAcquire)
 	writeRelease = newScript(release(1), lua.RWPrelude, lua.WriteRelease)
-	writeForce   = newScript(release(1), lua.RWPrelude, lua.WriteForce)
+	writeForce   = newScript(force(1), lua.RWPrelude, lua.WriteForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.WriteInspect)
 
 	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
@@ -128,7 +128,7 @@ func newLine(keys int, preludes ...string) *Line {
 	}
 	l := &Line{
 		Acquire: script(6, 4, lua.LineAcquire), Release: script(9, 6, lua.LineRelease),
-		Force: script(6, 2, lua.LineForce), Pump: script(5, 0, lua.LinePump),
+		Force: script(7, 2, lua.LineForce), Pump: script(5, 0, lua.LinePump),
 	}
 	l.Acquire.Refuses = true
 	return l
@@ -153,6 +153,8 @@ func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
 
 func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
 
+func force(keys int) Script { return Script{Keys: keys, Argv: 7, Announces: true} }
+
 func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
 	script := func(argv, numbers int, source string) *Script {
 		s := Script{Keys: keys, Argv: argv, Numbers: numbers, Short: true, Announces: true, Judges: true}
@@ -160,7 +162,7 @@ func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
 	}
 	acquire = script(9, 4, lua.FairAcquire)
 	acquire.Refuses = true
-	return acquire, script(6, 5, lua.FairRelease), script(5, 2, lua.FairForce)
+	return acquire, script(6, 5, lua.FairRelease), script(7, 2, lua.FairForce)
 }
 
 func newScript(s Script, parts ...string) *Script {

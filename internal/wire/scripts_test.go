@@ -191,9 +191,9 @@ func TestScripts(t *testing.T) { // the subtests share a server
 					require.InDelta(w, 30*time.Second, w.pttl(), float64(time.Second), "a renewal restores a missing lease")
 				}},
 				{"a forced release frees any holder's lock and publishes", func(w *scriptState) {
-					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
+					require.EqualValues(w, 0, w.run("force", "", 0, 0, w.channel, "PUBLISH", "", ""))
 					require.NoError(w, rdb.HSet(ctx, w.keys[0], testkit.Stranger, 1).Err())
-					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel, "PUBLISH"))
+					require.EqualValues(w, 1, w.run("force", "", 0, 0, w.channel, "PUBLISH", "", ""))
 					require.Empty(w, w.lock())
 				}},
 				{"queries", func(w *scriptState) {

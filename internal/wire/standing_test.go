@@ -113,13 +113,15 @@ func TestCallsOfTheLine(t *testing.T) {
 			"client:7:write", int64(60_000), int64(7), "redisson_rwlock:{name}", "PUBLISH", int64(3000),
 		}},
 		"force of a write lock": {func(_ *Holder, n *Names) Call { return FencedWrite.ForceCall(n, true) }, FencedWrite, []any{
-			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "write",
+			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "write", "",
 		}},
 		"force of readers": {func(_ *Holder, n *Names) Call { return Read.ForceCall(n, true) }, Read, []any{
-			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "read",
+			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "read", "",
 		}},
-		"pump":  {func(_ *Holder, n *Names) Call { return Plain.PumpCall(n) }, Plain, []any{"", int64(0), int64(0), base, "PUBLISH"}},
-		"force": {func(_ *Holder, n *Names) Call { return Spin.ForceCall(n, true) }, Spin, []any{"", int64(0), int64(0), base, "PUBLISH", "-"}},
+		"pump": {func(_ *Holder, n *Names) Call { return Plain.PumpCall(n) }, Plain, []any{"", int64(0), int64(0), base, "PUBLISH"}},
+		"force": {func(_ *Holder, n *Names) Call { return Spin.ForceCall(n, true, "a:1", "b:2") }, Spin, []any{
+			"", int64(0), int64(0), base, "PUBLISH", "-", "a:1\nb:2",
+		}},
 	} {
 		h, n := holderOf(c.kind, 7)
 		call := c.call(&h, n)
