@@ -83,10 +83,5 @@ func identityOf(fields wire.Identity) *Identity {
 	if fields == (wire.Identity{}) {
 		return nil
 	}
-	id := &Identity{Service: fields[0], Host: fields[1], Version: fields[2]}
-	id.PID, _ = strconv.Atoi(fields[3])
-	if millis, err := strconv.ParseInt(fields[4], 10, 64); err == nil {
-		id.Started = time.UnixMilli(millis)
-	}
-	return id
+	return &Identity{Service: fields[0], Host: fields[1], Version: fields[2], PID: fields.PID(), Started: fields.Started()}
 }

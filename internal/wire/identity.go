@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/lua"
@@ -11,6 +12,21 @@ type Identity [5]string
 
 // identityFields are the fields of the hash of a client.
 var identityFields = [len(Identity{})]string{"service", "host", "version", "pid", "started"}
+
+// PID returns the id of the process, or 0.
+func (i *Identity) PID() int {
+	pid, _ := strconv.Atoi(i[3])
+	return pid
+}
+
+// Started returns when the process started, or the zero time.
+func (i *Identity) Started() time.Time {
+	millis, err := strconv.ParseInt(i[4], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
+}
 
 // ClientKey returns the name of the hash of a client, before it is mapped as the names of locks are.
 func ClientKey(clientID string) string { return "rlock_client:{" + clientID + "}" }

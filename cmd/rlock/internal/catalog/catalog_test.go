@@ -1,0 +1,283 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// everywhere runs a test on an embedded Redis, a real one and a cluster.
+func everywhere(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient)) {
+	t.Helper()
+	for where, start := range map[string]func(t *testing.T) redis.UniversalClient{
+		"embedded": func(t *testing.T) redis.UniversalClient { t.Helper(); return redistest.Embedded(t) },
+		"single":   func(t *testing.T) redis.UniversalClient { t.Helper(); return redistest.Start(t).Client(t) },
+		"cluster":  func(t *testing.T) redis.UniversalClient { t.Helper(); return redistest.StartCluster(t).Client(t) },
+	} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			test(t, start(t))
+		})
+	}
+}
+
+func newClient(t *testing.T, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
+	t.Helper()
+	c, err := rlock.New(rdb, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func newCatalog(t *testing.T, rdb redis.UniversalClient) *Catalog {
+	t.Helper()
+	return New(rdb, newClient(t, rdb), "")
+}
+
+// rows returns what a catalog finds, by name.
+func rows(t *testing.T, c *Catalog, prefix string) map[string]Row {
+	t.Helper()
+	found := map[string]Row{}
+	for row, err := range c.Rows(t.Context(), prefix) {
+		require.NoError(t, err)
+		require.NotContains(t, found, row.Name, "it came before")
+		found[row.Name] = row
+	}
+	return found
+}
+
+func acquire(t *testing.T, of rlock.Acquirer, opts ...rlock.AcquireOption) *rlock.Hold {
+	t.Helper()
+	hold, err := of.Acquire(t.Context(), opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = hold.Unlock(context.Background()) })
+	return hold
+}
+
+// wait has somebody wait for a lock until the test ends.
+func wait(t *testing.T, client *rlock.Client, of rlock.Acquirer) {
+	t.Helper()
+	before := client.Stats().Waiting
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = of.Do(ctx, func(context.Context) error { return nil })
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	redistest.Eventually(t, "it waits", func() bool { return client.Stats().Waiting > before })
+}
+
+const minute = time.Minute
+
+// TestRowsOfEveryKind shows each once, with its holder, waiters and lease, and nothing else that is in Redis.
+func TestRowsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		ctx := t.Context()
+		id := rlock.Identity{Service: "shop", Host: "a", PID: 7, Started: time.UnixMilli(1_700_000_000_000)}
+		client, rival := newClient(t, rdb, rlock.WithIdentity(id)), newClient(t, rdb)
+		for i := range 200 {
+			require.NoError(t, rdb.HSet(ctx, fmt.Sprint("user:", i), "name", "x", "mode", "read").Err())
+		}
+		require.NoError(t, rdb.Set(ctx, "counter", 5, 0).Err())
+		require.NoError(t, rdb.Set(ctx, "text", strings.Repeat("x", 1000), 0).Err())
+		require.NoError(t, rdb.ZAdd(ctx, "{text}:timeout", redis.Z{Score: 1e15, Member: "x"}).Err())
+		require.NoError(t, rdb.HSet(ctx, "hash:timeout", "name", "x").Err())
+		acquire(t, client.NewLock("plain"), rlock.Lease(minute))
+		fenced := acquire(t, client.NewFencedLock("fenced"), rlock.Lease(minute))
+		acquire(t, client.NewFairLock("fair"), rlock.Lease(minute))
+		wait(t, rival, rival.NewFairLock("fair"))
+		acquire(t, client.NewRWLock("rw").ReadLock(), rlock.Lease(minute))
+		acquire(t, client.NewRWLock("rw").ReadLock(), rlock.Lease(minute))
+		acquire(t, client.NewRWLock("{tag}written").WriteLock(), rlock.Lease(minute))
+		wait(t, rival, rival.NewRWLock("{tag}written").WriteLock())
+		permits := acquire(t, client.NewSemaphore("permits", rlock.Total(3)), rlock.Permits(2), rlock.Lease(minute))
+		acquire(t, client.NewSemaphore("{tag}permits", rlock.Total(1)), rlock.Lease(minute))
+		wait(t, rival, rival.NewSemaphore("{tag}permits"))
+		acquire(t, client.NewPlainSemaphore("signals", rlock.Total(1)))
+		wait(t, rival, rival.NewPlainSemaphore("signals"))
+		require.NoError(t, rdb.HSet(ctx, "java", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 2).Err())
+
+		var found map[string]Row
+		redistest.Eventually(t, "all is in Redis", func() bool {
+			found = rows(t, newCatalog(t, rdb), "")
+			return len(found) == 9 && found["plain"].Identity != nil && found["fair"].Waiters == 1 && found["{tag}written"].Waiters == 1 &&
+				found["{tag}permits"].Waiters == 1
+		})
+		for name, row := range found {
+			require.Equal(t, name, row.Name)
+			if name != "java" && row.Kind != PlainSemaphore {
+				require.InDelta(t, minute, row.Lease, float64(30*time.Second), name)
+			}
+			if !row.semaphore() {
+				require.True(t, strings.HasPrefix(row.Holder, row.Client+":"), name)
+				require.Equal(t, name != "java", row.Client == client.ID(), name)
+				require.Equal(t, name != "java", row.Identity != nil && *row.Identity == id, name)
+			}
+			row.Lease, row.Holder, row.Client, row.Identity = 0, "", "", nil
+			found[name] = row
+		}
+		for _, want := range []Row{
+			{Name: "plain", Kind: Lock, Holders: 1},
+			{Name: "fenced", Kind: Lock, Holders: 1, Token: fenced.Token()},
+			{Name: "fair", Kind: Fair, Holders: 1, Waiters: 1},
+			{Name: "rw", Kind: ReadWrite, Mode: "read", Holders: 2},
+			{Name: "{tag}written", Kind: ReadWrite, Mode: "write", Holders: 1, Waiters: 1},
+			{Name: "permits", Kind: Semaphore, Holders: 2, Free: 1},
+			{Name: "{tag}permits", Kind: Semaphore, Holders: 1, Waiters: 1},
+			{Name: "signals", Kind: PlainSemaphore, Waiters: 1},
+			{Name: "java", Kind: Lock, Holders: 1},
+		} {
+			require.Equal(t, want, found[want.Name])
+		}
+		d, err := newCatalog(t, rdb).Show(ctx, "permits")
+		require.NoError(t, err)
+		require.Nil(t, d.Lock)
+		require.ElementsMatch(t, permits.PermitIDs(), []string{d.Permits[0].ID, d.Permits[1].ID})
+		require.InDelta(t, minute, d.Permits[0].Lease, float64(30*time.Second))
+		d, err = newCatalog(t, rdb).Show(ctx, "{tag}permits")
+		require.NoError(t, err)
+		require.Len(t, d.Queue, 1)
+		require.Equal(t, rival.ID(), d.Queue[0].Client)
+		require.WithinDuration(t, time.Now(), d.Queue[0].Since, time.Minute)
+	})
+}
+
+// TestRowsOfAPrefix takes the prefix as it is, and the key prefix of a service from the names.
+func TestRowsOfAPrefix(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		all := newClient(t, rdb)
+		for _, name := range []string{"a*b:1", "a*b:2", "aXb:1", `[x]?\:1`, "x:1", "other"} {
+			acquire(t, all.NewLock(name))
+		}
+		acquire(t, all.NewSemaphore("a*b:permits", rlock.Total(1)))
+		found := func(c *Catalog, prefix string) (names []string) {
+			for name := range rows(t, c, prefix) {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			return names
+		}
+		c := newCatalog(t, rdb)
+		require.Equal(t, []string{"a*b:1", "a*b:2", "a*b:permits"}, found(c, "a*b:"))
+		require.Equal(t, []string{`[x]?\:1`}, found(c, `[x]?\`))
+		require.Empty(t, found(c, "none"))
+		const prefix = "a*b:"
+		mapped := New(rdb, newClient(t, rdb, rlock.WithKeyPrefix(prefix)), prefix)
+		require.Equal(t, []string{"1", "2", "permits"}, found(mapped, ""))
+		require.Equal(t, []string{"permits"}, found(mapped, "p"))
+		d, err := mapped.Show(t.Context(), "1")
+		require.NoError(t, err)
+		require.Equal(t, "1", d.Name)
+		require.Equal(t, all.ID(), d.Client)
+	})
+}
+
+// TestManyRows come all, also if the caller stops early, and a canceled context ends them with its error.
+func TestManyRows(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	fill(t, rdb, 3000)
+	c := newCatalog(t, rdb)
+	require.Len(t, rows(t, c, "many:"), 3000)
+	n := 0
+	for range c.Rows(t.Context(), "") {
+		if n++; n == 10 {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var last error
+	for _, err := range c.Rows(ctx, "") {
+		cancel()
+		last = err
+	}
+	require.ErrorIs(t, last, context.Canceled)
+}
+
+// fill writes that many locks, as Redisson would.
+func fill(t *testing.T, rdb redis.UniversalClient, n int) {
+	t.Helper()
+	for first := 0; first < n; first += 1000 {
+		pipe := rdb.Pipeline()
+		for i := first; i < min(first+1000, n); i++ {
+			key := fmt.Sprint("many:", i)
+			pipe.HSet(t.Context(), key, fmt.Sprintf("71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:%d", i), 1)
+			pipe.PExpire(t.Context(), key, time.Hour)
+		}
+		_, err := pipe.Exec(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+func TestShowNothing(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Embedded(t)
+	c := newCatalog(t, rdb)
+	for _, name := range []string{"none", "text"} {
+		require.NoError(t, rdb.Set(t.Context(), "text", "x", 0).Err())
+		d, err := c.Show(t.Context(), name)
+		require.NoError(t, err)
+		require.Nil(t, d)
+		freed, err := c.Free(t.Context(), name, "a:1")
+		require.NoError(t, err)
+		require.False(t, freed)
+	}
+	_, err := c.Show(t.Context(), "")
+	require.ErrorIs(t, err, rlock.ErrInvalidName)
+}
+
+// TestFree frees what was shown, of each kind, and nothing else.
+func TestFree(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		client, c := newClient(t, rdb), newCatalog(t, rdb)
+		for kind, of := range map[string]rlock.Acquirer{
+			"lock": client.NewLock("lock"), "fair": client.NewFairLock("fair"), "read": client.NewRWLock("read").ReadLock(),
+			"write": client.NewRWLock("write").WriteLock(), "semaphore": client.NewSemaphore("semaphore", rlock.Total(1)),
+		} {
+			gone := acquire(t, of)
+			shown, err := c.Show(t.Context(), kind)
+			require.NoError(t, err)
+			require.Equal(t, 1, shown.Holders, kind)
+			require.NoError(t, gone.Unlock(t.Context()))
+			stays := acquire(t, of)
+			freed, err := c.Free(t.Context(), kind, shown.Holder)
+			require.NoError(t, err, kind)
+			require.False(t, freed, kind)
+			require.NoError(t, stays.Extend(t.Context(), minute), kind)
+			if kind == "fair" {
+				wait(t, client, of)
+			}
+			shown, err = c.Show(t.Context(), kind)
+			require.NoError(t, err)
+			freed, err = c.Free(t.Context(), kind, shown.Holder)
+			require.NoError(t, err, kind)
+			require.True(t, freed, kind)
+			require.ErrorIs(t, stays.Extend(t.Context(), minute), rlock.ErrLost, kind)
+		}
+		signals := client.NewPlainSemaphore("signals", rlock.Total(1))
+		acquire(t, signals)
+		wait(t, client, signals)
+		redistest.Eventually(t, "it refuses", func() bool {
+			_, err := c.Free(t.Context(), "signals", "a:1")
+			return err != nil
+		})
+		_, err := c.Free(t.Context(), "signals", "a:1")
+		require.ErrorIs(t, err, ErrNoHolders)
+	})
+}

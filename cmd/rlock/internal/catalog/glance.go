@@ -1,0 +1,141 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha1" // by which Redis names scripts
+	_ "embed"     // for the script
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed glance.lua
+var glanceSource string
+
+var glanceDigest = func() string {
+	sum := sha1.Sum([]byte(glanceSource))
+	return hex.EncodeToString(sum[:])
+}()
+
+// glanceKeys returns the keys of the script for a name in Redis.
+func glanceKeys(name string) []string {
+	lock, permits := wire.NewNames(wire.FencedFair, name, "").Keys, wire.NewNames(wire.Permit, name, "").Keys
+	keys := make([]string, 0, 5)
+	for _, key := range []any{lock[0], permits[1], lock[3], lock[1], lock[4]} {
+		keys = append(keys, key.(string)) //nolint:forcetypeassert // they are strings
+	}
+	return keys
+}
+
+// glance asks one node about some names. It returns nil for what is neither a lock nor a semaphore.
+//
+// A node runs the commands of a packet in one go, so there must not be many.
+func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string) ([]*Row, error) {
+	pipe := node.Pipeline()
+	cmds := make([]*redis.Cmd, len(names))
+	for i, name := range names {
+		if i == 0 {
+			cmds[i] = pipe.Eval(ctx, glanceSource, glanceKeys(name)) // which has the node remember the script
+		} else {
+			cmds[i] = pipe.EvalSha(ctx, glanceDigest, glanceKeys(name))
+		}
+	}
+	_, _ = pipe.Exec(ctx) // each command has its error
+	rows := make([]*Row, len(names))
+	for i, cmd := range cmds {
+		row, err := rowOf(names[i], cmd)
+		if err != nil && ctx.Err() == nil {
+			// One of its keys may be in a slot that moves, may not be read by this user, or may have been dealt into another slot by the braces
+			// of the name. The first key says the most. The client follows it wherever it is.
+			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, []string{names[i]}))
+		}
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = row
+	}
+	return rows, nil
+}
+
+// rowOf returns what a reply of the script says. A reply without anything is nil.
+func rowOf(name string, cmd *redis.Cmd) (*Row, error) {
+	reply, err := cmd.Slice()
+	if err != nil || len(reply) < 8 {
+		return nil, err
+	}
+	text := func(i int) string { s, _ := reply[i].(string); return s }
+	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
+	row := &Row{
+		Name: name, Kind: Kind(text(0)), Mode: text(1), Holder: text(2), Holders: int(number(3)), Waiters: int(number(4)),
+		Lease: wire.Lease(number(5)), Free: int(number(7)),
+	}
+	switch row.Kind {
+	case Semaphore:
+		row.Holder = hex.EncodeToString([]byte(row.Holder))
+	case PlainSemaphore:
+	case Lock, Fair, ReadWrite:
+		row.Client = wire.Client(row.Holder)
+		row.Token = tokenOf(text(6))
+	}
+	return row, nil
+}
+
+// identify adds what the clients of some rows say about themselves. Without an answer they say nothing.
+func (c *Catalog) identify(ctx context.Context, rows []*Row, known map[string]*rlock.Identity) {
+	asked := map[string]*redis.Cmd{}
+	pipe := c.rdb.Pipeline()
+	for _, row := range rows {
+		if _, ok := known[row.Client]; !ok && row.Client != "" && asked[row.Client] == nil {
+			asked[row.Client] = pipe.Do(ctx, wire.ReadCommand(c.prefix+wire.ClientKey(row.Client))...)
+		}
+	}
+	if len(asked) > 0 {
+		_, _ = pipe.Exec(ctx) // each command has its error
+	}
+	if len(known)+len(asked) > maxKnown {
+		clear(known)
+	}
+	for client, cmd := range asked {
+		known[client] = identityOf(wire.ParseIdentity(cmd.Val()))
+	}
+	for _, row := range rows {
+		row.Identity = known[row.Client]
+	}
+}
+
+// maxKnown is how many identities are remembered at a time.
+const maxKnown = 10_000
+
+// identityOf returns an identity that Redis has, or nil if it says nothing.
+func identityOf(fields wire.Identity) *rlock.Identity {
+	if fields == (wire.Identity{}) {
+		return nil
+	}
+	return &rlock.Identity{Service: fields[0], Host: fields[1], Version: fields[2], PID: fields.PID(), Started: fields.Started()}
+}
+
+// tokenOf returns a token that Redis has as text, or 0 if it is none.
+func tokenOf(text string) (token rlock.Token) {
+	for _, digit := range strings.TrimLeft(text, "0") {
+		if digit < '0' || digit > '9' {
+			return 0
+		}
+		token = 10*token + rlock.Token(digit-'0')
+	}
+	return token
+}
+
+// leaseUntil returns what is left at a time of a lease of a permit, given its score.
+func leaseUntil(score float64, now time.Time) time.Duration {
+	if score >= forever {
+		return -1
+	}
+	return time.Duration(score-float64(now.UnixMilli())) * time.Millisecond
+}
+
+// forever is the score of a permit without a lease.
+const forever = 922337203685477

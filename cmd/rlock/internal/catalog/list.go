@@ -1,0 +1,191 @@
+package catalog
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
+)
+
+// A SCAN looks at about scanned keys of Redis, in 0.1 ms, and the names that it finds are looked at in packets of so many.
+const (
+	scanned = 500
+	packet  = 40
+)
+
+// Rows finds the locks and semaphores whose names begin with a prefix, or all, in no order. It reads Redis in small pieces, and keeps
+// no more than one of them. While Redis resizes its table, a row may come twice. The last pair has the error, if there is one.
+func (c *Catalog) Rows(ctx context.Context, prefix string) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		nodes, err := c.nodes(ctx)
+		s := &search{c: c, prefix: c.prefix + prefix, known: map[string]*rlock.Identity{}, yield: yield}
+		for i := 0; i < len(nodes) && err == nil && !s.stopped; i++ {
+			err = s.node(ctx, nodes[i])
+		}
+		if err != nil && !s.stopped {
+			yield(Row{}, err)
+		}
+	}
+}
+
+// nodes returns the masters.
+func (c *Catalog) nodes(ctx context.Context) (nodes []*redis.Client, err error) {
+	switch rdb := c.rdb.(type) {
+	case *redis.ClusterClient:
+		var mu sync.Mutex
+		err = rdb.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, node)
+			return nil
+		})
+		return nodes, err
+	case *redis.Client:
+		return []*redis.Client{rdb}, nil
+	}
+	return nil, rlock.ErrInvalidOption
+}
+
+// search is one run of [Catalog.Rows].
+type search struct {
+	c       *Catalog
+	prefix  string // of names in Redis
+	known   map[string]*rlock.Identity
+	yield   func(Row, error) bool
+	stopped bool // the caller has seen enough
+}
+
+// node finds the rows of one node.
+func (s *search) node(ctx context.Context, node *redis.Client) error {
+	pattern := "*"
+	if s.prefix != "" {
+		pattern = "*" + escape(s.prefix) + "*" // the key of a semaphore's permits has a brace before the name
+	}
+	for cursor := uint64(0); ; {
+		keys, next, err := node.Scan(ctx, cursor, pattern, scanned).Result()
+		if err != nil {
+			return err
+		}
+		names := s.candidates(keys)
+		for first := 0; first < len(names) && !s.stopped; first += packet {
+			if err := s.look(ctx, node, names[first:min(first+packet, len(names))]); err != nil {
+				return err
+			}
+		}
+		if next == 0 || s.stopped {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// trace is the key by which a row is found. A row that was found by each of its keys would come several times.
+type trace int
+
+const (
+	byName    trace = iota // a lock
+	byPermits              // a semaphore of which permits are out
+	byLine                 // another semaphore
+)
+
+// found returns the key by which the row is found.
+func (r *Row) found() trace {
+	switch {
+	case !r.semaphore():
+		return byName
+	case r.Holders > 0:
+		return byPermits
+	}
+	return byLine
+}
+
+// candidate is a name that a key may belong to.
+type candidate struct {
+	name string
+	by   trace
+}
+
+// candidates returns the names that keys may belong to.
+func (s *search) candidates(keys []string) (found []candidate) {
+	add := func(name string, by trace) {
+		if name != "" && strings.HasPrefix(name, s.prefix) {
+			found = append(found, candidate{name, by})
+		}
+	}
+	for _, key := range keys {
+		own := false // whether it is not a name
+		for _, prefix := range ownPrefixes {
+			own = own || strings.HasPrefix(key, prefix)
+		}
+		if rest, ok := strings.CutPrefix(key, linePrefix); ok {
+			if name, ok := strings.CutSuffix(rest, lineSuffix); ok {
+				add(unbraced(name), byLine)
+			}
+		}
+		if own {
+			continue
+		}
+		add(key, byName)
+		if name, ok := strings.CutSuffix(key, permitsSuffix); ok {
+			add(unbraced(name), byPermits)
+		}
+	}
+	return found
+}
+
+// The keys of rlock and Redisson that are no names: see wire.NewNames. A name may begin like this all the same, and is not found then.
+const (
+	linePrefix    = "redisson_unlock_latch:"
+	lineSuffix    = ":waiters"
+	permitsSuffix = ":timeout"
+)
+
+var ownPrefixes = []string{linePrefix, "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "rlock_client:"}
+
+// unbraced returns the name of which a key has been made: with braces around it, unless it has braces itself.
+func unbraced(part string) string {
+	if name, ok := strings.CutPrefix(part, "{"); ok {
+		if name, ok = strings.CutSuffix(name, "}"); ok && !strings.ContainsAny(name, "{") {
+			return name
+		}
+	}
+	return part
+}
+
+// look yields the rows of some names.
+func (s *search) look(ctx context.Context, node *redis.Client, some []candidate) error {
+	names := make([]string, len(some))
+	for i, candidate := range some {
+		names[i] = candidate.name
+	}
+	rows, err := s.c.glance(ctx, node, names)
+	if err != nil {
+		return err
+	}
+	found := rows[:0]
+	for i, row := range rows {
+		if row == nil || row.found() != some[i].by {
+			continue
+		}
+		row.Name = strings.TrimPrefix(row.Name, s.c.prefix)
+		found = append(found, row)
+	}
+	s.c.identify(ctx, found, s.known)
+	for _, row := range found {
+		if !s.yield(*row, nil) {
+			s.stopped = true
+			return nil
+		}
+	}
+	return nil
+}
+
+func (r *Row) semaphore() bool { return r.Kind == Semaphore || r.Kind == PlainSemaphore }
+
+// escape returns a text as a part of a pattern that matches it alone.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

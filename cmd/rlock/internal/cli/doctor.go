@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/doctor"
+)
+
+// exitDenied is the exit code if Redis lets the user do nothing.
+const exitDenied = 77
+
+// pages is where the documents are.
+const pages = "https://github.com/go-rlock/rlock/blob/main/"
+
+func (a *app) doctor() *cobra.Command {
+	opts := doctor.Options{}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: cobra.NoArgs,
+		Long: `doctor checks a deployment against rlock's documents, and says for each finding which page explains it. It only reads, so it can stand in a
+deploy pipeline: the exit code is 0 if there is no problem, and otherwise that of the first one. With --strict, a warning counts if there
+is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing.
+
+The checks, with their exit codes:
+` + checks(),
+		Example: "  rlock doctor --acks 1 --lease 10s\n  rlock doctor --strict --json | jq -r '.findings[] | select(.level == \"warning\").text'",
+		RunE: func(*cobra.Command, []string) error {
+			opts.Prefix = a.keyPrefix
+			rdb, _, _, finish, err := a.open()
+			if err != nil {
+				return err
+			}
+			defer finish()
+			report, err := doctor.Examine(context.Background(), rdb, opts)
+			switch {
+			case errors.Is(err, doctor.ErrDenied):
+				return &exit{exitDenied, err}
+			case err != nil:
+				return err
+			}
+			if err := a.print(a.stdout, reportText(&report, asJSON)); err != nil {
+				return err
+			}
+			if code := report.ExitCode(); code != 0 {
+				return &exit{code, nil}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&opts.Lease, "lease", 30*time.Second, "the shortest lease that the services use (WithWatchdogTimeout)")
+	f.IntVar(&opts.Acks, "acks", 0, "how many replicas the services wait for (WithReplicaAcks)")
+	f.StringSliceVar(&opts.Kinds, "kinds", nil, "what the services use, of "+strings.Join(doctor.Kinds(), ", ")+" (default: lock)")
+	f.StringVar(&opts.User, "services-user", "", "examine the rights of this user of Redis instead of one's own")
+	f.BoolVar(&opts.RedLock, "redlock", false, "this is one member of red locks")
+	f.BoolVar(&opts.Strict, "strict", false, "a warning counts for the exit code")
+	f.BoolVar(&asJSON, "json", false, "one object")
+	return cmd
+}
+
+func checks() string {
+	var text strings.Builder
+	for _, c := range doctor.Checks() {
+		fmt.Fprintf(&text, "  %-12s %d  %s\n", c.ID, c.Code, c.Finds)
+	}
+	return strings.TrimRight(text.String(), "\n")
+}
+
+// reportText returns what doctor prints: for people, what is as it should be in a line each, and the others with their page.
+func reportText(r *doctor.Report, asJSON bool) string {
+	if asJSON {
+		text, _ := json.Marshal(r) // which has nothing that cannot be encoded
+		return string(text) + "\n"
+	}
+	var text strings.Builder
+	for _, f := range r.Findings {
+		where := ""
+		if f.Node != "" {
+			where = f.Node + ": "
+		}
+		fmt.Fprintf(&text, "%-8s %-12s %s%s\n", f.Level, f.Check, where, f.Text)
+		if f.Level != doctor.OK {
+			fmt.Fprintf(&text, "%-21s  %s%s\n", "", pages, f.Page)
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/go-rlock/rlock"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
+)
+
+// The exit codes. Those above 63 are the ones of sysexits.h.
+const (
+	exitNo          = 1
+	exitUsage       = 64
+	exitUnavailable = 69
+	exitFailed      = 70
+	exitNotAcquired = 75
+	exitLost        = 76
+	exitNotRunnable = 126
+	exitNotFound    = 127
+	exitSignal      = 128 // and the number of the signal
+)
+
+// exit is an error with an exit code. A nil error has nothing to say.
+type exit struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the error.
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exit{exitUsage, err} }
+
+// outcome returns the exit code of an error, and what to say.
+func outcome(err error) (code int, text string) {
+	var exit *exit
+	var network net.Error
+	switch {
+	case err == nil:
+		return 0, ""
+	case errors.As(err, &exit):
+		return exit.code, exit.Error()
+	case errors.Is(err, errWrite):
+		return exitFailed, "" // nobody reads
+	case errors.Is(err, context.Canceled):
+		return exitSignal + 2, "interrupted"
+	case errors.Is(err, deploy.ErrConfig), errors.Is(err, rlock.ErrInvalidOption), errors.Is(err, rlock.ErrInvalidName), isUsage(err):
+		return exitUsage, err.Error()
+	case errors.Is(err, rlock.ErrUnavailable), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), isTemporary(err):
+		return exitUnavailable, err.Error()
+	}
+	return exitFailed, err.Error()
+}
+
+// isUsage reports whether it is an error of cobra about arguments, which has no type.
+func isUsage(err error) bool {
+	for _, text := range []string{"unknown command", "accepts ", "requires ", "required flag", "at least one of the flags", "if any flags in the group"} {
+		if strings.HasPrefix(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isTemporary reports whether the catalog's own commands met a server that cannot answer now, or a connection that ended.
+func isTemporary(err error) bool {
+	for _, text := range []string{"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY ", "EOF", "redis: all sentinels", "redis: cannot load cluster slots"} {
+		if strings.HasPrefix(err.Error(), text) {
+			return true
+		}
+	}
+	return false
+}

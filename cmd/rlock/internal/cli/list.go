@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+func (a *app) list() *cobra.Command {
+	var prefix string
+	var all, asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: cobra.NoArgs,
+		Long: `ls lists the locks and semaphores that are held or waited for, of rlock and of Redisson. It only reads, by SCAN, in small pieces.
+
+Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock. A
+semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch are not listed, because they look like any
+other counter. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
+		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiters > 10) | .name'",
+		RunE: func(*cobra.Command, []string) error {
+			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+				out := bufio.NewWriter(a.stdout)
+				var to sink = &table{out: out}
+				if asJSON {
+					to = &objects{json.NewEncoder(out)}
+				}
+				for row, err := range c.Rows(ctx, prefix) {
+					if err == nil {
+						err = to.add(row)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				if err := to.end(); err != nil {
+					return err
+				}
+				return out.Flush()
+			})
+		},
+	}
+	cmd.Flags().StringVar(&prefix, "prefix", "", "what the names begin with")
+	cmd.Flags().BoolVar(&all, "all", false, "all names")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
+	cmd.MarkFlagsOneRequired("prefix", "all")
+	cmd.MarkFlagsMutuallyExclusive("prefix", "all")
+	return cmd
+}
+
+// sink takes the rows of a list.
+type sink interface {
+	add(row catalog.Row) error
+	end() error
+}
+
+// objects writes rows as JSON.
+type objects struct{ to *json.Encoder }
+
+func (o *objects) add(row catalog.Row) error { return o.to.Encode(rowJSON(&row)) }
+
+func (o *objects) end() error { return nil }
+
+// sorted is how many rows a table sorts and aligns. It does not keep more: those that follow come as they are found.
+const sorted = 1000
+
+// table writes rows for people.
+type table struct {
+	out    *bufio.Writer
+	rows   []catalog.Row
+	widths []int // nil until the first rows are written
+}
+
+func (t *table) add(row catalog.Row) error {
+	if t.widths != nil {
+		return t.write(cells(&row))
+	}
+	if t.rows = append(t.rows, row); len(t.rows) < sorted {
+		return nil
+	}
+	return t.end()
+}
+
+func (t *table) end() error {
+	if t.widths != nil || len(t.rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
+	lines := [][]string{{"NAME", "KIND", "LEASE", "WAITING", "HOLDERS", "HOLDER"}}
+	for i := range t.rows {
+		lines = append(lines, cells(&t.rows[i]))
+	}
+	t.rows, t.widths = nil, make([]int, len(lines[0]))
+	for _, line := range lines {
+		for i, cell := range line {
+			t.widths[i] = max(t.widths[i], min(60, utf8.RuneCountInString(cell)))
+		}
+	}
+	for _, line := range lines {
+		if err := t.write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) write(line []string) error {
+	for i, cell := range line {
+		text := cell
+		if i < len(line)-1 {
+			text += strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell))+2)
+		}
+		if _, err := io.WriteString(t.out, text); err != nil {
+			return fmt.Errorf("%w: %w", errWrite, err)
+		}
+	}
+	return t.out.WriteByte('\n')
+}
+
+func cells(r *catalog.Row) []string {
+	kind := string(r.Kind)
+	switch {
+	case r.Mode != "":
+		kind = r.Mode + " lock"
+	case r.Kind == catalog.Fair:
+		kind = "fair lock"
+	}
+	holder := who(r.Client, r.Identity)
+	if r.Kind == catalog.Semaphore && r.Holder != "" {
+		holder = "permit " + r.Holder
+	}
+	if r.Holders > 1 {
+		holder += " …"
+	}
+	return []string{shown(r.Name), kind, leaseText(r.Lease), strconv.Itoa(r.Waiters), strconv.Itoa(r.Holders), holder}
+}
+
+// leaseText returns a lease for people.
+func leaseText(d time.Duration) string {
+	if d < 0 {
+		return "none"
+	}
+	return d.Truncate(100 * time.Millisecond).String()
+}
+
+// shown returns a text of Redis as it may be shown on a terminal: in quotes, if it has anything in it that does not print.
+func shown(text string) string {
+	for _, r := range text {
+		if r == utf8.RuneError || !strconv.IsPrint(r) {
+			return strconv.Quote(text)
+		}
+	}
+	return text
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/spf13/cobra"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
+)
+
+// runFlags are the flags of run.
+type runFlags struct {
+	wait       string
+	ttl, grace time.Duration
+	fair       bool
+	permits    int
+	onLost     string
+	conflict   int
+	anonymous  bool
+}
+
+func (a *app) run() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use: "run NAME -- COMMAND [ARGUMENT...]", Short: "Run a program while a lock is held",
+		Long: `run runs a program while it holds the lock NAME, so that on all machines together it runs once at a time, or at most --permits times.
+
+The program is run directly, without a shell, with the environment's RLOCK_NAME and, unless --permits is given, RLOCK_TOKEN: a number
+that is greater than that of every earlier holder, with which a database can refuse a late write. Its input and output are those of
+rlock. Signals are passed on to the program and to all processes of its group. The lock is released when the program has exited and,
+on Linux, so have the processes that it left in its group. If rlock itself is killed, Linux kills the program too, but not the
+processes that the program has started.
+
+The lease is renewed while the program runs. If Redis cannot be reached for --ttl, or somebody else deletes the lock, the lock is
+lost: the program gets SIGTERM, and after --grace SIGKILL. Until it has exited, another one may run. With --on-lost kill, it is
+killed at once.
+
+The exit code is that of the program, or 128 and the number of the signal that ended it. Those of rlock are:
+  75   another owner has held the lock for all of --wait (-E changes this code)
+  69   Redis is unavailable, so nobody knows who has the lock; the program has not run
+  76   the lock was lost while the program ran, whatever the program's own code is
+  126  the program cannot be executed     127  there is no such program
+  64   wrong arguments                    70   another error; the program has not run`,
+		Example: `  rlock run nightly-report --wait 0 -- /usr/local/bin/report --all
+  rlock run deploy --wait 10m --fair -- ./deploy.sh
+  rlock run thumbnails --permits 3 -- convert in.png out.jpg
+  */5 * * * * rlock run sync --wait 0 -E 0 -- /usr/local/bin/sync`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 1 {
+				return usage(errors.New("the program comes after NAME and --, as in: rlock run NAME -- COMMAND"))
+			}
+			return a.runProgram(args[0], args[1:], &f)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.wait, "wait", "10s", "how long to wait for the lock: a duration, 0 for a single attempt, or forever")
+	fs.DurationVar(&f.ttl, "ttl", 10*time.Second, "the lease: if rlock dies, or cannot reach Redis for so long, the lock is free")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "after a loss, time from SIGTERM to SIGKILL")
+	fs.BoolVar(&f.fair, "fair", false, "serve those who wait in the order in which they came; all users of NAME must say so")
+	fs.IntVar(&f.permits, "permits", 0, "let `n` programs run at a time: NAME is a semaphore with n permits, which the first one sets up")
+	fs.StringVar(&f.onLost, "on-lost", "term", "what to do when the lock is lost: term, kill, or keep the program running")
+	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", exitNotAcquired, "exit code if another owner has the lock, as of flock")
+	fs.BoolVar(&f.anonymous, "anonymous", false, "do not write into Redis which program, host and process it is that holds the lock")
+	cmd.MarkFlagsMutuallyExclusive("fair", "permits")
+	return cmd
+}
+
+// job is a program that is to be run.
+type job struct {
+	name    string
+	program child.Program
+	wait    []rlock.AcquireOption // none to wait forever
+	signals chan os.Signal
+}
+
+// check makes a job of the arguments, before anything is sent.
+func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
+	path, err := exec.LookPath(args[0])
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return nil, &exit{exitNotRunnable, fmt.Errorf("cannot execute %s", args[0])}
+	case err != nil:
+		return nil, &exit{exitNotFound, fmt.Errorf("cannot find %s", args[0])}
+	}
+	j := &job{name: name, signals: make(chan os.Signal, 16)}
+	if f.wait != "forever" {
+		wait, err := time.ParseDuration(f.wait)
+		if err != nil || wait < 0 {
+			return nil, usage(fmt.Errorf("--wait is %q, neither a duration such as 10s nor forever", f.wait))
+		}
+		j.wait = append(j.wait, rlock.Wait(wait))
+	}
+	onLost := child.OnLost(f.onLost)
+	switch {
+	case onLost != child.Term && onLost != child.Kill && onLost != child.Keep:
+		return nil, usage(fmt.Errorf("--on-lost is %q, none of term, kill and keep", f.onLost))
+	case f.grace < 0:
+		return nil, usage(fmt.Errorf("--grace is %v, less than 0", f.grace))
+	case f.conflict < 0 || f.conflict > 255:
+		return nil, usage(fmt.Errorf("-E is %d, not from 0 to 255", f.conflict))
+	case f.permits < 0:
+		return nil, usage(fmt.Errorf("--permits is %d, less than 1", f.permits))
+	}
+	j.program = child.Program{
+		Path: path, Args: args, Env: append(os.Environ(), "RLOCK_NAME="+name), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		OnLost: onLost, Grace: f.grace,
+	}
+	return j, nil
+}
+
+func (a *app) runProgram(name string, args []string, f *runFlags) error {
+	j, err := a.check(name, args, f)
+	if err != nil {
+		return err
+	}
+	var opts []rlock.Option
+	if !f.anonymous {
+		id := rlock.AutoIdentity()
+		id.Service = filepath.Base(args[0])
+		opts = append(opts, rlock.WithIdentity(id))
+	}
+	_, locks, _, finish, err := a.open(opts...)
+	if err != nil {
+		return err
+	}
+	defer finish()
+	var lock rlock.Acquirer = locks.NewFencedLock(name)
+	switch {
+	case f.permits > 0:
+		lock = locks.NewSemaphore(name, rlock.Total(f.permits))
+	case f.fair:
+		lock = locks.NewFairLock(name, rlock.Fenced())
+	}
+	for _, s := range forwarded {
+		if !signal.Ignored(s) { // such as SIGHUP by nohup
+			signal.Notify(j.signals, s)
+		}
+	}
+	defer signal.Stop(j.signals)
+	code, err := j.under(lock, append(j.wait, rlock.RenewedLease(f.ttl)))
+	if errors.Is(err, rlock.ErrNotAcquired) {
+		return &exit{f.conflict, err}
+	}
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return &exit{code, nil}
+	}
+	return nil
+}
+
+// forwarded are the signals that are passed on. While rlock waits for the lock, they end it.
+var forwarded = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
+
+// under runs the program under the lock, and returns its exit code.
+func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var interrupted atomic.Int32
+	held, waited := make(chan struct{}), make(chan struct{})
+	go func() { // until the lock is held, a signal ends the wait
+		defer close(waited)
+		select {
+		case s := <-j.signals:
+			number, _ := s.(syscall.Signal)
+			interrupted.Store(int32(number))
+			cancel()
+		case <-held:
+		case <-ctx.Done():
+		}
+	}()
+	var notRun error
+	err = lock.Do(ctx, func(ctx context.Context) error {
+		close(held)
+		<-waited
+		if ctx.Err() != nil { // lost, or interrupted, before it began
+			return context.Cause(ctx)
+		}
+		hold, _ := rlock.HoldFrom(ctx, lock)
+		if token := hold.Token(); token != 0 {
+			j.program.Env = append(j.program.Env, "RLOCK_TOKEN="+strconv.FormatUint(uint64(token), 10))
+		}
+		j.program.Signals = j.signals
+		code, notRun = child.Run(ctx, j.program)
+		return nil
+	}, opts...)
+	switch number := interrupted.Load(); {
+	case number != 0:
+		return exitSignal + int(number), nil
+	case errors.Is(err, rlock.ErrLost):
+		return 0, &exit{exitLost, err}
+	case notRun != nil:
+		return 0, &exit{exitNotRunnable, notRun}
+	}
+	return code, err
+}

@@ -1,0 +1,279 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// TestRun passes on the input, the output, the environment and the exit code, and holds the lock meanwhile.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		lock := newClient(t, rdb).NewLock("job")
+		in, out, err := os.Pipe()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = in.Close(); _ = out.Close() })
+		p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = in },
+			"run", "job", "--", "sh", "-c", `echo "$RLOCK_NAME $RLOCK_TOKEN $1"; read line; echo "got $line"; echo oops >&2; exit 7`, "sh", "an argument")
+		p.says(" an argument\n")
+		require.True(t, locked(t, lock))
+		info, err := newClient(t, rdb).NewFencedLock("job").Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "sh", info.Holders[0].Identity.Service)
+		_, err = out.WriteString("a line\n")
+		require.NoError(t, err)
+		require.Equal(t, 7, p.code())
+		require.Regexp(t, `^job \d+ an argument\ngot a line\n$`, p.out.String())
+		require.Contains(t, p.out.String(), fmt.Sprintf("job %d ", info.Token))
+		require.Equal(t, "oops\n", p.err.String())
+		require.False(t, locked(t, lock))
+	})
+}
+
+// TestRunNotAcquired does not run the program.
+func TestRunNotAcquired(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		client := newClient(t, rdb)
+		hold(t, client.NewLock("taken"))
+		hold(t, client.NewFairLock("fair"))
+		hold(t, client.NewSemaphore("permits", rlock.Total(2)), rlock.Permits(2))
+		for want, args := range map[int][]string{
+			exitNotAcquired: {"taken", "--wait", "0"}, 0: {"taken", "--wait", "100ms", "-E", "0"},
+			3: {"fair", "--fair", "--wait", "0", "-E", "3"}, 4: {"permits", "--permits", "2", "--wait", "0", "-E", "4"},
+		} {
+			code, out, errs := command(t, addr(rdb), append(append([]string{"run"}, args...), "--", "echo", "ran")...)
+			require.Equal(t, want, code, errs)
+			require.Empty(t, out)
+			require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+		}
+	})
+}
+
+func TestRunUnavailable(t *testing.T) {
+	t.Parallel()
+	for what, args := range map[string][]string{"single": nil, "cluster": {"--cluster"}, "sentinel": {"--sentinel-master", "m"}} {
+		code, out, errs := command(t, "127.0.0.1:1", append([]string{"run", "job", "--wait", "100ms", "--timeout", "500ms"}, append(args, "--", "echo", "ran")...)...)
+		require.Equal(t, exitUnavailable, code, what+errs)
+		require.Empty(t, out)
+		require.Equal(t, 1, strings.Count(errs, "\n"), errs)
+	}
+}
+
+// TestRunBadArguments sends nothing: there is no Redis.
+func TestRunBadArguments(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	for _, c := range []struct {
+		want int
+		args string
+	}{
+		{exitUsage, "run"},
+		{exitUsage, "run job"},
+		{exitUsage, "run job echo ran"},
+		{exitUsage, "run job more -- echo ran"},
+		{exitUsage, "run job --wait soon -- echo ran"},
+		{exitUsage, "run job --wait -1s -- echo ran"},
+		{exitUsage, "run job --ttl 1ms -- echo ran"},
+		{exitUsage, "run job --grace -1s -- echo ran"},
+		{exitUsage, "run job --on-lost wait -- echo ran"},
+		{exitUsage, "run job -E 256 -- echo ran"},
+		{exitUsage, "run job --permits -1 -- echo ran"},
+		{exitUsage, "run job --permits 2 --fair -- echo ran"},
+		{exitUsage, "run job --timeout 1ns -- echo ran"},
+		{exitUsage, "run job --url http://host -- echo ran"},
+		{exitUsage, "run --no-such-flag job -- echo ran"},
+		{exitUsage, "no-such-command"},
+		{exitNotFound, "run job -- no-such-program"},
+		{exitNotRunnable, "run job -- " + filepath.Join(dir, "file")},
+	} {
+		code, out, errs := command(t, "127.0.0.1:1", strings.Fields(c.args)...)
+		require.Equal(t, c.want, code, c.args+": "+errs)
+		require.Empty(t, out, c.args)
+		require.Equal(t, 1, strings.Count(errs, "\n"), c.args+": "+errs)
+	}
+	code, _, _ := command(t, "127.0.0.1:1", "run", "", "--", "echo", "ran")
+	require.Equal(t, exitUsage, code)
+}
+
+// TestRunPassesSignalsOn to the program, and releases the lock only when it has exited.
+func TestRunPassesSignalsOn(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	lock := newClient(t, rdb).NewLock("job")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c",
+		`trap 'echo got TERM; read line <"$0"; exit 9' TERM; echo ready; while :; do sleep 0.05; done`, fifo)
+	p.says("ready")
+	p.signal(syscall.SIGTERM)
+	p.says("got TERM")
+	require.True(t, locked(t, lock), "the program still runs")
+	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
+	require.Equal(t, 9, p.code())
+	require.False(t, locked(t, lock))
+
+	p = start(t, addr(rdb), "run", "job", "--", "sh", "-c", `echo ready; exec sleep 100`)
+	p.says("ready")
+	p.signal(syscall.SIGINT)
+	require.Equal(t, 128+int(syscall.SIGINT), p.code(), "as a shell says it")
+
+	hold(t, lock)
+	p = start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "echo", "ran")
+	redistest.Eventually(t, "it waits", func() bool {
+		info, err := lock.Inspect(t.Context())
+		return err == nil && info.WaiterCount == 1
+	})
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), p.code())
+	require.Empty(t, p.out.String())
+}
+
+// TestRunKilled has the program killed with rlock, so that it does not go on without its lock, which is free when its lease ends.
+func TestRunKilled(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	p := start(t, addr(rdb), "run", "job", "--ttl", "1s", "--", "sh", "-c", `echo pid $$; exec sleep 100`)
+	p.says("\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(p.out.String(), "pid ")))
+	require.NoError(t, err)
+	p.signal(syscall.SIGKILL)
+	require.Equal(t, -1, p.code())
+	redistest.Eventually(t, "the program is gone", func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) })
+	code, _, errs := command(t, addr(rdb), "run", "job", "--", "true")
+	require.Zero(t, code, errs)
+}
+
+// zombie reports whether nobody has waited for a process that has exited.
+func zombie(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(status), ") Z ")
+}
+
+// TestRunLost ends the program, kindly at first, and says so whatever the program's exit code is.
+func TestRunLost(t *testing.T) {
+	t.Parallel()
+	const stubborn = `trap 'echo got TERM' TERM; echo ready; while :; do sleep 0.05; done`
+	const obedient = `trap 'echo got TERM; exit 3' TERM; echo ready; while :; do sleep 0.05; done`
+	const deaf = `trap '' TERM; echo ready; sleep 1; echo done`
+	for what, c := range map[string]struct {
+		script string
+		flags  []string
+		says   string
+		not    string
+	}{
+		"SIGTERM ends it":        {obedient, nil, "got TERM", ""},
+		"it ignores SIGTERM":     {stubborn, []string{"--grace", "300ms"}, "got TERM", ""},
+		"it and its children do": {"(" + stubborn + ")& wait; " + stubborn, []string{"--grace", "300ms"}, "got TERM", ""},
+		"it is killed at once":   {stubborn, []string{"--on-lost", "kill"}, "", "got TERM"},
+		"no grace":               {deaf, []string{"--grace", "0"}, "", "done"},
+		"it is kept":             {deaf, []string{"--on-lost", "keep"}, "done", ""},
+		"it is stopped":          {`trap 'echo got TERM; exit 3' TERM; echo ready; kill -STOP $$`, nil, "got TERM", ""},
+		"a permit":               {obedient, []string{"--permits", "1"}, "got TERM", ""},
+		"a fair lock":            {obedient, []string{"--fair"}, "got TERM", ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			rdb := redistest.Start(t).Client(t)
+			p := start(t, addr(rdb), append(append([]string{"run", "job", "--ttl", "600ms"}, c.flags...), "--", "sh", "-c", c.script)...)
+			p.says("ready")
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			require.Equal(t, exitLost, p.code())
+			require.Contains(t, p.out.String(), c.says)
+			if c.not != "" {
+				require.NotContains(t, p.out.String(), c.not)
+			}
+			require.Contains(t, p.err.String(), "lock lost")
+		})
+	}
+}
+
+// TestRunOnHungRedis ends the program before the lease ends in Redis, where the lock is then another's.
+func TestRunOnHungRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	p := start(t, proxy.Addr, "run", "job", "--ttl", "1s", "--timeout", "300ms", "--", "sh", "-c",
+		`trap 'echo got TERM; exit 3' TERM; echo ready; while :; do sleep 0.02; done`)
+	p.says("ready")
+	proxy.Freeze()
+	p.says("got TERM")
+	require.Equal(t, exitLost, p.code())
+	proxy.Thaw()
+	code, _, errs := command(t, server.Addr, "run", "job", "--", "true")
+	require.Zero(t, code, errs)
+}
+
+// TestRunWaitsForTheGroup keeps the lock while a process of the group is left.
+func TestRunWaitsForTheGroup(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	lock := newClient(t, rdb).NewLock("job")
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c", `(read line <"$0"; echo last) & echo first; exit 5`, fifo)
+	p.says("first")
+	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600)) // waits for the reader, which outlives its parent
+	require.Equal(t, 5, p.code())
+	require.Equal(t, "first\nlast\n", p.out.String())
+	require.False(t, locked(t, lock))
+}
+
+// TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time.
+func TestRunManyAtOnce(t *testing.T) {
+	t.Parallel()
+	many := 200
+	if testing.Short() {
+		many = 40
+	}
+	rdb := redistest.Start(t).Client(t)
+	dir := filepath.Join(t.TempDir(), "inside")
+	all := make([]*process, many)
+	for i := range all {
+		all[i] = start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "sh", "-c", `mkdir "$0" && rmdir "$0" && echo ran`, dir)
+	}
+	for _, p := range all {
+		select {
+		case <-p.done:
+		case <-time.After(3 * time.Minute):
+			require.FailNow(t, "they do not end")
+		}
+		require.Zero(t, p.code(), p.err.String())
+		require.Equal(t, "ran\n", p.out.String())
+	}
+}
+
+// TestRunPermits lets as many run at a time as there are permits.
+func TestRunPermits(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	var inside []*process
+	for range 2 {
+		p := start(t, addr(rdb), "run", "job", "--permits", "2", "--", "sh", "-c", `echo "in${RLOCK_TOKEN}"; exec sleep 100`)
+		p.says("in\n")
+		inside = append(inside, p)
+	}
+	code, _, _ := command(t, addr(rdb), "run", "job", "--permits", "2", "--wait", "0", "--", "true")
+	require.Equal(t, exitNotAcquired, code)
+	inside[0].signal(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), inside[0].code())
+	code, _, errs := command(t, addr(rdb), "run", "job", "--permits", "2", "--", "true")
+	require.Zero(t, code, errs)
+}

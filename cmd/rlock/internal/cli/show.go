@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/spf13/cobra"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+func (a *app) show() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: cobra.ExactArgs(1),
+		Long: `show shows who holds a lock or a semaphore, for how long, and who waits for it, at most 100 of each. It only reads.
+
+A holder or waiter is shown by the id of its client, and by its identity if the client has one (rlock.WithIdentity). Redisson has none.
+The exit code is 1 if nobody holds it.`,
+		Example: "  rlock show orders:42\n  rlock show orders:42 --json | jq .holder_list[0].identity",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+				d, err := c.Show(ctx, args[0])
+				switch {
+				case err != nil:
+					return err
+				case d == nil:
+					return &exit{exitNo, fmt.Errorf("nobody holds %s", shown(args[0]))}
+				case asJSON:
+					text, err := json.Marshal(detailsJSON(d))
+					if err != nil {
+						return err
+					}
+					return a.print(a.stdout, string(text)+"\n")
+				}
+				return a.print(a.stdout, describe(d))
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one object")
+	return cmd
+}
+
+// describe returns what show shows to people.
+func describe(d *catalog.Details) string {
+	var text strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&text, "%-10s%s\n", what, fmt.Sprintf(format, args...))
+	}
+	line("name", "%s", shown(d.Name))
+	line("kind", "%s", strings.TrimSpace(string(d.Kind)+" "+d.Mode))
+	if d.Token != 0 {
+		line("token", "%d", d.Token)
+	}
+	if d.Lock == nil {
+		line("permits", "%d free, %d out", d.Free, d.Holders)
+	}
+	for _, p := range d.Permits {
+		line("", "%s, lease %s", p.ID, leaseText(p.Lease))
+	}
+	waiters := d.Queue
+	if d.Lock != nil {
+		waiters = d.Lock.Waiters
+		line("holders", "%d", d.Holders)
+		for _, h := range d.Lock.Holders {
+			line("", "%s", holderText(&h))
+		}
+	}
+	line("waiting", "%d", d.Waiters)
+	for i, w := range waiters {
+		line("", "%d. %s", i+1, waiterText(&w))
+	}
+	return text.String()
+}
+
+func holderText(h *rlock.HolderInfo) string {
+	text := shown(h.Holder)
+	if h.Identity != nil {
+		text += ", " + who(h.Client, h.Identity)
+		if !h.Identity.Started.IsZero() {
+			text += ", started " + h.Identity.Started.Format(time.RFC3339)
+		}
+	} else {
+		text += ", Redisson, or rlock without identity"
+	}
+	if h.Acquisitions != 1 {
+		text += fmt.Sprintf(", %d acquisitions", h.Acquisitions)
+	}
+	if h.Expired {
+		return text + ", expired"
+	}
+	return text + ", lease " + leaseText(h.Lease)
+}
+
+func waiterText(w *rlock.WaiterInfo) string {
+	text := shown(w.Client)
+	if w.Identity != nil {
+		text += ", " + who(w.Client, w.Identity)
+	}
+	if w.Redisson {
+		text += ", Redisson"
+	}
+	if !w.Since.IsZero() {
+		text += ", since " + w.Since.Format(time.RFC3339)
+	}
+	return text
+}

@@ -1,0 +1,190 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Check describes one check.
+type Check struct {
+	ID    string // short and stable
+	Code  int    // the exit code of its problems and, with [Options.Strict], of its warnings
+	Finds string // what it finds, for people
+	Page  string // the document that explains it
+}
+
+// Checks returns all checks, the one with the worst problems first.
+func Checks() []Check {
+	all := make([]Check, len(checks))
+	for i, c := range checks {
+		all[i] = c.Check
+	}
+	return all
+}
+
+type check struct {
+	Check
+
+	fine    string                 // the text if nothing is found
+	applies func(*deployment) bool // nil means to every deployment
+	examine func(context.Context, *deployment) []Finding
+}
+
+// The documents, with the section that explains a finding.
+const (
+	failurePage  = "docs/reliability.md#states-of-servers-and-topologies"
+	leasePage    = "docs/reliability.md#leases-and-the-watchdog"
+	figuresPage  = "docs/reliability.md#figures"
+	groupsPage   = "docs/reliability.md#fair-read-write-multi-and-red-locks"
+	promisePage  = "README.md#what-it-does-not-promise"
+	installPage  = "README.md#install"
+	kindsPage    = "README.md#which-lock"
+	serversPage  = "docs/servers.md#differences"
+	triedPage    = "docs/servers.md#servers-that-we-have-tried"
+	rightsPage   = "SECURITY.md#what-rlock-needs-of-redis"
+	redissonPage = "docs/interop.md#what-to-set"
+)
+
+// checks has the worst problems first, because the first problem is the exit code.
+var checks = []check{
+	{
+		Check: Check{"reach", 10, "servers of a cluster that do not reply", failurePage},
+		fine:  "All servers reply.", examine: reach,
+	},
+	{
+		Check: Check{"role", 11, "a replica where the services expect a master", failurePage},
+		fine:  "The services reach masters.", examine: role,
+	},
+	{
+		Check: Check{"version", 12, "servers that are too old for rlock, or that nobody has tried with it", triedPage},
+		fine:  "rlock runs on this version.", examine: version,
+	},
+	{
+		Check: Check{"rights", 13, "rights that the user lacks", rightsPage},
+		fine:  "The user has all rights that locks need.", examine: rights,
+	},
+	{
+		Check: Check{"eviction", 14, "a policy by which Redis drops held locks when memory is short", promisePage},
+		fine:  "Redis evicts nothing (noeviction).", examine: eviction,
+	},
+	{
+		Check: Check{"memory", 15, "a master that is out of memory, or nearly", failurePage},
+		fine:  "Redis has memory left for new locks.", examine: memory,
+	},
+	{
+		Check: Check{"slots", 16, "slots of a cluster that are not served, or that move", promisePage},
+		fine:  "All slots are served, and none moves.", applies: (*deployment).isCluster, examine: slots,
+	},
+	{
+		Check: Check{"clock", 17, "clocks of servers that differ from one another, or from this machine's", promisePage},
+		fine:  "The clocks agree.", examine: clocks,
+	},
+	{
+		Check: Check{"acks", 18, "too few replicas for WithReplicaAcks", promisePage},
+		fine:  "Enough replicas can acknowledge.", examine: acks,
+	},
+	{
+		Check: Check{"demotion", 19, "a master that would accept renewals after its demotion, or that refuses all writes", leasePage},
+		fine:  "A master without replicas soon refuses renewals (min-replicas-to-write).", applies: (*deployment).isReplicated, examine: demotion,
+	},
+	{
+		Check: Check{"replicas", 20, "masters without replicas, and replicas that are behind", figuresPage},
+		fine:  "The replicas are up to date.", examine: replicas,
+	},
+	{
+		Check: Check{"persistence", 21, "a member of red locks that forgets them when it restarts", kindsPage},
+		fine:  "Redis persists every write (appendfsync always).", applies: func(d *deployment) bool { return d.opts.RedLock },
+		examine: persistence,
+	},
+	{
+		Check: Check{"sharded", 22, "servers or clients of a cluster that do not agree about sharded pub/sub", redissonPage},
+		fine:  "All masters have sharded pub/sub.", applies: (*deployment).isCluster, examine: sharded,
+	},
+	{
+		Check: Check{"tokens", 23, "fencing tokens that pile up", kindsPage},
+		fine:  "There are few fencing tokens.", examine: tokens,
+	},
+	{
+		Check: Check{"leases", 24, "locks without a lease, which nothing but a waiter frees", failurePage},
+		fine:  "All locks that were seen have leases.", examine: leases,
+	},
+}
+
+// run examines, and completes the findings.
+func (c *check) run(ctx context.Context, d *deployment) []Finding {
+	found := d.merged(c.examine(ctx, d))
+	if len(found) == 0 {
+		found = []Finding{{Level: OK, Text: c.fine}}
+	}
+	for i := range found {
+		f := &found[i]
+		f.Check, f.Code = c.ID, c.Code
+		if f.Page == "" {
+			f.Page = c.Page
+		}
+	}
+	return found
+}
+
+// merged joins findings that are the same for all nodes of a cluster, or for all of its masters, into one.
+func (d *deployment) merged(all []Finding) []Finding {
+	for _, group := range [][]*node{d.nodes, d.masters()} {
+		if len(group) < 2 {
+			continue
+		}
+		for _, text := range texts(all) {
+			if has := having(all, text); len(has) == len(group) && !slices.ContainsFunc(group, func(n *node) bool { return !has[n.addr] }) {
+				all = joined(all, text)
+			}
+		}
+	}
+	return all
+}
+
+// texts returns the texts of findings.
+func texts(all []Finding) (texts []string) {
+	for _, f := range all {
+		texts = append(texts, f.Text)
+	}
+	return texts
+}
+
+// having returns the nodes of which a text is said.
+func having(all []Finding, text string) map[string]bool {
+	nodes := make(map[string]bool)
+	for _, f := range all {
+		if f.Text == text && f.Node != "" {
+			nodes[f.Node] = true
+		}
+	}
+	return nodes
+}
+
+// joined keeps the first finding with a text, and lets it be about all nodes.
+func joined(all []Finding, text string) (kept []Finding) {
+	for _, f := range all {
+		if f.Text == text {
+			f.Node = ""
+		}
+		if !slices.Contains(kept, f) {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// found makes a finding about a node, or about all if that is nil.
+func found(n *node, level Level, format string, args ...any) Finding {
+	f := Finding{Level: level, Text: fmt.Sprintf(format, args...)}
+	if n != nil {
+		f.Node = n.addr
+	}
+	return f
+}
+
+// at sets another page than that of the check.
+func (f Finding) at(page string) Finding {
+	f.Page = page
+	return f
+}

@@ -1,0 +1,106 @@
+package doctor
+
+import "slices"
+
+// row is a row of the table of rights in SECURITY.md, for locks under app:.
+type row struct {
+	name, rules string
+	line        bool // its commands on sorted sets are for the line, without which locks work too
+}
+
+// rows are those that concern the servers with the locks, and go-redis.
+var rows = []row{
+	{
+		name: "every kind",
+		rules: "~app:* ~redisson_unlock_latch:{app:* +evalsha +eval +exists +hexists +hset +hdel +hlen +hgetall +del +pexpire +pttl " +
+			"+time",
+	},
+	{name: "every kind but spin", rules: "+subscribe +unsubscribe +ping +publish"},
+	{
+		name: "plain", line: true,
+		rules: "&redisson_lock__channel:{app:* +hsetnx +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore +pubsub|numsub",
+	},
+	{
+		name: "fenced", line: true,
+		rules: "&redisson_lock__channel:{app:* ~redisson_lock_token:{app:* +hsetnx +get +set +incr +zadd +zcount +zrange +zrank +zrem " +
+			"+zrevrangebyscore +zscore +pubsub|numsub",
+	},
+	{
+		name: "fair",
+		rules: "&redisson_lock__channel:{app:* ~redisson_lock_queue:{app:* ~redisson_lock_timeout:{app:* +hget +lindex +llen +lpos +lrange " +
+			"+lrem +rpush +zadd +zcard +zrem +zscore +pubsub|numsub",
+	},
+	{name: "fenced fair, in addition to fair", rules: "~redisson_lock_token:{app:* +get +set +incr"},
+	{
+		name: "read-write", line: true,
+		rules: "&redisson_rwlock:{app:* ~{app:* +hget +hsetnx +set +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore " +
+			"+pubsub|numsub",
+	},
+	{name: "fenced read-write, in addition to read-write", rules: "~redisson_lock_token:{app:* +get +incr"},
+	{
+		name: "a count-down latch, by itself",
+		rules: "~app:* ~redisson_unlock_latch:{app:* &redisson_countdownlatch__channel__{app:* +evalsha +eval +get +set +decr +del +hget " +
+			"+hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +subscribe +unsubscribe +ping +publish",
+	},
+	{
+		name: "a semaphore, by itself",
+		rules: "~app:* ~{app:* ~redisson_unlock_latch:{app:* &redisson_sc:{app:* +evalsha +eval +exists +get +set +incrby +decrby +del " +
+			"+hget +hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +zadd +zcard +zcount +zrange +zrangebyscore +zrank +zrem " +
+			"+zrevrangebyscore +zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
+	},
+	{
+		name: "a plain semaphore, by itself",
+		rules: "~app:* ~{app:* ~redisson_unlock_latch:{app:* &redisson_sc:{app:* +evalsha +eval +exists +get +set +incrby +decrby +del " +
+			"+hget +hexists +hset +hlen +hgetall +hdel +pexpire +pttl +time +zadd +zcard +zcount +zrange +zrank +zrem +zrevrangebyscore " +
+			"+zscore +subscribe +unsubscribe +ping +publish +pubsub|numsub",
+	},
+	{name: "WithReplicaAcks", rules: "+wait"},
+	{name: "Lock.Inspect, in addition to the kind", rules: "+hget +hscan +hmget +type"},
+	{name: "a Cluster", rules: "+cluster|slots +command +asking"},
+	{
+		name:  "sharded pub/sub",
+		rules: "-subscribe -unsubscribe +ssubscribe +sunsubscribe +spublish +pubsub|shardnumsub +role",
+	},
+}
+
+// kinds are what a service may use, with the rows that each needs.
+var kinds = []struct {
+	name string
+	rows []string
+}{
+	{"plain", []string{"every kind", "every kind but spin", "plain"}},
+	{"fenced", []string{"every kind", "every kind but spin", "fenced"}},
+	{"fair", []string{"every kind", "every kind but spin", "fair"}},
+	{"fenced fair", []string{"every kind", "every kind but spin", "fair", "fenced fair, in addition to fair"}},
+	{"read-write", []string{"every kind", "every kind but spin", "read-write"}},
+	{"fenced read-write", []string{"every kind", "every kind but spin", "read-write", "fenced read-write, in addition to read-write"}},
+	{"spin", []string{"every kind"}},
+	{"latch", []string{"a count-down latch, by itself"}},
+	{"semaphore", []string{"a semaphore, by itself"}},
+	{"plain semaphore", []string{"a plain semaphore, by itself"}},
+	{"inspect", []string{"Lock.Inspect, in addition to the kind"}},
+}
+
+// Kinds returns the names for [Options.Kinds].
+func Kinds() []string {
+	all := make([]string, len(kinds))
+	for i, k := range kinds {
+		all[i] = k.name
+	}
+	return all
+}
+
+// rowsOf returns the rows of a kind.
+func rowsOf(kind string) (names []string, ok bool) {
+	for _, k := range kinds {
+		if k.name == kind {
+			return k.rows, true
+		}
+	}
+	return nil, false
+}
+
+// rowNamed returns a row.
+func rowNamed(name string) row {
+	return rows[slices.IndexFunc(rows, func(r row) bool { return r.name == name })]
+}

@@ -1,0 +1,167 @@
+package page
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+// past applies looks to a state, at times that a test chooses.
+type past struct {
+	*state
+	at time.Time
+}
+
+func newPast() *past { return &past{newState(), time.UnixMilli(1_700_000_000_000)} }
+
+func (p *past) look(after time.Duration, rows ...catalog.Row) {
+	p.at = p.at.Add(after)
+	var seen []sighting
+	for _, row := range rows {
+		seen = append(seen, sighting{row, p.at})
+	}
+	p.apply(seen, false, p.at, p.at)
+}
+
+func (p *past) holds(name string) []hold { return p.histories.tracks[idOf(name)].holds }
+
+func TestHistoryOfHolders(t *testing.T) {
+	p := newPast()
+	p.look(0, held("a", "one:1"))
+	p.look(time.Second, held("a", "one:1"))
+	p.look(time.Second, held("a", "one:2"))
+	p.look(time.Second)
+	p.look(time.Second, held("a", "two:1"))
+	p.look(time.Minute, held("a", "two:2")) // nobody looked meanwhile
+	h := p.holds("a")
+	require.Len(t, h, 4)
+	assert.True(t, h[0].Before)
+	assert.EqualValues(t, 2000, h[0].End-h[0].Start)
+	assert.False(t, h[0].After)
+	assert.Equal(t, hold{key: refOf("one:2"), Who: "one:2", Count: 1, Start: h[0].End, End: h[0].End + 1000}, h[1])
+	assert.False(t, h[2].Before)
+	assert.True(t, h[2].After, "it ended at some time of that minute")
+	assert.Equal(t, h[2].Start, h[2].End)
+	assert.True(t, h[3].Before)
+	assert.Zero(t, h[3].End)
+}
+
+func TestHistoryOfSeveralHolders(t *testing.T) {
+	p := newPast()
+	readers := func(holder string, n int) catalog.Row {
+		row := held("a", holder)
+		row.Kind, row.Mode, row.Holders = catalog.ReadWrite, "read", n
+		return row
+	}
+	p.look(0)
+	p.look(time.Second, readers("one:1", 1))
+	p.look(time.Second, readers("two:1", 2))
+	p.look(time.Second, readers("one:1", 2)) // the same two
+	p.look(time.Second, readers("one:1", 1))
+	h := p.holds("a")
+	require.Len(t, h, 3)
+	assert.Equal(t, []int{1, 2, 1}, []int{h[0].Count, h[1].Count, h[2].Count})
+	assert.Empty(t, h[1].Who)
+	assert.Equal(t, h[0].Start, p.rows[idOf("a")].view.Since, "it never left")
+}
+
+func TestARowKeepsShowingOneOfSeveralHolders(t *testing.T) {
+	p := newPast()
+	row := func(holder string, n int) rowView {
+		r := held("a", holder)
+		r.Holders, r.Lease = n, 30*time.Second-p.at.Sub(time.UnixMilli(1_700_000_000_000))%(10*time.Second)
+		p.look(500*time.Millisecond, r)
+		return p.rows[idOf("a")].view
+	}
+	first := row("one:1", 3)
+	version := p.version
+	for i := range 15 {
+		assert.Equal(t, first.Who, row([]string{"two:1", "three:1", "one:1"}[i%3], 3).Who)
+	}
+	assert.Equal(t, version, p.version, "no traffic")
+	assert.Len(t, p.histories.tracks[idOf("a")].marks, 1, "it is not known since when the others are there")
+	assert.Equal(t, "two:1", row("two:1", 4).Who)
+	for range 31 {
+		row("three:1", 4)
+	}
+	assert.Equal(t, "three:1", row("three:1", 4).Who, "the other one seems to be gone")
+	last := row("two:1", 1)
+	assert.Equal(t, "two:1", last.Who)
+	assert.True(t, last.Before, "it was one of the four")
+}
+
+func TestAHolderKeepsItsIdentity(t *testing.T) {
+	p := newPast()
+	row := held("a", "one:1")
+	p.look(0, row)
+	assert.Equal(t, "one:1", p.rows[idOf("a")].view.Who)
+	row.Identity = &rlock.Identity{Service: "billing"}
+	p.look(time.Second, row)
+	row.Identity = nil // it has expired, or the reply was late
+	p.look(time.Second, row)
+	assert.Equal(t, "billing", p.rows[idOf("a")].view.Who)
+	assert.Equal(t, "billing", p.holds("a")[0].Who)
+	p.look(time.Second, held("a", "one:2"))
+	assert.Equal(t, "one:2", p.rows[idOf("a")].view.Who)
+}
+
+func TestHistoryIsBounded(t *testing.T) {
+	p := newPast()
+	for i := range maxHolds + 50 {
+		p.look(time.Second, held("a", fmt.Sprint("one:", i)))
+	}
+	h := p.holds("a")
+	require.Len(t, h, maxHolds)
+	assert.Equal(t, fmt.Sprint("one:", maxHolds+49), h[maxHolds-1].Who)
+	assert.Equal(t, maxHolds, p.histories.total)
+	p.histories.total = allHolds
+	p.look(time.Second, held("a", "more:1"), held("b", "more:1"))
+	p.look(time.Second, held("a", "more:2"), held("b", "more:2"))
+	assert.Equal(t, allHolds+1, p.histories.total)
+	assert.Len(t, p.holds("b"), 1)
+}
+
+func TestHistoryOfLocksThatAreGoneIsBounded(t *testing.T) {
+	p := newPast()
+	for i := range 10 {
+		var rows []catalog.Row
+		for j := range 500 {
+			rows = append(rows, held(fmt.Sprintf("lock-%d-%d", i, j), "one:1"))
+		}
+		p.look(time.Second, rows...)
+	}
+	p.look(time.Second)
+	assert.LessOrEqual(t, len(p.histories.tracks), maxGone+slack)
+	assert.Equal(t, len(p.histories.tracks), p.histories.gone)
+	assert.NotNil(t, p.histories.tracks[idOf("lock-9-499")], "the latest stay")
+	total := 0
+	for _, track := range p.histories.tracks {
+		total += len(track.holds)
+		assert.Empty(t, track.marks)
+	}
+	assert.Equal(t, total, p.histories.total)
+}
+
+func TestTextsArePrintable(t *testing.T) {
+	assert.Equal(t, "<b>ä</b>", printable("<b>ä</b>"))
+	assert.Equal(t, `a\u202eb\x00\xff\n`, printable("a\u202eb\x00\xff\n"))
+	assert.Equal(t, "", printable(""))
+	assert.Equal(t, "billing", who("x", "x:1", &rlock.Identity{Service: "billing"}))
+	assert.Equal(t, "0b5e7a52", who("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00", "", nil))
+	assert.Equal(t, "0b5e7a52:7", who("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00", "0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00:7:write", nil))
+	for _, name := range []string{"", "orders", "\xff\x00", "a/b"} {
+		got, known, ok := nameOf(idOf(name))
+		assert.True(t, known && ok)
+		assert.Equal(t, name, got)
+	}
+	for _, id := range []string{"%", "~", "~short", "a b"} {
+		_, _, ok := nameOf(id)
+		assert.False(t, ok, id)
+	}
+}

@@ -1,0 +1,281 @@
+package page
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+const (
+	// maxRows is how many rows are kept, and maxBytes how long all their names may be.
+	maxRows  = 5000
+	maxBytes = 16 << 20
+	// maxTombs is how many rows that went are remembered for browsers that have not heard of it.
+	maxTombs = 4096
+)
+
+// rowView is a row as browsers get it. Rows that are equal make no traffic.
+type rowView struct {
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Mode    string `json:"mode,omitempty"`
+	Who     string `json:"who,omitempty"`
+	Named   bool   `json:"named,omitempty"` // whether Who is an identity
+	Holders int    `json:"holders"`
+	Waiters int    `json:"waiters"`
+	Since   int64  `json:"since,omitempty"`
+	Before  bool   `json:"before,omitempty"`
+	Ends    int64  `json:"ends,omitempty"`
+	Full    int64  `json:"full,omitempty"`
+	Token   string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
+	Free    int    `json:"free,omitempty"`
+}
+
+// status says whether Redis can be read.
+type status struct {
+	// Stale is since when it cannot, or 0: then what is shown is as it was at that time.
+	Stale int64  `json:"stale,omitempty"`
+	Why   string `json:"why,omitempty"`
+
+	read time.Time     // when it could last
+	took time.Duration // how long that took
+}
+
+// good notes a read that succeeded, and bad one that did not.
+func (s *status) good(at time.Time) { s.Stale, s.Why, s.read = 0, "", at }
+
+func (s *status) bad(at time.Time, why string) {
+	if s.read.IsZero() {
+		s.read = at
+	}
+	s.Stale, s.Why = s.read.UnixMilli(), why
+}
+
+type entry struct {
+	view    rowView
+	changed uint64
+}
+
+type tomb struct {
+	id      string
+	version uint64
+}
+
+// state is what has been read, and what is remembered of earlier reads. Browsers follow it by its version: what has changed since the one
+// that a browser knows can be told at any time, so nothing queues up for a slow one.
+type state struct {
+	mu        sync.Mutex
+	version   uint64
+	rows      map[string]*entry // by id
+	tombs     []tomb
+	forgotten uint64 // rows that went in this version or before are not remembered
+	cut       bool   // there are more rows than are kept
+	ready     bool   // there has been a look
+	table     status
+	detail    status
+	looked    time.Time // when the latest good look began
+	histories histories
+	watched   map[string]*watched
+	wakes     map[chan struct{}]struct{}
+}
+
+func newState() *state {
+	return &state{
+		rows: make(map[string]*entry), watched: make(map[string]*watched), wakes: make(map[chan struct{}]struct{}),
+		histories: histories{tracks: make(map[string]*track)},
+	}
+}
+
+// sighting is a row, and when it was read.
+type sighting struct {
+	row catalog.Row
+	at  time.Time
+}
+
+// apply takes over a look.
+func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.version
+	s.version++
+	changed := !s.ready || s.cut != cut || s.table.Stale != 0
+	last := s.looked
+	sharp := !last.IsZero() && begun.Sub(last) <= blind
+	here := make(map[string]bool, len(seen))
+	for _, one := range seen {
+		id := idOf(one.row.Name)
+		if here[id] {
+			continue
+		}
+		here[id] = true
+		view := s.see(id, one, last, sharp)
+		if e := s.rows[id]; e == nil || e.view != view {
+			s.rows[id] = &entry{view: view, changed: s.version}
+			changed = true
+		}
+	}
+	for id := range s.rows {
+		if !here[id] {
+			delete(s.rows, id)
+			s.tombs = append(s.tombs, tomb{id, s.version})
+			if t := s.histories.tracks[id]; t != nil {
+				s.histories.leave(t, ended, last, sharp)
+			}
+			changed = true
+		}
+	}
+	if over := len(s.tombs) - maxTombs; over > 0 {
+		s.forgotten = s.tombs[over-1].version
+		s.tombs = append([]tomb(nil), s.tombs[over:]...)
+	}
+	s.histories.prune()
+	s.cut, s.ready, s.looked = cut, true, begun
+	s.table.good(ended)
+	s.table.took = ended.Sub(begun)
+	if changed {
+		s.wake()
+	} else {
+		s.version = before
+	}
+}
+
+// see notes one row in the history of its lock, and returns what browsers get of it.
+func (s *state) see(id string, one sighting, last time.Time, sharp bool) rowView {
+	row := one.row
+	t := s.histories.of(id, row.Name)
+	s.histories.arrive(t, one.at)
+	view := rowView{
+		ID: id, Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
+		Holders: row.Holders, Waiters: row.Waiters, Free: row.Free,
+	}
+	if row.Token > 0 {
+		view.Token = strconv.FormatInt(int64(row.Token), 10)
+	}
+	if row.Holders == 0 {
+		s.histories.note(t, hold{}, one.at, last, sharp)
+		t.forget()
+		return view
+	}
+	view.Who, view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
+	if row.Client == "" && row.Identity == nil && row.Holder != "" {
+		view.Who = permit(row.Holder)
+	}
+	ref := refOf(row.Holder)
+	if was := t.shown; row.Holders == 1 && was.ref == ref && was.named && !view.Named {
+		view.Who, view.Named = was.who, true // Redis has not told, or has forgotten who it is
+	}
+	now := hold{key: ref, Who: view.Who, Mode: view.Mode, Count: row.Holders}
+	if row.Holders == 1 {
+		m := t.see(ref, one.at, !sharp || t.shown.holders > 1) // it may have been one of those before
+		t.keep(func(other string) bool { return other == ref })
+		t.held, t.shown = *m, shown{ref, view.Who, view.Named, 1, view.Mode, one.at}
+	} else {
+		if t.held.Since == 0 {
+			t.held = *t.see(ref, one.at, !sharp)
+		}
+		view.Who, view.Named = t.oneOf(shown{ref, view.Who, view.Named, row.Holders, view.Mode, one.at})
+		ref = several
+		now.key, now.Who = view.Mode+"#"+strconv.Itoa(row.Holders), ""
+	}
+	s.histories.note(t, now, one.at, last, sharp)
+	t.lease.settle(ref, row.Lease, one.at)
+	view.Since, view.Before = t.held.Since, t.held.Before
+	view.Ends, view.Full = t.lease.Ends, t.lease.Full
+	return view
+}
+
+// difference is what a browser does not know yet. All means that it must forget what it knows.
+type difference struct {
+	Now int64 `json:"now"`
+	All bool  `json:"all,omitempty"`
+	Cut bool  `json:"cut,omitempty"`
+	// Unread means that nothing has been read yet, because Redis is away.
+	Unread bool      `json:"unread,omitempty"`
+	Rows   []rowView `json:"rows"`
+	Gone   []string  `json:"gone,omitempty"`
+	status
+}
+
+// since returns what has changed since a version, 0 for all, and the present version. It returns nil if nothing has changed, or if there
+// is nothing yet.
+func (s *state) since(version uint64) (*difference, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if version == s.version || !s.ready && s.table.Stale == 0 {
+		return nil, version
+	}
+	d := &difference{All: version == 0 || version < s.forgotten, Cut: s.cut, Unread: !s.ready, status: s.table, Rows: []rowView{}}
+	if d.All {
+		version = 0
+		d.Rows = make([]rowView, 0, len(s.rows))
+	}
+	for _, e := range s.rows {
+		if e.changed > version {
+			d.Rows = append(d.Rows, e.view)
+		}
+	}
+	for i := len(s.tombs) - 1; i >= 0 && s.tombs[i].version > version && !d.All; i-- {
+		if s.rows[s.tombs[i].id] == nil {
+			d.Gone = append(d.Gone, s.tombs[i].id)
+		}
+	}
+	return d, s.version
+}
+
+// fail notes that Redis could not be read, in one of the two statuses. It reports whether that is new. The first reason stays until
+// Redis can be read, because others may differ in nothing but a port. Only that it does not answer gives way to an error.
+func (s *state) fail(of *status, why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if of.Stale != 0 && of.Why != "" && (of.Why != noAnswer || why == noAnswer) {
+		return false
+	}
+	of.bad(time.Now(), why)
+	s.version++
+	s.wake()
+	return true
+}
+
+// latest returns how long the latest good look took.
+func (s *state) latest(of *status) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return of.took
+}
+
+// resume is for the first look after a time without any: what is known is stale until it succeeds.
+func (s *state) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := &s.table
+	if !of.read.IsZero() && time.Since(of.read) > blind && of.Stale == 0 {
+		of.bad(of.read, "")
+		s.version++
+		s.wake()
+	}
+}
+
+// wake tells all streams that there is something new.
+func (s *state) wake() {
+	for wake := range s.wakes {
+		select {
+		case wake <- struct{}{}:
+		default: // it has not even seen the last one
+		}
+	}
+}
+
+// follow registers a stream.
+func (s *state) follow(wake chan struct{}) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakes[wake] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.wakes, wake)
+	}
+}

@@ -1,0 +1,208 @@
+package page
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestHTMLInNames(t *testing.T) {
+	const evil = `<img src=x onerror="window.broken=1"><b>bold</b>`
+	f := newFixture(t, Options{AllowFree: true, Token: "secret"})
+	names := []string{evil, "\xff\xfe\x00", "turned\u202earound", strings.Repeat("long", 16<<10), `"><script>window.broken=1</script>`}
+	for _, name := range names {
+		f.take(f.client(evil, evil, 1).NewLock(name))
+	}
+	p := open(t, f.url+secret)
+	p.row(evil)
+	p.row(`\xff\xfe\x00`)
+	p.row(`turned\u202earound`)
+	p.row(strings.Repeat("long", 50) + "…")
+	assert.Equal(t, evil+"@"+evil+" 1", get[string](p, cell, evil, 2))
+	assert.Zero(t, get[int](p, `document.querySelectorAll("main img, main b b, main script").length`))
+	assert.LessOrEqual(t, get[float64](p, `document.documentElement.scrollWidth - innerWidth`), 0.0, "nothing sticks out")
+	for _, name := range names {
+		p.run(goTo("#/lock/" + idOf(name)))
+		p.await("the holder", `document.querySelectorAll("#holders li").length === 1 && document.querySelector("#name").textContent === %s`, js(printable(name)))
+		assert.LessOrEqual(t, get[float64](p, `document.querySelector("#one").scrollWidth - innerWidth`), 0.0, "nothing sticks out")
+	}
+	p.run(goTo("#/lock/" + idOf(names[3])))
+	p.await("the holder", `document.querySelectorAll("#holders li").length === 1 && document.querySelector("#facts").textContent.includes("65,536 bytes")`)
+	p.click("#free")
+	p.click("#do-free")
+	p.await("freed", `document.querySelector("#result").textContent.includes("was freed")`)
+	assert.True(t, get[bool](p, `window.broken === undefined`))
+}
+
+func TestKeyboard(t *testing.T) {
+	f := newFixture(t, Options{})
+	for i := range 5 {
+		f.take(f.client("billing", fmt.Sprint("node-", i), 42).NewLock(fmt.Sprint("orders:", i)))
+	}
+	f.take(f.client("shipping", "node-9", 42).NewLock("parcels"))
+	p := open(t, f.url)
+	p.row("parcels")
+	const rows = `[...document.querySelectorAll("#rows a")].map((a) => a.textContent).join() === %q`
+	p.press("/")
+	p.await("the search", `document.activeElement.id === "q"`)
+	assert.Empty(t, get[string](p, `document.querySelector("#q").value`))
+	p.press("shipp")
+	p.await("found by holder", rows, "parcels")
+	p.press(escape)
+	p.await("all of them", `document.querySelectorAll("#rows tr").length === 6`)
+	p.press("ORDERS:3")
+	p.await("found by name", rows, "orders:3")
+	p.press(escape)
+	p.press(arrowDown)
+	p.await("the first row", `document.activeElement.textContent === "orders:0"`)
+	p.press(arrowDown)
+	p.await("the second row", `document.activeElement.textContent === "orders:1"`)
+	assert.NotEqual(t, "none", get[string](p, `getComputedStyle(document.activeElement, "::after").outlineStyle`), "the focus can be seen")
+	p.press(enter)
+	p.await("its page", `document.querySelector("#name").textContent === "orders:1" && !document.querySelector("#one").hidden`)
+	p.press("/")
+	p.await("back in the search", `!document.querySelector("#list").hidden && document.activeElement.id === "q"`)
+	p.press(escape + arrowDown + arrowDown)
+	p.await("the second row", `document.activeElement.textContent === "orders:1"`)
+	p.press(enter)
+	p.await("its page", `document.querySelector("#name").textContent === "orders:1" && !document.querySelector("#one").hidden`)
+	p.press(escape)
+	p.await("back", `!document.querySelector("#list").hidden && document.activeElement.textContent === "orders:1"`)
+	p.click("#heads .c-name button")
+	p.await("sorted", rows, "parcels,orders:4,orders:3,orders:2,orders:1,orders:0")
+	assert.Equal(t, "descending", get[string](p, `document.querySelector(".c-name").getAttribute("aria-sort")`))
+	p.click("#heads .c-who button")
+	p.await("sorted", rows, "orders:0,orders:1,orders:2,orders:3,orders:4,parcels")
+}
+
+func TestManyRows(t *testing.T) {
+	f := newFixture(t, Options{})
+	_, err := f.rdb.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		for i := range maxRows + 200 {
+			name := fmt.Sprintf("orders:%05d", i)
+			pipe.HSet(t.Context(), name, fmt.Sprintf("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00:%d", i), 1)
+			pipe.PExpire(t.Context(), name, time.Hour)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	start := time.Now()
+	p := open(t, f.url)
+	p.await("5,000 rows", `document.querySelector("#count").textContent.startsWith("5000 locks")`)
+	t.Logf("5,000 rows were there after %v", time.Since(start))
+	p.await("the note", `!document.querySelector("#cut").hidden`)
+	assert.Less(t, get[int](p, `document.querySelectorAll("#rows tr").length`), 100, "only those that can be seen")
+	name := get[string](p, `sorted[4000].name`)
+	took := get[float64](p, `(() => {
+		const start = performance.now();
+		q.value = %q;
+		q.dispatchEvent(new Event("input"));
+		document.body.offsetHeight; // lays it out
+		return performance.now() - start;
+	})()`, name)
+	t.Logf("a search in 5,000 rows took %.1f ms", took)
+	assert.Less(t, took, 500.0)
+	assert.Equal(t, "1 of 5000 locks · 1 held · 0 waiting", get[string](p, `document.querySelector("#count").textContent`))
+	p.row(name)
+	p.press("/" + escape)
+	sorting := get[float64](p, `(() => { const start = performance.now(); unsorted = true; renderTable(); return performance.now() - start; })()`)
+	t.Logf("sorting and rendering 5,000 rows took %.1f ms", sorting)
+	p.run(evaluate(`document.querySelector("#scroll").scrollTop = 1e9`))
+	p.await("the last row", `[...document.querySelectorAll("#rows a")].some((a) => a.textContent === sorted[4999].name)`)
+
+	// A difference of one row leaves the other rows alone.
+	require.NoError(t, f.rdb.HSet(t.Context(), get[string](p, `sorted[4990].name`), "other:1", 1).Err())
+	p.run(evaluate(`window.touched = new Set(); new MutationObserver((all) => { for (const m of all) if (m.type === "childList" && m.target.closest?.("#rows tr") && !m.target.closest(".lease, .time")) touched.add(m.target.closest("tr")); }).observe(document.querySelector("#rows"), { childList: true, subtree: true })`))
+	p.await("two holders", `[...document.querySelectorAll("#rows tr")].some((tr) => tr.cells[6].textContent === "2")`)
+	assert.LessOrEqual(t, get[int](p, `touched.size`), 1)
+}
+
+// TestPictures makes the pictures of the guide, if RLOCK_SCREENSHOT names a directory for them.
+func TestPictures(t *testing.T) {
+	if os.Getenv("RLOCK_SCREENSHOT") == "" {
+		t.Skip("RLOCK_SCREENSHOT names no directory")
+	}
+	const fair = "invoices:2026-11"
+	f := newFixture(t, Options{Where: "redis.prod.internal:6379", AllowFree: true, Token: "secret"})
+	f.earlier()
+	p := open(t, f.url+secret, emulation.SetDeviceMetricsOverride(1280, 720, 2, false), scheme(false))
+	p.live()
+	p.await("the earlier locks", `all.size === 6`)
+	p.run(goTo("#/lock/" + idOf(fair)))
+	for i, later := range f.later() { // each while another one has the fair lock, so that it has a history
+		hold := f.take(f.client("billing", fmt.Sprintf("billing-5d6b-%dqk2r", i), 30+i).NewFairLock(fair))
+		p.await("the hold", `document.querySelectorAll("#log tr").length === %d && document.querySelectorAll("#holders li").length === 1`, i+1)
+		later()
+		until := time.Now().Add(time.Duration(1+i%3) * 700 * time.Millisecond)
+		redistest.Eventually(t, "a hold of some length", func() bool { return time.Now().After(until) })
+		require.NoError(t, hold.Unlock(t.Context()))
+	}
+	f.take(f.client("billing", "billing-5d6b-9qk2r", 31).NewFairLock(fair))
+	for i, service := range []string{"billing", "reporting", "billing"} {
+		f.wait(f.client(service, fmt.Sprintf("%s-7c4f-%dxw4p", service, i), 50+i).NewFairLock(fair))
+	}
+	p.await("the queue", `document.querySelectorAll("#waiters li").length === 3`)
+	for _, dark := range []bool{false, true} {
+		name := map[bool]string{false: "light", true: "dark"}[dark]
+		p.run(scheme(dark), goTo("#/lock/"+idOf(fair)))
+		p.await("the lock", `document.querySelectorAll("#holders li").length === 1 && now() - lock.history.at(-1).start > 2000`)
+		p.await("its picture", `document.querySelectorAll("#timeline .label").length >= 5`)
+		p.shoot("lock-" + name)
+		p.click("#free")
+		p.shoot("free-" + name)
+		p.click("#cancel")
+		p.run(goTo("#/"))
+		p.await("all locks", `all.size === 13 && !document.querySelector("#list").hidden`)
+		p.run(evaluate(`document.activeElement.blur()`), chromedp.MouseEvent(input.MouseMoved, 1, 1))
+		p.await("the bars", `[...document.querySelectorAll("#rows tr")].every((tr) => !tr.row.ends || Math.abs(new DOMMatrix(getComputedStyle(tr.parts.lease.fill).transform).a - (tr.row.ends - now()) / tr.row.full) < 0.03)`)
+		p.shoot("table-" + name)
+	}
+}
+
+// earlier takes the locks that are there when the page is opened, as a shop might have them.
+func (f *fixture) earlier() {
+	for i := range 4 {
+		f.take(f.client("pricing", fmt.Sprint("pricing-", i), 22).NewRWLock("catalog:prices").ReadLock())
+	}
+	slots := f.client("mailer", "mailer-0", 61).NewSemaphore("mailer:slots")
+	_, err := slots.TrySetPermits(f.Context(), 8)
+	require.NoError(f, err)
+	for range 5 {
+		f.take(slots)
+	}
+	f.take(f.client("reporting", "batch-0", 4113).NewLock("orders:export"), rlock.Lease(5*time.Minute))
+	f.take(f.client("scheduler", "cron-0", 102).NewLock("cron:nightly-cleanup"))
+	f.take(f.client("", "", 0).NewLock("tenant:acme:migration"), rlock.Lease(25*time.Second))
+	f.take(f.client("payments", "pay-6c8f-ab12c", 5).NewFencedLock("payments:settle"))
+}
+
+// later returns what takes the others, one after the other.
+func (f *fixture) later() []func() {
+	web := func(pod string) *rlock.Client { return f.client("checkout", "web-7f9c-"+pod, 17) }
+	return []func(){
+		func() { f.take(web("x2l8d").NewLock("orders:10482"), rlock.Lease(15*time.Second)) },
+		func() {
+			f.take(web("k4zpq").NewLock("orders:10490"))
+			f.wait(web("m9s3t").NewLock("orders:10490"))
+			f.wait(web("x2l8d").NewLock("orders:10490"))
+		},
+		func() { f.take(f.client("search-indexer", "search-0", 9).NewRWLock("catalog:index").WriteLock()) },
+		func() { f.wait(f.client("importer", "batch-1", 811).NewRWLock("catalog:prices").WriteLock()) },
+		func() { f.take(f.client("warehouse", "stock-2", 88).NewLock("stock:warehouse-3")) },
+		func() {
+			f.take(f.client("warehouse", "stock-2", 88).NewLock("stock:warehouse-4"), rlock.Lease(45*time.Second))
+			f.take(web("m9s3t").NewLock("carts:7c1e"))
+		},
+	}
+}

@@ -1,0 +1,626 @@
+"use strict";
+// Everything that comes from Redis is shown with textContent. Nothing here makes HTML of a text.
+
+const $ = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+const ROW = 36; // pixels, as in the style sheet
+const SPARE = 12; // rows that are rendered above and below what can be seen
+const SILENCE = 12000; // ms without a word from the server until it counts as away; it speaks every 5 s
+
+// The token comes in the fragment, which no server sees. It stays in memory: neither the address bar nor the history keeps it.
+let token = "";
+function takeToken() {
+  if (!location.hash.startsWith("#token=")) return;
+  token = new URLSearchParams(location.hash.slice(1)).get("token");
+  history.replaceState(null, "", location.pathname + location.search + "#/");
+}
+
+let server = { max: 0, free: false };
+let offset = 0; // what the server's clock is ahead of this one, in ms
+let heard = 0; // when the server said something last
+const now = () => Date.now() + offset;
+
+// --- Texts ---
+
+const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+const clock = (ms) => (Math.abs(now() - ms) < 64800000 ? clockFormat : dayFormat).format(ms);
+
+function span(ms) {
+  if (ms < 995) return Math.max(0, Math.round(ms / 10) * 10) + " ms";
+  const s = Math.max(1, ms / 1000);
+  if (s < 10) return (Math.floor(s * 10) / 10).toFixed(1) + " s";
+  if (s < 60) return Math.floor(s) + " s";
+  if (s < 3600) return Math.floor(s / 60) + " m " + Math.floor(s % 60) + " s";
+  if (s < 86400) return Math.floor(s / 3600) + " h " + Math.floor((s % 3600) / 60) + " m";
+  return Math.floor(s / 86400) + " d " + Math.floor((s % 86400) / 3600) + " h";
+}
+const whole = (ms) => (ms < 1000 ? "0 s" : ms < 10000 ? Math.floor(ms / 1000) + " s" : span(ms)); // for what is shown as it runs
+
+function text(node, value) {
+  if (node.textContent !== value) node.textContent = value;
+}
+function make(tag, className, ...children) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
+}
+function draw(tag, attributes, parent) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  if (parent) parent.append(node);
+  return node;
+}
+
+// reconcile makes the children of a node those of a list, by their keys, and leaves alone what stays. So the focus stays too.
+function reconcile(parent, items, key, create, update) {
+  const old = parent.nodes || new Map();
+  const nodes = new Map();
+  let place = parent.firstChild;
+  for (const item of items) {
+    const k = key(item);
+    if (nodes.has(k)) continue;
+    let node = old.get(k);
+    if (!node) node = create(item);
+    nodes.set(k, node);
+    update(node, item);
+    if (node === place) place = place.nextSibling;
+    else parent.insertBefore(node, place);
+  }
+  for (const [k, node] of old) if (!nodes.has(k)) node.remove();
+  parent.nodes = nodes;
+}
+
+// --- What cells consist of ---
+
+function showWho(node, who, named) {
+  if (node.was === who + named) return;
+  node.was = who + named;
+  node.className = named ? "who" : "who bare";
+  node.title = named || !who || who.startsWith("permit ") ? who : who + " — Redisson, or rlock without identity";
+  const at = named ? who.indexOf("@") : -1;
+  if (at < 0) node.textContent = who;
+  else node.replaceChildren(make("b", "", who.slice(0, at)), make("span", "", who.slice(at)));
+}
+
+function makeLease() {
+  const node = make("div", "lease", make("div", "rail", make("i")), make("span"));
+  [node.fill, node.left] = [node.querySelector("i"), node.querySelector("span")];
+  return node;
+}
+function runLease(node, item) {
+  if (!item.ends) {
+    node.className = "lease forever";
+    node.fill.style.transform = "scaleX(0)";
+    text(node.left, "none");
+    return;
+  }
+  const left = Math.max(0, item.ends - now());
+  const part = Math.min(1, left / Math.max(1, item.full));
+  node.className = part < 0.25 ? "lease low" : "lease";
+  node.fill.style.transform = "scaleX(" + part.toFixed(4) + ")";
+  text(node.left, left ? whole(left) : "over");
+  node.title = "ends at " + clock(item.ends) + " unless it is renewed";
+}
+function showSince(node, item) {
+  if (!item.since) return text(node, "");
+  const held = whole(Math.max(0, now() - item.since));
+  text(node, item.before ? "before " + clock(item.since) + " · ≥ " + held : clock(item.since) + " · " + held);
+}
+const kindText = (item) => item.kind + (item.mode ? " · " + item.mode : "");
+
+// --- The table ---
+
+const columns = [
+  { id: "name", title: "Name", by: (r) => r.name },
+  { id: "kind", title: "Kind", by: kindText },
+  { id: "who", title: "Holder", by: (r) => r.who || "\uffff" },
+  { id: "since", title: "Held since", by: (r) => r.since || Infinity },
+  { id: "lease", title: "Lease", by: (r) => (r.holders ? r.ends || Infinity : Infinity) },
+  { id: "waiters", title: "Waiting", num: true, down: true, by: (r) => r.waiters },
+  { id: "holders", title: "Holders", num: true, down: true, by: (r) => r.holders },
+];
+const all = new Map(); // the rows by id
+let sorted = []; // all rows, sorted
+let order = []; // those that the filter lets through
+let sortBy = columns[0];
+let sortDown = false;
+let unsorted = true; // sorted has to be made anew
+let dirty = true; // order has to be
+let ready = false;
+const collator = new Intl.Collator("en", { numeric: true });
+
+function sort() {
+  if (unsorted) {
+    sorted = [...all.values()];
+    const { by } = sortBy;
+    for (const row of sorted) row.key = by(row);
+    sorted.sort((a, b) => {
+      const c = typeof a.key === "string" ? collator.compare(a.key, b.key) : a.key === b.key ? 0 : a.key - b.key;
+      return (sortDown ? -c : c) || collator.compare(a.name, b.name) || (a.id < b.id ? -1 : 1);
+    });
+    sorted.forEach((row, place) => { row.place = place; });
+  }
+  const words = $("q").value.toLowerCase().split(/\s+/).filter(Boolean);
+  order = words.length ? sorted.filter((row) => words.every((word) => row.hay.includes(word))) : sorted;
+  let held = 0, waiting = 0;
+  order.forEach((row, index) => {
+    row.index = index;
+    held += row.holders > 0;
+    waiting += row.waiters;
+  });
+  const shown = order.length === all.size ? String(all.size) : order.length + " of " + all.size;
+  text($("count"), shown + (all.size === 1 ? " lock" : " locks") + " · " + held + " held · " + waiting + " waiting");
+  unsorted = dirty = false;
+}
+
+function makeRow() {
+  const tr = make("tr");
+  const cells = {};
+  for (const column of columns) tr.append((cells[column.id] = make("td", column.num ? "num" : "")));
+  const link = make("a");
+  cells.name.append(link);
+  const [kind, who, more, since, lease] = [make("span", "kind"), make("span"), make("span", "more"), make("span", "time"), makeLease()];
+  cells.kind.append(kind);
+  cells.who.append(who, more);
+  cells.since.append(since);
+  cells.lease.append(lease);
+  tr.parts = { link, kind, who, more, since, lease, waiters: cells.waiters, holders: cells.holders };
+  return tr;
+}
+function fillRow(tr, row) {
+  const p = tr.parts;
+  tr.setAttribute("aria-rowindex", String(row.index + 2));
+  if (tr.row !== row) { // rows are never changed, but replaced
+    tr.row = row;
+    tr.classList.toggle("fresh", Boolean(row.fresh));
+    row.fresh = false;
+    text(p.link, row.name === "" ? "(empty name)" : row.name);
+    p.link.title = row.name;
+    p.link.href = "#/lock/" + row.id;
+    text(p.kind, kindText(row));
+    p.kind.dataset.kind = row.kind;
+    showWho(p.who, row.who || (row.holders ? "" : "free"), Boolean(row.named));
+    p.more.hidden = row.holders < 2 && !row.free;
+    text(p.more, row.free ? row.free + " free" : row.holders > 1 ? "+" + (row.holders - 1) : "");
+    for (const of of ["waiters", "holders"]) {
+      text(p[of], String(row[of]));
+      p[of].classList.toggle("zero", !row[of]);
+    }
+    p.lease.hidden = !row.holders;
+  }
+  runRow(tr);
+}
+function runRow(tr) {
+  showSince(tr.parts.since, tr.row);
+  if (tr.row.holders) runLease(tr.parts.lease, tr.row);
+}
+
+// renderTable renders the rows that can be seen, and a few around them. The others are two empty rows of their height.
+function renderTable() {
+  if (dirty || unsorted) sort();
+  const box = $("scroll");
+  const from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
+  const to = Math.min(order.length, Math.ceil((box.scrollTop + $("list").clientHeight) / ROW) + SPARE);
+  $("before").firstElementChild.firstElementChild.style.height = from * ROW + "px";
+  $("after").firstElementChild.firstElementChild.style.height = (order.length - Math.max(to, from)) * ROW + "px";
+  for (let i = from; i < to; i++) order[i].index = i;
+  reconcile($("rows"), order.slice(from, to), (row) => row.id, makeRow, fillRow);
+  $("table").setAttribute("aria-rowcount", String(order.length + 1));
+  const empty = ready && !order.length;
+  $("empty").hidden = !empty;
+  if (empty) text($("empty"), all.size ? "No lock matches." : server.prefix ? "There is no lock whose name begins with " + server.prefix : "There is no lock in this Redis.");
+}
+
+let asked = false;
+function render() {
+  if (asked) return;
+  asked = true;
+  requestAnimationFrame(() => {
+    asked = false;
+    if (!$("list").hidden) renderTable();
+  });
+}
+
+function applyRows(data) {
+  if (data.all) {
+    const kept = new Set(data.rows.map((row) => row.id));
+    for (const id of all.keys()) if (!kept.has(id)) unsorted = all.delete(id);
+  }
+  for (const id of data.gone || []) unsorted = all.delete(id) || unsorted;
+  for (const row of data.rows) {
+    const old = all.get(row.id);
+    row.fresh = ready && !old && !data.all;
+    row.hay = (row.name + "\n" + (row.who || "")).toLowerCase();
+    all.set(row.id, row);
+    row.key = sortBy.by(row);
+    if (!old || unsorted || old.key !== row.key) unsorted = true;
+    else sorted[(row.place = old.place)] = row;
+  }
+  dirty = true;
+  ready = !data.unread;
+  $("cut").hidden = !data.cut;
+  if (data.cut) text($("cut"), "There are more locks than are shown: the first " + all.size.toLocaleString("en") + ". Narrow the prefix to see the others.");
+  render();
+}
+
+function makeHeads() {
+  for (const column of columns) {
+    const button = make("button", "", column.title);
+    button.type = "button";
+    const th = make("th", "c-" + column.id + (column.num ? " num" : ""), button);
+    th.scope = "col";
+    column.th = th;
+    button.addEventListener("click", () => {
+      sortDown = sortBy === column ? !sortDown : Boolean(column.down);
+      sortBy = column;
+      showSort();
+      unsorted = true;
+      render();
+    });
+    $("heads").append(th);
+  }
+  showSort();
+}
+function showSort() {
+  for (const column of columns) {
+    if (column === sortBy) column.th.setAttribute("aria-sort", sortDown ? "descending" : "ascending");
+    else column.th.removeAttribute("aria-sort");
+  }
+}
+
+// moveTo focuses a row, wherever it is.
+function moveTo(index) {
+  const row = order[Math.min(Math.max(index, 0), order.length - 1)];
+  if (!row) return;
+  const box = $("scroll");
+  const top = order.indexOf(row) * ROW;
+  if (top < box.scrollTop) box.scrollTop = top;
+  if (top + 2 * ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * ROW - box.clientHeight;
+  renderTable();
+  $("rows").nodes.get(row.id)?.parts.link.focus({ preventScroll: true });
+}
+
+// --- One lock ---
+
+let lock = null; // what the server sent of it
+let zoom = 0; // ms of history in the picture, or 0 for all
+
+function personOf(item) {
+  const parts = [];
+  if (item.client && item.client !== item.who) parts.push((item.named ? "client " : "") + item.client);
+  if (item.version) parts.push(item.version);
+  if (item.started) parts.push("up since " + clock(item.started));
+  if (item.mode) parts.push(item.mode);
+  if (item.acquisitions > 1) parts.push("entered " + item.acquisitions + " times");
+  if (item.expired) parts.push("expired");
+  if (item.redisson) parts.push("Redisson");
+  else if (!item.named && item.client) parts.push("Redisson, or rlock without identity");
+  return parts.join(" · ");
+}
+
+function makeHolder(item) {
+  const [who, since, about, lease] = [make("span"), make("div"), make("div"), makeLease()];
+  const li = make("li", "", who, make("div", "sub", since, about), lease);
+  li.parts = { who, since, about, lease };
+  if (lock.lock.permits && mayFree()) {
+    const button = make("button", "danger", "Take back…");
+    button.type = "button";
+    button.addEventListener("click", () => ask([li.item]));
+    li.append(button);
+  }
+  return li;
+}
+function fillHolder(li, item) {
+  li.item = item;
+  showWho(li.parts.who, item.who, Boolean(item.named));
+  runHolder(li);
+}
+function runHolder(li) {
+  const { item, parts } = li;
+  runLease(parts.lease, item);
+  const since = item.before ? "before " + clock(item.since) + " · ≥ " : clock(item.since) + " · ";
+  text(parts.since, "held since " + since + whole(Math.max(0, now() - item.since)));
+  text(parts.about, personOf(item));
+}
+function fillWaiter(li, item) {
+  li.item = item;
+  showWho(li.children[0], item.who, Boolean(item.named));
+  const waits = item.since ? "since " + clock(item.since) + " (" + whole(Math.max(0, now() - item.since)) + ")" : "";
+  text(li.children[1], [waits, personOf(item)].filter(Boolean).join(" · "));
+}
+
+const mayFree = () => server.free && token !== "";
+
+function renderLock() {
+  const l = lock.lock;
+  text($("name"), lock.name || (lock.id === "" || !lock.id.startsWith("~") ? "(empty name)" : lock.read ? "(a long name that is not known)" : "…"));
+  document.title = lock.name + " – " + (server.title || "rlock");
+  const facts = [];
+  if (!lock.read) facts.push(make("span", "", "reading"));
+  else if (!l) facts.push(make("span", "", "free: there is no such lock in Redis now"));
+  else {
+    const kind = make("span", "kind", kindText(l));
+    kind.dataset.kind = l.kind;
+    facts.push(kind);
+    if (l.token) facts.push(make("span", "", "fencing token ", make("b", "", l.token)));
+    if (l.permits) facts.push(make("span", "", make("b", "", String(l.free || 0)), " free"));
+  }
+  if (lock.bytes > lock.name.length * 4 || lock.name.endsWith("…")) facts.push(make("span", "", "name cut, of " + lock.bytes.toLocaleString("en") + " bytes"));
+  $("facts").replaceChildren(...facts);
+  const holders = l ? l.holders : [];
+  const waiters = l ? l.waiters : [];
+  const count = (id, title, n, shown) => $(id).replaceChildren(title, make("b", "", n > shown ? n + ", the first " + shown : String(n)));
+  count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
+  count("h-waiters", l && l.kind === "fair" ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
+  reconcile($("holders"), holders, (h) => h.ref, makeHolder, fillHolder);
+  const place = waiters.map((w, i) => ({ ...w, place: i }));
+  reconcile($("waiters"), place, (w) => w.place, () => make("li", "", make("span"), make("span", "sub")), fillWaiter);
+  text($("no-holders"), l && !l.permits && l.holderCount ? "The holders are not listed." : "Nobody holds it.");
+  $("no-holders").hidden = holders.length > 0 || !lock.read;
+  $("no-waiters").hidden = waiters.length > 0 || !lock.read;
+  const whole = l && !l.permits && holders.length > 0 && holders.length === l.holderCount;
+  $("free").hidden = !mayFree() || !whole;
+  renderHistory();
+}
+
+// hue gives a holder its color, for as long as its lock is shown: holders that follow each other look different.
+let hues = new Map();
+function hue(hold) {
+  if (hold.n > 1) return "hn";
+  if (!hues.has(hold.who)) hues.set(hold.who, "h" + (hues.size % 8));
+  return hues.get(hold.who);
+}
+const holdText = (h) => (h.n > 1 ? h.n + (h.mode === "read" ? " readers" : " holders") : (h.who || "") + (h.mode ? " · " + h.mode : ""));
+
+function renderHistory() {
+  const holds = lock.history;
+  $("no-history").hidden = holds.length > 0;
+  drawTimeline();
+  $("timeline").style.display = holds.length ? "" : "none";
+  const rows = holds.slice().reverse();
+  reconcile($("log"), rows, (h) => h.start + holdText(h), () => make("tr", "", make("td"), make("td"), make("td"), make("td", "num")), (tr, h) => {
+    tr.hold = h;
+    if (!tr.cells[0].firstChild) {
+      const dot = draw("svg", { viewBox: "0 0 8 8", "aria-hidden": "true" });
+      draw("rect", { width: 8, height: 8, rx: 2, class: hue(h) }, dot);
+      tr.cells[0].append(dot, make("span", "who", holdText(h)));
+      tr.cells[0].title = holdText(h);
+    }
+    text(tr.cells[1], (h.before ? "before " : "") + clock(h.start));
+    text(tr.cells[2], h.end ? (h.after ? "after " : "") + clock(h.end) : "now");
+    text(tr.cells[3], (h.before || h.after ? "≥ " : "") + span((h.end || now()) - h.start));
+  });
+}
+
+const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+
+function drawTimeline() {
+  const svg = $("timeline");
+  const holds = lock.history;
+  const width = svg.clientWidth || 1000;
+  svg.replaceChildren();
+  if (!holds.length) return;
+  const end = now();
+  const begin = zoom ? end - zoom : Math.min(holds[0].start, end - 10000);
+  const x = (ms) => ((ms - begin) / (end - begin)) * width;
+  draw("rect", { x: 0.5, y: 4.5, width: width - 1, height: 50, rx: 6, class: "rail" }, svg);
+  const step = 1000 * (steps.find((s) => ((s * 1000) / (end - begin)) * width >= 90) || 86400);
+  const zone = new Date().getTimezoneOffset() * 60000; // so that ticks are at full local hours
+  for (let t = Math.ceil((begin - zone) / step) * step + zone; t <= end; t += step) {
+    draw("line", { x1: x(t), x2: x(t), y1: 5, y2: 60, class: "grid" }, svg);
+    const at = Math.min(Math.max(x(t), 26), width - 26);
+    draw("text", { x: at, y: 74, "text-anchor": "middle" }, svg).textContent = clock(t);
+  }
+  for (const h of holds) {
+    const to = h.end || end;
+    if (to < begin) continue;
+    const left = Math.max(0, x(h.start));
+    const wide = Math.max(1.5, x(to) - left - (h.end ? 1 : 0));
+    const group = draw("g", {}, svg);
+    draw("title", {}, group).textContent = holdText(h) + "\n" + (h.before ? "before " : "") + clock(h.start) + " – " + (h.end ? clock(h.end) : "now") + " (" + span(to - h.start) + ")";
+    draw("rect", { x: left, y: 12, width: wide, height: 35, rx: Math.min(4, wide / 2), class: hue(h) }, group);
+    if (h.before && x(h.start) >= 0) draw("line", { x1: left + 1, x2: left + 1, y1: 12, y2: 47, class: "loose" }, group);
+    if (h.after) draw("line", { x1: left + wide - 1, x2: left + wide - 1, y1: 12, y2: 47, class: "loose" }, group);
+    const room = Math.floor((wide - 16) / 6.8);
+    if (room >= 4) {
+      const label = holdText(h);
+      draw("text", { x: left + 8, y: 33.5, class: "label" }, group).textContent = label.length > room ? label.slice(0, room - 1) + "…" : label;
+    }
+  }
+  svg.setAttribute("aria-label", "Timeline: " + holds.length + " holds since " + clock(holds[0].start) + ". They are listed below.");
+}
+
+function makeSpans() {
+  for (const [title, ms] of [["1 min", 60000], ["10 min", 600000], ["All", 0]]) {
+    const button = make("button", "", title);
+    button.type = "button";
+    button.setAttribute("aria-pressed", String(ms === zoom));
+    button.addEventListener("click", () => {
+      zoom = ms;
+      for (const b of $("spans").children) b.setAttribute("aria-pressed", String(b === button));
+      if (lock) drawTimeline();
+    });
+    $("spans").append(button);
+  }
+}
+
+// --- Freeing ---
+
+let asking = null; // the lock that the dialog is about, and the holders that it shows
+
+function ask(holders) {
+  asking = { id: lock.id, name: lock.name, refs: holders.map((h) => h.ref), permit: lock.lock.permits };
+  text($("ask"), (lock.lock.permits ? "Take a permit of “" : "Free “") + lock.name + (lock.lock.permits ? "” back?" : "”?"));
+  $("victims").replaceChildren(...holders.map((h) => {
+    const who = make("span");
+    showWho(who, h.who, Boolean(h.named));
+    const more = make("div", "muted", personOf(h));
+    return make("li", "", who, more);
+  }));
+  $("confirm").showModal();
+  $("cancel").focus();
+}
+
+async function free() {
+  const { id, name, refs, permit } = asking;
+  $("confirm").close();
+  let reply;
+  try {
+    const response = await fetch("free", {
+      method: "POST", headers: { "Content-Type": "application/json", "X-Rlock-Token": token }, body: JSON.stringify({ id, refs }),
+    });
+    reply = await response.json();
+  } catch {
+    reply = { why: "the server of this page does not answer. The lock may or may not have been freed" };
+  }
+  if (!lock || lock.id !== id) return;
+  $("result").classList.toggle("ok", Boolean(reply.freed));
+  text($("result"), reply.freed ? (permit ? "A permit of “" + name + "” was taken back." : "“" + name + "” was freed.") : "Nothing was freed: " + reply.why + ".");
+  $("result").hidden = false;
+}
+
+// --- The connection ---
+
+let events = null;
+let retry = 0;
+let searching = false; // whether the table is to come with the search focused
+let view = ""; // the id of the lock that is shown, or empty for the table
+
+function setState(state, words, banner) {
+  document.documentElement.dataset.state = state;
+  text($("live-text"), words);
+  $("stale").hidden = !banner;
+  if (banner) text($("stale"), banner);
+}
+function hear(data) {
+  heard = Date.now();
+  offset = data.now - heard;
+}
+function showStatus(data) {
+  if (!data.stale) return setState("live", "live", "");
+  const since = clock(data.stale);
+  setState("stale", "stale since " + since, "Stale since " + since + ": Redis cannot be read" + (data.why ? " (" + data.why + ")" : "") + ". The page goes on when it can.");
+}
+function away() {
+  const since = heard ? " since " + clockFormat.format(heard) : "";
+  setState("away", "stale" + since, "Stale" + since + ": the server of this page does not answer. Is rlock ui still running? Trying again.");
+}
+
+function connect() {
+  clearTimeout(retry);
+  if (events) events.close();
+  const source = new EventSource(view ? "events?lock=" + encodeURIComponent(view) : "events");
+  events = source;
+  const on = (name, fn) => source.addEventListener(name, (e) => {
+    if (source !== events) return;
+    const data = JSON.parse(e.data);
+    hear(data);
+    fn(data);
+  });
+  on("hello", (data) => {
+    server = data;
+    text($("title"), data.title);
+    text($("where"), data.where);
+    $("where").hidden = !data.where;
+    text($("prefix"), data.prefix + "*");
+    $("prefix").hidden = !data.prefix;
+    if (!view) document.title = data.title;
+  });
+  on("rows", (data) => { showStatus(data); applyRows(data); });
+  on("lock", (data) => { lock = data.lock; showStatus(lock); renderLock(); });
+  on("beat", () => {});
+  source.addEventListener("error", () => {
+    if (source !== events) return;
+    away();
+    if (source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000); // it was refused, and does not try again
+  });
+}
+
+function route() {
+  takeToken();
+  const [, id] = /^#\/lock\/([\w~-]*)$/.exec(location.hash) || [];
+  view = id || "";
+  const from = lock ? lock.id : "";
+  lock = null;
+  hues = new Map();
+  $("list").hidden = Boolean(view);
+  $("one").hidden = !view;
+  $("result").hidden = true;
+  if ($("confirm").open) $("confirm").close();
+  if (view) {
+    const row = all.get(view);
+    text($("name"), row ? row.name : "…");
+    for (const part of ["facts", "holders", "waiters", "log", "timeline"]) {
+      $(part).replaceChildren();
+      $(part).nodes = null;
+    }
+    for (const part of ["free", "no-holders", "no-waiters", "no-history"]) $(part).hidden = true;
+    $("name").focus({ preventScroll: true });
+  } else {
+    document.title = server.title || "rlock";
+    renderTable();
+    if (searching) $("q").focus();
+    else if (from) moveTo(order.findIndex((row) => row.id === from));
+  }
+  searching = false;
+  connect();
+}
+
+// --- Keys and clocks ---
+
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || $("confirm").open) return;
+  const typing = e.target === $("q");
+  if (e.key === "/" && !typing) {
+    e.preventDefault();
+    searching = Boolean(view);
+    if (view) location.hash = "#/";
+    else $("q").focus();
+  } else if (e.key === "Escape" && typing) {
+    e.preventDefault();
+    if ($("q").value) { $("q").value = ""; filter(); } else $("q").blur();
+  } else if (e.key === "Escape" && view) {
+    location.hash = "#/";
+  } else if (!view && (e.key === "ArrowDown" || e.key === "ArrowUp" || (typing && e.key === "Enter"))) {
+    const row = e.target.closest?.("#rows tr")?.row;
+    if (!row && !typing && e.target !== document.body) return;
+    e.preventDefault();
+    if (e.key === "Enter") { if (order.length) location.hash = "#/lock/" + order[0].id; }
+    else if (row) { if (e.key === "ArrowUp" && row.index === 0) $("q").focus(); else moveTo(row.index + (e.key === "ArrowDown" ? 1 : -1)); }
+    else if (e.key === "ArrowDown") moveTo(0);
+  }
+});
+
+function filter() {
+  dirty = true;
+  $("scroll").scrollTop = 0;
+  renderTable();
+}
+$("q").addEventListener("input", filter);
+$("rows").addEventListener("animationend", (e) => e.target.closest("tr").classList.remove("fresh"));
+$("scroll").addEventListener("scroll", render, { passive: true });
+$("free").addEventListener("click", () => ask(lock.lock.holders));
+$("cancel").addEventListener("click", () => $("confirm").close());
+$("do-free").addEventListener("click", free);
+window.addEventListener("resize", () => { render(); if (lock) drawTimeline(); });
+window.addEventListener("hashchange", route);
+window.addEventListener("pagehide", () => events?.close());
+window.addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
+
+setInterval(() => {
+  if (heard && Date.now() - heard > SILENCE && document.documentElement.dataset.state !== "away") { away(); connect(); }
+  if (document.hidden) return;
+  if (!view) for (const tr of $("rows").children) runRow(tr);
+  else for (const li of $("holders").children) runHolder(li);
+}, 250);
+setInterval(() => {
+  if (document.hidden || !lock) return;
+  for (const li of $("waiters").children) fillWaiter(li, li.item);
+  renderHistory();
+}, 1000);
+
+makeHeads();
+makeSpans();
+route();
