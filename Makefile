@@ -43,6 +43,15 @@ observers: ## test rlockotel, its dashboard and its alerts
 	cd rlockotel && $(GO) test -race -timeout $(TIMEOUT) ./...
 	cd rlockotel/dashboard && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of docs/grafana
 
+.PHONY: command
+command: ## test the command rlock; the tests of its page are skipped without chromium
+	@command -v chromium >/dev/null || echo "chromium is not installed: the tests that need it are skipped."
+	cd cmd/rlock && $(GO) test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: pictures
+pictures: ## draw the pictures of the documents that are made from runs; needs a redis-server and chromium
+	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
+
 .PHONY: test-claims
 test-claims:
 	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./test/claims
@@ -55,7 +64,7 @@ quick: ## run the tests that need no redis-server, in a few seconds; for use whi
 
 .PHONY: race
 race: ## run the tests with the race detector
-	$(GO) test -race -shuffle=on -timeout $(TIMEOUT) -parallel 8 ./...
+	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal test)))
@@ -85,8 +94,8 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted
-planted: ## plant bugs in the lock table, each of which its model test must find; a few minutes
-	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted all
+planted: ## plant bugs in the lock table, or only MUTANT, or a third of them for MUTANT=some, each of which its model test must find; a few minutes
+	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
 
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour

@@ -48,9 +48,8 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 	rows := make([]*Row, len(names))
 	for i, cmd := range cmds {
 		row, err := rowOf(names[i], cmd)
-		if err != nil && ctx.Err() == nil {
-			// One of its keys may be in a slot that moves, may not be read by this user, or may have been dealt into another slot by the braces
-			// of the name. The first key says the most. The client follows it wherever it is.
+		if moved(err) {
+			// The name alone says the most, and the client follows it wherever it is.
 			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, []string{names[i]}))
 		}
 		if err != nil {
@@ -59,6 +58,17 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 		rows[i] = row
 	}
 	return rows, nil
+}
+
+// moved reports whether a command failed because of where its keys are: their slot moves, or the braces of a name have dealt them into
+// several slots. Or the node has lost the script since the first command.
+func moved(err error) bool {
+	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "NOSCRIPT"} {
+		if err != nil && strings.HasPrefix(err.Error(), code) {
+			return true
+		}
+	}
+	return false
 }
 
 // rowOf returns what a reply of the script says. A reply without anything is nil.

@@ -158,15 +158,12 @@ func TestPictures(t *testing.T) {
 		p.run(scheme(dark), goTo("#/lock/"+idOf(fair)))
 		p.await("the lock", `document.querySelectorAll("#holders li").length === 1 && now() - lock.history.at(-1).start > 2000`)
 		p.await("its picture", `document.querySelectorAll("#timeline .label").length >= 5`)
-		p.shoot("lock-" + name)
-		p.click("#free")
-		p.shoot("free-" + name)
-		p.click("#cancel")
+		p.shoot("ui-lock-" + name)
 		p.run(goTo("#/"))
 		p.await("all locks", `all.size === 13 && !document.querySelector("#list").hidden`)
 		p.run(evaluate(`document.activeElement.blur()`), chromedp.MouseEvent(input.MouseMoved, 1, 1))
 		p.await("the bars", `[...document.querySelectorAll("#rows tr")].every((tr) => !tr.row.ends || Math.abs(new DOMMatrix(getComputedStyle(tr.parts.lease.fill).transform).a - (tr.row.ends - now()) / tr.row.full) < 0.03)`)
-		p.shoot("table-" + name)
+		p.shoot("ui-table-" + name)
 	}
 }
 
