@@ -7,11 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 )
 
 // TestRights lists and shows everything as a user who has just the rights that the guide names, and needs each of them.

@@ -10,10 +10,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // openTerminal returns both ends of a new terminal: that of a person, and that of programs.
