@@ -38,7 +38,8 @@ var (
 	// [ErrNotAcquired] too.
 	ErrNoPermits = fault.ErrNoPermits
 
-	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant].
+	// ErrReentered means that an owner which holds the lock asked for it again through a handle made with [NonReentrant], or
+	// with [AtLeast].
 	ErrReentered = fault.ErrReentered
 
 	// ErrUpgrade means that an owner which holds the read lock asked for the write lock of the same name. It would wait for

@@ -79,6 +79,25 @@ func ExampleLock_TryDo() {
 }
 
 // Middleware that wants an owner for its handlers must not hide a lock that its caller holds.
+func ExampleAtLeast() {
+	locks, _, end := exampleLocks()
+	defer end()
+
+	// Each minute, this runs on all machines at about the same time.
+	for range 3 {
+		ran, err := locks.NewLock("report:2026-11-25T12:00").TryDo(context.Background(), func(context.Context) error {
+			fmt.Println("reporting")
+			return nil
+		}, rlock.AtLeast(50*time.Second))
+		fmt.Println(ran, err)
+	}
+	// Output:
+	// reporting
+	// true <nil>
+	// false <nil>
+	// false <nil>
+}
+
 func ExampleEnsureOwner() {
 	locks, _, end := exampleLocks()
 	defer end()

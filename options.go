@@ -258,6 +258,7 @@ const (
 	renewedLeaseOption
 	waitOption
 	permitsOption
+	atLeastOption
 )
 
 // Lease holds the lock for d and no longer: it is not renewed, and when d is over the hold is lost. A fraction of a
@@ -290,6 +291,24 @@ func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 // [ErrInvalidOption].
 func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
 
+// AtLeast keeps the lock taken until d after its acquisition began, even if it is unlocked before: by nobody then. So of several
+// processes that do a job at the same time, one does it, and the others still find the lock taken if they come a little late, or if
+// their clocks differ. They use [Lock.TryDo]:
+//
+//	ran, err := lock.TryDo(ctx, job, rlock.AtLeast(50*time.Second)) // each minute
+//
+// d must be clearly shorter than the interval between two jobs, at most nine tenths of it: the lock is taken a moment after each job is
+// due. It must be longer than the clocks may differ. d does not lengthen the lease. If the process dies, or loses the lock, the
+// lock is free when its lease ends, and another may do the job. If the job fails, panics or is canceled, the lock is nevertheless kept, so
+// that not all processes try in turn. If d is over before the unlock, nothing is kept.
+//
+// A waiter of another process may notice only at the end of the lease that it knows of that the lock is free. ForceUnlock frees it.
+// [Lock.Inspect] shows a holder of this client.
+//
+// It is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks. Elsewhere the error is [ErrInvalidOption]. An owner that
+// holds the lock already gets [ErrReentered]. The minimum is 1 ms, the maximum 100 years. Redisson has no such method.
+func AtLeast(d time.Duration) AcquireOption { return AcquireOption{atLeastOption, d} }
+
 // terms turns the options of one acquisition into its terms.
 func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 	t := lease.Terms{Op: op, ByHold: byHold, Limited: try}
@@ -311,6 +330,12 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 				return t
 			}
 			t.Permits = int(opt.d)
+		case atLeastOption:
+			if opt.d < minLease || opt.d > maxLease {
+				t.Err = outOfRange("least time", opt.d, minLease)
+				return t
+			}
+			t.AtLeast = opt.d
 		default:
 			t.Err = fmt.Errorf("%w: a zero AcquireOption", ErrInvalidOption)
 			return t

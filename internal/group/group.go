@@ -96,6 +96,8 @@ type locker interface{ Locks() []*lease.Lock }
 // clientOf returns the client of a member. A group among the members goes by its first base lock.
 func clientOf(m locker) *lease.Manager { return m.Locks()[0].Manager() }
 
+var errOneLock = fmt.Errorf("%w: a group of locks has no permits, and cannot be kept by AtLeast", fault.ErrInvalidOption)
+
 // Check returns the error of the group or of one of its locks, before anything is sent. Nil means that all are valid.
 func (g *Group) Check(op string) error {
 	if g == nil {
@@ -195,6 +197,9 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*acquisition, error) {
 	if err := g.Check(t.Op); err != nil {
 		return nil, err
+	}
+	if t.Err == nil && (t.AtLeast != 0 || t.Permits != 0) {
+		t.Err = errOneLock
 	}
 	if t.Err != nil {
 		return nil, g.wrap(t.Err, t.Op)

@@ -161,7 +161,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	defer l.m.tasks.End()
 	l.m.used()
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, SetsUp: t.SetsUp,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: t.SetsUp,
 		Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Sight must not become a Watcher that is not nil
@@ -199,6 +199,8 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 // fits returns what is wrong with terms for this kind of lock.
 func (l *Lock) fits(t *Terms) error {
 	switch n, most := t.Permits, l.h.Kind.MaxPermits; {
+	case t.AtLeast != 0 && (l.h.Kind.Park == nil || !t.ByHold):
+		return errNoAtLeast
 	case t.Lease != 0 && l.h.Kind.Lasting:
 		return errNoLease
 	case n == 0: // it wants nothing special
@@ -210,6 +212,8 @@ func (l *Lock) fits(t *Terms) error {
 	}
 	return nil
 }
+
+var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks", fault.ErrInvalidOption)
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 

@@ -25,10 +25,11 @@ type Terms struct {
 	Lease   time.Duration // zero means the client's watchdog timeout, renewed
 	Renewed bool          // the watchdog renews the lease
 	Wait    time.Duration
-	Limited bool // whether Wait limits the wait; if not, the context alone does
-	ByHold  bool // only the Hold unlocks it
-	Permits int  // how many it wants; 0 means that nobody said
-	SetsUp  bool // the caller sets a semaphore up that nobody has set up
+	Limited bool          // whether Wait limits the wait; if not, the context alone does
+	ByHold  bool          // only the Hold unlocks it
+	Permits int           // how many it wants; 0 means that nobody said
+	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
+	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members

@@ -55,6 +55,8 @@ var (
 	LockRenew string
 	//go:embed lock_force.lua
 	LockForce string
+	//go:embed lock_park.lua
+	LockPark string
 	//go:embed lock_inspect.lua
 	LockInspect string
 	//go:embed lock_info.lua

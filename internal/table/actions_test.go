@@ -103,6 +103,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	}
 	v.a.Lease = oneOf(w, modelWatchdog, modelWatchdog, modelWatchdog, 200*time.Millisecond, time.Second, 2*time.Second, 9*time.Second)
 	v.a.Renewed = v.a.Lease == modelWatchdog || w.rand(3) == 0
+	if h.Kind.Park != nil && w.rand(6) == 0 {
+		v.a.AtLeast, v.a.ByHold = oneOf(w, 50*time.Millisecond, time.Second, 10*time.Second), true
+	}
 	v.a.Wait, v.a.Caller = waitEnd{v}, callerEnd{v}
 	if !v.a.Single && w.rand(2) == 0 {
 		wait := time.Duration(w.rand(300)) * time.Millisecond
@@ -116,6 +119,7 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	}
 	began := p.tasks.Begin()
 	lost, dropped := w.lost(p, n, o)
+	again := v.a.AtLeast > 0 && !dropped && w.holds(p, n, o)
 	bare := h.Kind.Tokens && !dropped && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
@@ -127,7 +131,9 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 		w.failf("Stopped: an attempt begins after Stop: %s", s)
 	case began && lost && s.Err != fault.ErrLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
-	case began && bare && !lost && !errors.Is(s.Err, fault.ErrInvalidOption):
+	case began && again && !lost && s.Err != fault.ErrReentered: // the very error
+		w.failf("Kept: the owner of a hold gets %s", s)
+	case began && bare && !again && !lost && !errors.Is(s.Err, fault.ErrInvalidOption):
 		w.failf("Token: the owner of a hold without a token gets %s", s)
 	}
 	p.deliver()

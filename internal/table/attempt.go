@@ -23,6 +23,7 @@ type Attempt struct {
 	ByHold  bool          // only the Hold unlocks it
 	Single  bool          // one question to Redis, and no waiting
 	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
+	AtLeast time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
 	SetsUp  bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
@@ -152,7 +153,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
-	if err := t.mayNot(a.Handle, a.Owner, now); err != nil {
+	if err := t.mayNot(a.Handle, a.Owner, a.AtLeast > 0, now); err != nil {
 		return a.finish(err)
 	}
 	if t.bars(a, now) {

@@ -32,6 +32,7 @@ type Exit struct {
 	retries    int
 	mark       yield.Mark // when it was sent
 
+	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
 	byLine bool // the latest call was that of the line
 	denied bool // Redis refused that call, because the user lacks a right
@@ -153,6 +154,9 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	x.start = now
 	next := t.nextHolder(g, now)
+	if t.parks(g, now) {
+		next = nil
+	}
 	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil, n)
@@ -177,6 +181,10 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 		within = max(t.cfg.CommandTimeout-spent, time.Millisecond)
 	}
 	x.phase = freeing
+	if x.parks = g.parkedFor(now) > 0; x.parks {
+		x.byLine = false
+		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), g.parkedFor(now))}
+	}
 	if x.byLine = t.inLine(x); x.byLine {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
 	}
@@ -232,21 +240,24 @@ func (x *Exit) finish(err error) Step {
 
 func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	pause := t.cfg.Retry(x.retries + 1)
-	t.gave(x, r, now, n)
-	t.followUp(x, r, n)
+	t.replied(x, r, now, n)
 	x.repeats(r.Err)
 	switch {
 	case t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
 		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
 		return t.free(x, now)
+	case r.Err == nil && x.parks && r.N > 0 && x.grant.leavesMore():
+		return t.endSilent(x, nil, now, n)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
 		switch lasting := x.grant.handle.Kind.Lasting; {
 		case lasting && r.N == 0 && !x.grant.inDoubt:
 			n.Warn(x.grant.handle.Name, "permits were not given back: Redis no longer has a receipt of them", nil)
 			return t.endRelease(x, nil, n)
-		case lasting || r.N > 0 || x.doubt:
+		case lasting || r.N > 0 || x.doubt && !x.parks:
 			return t.endRelease(x, nil, n)
+		case x.doubt: // it was not parked, or is not any more
+			return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 		}
 		return t.endGone(x, errHolderGone, n)
 	case r.Err.WrongType():
@@ -259,6 +270,14 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	x.retries++
 	x.phase = pausing
 	return Step{Do: Sleep, Pause: pause}
+}
+
+// replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
+func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+	if !x.parks {
+		t.gave(x, r, now, n)
+		t.followUp(x, r, n)
+	}
 }
 
 // repeats notes a release that failed, and that a receipt must tell apart from its repetition.
@@ -275,7 +294,7 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
-	if others > 0 && t.holder(g.handle.Key) == g {
+	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
 		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
@@ -311,14 +330,17 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
 func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := x.grant
-	t.gave(x, r, now, n)
-	t.followUp(x, r, n)
+	t.replied(x, r, now, n)
 	x.repeats(r.Err)
 	if t.refusesLine(g.handle, x.byLine, r.Err, now, n) {
 		x.denied = true
 		return t.free(x, now)
 	}
 	settled := r.Err == nil || r.Err.WrongType()
+	if settled && x.parks && g.leavesMore() {
+		t.schedule(g, now, n)
+		return x.finish(nil)
+	}
 	if !settled && now <= g.rarely().giveUpAt {
 		t.schedule(g, now.Add(t.cfg.Retry(g.fail())), n)
 		return x.finish(nil)

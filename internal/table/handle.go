@@ -86,8 +86,8 @@ func lostOf(o *Owner, key HeldKey) *Grant {
 var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
 
 // mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
-// the handle does not re-enter, or because the handle has tokens and the owner's hold has none. It returns nil if it may.
-func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
+// the handle does not re-enter, or the attempt must not (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
+func (t *Table) mayNot(h *Handle, o *Owner, anew bool, now clock.Instant) error {
 	holds, fenced := false, true
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		key := HeldKey{h.Key, side}
@@ -104,7 +104,7 @@ func (t *Table) mayNot(h *Handle, o *Owner, now clock.Instant) error {
 		}
 	}
 	switch {
-	case holds && h.NonReentrant:
+	case holds && (anew || h.NonReentrant):
 		return fault.ErrReentered
 	case h.Kind.Tokens && !fenced:
 		return errNoToken

@@ -286,6 +286,18 @@ var bugs = []bug{
 	{"line 20", "a release of a lock that others took wakes nobody in the line", []edit{
 		{"server_line_test.go", "case len(s.line.waiters) == 0 && next == nil:\n\t\ts.shout(c)", "case next == nil:\n\t\ts.shout(c)"},
 	}},
+	{"K1", "a lock that must stay taken is handed over", []edit{
+		{"exit.go", "if t.parks(g, now) {\n\t\tnext = nil\n\t}", "t.parks(g, now)"},
+	}},
+	{"K2", "a lock that must stay taken is freed", []edit{
+		{"park.go", "if g.rare == nil || g.rare.park == nil {", "if true {"},
+	}},
+	{"K3", "a repeated park that finds nothing counts", []edit{
+		{"exit.go", "x.doubt && !x.parks:", "x.doubt:"},
+	}},
+	{"K4", "an owner that holds the lock takes it again to keep it", []edit{
+		{"handle.go", "holds && (anew || h.NonReentrant)", "holds && h.NonReentrant"},
+	}},
 }
 
 // plant returns the files with a bug, by their path.

@@ -146,6 +146,13 @@ func (w *world) lost(p *process, n *name, o *Owner) (lost, dropped bool) {
 	return lost, dropped
 }
 
+// holds reports whether an owner holds a name, on either side.
+func (w *world) holds(p *process, n *name, o *Owner) bool {
+	return o != nil && slices.ContainsFunc(w.records, func(r *record) bool {
+		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil
+	})
+}
+
 // holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
 func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
 	return slices.ContainsFunc(w.records, func(r *record) bool {

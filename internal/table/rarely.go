@@ -14,6 +14,8 @@ type rarely struct {
 	leaked   []*Acquisition // open, but no caller can unlock them any more
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost
+	keep     clock.Instant  // until when the lock stays taken, even if it is unlocked before; zero means no longer than that
+	park     *wire.Holder   // that takes its place in Redis until then; nil means that it was not unlocked yet
 	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     Loss

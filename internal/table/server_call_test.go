@@ -67,7 +67,7 @@ func lineCallOf(c *wire.Call) *lineCall {
 	}
 	if ms, ok := c.Args.Extra.(int64); ok {
 		l.term, l.waits = ms, true
-	} else if standing := text(c.Args.Extra); standing != "" && c.Script.Argv > 6 {
+	} else if standing := text(c.Args.Extra); standing != "" && c.Script.Argv > 7 {
 		l.term, l.waits = memberOf("|"+standing).term, true
 	}
 	if next := text(c.Args.Other); next != "" {

@@ -26,6 +26,22 @@ func (s *server) release(c *wire.Call) int64 {
 	return 1 + s.tell(c, "")
 }
 
+// park gives the lock to a holder that nobody is.
+func (s *server) park(c *wire.Call) int64 {
+	park := text(c.Args.Holder)
+	last := text(c.Args.Channel)
+	if !s.remove(last, "released") {
+		if s.find(park) != nil {
+			return 1
+		}
+		return 0
+	}
+	s.join(park, birth{epoch: s.epoch, lastly: s.world()})
+	s.kept[last] = s.world().Add(millis(c.Args.Millis))
+	s.expiry, s.quiet = s.now.Add(millis(c.Args.Millis)), true // nobody is told when it ends
+	return 1
+}
+
 // longest returns when the longest read hold ends.
 func (s *server) longest() (end clock.Instant) {
 	for _, h := range s.holders {

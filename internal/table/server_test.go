@@ -28,13 +28,14 @@ type server struct {
 
 	// What the invariants need to know.
 
-	epoch int               // raised when Redis loses or restores what it has, and by an unlock by force
-	lost  int               // how often Redis lost or restored what it has
-	stood map[string]int    // how often that was when a field was last put into the line
-	born  map[string]birth  // of every field that was a holder
-	gone  map[string]string // why a field is not a holder any more
-	dead  map[string]int    // the epoch in which the tombstone of a field was written
-	quiet bool              // waiters may not know that the lock is free, because nobody could tell them
+	epoch int                      // raised when Redis loses or restores what it has, and by an unlock by force
+	lost  int                      // how often Redis lost or restored what it has
+	stood map[string]int           // how often that was when a field was last put into the line
+	born  map[string]birth         // of every field that was a holder
+	gone  map[string]string        // why a field is not a holder any more
+	kept  map[string]clock.Instant // until when the lock was parked, by the field that left, in the world's time
+	dead  map[string]int           // the epoch in which the tombstone of a field was written
+	quiet bool                     // waiters may not know that the lock is free, because nobody could tell them
 	// hushed is the process, counted from one, that freed the lock without a message. Its own waiters know nevertheless.
 	hushed int
 	public string // the field whose public release nobody has followed up
@@ -69,7 +70,7 @@ type tomb struct {
 func newServer(announce func(channel, payload string) int64) *server {
 	return &server{
 		announce: announce, tombs: make(map[tomb]clock.Instant), born: make(map[string]birth),
-		gone: make(map[string]string), dead: make(map[string]int), stood: make(map[string]int),
+		gone: make(map[string]string), dead: make(map[string]int), stood: make(map[string]int), kept: make(map[string]clock.Instant),
 	}
 }
 
@@ -197,6 +198,8 @@ func (s *server) run(c *wire.Call) wire.Reply {
 		return wire.Reply{N: s.acquireRead(c)}
 	case wire.Plain.HandOver, wire.Fenced.HandOver:
 		return wire.Reply{N: s.handOver(c)}
+	case wire.Plain.Park:
+		return wire.Reply{N: s.park(c)}
 	case wire.Plain.Count, wire.Read.Count:
 		return wire.Reply{N: s.count(c)}
 	case wire.Plain.Release, wire.Write.Release:

@@ -215,18 +215,18 @@ func (w *world) unlocked(e *exit, err error) {
 		w.failf("OneResult: two results of one acquisition")
 	}
 	r.settled = true
-	if e.x.start == 0 { // it was not the last one, or the grant was over
-		return
-	}
 	field := text(g.inRedis().Field)
 	s := e.name.server
 	inside, freed := e.x.start < g.term.Deadline, s.gone[field] == "released" || s.gone[field] == "handed over"
 	switch {
+	case e.x.start == 0: // it was not the last one, or the grant was over
 	case !s.sound(field) || w.grants[field] != g:
 	case err == nil && !inside && !freed:
 		w.failf("OneResult: unlocked, but nothing was freed and the lease was over: %s", s.gone[field])
 	case errors.Is(err, fault.ErrLost) && e.before == nil && inside && freed:
 		w.failf("OneResult: lost, but it was freed by its own release")
+	case err == nil && inside && g.rare != nil && g.rare.keep > w.now && s.kept[field] < g.rare.keep:
+		w.failf("Kept: until %v instead of %v", time.Duration(s.kept[field]), time.Duration(g.rare.keep))
 	}
 }
 

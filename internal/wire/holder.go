@@ -107,6 +107,12 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 	return c
 }
 
+// Park returns the call that makes it the holder for a time instead of the last holder, although nobody holds the lock then.
+func (h *Holder) Park(n *Names, last *Holder, left time.Duration) Call {
+	s := h.kind.Park
+	return Call{Script: s, Keys: s.Of(n.Keys), Args: Args{Holder: h.Field, Millis: Millis(left), Number: h.Number, Channel: last.Field}}
+}
+
 // Permits returns how many permits it has, or wants. It is 1 for a lock.
 func (h *Holder) Permits() int { return h.kind.permits() }
 

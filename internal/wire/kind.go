@@ -14,6 +14,9 @@ type Kind struct {
 	Acquire, Count, Release, Renew, Force, Inspect *Script
 	HandOver                                       *Script // nil means that it is not handed over within a process
 
+	// Park keeps it taken after its release. Nil means that it cannot be.
+	Park *Script
+
 	// Line has the scripts by which the kind stands in the line. Nil means that it never does.
 	Line *Line
 
@@ -109,6 +112,7 @@ var (
 		Renew:    lockRenew,
 		Force:    lockForce,
 		Inspect:  lockInspect,
+		Park:     lockPark,
 		HandOver: lockHandOver,
 		Lazy:     true,
 		Fenced:   Fenced,
@@ -124,6 +128,7 @@ var (
 		Renew:    lockRenew,
 		Force:    lockForce,
 		Inspect:  lockInspect,
+		Park:     lockPark,
 		HandOver: fencedHandOver,
 		Tokens:   true,
 		Keys:     []string{tokenKey},
@@ -139,6 +144,7 @@ var (
 		Renew:      lockRenew,
 		Force:      lockForce,
 		Inspect:    lockInspect,
+		Park:       lockPark,
 		FirstDelay: time.Millisecond,
 		MaxDelay:   128 * time.Millisecond,
 		Line:       plainLine,
@@ -152,6 +158,7 @@ var (
 		Renew:   lockRenew,
 		Force:   fairForce,
 		Inspect: lockInspect,
+		Park:    lockPark,
 		Fenced:  FencedFair,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey},
 		Channel: baseChannel,
@@ -166,6 +173,7 @@ var (
 		Renew:   lockRenew,
 		Force:   fencedFairForce,
 		Inspect: lockInspect,
+		Park:    lockPark,
 		Tokens:  true,
 		Keys:    []string{"redisson_lock_queue", "redisson_lock_timeout", seatsKey, tokenKey},
 		Channel: baseChannel,

@@ -27,6 +27,7 @@ var (
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
 	lockForce    = newScript(force(1), lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
+	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
 
 	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)

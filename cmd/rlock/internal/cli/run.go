@@ -27,6 +27,7 @@ type runFlags struct {
 	permits    int
 	onLost     string
 	conflict   int
+	atLeast    time.Duration
 	anonymous  bool
 }
 
@@ -42,6 +43,9 @@ rlock. Signals are passed on to the program and to all processes of its group. T
 on Linux, so have the processes that it left in its group. If rlock itself is killed, Linux kills the program too, but not the
 processes that the program has started.
 
+With --at-least, the lock stays taken for so long, so that of several machines with the same crontab one runs the program, even if that
+is done before another machine's clock strikes. Choose a time that is longer than the clocks differ, and at most nine tenths of the interval.
+
 The lease is renewed while the program runs. If Redis cannot be reached for --ttl, or somebody else deletes the lock, the lock is
 lost: the program gets SIGTERM, and after --grace SIGKILL. Until it has exited, another one may run. With --on-lost kill, it is
 killed at once.
@@ -55,7 +59,7 @@ The exit code is that of the program, or 128 and the number of the signal that e
 		Example: `  rlock run nightly-report --wait 0 -- /usr/local/bin/report --all
   rlock run deploy --wait 10m --fair -- ./deploy.sh
   rlock run thumbnails --permits 3 -- convert in.png out.jpg
-  */5 * * * * rlock run sync --wait 0 -E 0 -- /usr/local/bin/sync`,
+  */5 * * * * rlock run sync --wait 0 -E 0 --at-least 4m -- /usr/local/bin/sync   # in the crontab of each machine`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 {
@@ -69,11 +73,13 @@ The exit code is that of the program, or 128 and the number of the signal that e
 	fs.DurationVar(&f.ttl, "ttl", 10*time.Second, "the lease: if rlock dies, or cannot reach Redis for so long, the lock is free")
 	fs.DurationVar(&f.grace, "grace", 10*time.Second, "after a loss, time from SIGTERM to SIGKILL")
 	fs.BoolVar(&f.fair, "fair", false, "serve those who wait in the order in which they came; all users of NAME must say so")
+	fs.DurationVar(&f.atLeast, "at-least", 0, "keep the lock for so long from its acquisition, even if the program ends before")
 	fs.IntVar(&f.permits, "permits", 0, "let `n` programs run at a time: NAME is a semaphore with n permits, which the first one sets up")
 	fs.StringVar(&f.onLost, "on-lost", "term", "what to do when the lock is lost: term, kill, or keep the program running")
 	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", exitNotAcquired, "exit code if another owner has the lock, as of flock")
 	fs.BoolVar(&f.anonymous, "anonymous", false, "do not write into Redis which program, host and process it is that holds the lock")
 	cmd.MarkFlagsMutuallyExclusive("fair", "permits")
+	cmd.MarkFlagsMutuallyExclusive("at-least", "permits")
 	return cmd
 }
 
@@ -108,6 +114,8 @@ func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 		return nil, usage(fmt.Errorf("--on-lost is %q, none of term, kill and keep", f.onLost))
 	case f.grace < 0:
 		return nil, usage(fmt.Errorf("--grace is %v, less than 0", f.grace))
+	case f.atLeast < 0:
+		return nil, usage(fmt.Errorf("--at-least is %v, less than 0", f.atLeast))
 	case f.conflict < 0 || f.conflict > 255:
 		return nil, usage(fmt.Errorf("-E is %d, not from 0 to 255", f.conflict))
 	case f.permits < 0:
@@ -149,7 +157,11 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 		}
 	}
 	defer signal.Stop(j.signals)
-	code, err := j.under(lock, append(j.wait, rlock.RenewedLease(f.ttl)))
+	terms := append(j.wait, rlock.RenewedLease(f.ttl))
+	if f.atLeast > 0 {
+		terms = append(terms, rlock.AtLeast(f.atLeast))
+	}
+	code, err := j.under(lock, terms)
 	if errors.Is(err, rlock.ErrNotAcquired) {
 		return &exit{f.conflict, err}
 	}

@@ -277,3 +277,19 @@ func TestRunPermits(t *testing.T) {
 	code, _, errs := command(t, addr(rdb), "run", "job", "--permits", "2", "--", "true")
 	require.Zero(t, code, errs)
 }
+
+// TestRunAtLeast runs the program once for all machines whose clocks strike within the time.
+func TestRunAtLeast(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, rdb *redis.Client) {
+		t.Helper()
+		for i := range 3 {
+			code, out, errs := command(t, addr(rdb), "run", "job", "--wait", "0", "-E", "0", "--at-least", "1h", "--", "echo", "ran")
+			require.Zero(t, code, errs)
+			require.Equal(t, map[bool]string{true: "ran\n"}[i == 0], out)
+		}
+		code, out, errs := command(t, addr(rdb), "run", "another", "--at-least", "1h", "--", "false")
+		require.Equal(t, 1, code, out+errs)
+		require.True(t, locked(t, newClient(t, rdb).NewLock("another")), "also if the program fails")
+	})
+}

@@ -1,0 +1,15 @@
+-- Keeps a lock taken for some time, by a holder that nobody is. A repeated call changes nothing.
+--
+-- KEYS[1] lock  hash: holder -> count
+-- ARGV[1] park  the holder that nobody is
+-- ARGV[2] time  ms for which the lock stays taken
+-- ARGV[4] last  the holder that leaves
+-- returns 1 when it is parked, 0 when the last holder does not hold it
+
+if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
+  return redis.call('HEXISTS', KEYS[1], ARGV[1])
+end
+redis.call('HSET', KEYS[1], ARGV[1], 1)
+redis.call('HDEL', KEYS[1], ARGV[4])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return 1
