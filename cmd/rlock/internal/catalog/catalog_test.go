@@ -104,6 +104,8 @@ func TestRowsOfEveryKind(t *testing.T) {
 		permits := acquire(t, client.NewSemaphore("permits", rlock.Total(3)), rlock.Permits(2), rlock.Lease(minute))
 		acquire(t, client.NewSemaphore("{tag}permits", rlock.Total(1)), rlock.Lease(minute))
 		wait(t, rival, rival.NewSemaphore("{tag}permits"))
+		acquire(t, client.NewLock("permits:timeout"), rlock.Lease(minute)) // not a key of the semaphore
+		acquire(t, client.NewSemaphore("{braced}", rlock.Total(2)), rlock.Lease(minute))
 		acquire(t, client.NewPlainSemaphore("signals", rlock.Total(1)))
 		wait(t, rival, rival.NewPlainSemaphore("signals"))
 		require.NoError(t, rdb.HSet(ctx, "java", "71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87", 2).Err())
@@ -111,7 +113,7 @@ func TestRowsOfEveryKind(t *testing.T) {
 		var found map[string]Row
 		redistest.Eventually(t, "all is in Redis", func() bool {
 			found = rows(t, newCatalog(t, rdb), "")
-			return len(found) == 9 && found["plain"].Identity != nil && found["fair"].Waiters == 1 && found["{tag}written"].Waiters == 1 &&
+			return len(found) == 11 && found["plain"].Identity != nil && found["fair"].Waiters == 1 && found["{tag}written"].Waiters == 1 &&
 				found["{tag}permits"].Waiters == 1
 		})
 		for name, row := range found {
@@ -135,6 +137,8 @@ func TestRowsOfEveryKind(t *testing.T) {
 			{Name: "{tag}written", Kind: ReadWrite, Mode: "write", Holders: 1, Waiters: 1},
 			{Name: "permits", Kind: Semaphore, Holders: 2, Free: 1},
 			{Name: "{tag}permits", Kind: Semaphore, Holders: 1, Waiters: 1},
+			{Name: "permits:timeout", Kind: Lock, Holders: 1},
+			{Name: "{braced}", Kind: Semaphore, Holders: 1, Free: 1},
 			{Name: "signals", Kind: PlainSemaphore, Waiters: 1},
 			{Name: "java", Kind: Lock, Holders: 1},
 		} {
@@ -280,4 +284,22 @@ func TestFree(t *testing.T) {
 		_, err := c.Free(t.Context(), "signals", "a:1")
 		require.ErrorIs(t, err, ErrNoHolders)
 	})
+}
+
+// TestRowsWithoutTheScript finds all although Redis has lost the script, and the first command of a packet fails.
+func TestRowsWithoutTheScript(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartCluster(t).Client(t)
+	client := newClient(t, rdb)
+	for i := range 30 {
+		acquire(t, client.NewSemaphore(fmt.Sprint("semaphore:", i), rlock.Total(1)))
+		for j := range 10 {
+			require.NoError(t, rdb.Set(t.Context(), fmt.Sprintf("text:%d:%d}x", i, j), "x", 0).Err()) // keys in several slots
+		}
+	}
+	c := newCatalog(t, rdb)
+	for range 3 {
+		require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error { return node.ScriptFlush(ctx).Err() }))
+		require.Len(t, rows(t, c, ""), 30)
+	}
 }

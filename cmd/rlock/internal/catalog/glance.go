@@ -5,10 +5,12 @@ import (
 	"crypto/sha1" // by which Redis names scripts
 	_ "embed"     // for the script
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/redis/go-redis/v9"
 )
@@ -48,12 +50,17 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 	rows := make([]*Row, len(names))
 	for i, cmd := range cmds {
 		row, err := rowOf(names[i], cmd)
-		if moved(err) {
-			// The name alone says the most, and the client follows it wherever it is.
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			row, err = rowOf(names[i], node.Eval(ctx, glanceSource, glanceKeys(names[i])))
+		}
+		if moved(err) { // the client follows the keys
+			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, glanceKeys(names[i])))
+		}
+		if moved(err) { // some keys are on either side. The name alone says the most
 			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, []string{names[i]}))
 		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", fault.Quote(names[i]), err)
 		}
 		rows[i] = row
 	}
@@ -61,10 +68,10 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 }
 
 // moved reports whether a command failed because of where its keys are: their slot moves, or the braces of a name have dealt them into
-// several slots. Or the node has lost the script since the first command.
+// several slots.
 func moved(err error) bool {
-	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "NOSCRIPT"} {
-		if err != nil && strings.HasPrefix(err.Error(), code) {
+	for _, code := range []string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT"} {
+		if redis.HasErrorPrefix(err, code) {
 			return true
 		}
 	}
@@ -124,6 +131,9 @@ const maxKnown = 10_000
 func identityOf(fields wire.Identity) *rlock.Identity {
 	if fields == (wire.Identity{}) {
 		return nil
+	}
+	for i, text := range fields { // no identity that rlock writes is longer
+		fields[i] = strings.Clone(text[:min(len(text), 256)]) // so that the rest is not kept
 	}
 	return &rlock.Identity{Service: fields[0], Host: fields[1], Version: fields[2], PID: fields.PID(), Started: fields.Started()}
 }

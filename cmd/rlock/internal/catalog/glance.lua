@@ -16,14 +16,14 @@ end
 
 local waiters, line = 0, typeOf(KEYS[3])
 if line == 'zset' then
-  waiters = redis.call('ZCOUNT', KEYS[3], '-inf', '3e15') -- the members beyond are marks
+  waiters = redis.call('ZCOUNT', KEYS[3], '0', '3e15') -- the members beyond are marks
 end
 
 local kind = typeOf(KEYS[1])
 if kind == 'hash' then
   local holder
   for _, field in ipairs(redis.call('HRANDFIELD', KEYS[1], 2)) do
-    if string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+:') then
+    if #field <= 256 and string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+:') then
       holder = field
     end
   end
@@ -40,7 +40,7 @@ if kind == 'hash' then
   return {name, mode or '', holder, holders, waiters, redis.call('PTTL', KEYS[1]), token or '', 0}
 end
 
-local counter = kind == 'string' and redis.call('STRLEN', KEYS[1]) <= 20 and redis.call('GET', KEYS[1]) or kind == 'none' and '0'
+local counter = kind == 'string' and redis.call('STRLEN', KEYS[1]) <= 20 and redis.call('GET', KEYS[1])
 if not counter or not string.match(counter, '^%-?%d+$') then
   return {}
 end
@@ -53,7 +53,7 @@ if typeOf(KEYS[2]) == 'zset' then
     local lease = first[2] and tonumber(first[2]) < 922337203685477 and tonumber(first[2]) - now or first[2] and -1 or 0
     return {'semaphore', '', first[1] or '', redis.call('ZCARD', KEYS[2]) - over, waiters, lease, '', tonumber(counter) + over}
   end
-elseif waiters > 0 and kind == 'string' then
+elseif waiters > 0 then
   return {'plain semaphore', '', '', 0, waiters, -1, '', tonumber(counter)}
 end
 return {}

@@ -121,16 +121,20 @@ func (s *search) candidates(keys []string) (found []candidate) {
 			own = own || strings.HasPrefix(key, prefix)
 		}
 		if rest, ok := strings.CutPrefix(key, linePrefix); ok {
-			if name, ok := strings.CutSuffix(rest, lineSuffix); ok {
-				add(unbraced(name), byLine)
+			if part, ok := strings.CutSuffix(rest, lineSuffix); ok {
+				for _, name := range unbraced(part) {
+					add(name, byLine)
+				}
 			}
 		}
 		if own {
 			continue
 		}
 		add(key, byName)
-		if name, ok := strings.CutSuffix(key, permitsSuffix); ok {
-			add(unbraced(name), byPermits)
+		if part, ok := strings.CutSuffix(key, permitsSuffix); ok {
+			for _, name := range unbraced(part) {
+				add(name, byPermits)
+			}
 		}
 	}
 	return found
@@ -145,14 +149,19 @@ const (
 
 var ownPrefixes = []string{linePrefix, "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:", "rlock_client:"}
 
-// unbraced returns the name of which a key has been made: with braces around it, unless it has braces itself.
-func unbraced(part string) string {
-	if name, ok := strings.CutPrefix(part, "{"); ok {
-		if name, ok = strings.CutSuffix(name, "}"); ok && !strings.ContainsAny(name, "{") {
-			return name
-		}
+// unbraced returns the names of which a part of a key may have been made: with braces around the name, unless it has braces itself.
+func unbraced(part string) []string {
+	name, ok := strings.CutPrefix(part, "{")
+	if ok {
+		name, ok = strings.CutSuffix(name, "}")
 	}
-	return part
+	switch braces := strings.Contains(part, "{"); {
+	case ok && !strings.Contains(name, "{"):
+		return []string{name, part} // {a} may stand for a, or for itself
+	case braces:
+		return []string{part}
+	}
+	return nil // a name without braces would have got some
 }
 
 // look yields the rows of some names.

@@ -106,7 +106,7 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 		d.Permits = append(d.Permits, Permit{hex.EncodeToString(bytesOf(id.Member)), leaseUntil(id.Score, now)})
 	}
 	line, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
-		Key: keys[2], Start: "-inf", Stop: "3e15", ByScore: true, Count: most, // the members beyond are marks
+		Key: keys[2], Start: "0", Stop: "3e15", ByScore: true, Count: most, // the members beyond are marks
 	}).Result()
 	if err != nil {
 		return err

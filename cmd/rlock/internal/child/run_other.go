@@ -6,3 +6,6 @@ import "context"
 
 // Run returns ErrUnsupported.
 func Run(context.Context, Program) (int, error) { return 0, ErrUnsupported }
+
+// Terminal reports whether a person runs this process on a terminal. It does not know.
+func Terminal() bool { return false }

@@ -10,180 +10,203 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Run runs the program, and returns its exit code: 128 and the number of the signal, if one ended it. When ctx ends, what OnLost says
-// happens. Run returns when the program has exited and, on Linux, all processes that it left behind in its group have.
+// happens. Run returns when the program has exited and, on Linux, so have all processes of its group that it left behind.
 //
-// If this process dies, Linux kills the program, but not the processes that the program has started.
+// On a terminal the program is in the group of this process, so that Ctrl-C, Ctrl-Z, fg and bg reach both, and pipes to programs that
+// use the terminal work. Elsewhere it has a group of its own.
+//
+// If this process dies, Linux kills the program, but not the processes that the program has started, and no program that runs as another
+// user.
 func Run(ctx context.Context, p Program) (code int, err error) {
-	t := takeTerminal(p.Stdin)
-	defer t.giveBack()
-	events := make(chan event)
+	r := &run{Program: p, exits: make(chan exit), over: make(chan struct{})}
+	defer close(r.over)
+	r.shared = Terminal()
+	stops := make(chan os.Signal, 4)
+	if !r.shared {
+		signal.Notify(stops, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+		defer signal.Stop(stops)
+	}
 	started := make(chan error, 1)
-	var pid int
 	go func() {
 		// The program dies with the thread that starts it.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer close(events)
-		var err error
-		pid, err = start(p, t)
+		err := r.start()
 		started <- err
 		if err == nil {
-			watch(pid, events)
+			r.reap()
 		}
 	}()
 	if err := <-started; err != nil {
 		return 0, err
 	}
-	return follow(ctx, p, t, pid, events), nil
+	return r.follow(ctx, stops), nil
 }
 
-// event is a change of the program.
-type event struct {
-	stopped bool // it waits for SIGCONT, rather than having exited
-	code    int
-}
-
-func start(p Program, t *terminal) (int, error) {
-	adopt()
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if t != nil {
-		attr.Foreground, attr.Ctty = true, t.fd
-	}
-	dieWithParent(attr)
-	process, err := os.StartProcess(p.Path, p.Args, &os.ProcAttr{Env: p.Env, Files: []*os.File{p.Stdin, p.Stdout, p.Stderr}, Sys: attr})
+// Terminal reports whether a person runs this process on a terminal.
+func Terminal() bool {
+	tty, err := os.Open("/dev/tty") // there is none without a controlling terminal
 	if err != nil {
-		return 0, err
+		return false
 	}
-	pid := process.Pid
-	return pid, process.Release() // watch waits for it
+	return tty.Close() == nil
 }
 
-// watch sends what becomes of the program, and returns when nothing is left of its group.
-func watch(pid int, events chan<- event) {
-	for exited := false; !exited; {
-		var status syscall.WaitStatus
-		if _, err := wait(pid, &status, syscall.WUNTRACED); err != nil {
-			events <- event{code: 255} // somebody else has waited for it
-			return
-		}
-		switch {
-		case status.Stopped():
-			events <- event{stopped: true}
-		case status.Signaled():
-			events <- event{code: 128 + int(status.Signal())}
-			exited = true
-		default:
-			events <- event{code: status.ExitStatus()}
-			exited = true
-		}
-	}
-	for { // The orphans of the group are children of this process now, see adopt.
-		var status syscall.WaitStatus
-		if _, err := wait(-pid, &status, 0); err != nil {
-			return
-		}
-	}
+// run is a program that runs.
+type run struct {
+	Program
+
+	shared bool // the program is in the group of this process
+	pid    int
+	exits  chan exit
+	over   chan struct{} // closed when nobody takes exits any more
 }
 
-func wait(pid int, status *syscall.WaitStatus, options int) (int, error) {
+// exit is the end of the program, or of another process that was left to this one.
+type exit struct{ pid, code int }
+
+func (r *run) start() error {
+	adopt()
+	attr := &syscall.SysProcAttr{Setpgid: !r.shared}
+	dieWithParent(attr)
+	process, err := os.StartProcess(r.Path, r.Args, &os.ProcAttr{Env: r.Env, Files: []*os.File{r.Stdin, r.Stdout, r.Stderr}, Sys: attr})
+	if err != nil {
+		return err
+	}
+	r.pid = process.Pid
+	return process.Release() // reap waits for it
+}
+
+// reap waits for all processes that are left to this one, so that none stays a zombie.
+func (r *run) reap() {
 	for {
-		got, err := syscall.Wait4(pid, status, options, nil)
-		if !errors.Is(err, syscall.EINTR) {
-			return got, err
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		e := exit{pid, status.ExitStatus()}
+		switch {
+		case err != nil:
+			e = exit{} // nobody is left
+		case status.Signaled():
+			e.code = 128 + int(status.Signal())
+		}
+		select {
+		case r.exits <- e:
+		case <-r.over:
+			return
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-// follow passes signals on until the program and its group have ended.
-func follow(ctx context.Context, p Program, t *terminal, pid int, events <-chan event) (code int) {
+// follow passes signals on until the program and its group have ended, and returns the program's exit code.
+func (r *run) follow(ctx context.Context, stops <-chan os.Signal) (code int) {
 	lost := ctx.Done()
-	if p.OnLost == Keep {
+	if r.OnLost == Keep {
 		lost = nil
 	}
-	var grace <-chan time.Time
+	var grace, look <-chan time.Time
+	running := true
 	for {
 		select {
-		case e, more := <-events:
-			switch {
-			case !more:
+		case e := <-r.exits:
+			if e.pid == r.pid {
+				running, code = false, e.code
+			}
+			if !running && (e.pid == 0 || !r.left()) {
 				return code
-			case e.stopped:
-				t.suspend(pid)
-			default:
-				code = e.code
 			}
-		case s := <-p.Signals:
-			if s, ok := s.(syscall.Signal); ok {
-				send(pid, s)
+		case <-look:
+			if !r.left() {
+				return code
 			}
+		case s := <-r.Signals:
+			r.pass(s)
+		case <-stops:
+			r.suspend()
 		case <-lost:
 			lost = nil
-			if p.OnLost == Kill {
-				send(pid, syscall.SIGKILL)
+			if r.OnLost == Kill {
+				r.sendAll(syscall.SIGKILL)
 				continue
 			}
-			send(pid, syscall.SIGTERM)
-			send(pid, syscall.SIGCONT) // a stopped one would not see the other
-			timer := time.NewTimer(p.Grace)
+			r.sendAll(syscall.SIGTERM)
+			r.sendAll(syscall.SIGCONT) // a stopped one would not see the other
+			timer := time.NewTimer(r.Grace)
 			defer timer.Stop()
 			grace = timer.C
 		case <-grace:
-			send(pid, syscall.SIGKILL)
+			r.sendAll(syscall.SIGKILL)
+		}
+		if look = nil; !running {
+			look = time.After(100 * time.Millisecond) // nobody tells of the end of a process whose parent lives
 		}
 	}
 }
 
-// send sends a signal to the group. That fails if nobody is left in it.
-func send(pid int, s syscall.Signal) { _ = syscall.Kill(-pid, s) }
-
-// terminal is the terminal of a program that a person runs. Nil means that there is none. Like a shell, rlock gives it to the program's
-// group, so that the program can read from it, and that Ctrl-C reaches the program.
-type terminal struct {
-	fd  int
-	own int // the group of this process
-}
-
-// takeTerminal returns the terminal, if this process has it.
-func takeTerminal(stdin *os.File) *terminal {
-	if stdin == nil {
-		return nil
+// pass passes a signal on. A terminal has sent those of its keys to the program, too.
+func (r *run) pass(s os.Signal) {
+	number, ok := s.(syscall.Signal)
+	if !ok || r.shared && (number == syscall.SIGINT || number == syscall.SIGQUIT) {
+		return
 	}
-	fd := int(stdin.Fd())
-	own := unix.Getpgrp()
-	if group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP); err != nil || group != own {
-		return nil
-	}
-	return &terminal{fd, own}
-}
-
-// give gives the terminal to a group. Done from the background, that would stop this process. The program must not inherit that the
-// signal is ignored, so it is only while this runs.
-func (t *terminal) give(group int) {
-	signal.Ignore(syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTOU)
-	_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group)
-}
-
-func (t *terminal) giveBack() {
-	if t != nil {
-		t.give(t.own)
+	r.send(number)
+	if number != syscall.SIGUSR1 && number != syscall.SIGUSR2 {
+		r.send(syscall.SIGCONT) // a stopped one would not see the other
 	}
 }
 
-// suspend stops this process too, as Ctrl-Z stops all of a job, until the shell continues it. The lease may end meanwhile.
-func (t *terminal) suspend(pid int) {
-	if t == nil {
-		return // whoever stopped the program will continue it
+// send sends a signal to the program, and to its group if that is its own. That fails if nobody is left.
+func (r *run) send(s syscall.Signal) {
+	if r.shared {
+		_ = syscall.Kill(r.pid, s)
+	} else {
+		_ = syscall.Kill(-r.pid, s)
 	}
-	t.give(t.own)
-	_ = syscall.Kill(0, syscall.SIGSTOP)
-	if group, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && group == t.own {
-		t.give(pid)
-	}
-	send(pid, syscall.SIGCONT)
 }
+
+// sendAll sends a signal to the program and to all that it has started, as far as the system tells.
+func (r *run) sendAll(s syscall.Signal) {
+	r.send(s)
+	for _, p := range descendants() {
+		if p.pid != r.pid {
+			_ = syscall.Kill(p.pid, s)
+		}
+	}
+}
+
+// left reports whether processes of the program's group are left.
+func (r *run) left() bool {
+	group := r.pid
+	if r.shared {
+		group = syscall.Getpgrp()
+	}
+	for _, p := range descendants() {
+		if p.group == group {
+			return true
+		}
+	}
+	return false
+}
+
+// suspend stops the program, and then this process, until somebody continues it. The lease may end meanwhile; then the program is told so
+// as soon as it goes on.
+func (r *run) suspend() {
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT)
+	defer signal.Stop(resumed)
+	r.send(syscall.SIGSTOP)
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	<-resumed
+	r.send(syscall.SIGCONT)
+}
+
+// process is a process that descends from this one.
+type process struct{ pid, group int }

@@ -8,3 +8,5 @@ import "syscall"
 func adopt() {}
 
 func dieWithParent(*syscall.SysProcAttr) {}
+
+func descendants() []process { return nil }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
@@ -44,15 +45,27 @@ func Main(args []string, stdin, stdout, stderr *os.File, getenv func(string) str
 	err := root.Execute()
 	code, text := outcome(err)
 	if text != "" {
-		a.say("%s", text)
+		a.say("%s", strings.TrimPrefix(text, "rlock: "))
+	}
+	var e *exit
+	if errors.As(err, &e) && e.interrupted {
+		signal.Reset(syscall.SIGINT)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+		time.Sleep(time.Second) // the signal comes at any moment
 	}
 	return code
 }
 
 // say writes one line to stderr.
 func (a *app) say(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	_, _ = fmt.Fprintln(a.stderr, "rlock: "+strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	text := strings.Join(strings.FieldsFunc(fmt.Sprintf(format, args...), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	_, _ = fmt.Fprintln(a.stderr, "rlock: "+text)
 }
 
 const long = `rlock shows the locks that are in Redis, those of the Go library rlock and of Redisson alike, frees them, and runs programs under them.
@@ -75,7 +88,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&c.Cluster, "cluster", false, "it is a Redis Cluster")
 	f.StringVar(&c.SentinelMaster, "sentinel-master", "", "the addresses are Sentinels, which know the master by this `name`")
 	f.StringVar(&c.User, "user", "", "user of Redis (default: the URL's, or REDIS_USERNAME)")
-	f.StringVar(&c.PasswordFile, "password-file", "", "`file` with the password (default: REDIS_PASSWORD, or the URL's)")
+	f.StringVar(&c.PasswordFile, "password-file", "", "`file` with the password (default: the URL's, or REDIS_PASSWORD)")
 	f.StringVar(&c.SentinelUser, "sentinel-user", "", "user of the Sentinels")
 	f.StringVar(&c.SentinelPasswordFile, "sentinel-password-file", "", "`file` with their password (default: REDIS_SENTINEL_PASSWORD)")
 	f.BoolVar(&c.TLS, "tls", false, "use TLS, as rediss:// does")
@@ -145,7 +158,10 @@ func (*lines) Enabled(_ context.Context, level slog.Level) bool { return level >
 
 // Handle implements [slog.Handler].
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	text := r.Message
+	text := strings.TrimPrefix(r.Message, "rlock: ")
+	if strings.HasPrefix(text, "lock lost") {
+		return nil // the command says so when it ends
+	}
 	r.Attrs(func(attr slog.Attr) bool {
 		text += fmt.Sprintf(" %s=%v", attr.Key, attr.Value)
 		return true

@@ -41,7 +41,7 @@ The checks, with their exit codes:
 			report, err := doctor.Examine(context.Background(), rdb, opts)
 			switch {
 			case errors.Is(err, doctor.ErrDenied):
-				return &exit{exitDenied, err}
+				return &exit{code: exitDenied, err: err}
 			case err != nil:
 				return err
 			}
@@ -49,7 +49,7 @@ The checks, with their exit codes:
 				return err
 			}
 			if code := report.ExitCode(); code != 0 {
-				return &exit{code, nil}
+				return &exit{code: code}
 			}
 			return nil
 		},

@@ -28,6 +28,9 @@ const (
 type exit struct {
 	code int
 	err  error
+	// interrupted means that Ctrl-C ended the program, so this process has to end by that signal too. Otherwise a shell would go on with
+	// its loop.
+	interrupted bool
 }
 
 // Error implements error.
@@ -41,7 +44,7 @@ func (e *exit) Error() string {
 // Unwrap returns the error.
 func (e *exit) Unwrap() error { return e.err }
 
-func usage(err error) error { return &exit{exitUsage, err} }
+func usage(err error) error { return &exit{code: exitUsage, err: err} }
 
 // outcome returns the exit code of an error, and what to say.
 func outcome(err error) (code int, text string) {
@@ -76,6 +79,9 @@ func isUsage(err error) bool {
 
 // isTemporary reports whether the catalog's own commands met a server that cannot answer now, or a connection that ended.
 func isTemporary(err error) bool {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
+	}
 	for _, text := range []string{"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "BUSY ", "EOF", "redis: all sentinels", "redis: cannot load cluster slots"} {
 		if strings.HasPrefix(err.Error(), text) {
 			return true

@@ -36,7 +36,7 @@ The exit code is 1 if the lock was not freed.`,
 }
 
 func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifHolders []string, yes bool) error {
-	no := func(format string, args ...any) error { return &exit{exitNo, fmt.Errorf(format, args...)} }
+	no := func(format string, args ...any) error { return &exit{code: exitNo, err: fmt.Errorf(format, args...)} }
 	d, err := c.Show(ctx, name)
 	if err != nil {
 		return err
@@ -66,7 +66,11 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 		if err := a.print(a.stderr, describe(d)+"Free it? [y/N] "); err != nil {
 			return err
 		}
-		if answer := a.answer(ctx); answer != "y" && answer != "yes" {
+		answer := a.answer(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if answer != "y" && answer != "yes" {
 			return no("not freed")
 		}
 	}

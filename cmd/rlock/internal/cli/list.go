@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,7 +27,8 @@ func (a *app) list() *cobra.Command {
 
 Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock. A
 semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch are not listed, because they look like any
-other counter. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
+other counter. While a slot of a cluster moves, the semaphores of that slot, and the tokens and waiters of its locks, may be missing. Names
+that begin like the other keys of Redisson (redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
 		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiters > 10) | .name'",
 		RunE: func(*cobra.Command, []string) error {
 			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
@@ -39,14 +41,11 @@ other counter. A lock may come twice, or not at all, if Redis resizes its table,
 					if err == nil {
 						err = to.add(row)
 					}
-					if err != nil {
-						return err
+					if err != nil { // what was found before is worth showing
+						return errors.Join(err, to.end(), out.Flush())
 					}
 				}
-				if err := to.end(); err != nil {
-					return err
-				}
-				return out.Flush()
+				return errors.Join(to.end(), out.Flush())
 			})
 		},
 	}

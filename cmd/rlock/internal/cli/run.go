@@ -8,7 +8,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,6 +27,7 @@ type runFlags struct {
 	ttl, grace time.Duration
 	fair       bool
 	permits    int
+	limited    bool // permits was given
 	onLost     string
 	conflict   int
 	atLeast    time.Duration
@@ -39,12 +42,13 @@ func (a *app) run() *cobra.Command {
 
 The program is run directly, without a shell, with the environment's RLOCK_NAME and, unless --permits is given, RLOCK_TOKEN: a number
 that is greater than that of every earlier holder, with which a database can refuse a late write. Its input and output are those of
-rlock. Signals are passed on to the program and to all processes of its group. The lock is released when the program has exited and,
-on Linux, so have the processes that it left in its group. If rlock itself is killed, Linux kills the program too, but not the
-processes that the program has started.
+rlock. On a terminal, Ctrl-C, Ctrl-Z, fg and bg work as if rlock were not there. Without one, the program has a process group of its own,
+to which rlock passes signals on. The lock is released when the program has exited and, on Linux, so have the processes that it left in
+its group. If rlock is killed with SIGKILL, Linux kills the program too, but neither the processes that it has started nor a program
+that runs as another user (sudo). While rlock is stopped with SIGSTOP, nothing renews the lock.
 
 With --at-least, the lock stays taken for so long, so that of several machines with the same crontab one runs the program, even if that
-is done before another machine's clock strikes. Choose a time that is longer than the clocks differ, and at most nine tenths of the interval.
+fails, or is done before another machine's clock strikes. Choose a time that is longer than the clocks differ, and at most nine tenths of the interval.
 
 The lease is renewed while the program runs. If Redis cannot be reached for --ttl, or somebody else deletes the lock, the lock is
 lost: the program gets SIGTERM, and after --grace SIGKILL. Until it has exited, another one may run. With --on-lost kill, it is
@@ -65,6 +69,7 @@ The exit code is that of the program, or 128 and the number of the signal that e
 			if cmd.ArgsLenAtDash() != 1 {
 				return usage(errors.New("the program comes after NAME and --, as in: rlock run NAME -- COMMAND"))
 			}
+			f.limited = cmd.Flags().Changed("permits")
 			return a.runProgram(args[0], args[1:], &f)
 		},
 	}
@@ -94,11 +99,13 @@ type job struct {
 // check makes a job of the arguments, before anything is sent.
 func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 	path, err := exec.LookPath(args[0])
+	_, there := os.Stat(args[0])
 	switch {
-	case errors.Is(err, os.ErrPermission):
-		return nil, &exit{exitNotRunnable, fmt.Errorf("cannot execute %s", args[0])}
-	case err != nil:
-		return nil, &exit{exitNotFound, fmt.Errorf("cannot find %s", args[0])}
+	case err == nil, errors.Is(err, exec.ErrDot): // the user's PATH has the current directory
+	case errors.Is(err, os.ErrPermission), filepath.Base(args[0]) != args[0] && there == nil:
+		return nil, &exit{code: exitNotRunnable, err: fmt.Errorf("cannot execute %s", shown(args[0]))}
+	default:
+		return nil, &exit{code: exitNotFound, err: fmt.Errorf("cannot find %s", shown(args[0]))}
 	}
 	j := &job{name: name, signals: make(chan os.Signal, 16)}
 	if f.wait != "forever" {
@@ -118,14 +125,21 @@ func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 		return nil, usage(fmt.Errorf("--at-least is %v, less than 0", f.atLeast))
 	case f.conflict < 0 || f.conflict > 255:
 		return nil, usage(fmt.Errorf("-E is %d, not from 0 to 255", f.conflict))
-	case f.permits < 0:
+	case f.limited && f.permits < 1:
 		return nil, usage(fmt.Errorf("--permits is %d, less than 1", f.permits))
 	}
 	j.program = child.Program{
-		Path: path, Args: args, Env: append(os.Environ(), "RLOCK_NAME="+name), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
+		Path: path, Args: args, Env: append(outerEnv(), "RLOCK_NAME="+name), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		OnLost: onLost, Grace: f.grace,
 	}
 	return j, nil
+}
+
+// outerEnv returns the environment without what another run has put there, around this one.
+func outerEnv() []string {
+	return slices.DeleteFunc(os.Environ(), func(value string) bool {
+		return strings.HasPrefix(value, "RLOCK_NAME=") || strings.HasPrefix(value, "RLOCK_TOKEN=")
+	})
 }
 
 func (a *app) runProgram(name string, args []string, f *runFlags) error {
@@ -157,19 +171,22 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 		}
 	}
 	defer signal.Stop(j.signals)
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE) // nobody may read the warnings, but they must not end the program
+	defer signal.Stop(broken)
 	terms := append(j.wait, rlock.RenewedLease(f.ttl))
 	if f.atLeast > 0 {
 		terms = append(terms, rlock.AtLeast(f.atLeast))
 	}
 	code, err := j.under(lock, terms)
 	if errors.Is(err, rlock.ErrNotAcquired) {
-		return &exit{f.conflict, err}
+		return &exit{code: f.conflict, err: err}
 	}
 	if err != nil {
 		return err
 	}
 	if code != 0 {
-		return &exit{code, nil}
+		return &exit{code: code, interrupted: code == exitSignal+int(syscall.SIGINT) && child.Terminal()}
 	}
 	return nil
 }
@@ -213,9 +230,9 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 	case number != 0:
 		return exitSignal + int(number), nil
 	case errors.Is(err, rlock.ErrLost):
-		return 0, &exit{exitLost, err}
+		return 0, &exit{code: exitLost, err: err}
 	case notRun != nil:
-		return 0, &exit{exitNotRunnable, notRun}
+		return 0, &exit{code: exitNotRunnable, err: notRun}
 	}
 	return code, err
 }

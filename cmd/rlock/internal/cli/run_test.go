@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -96,6 +97,8 @@ func TestRunBadArguments(t *testing.T) {
 		{exitUsage, "run job --on-lost wait -- echo ran"},
 		{exitUsage, "run job -E 256 -- echo ran"},
 		{exitUsage, "run job --permits -1 -- echo ran"},
+		{exitUsage, "run job --permits 0 -- echo ran"},
+		{exitNotRunnable, "run job -- " + dir},
 		{exitUsage, "run job --permits 2 --fair -- echo ran"},
 		{exitUsage, "run job --timeout 1ns -- echo ran"},
 		{exitUsage, "run job --url http://host -- echo ran"},
@@ -234,6 +237,14 @@ func TestRunWaitsForTheGroup(t *testing.T) {
 	require.Equal(t, 5, p.code())
 	require.Equal(t, "first\nlast\n", p.out.String())
 	require.False(t, locked(t, lock))
+
+	// The parent of the one that is left leaves the group.
+	p = start(t, addr(rdb), "run", "job", "--", "bash", "-c",
+		`bash -c '(read line <"$0"; echo last) & exec setsid sleep 3' "$0" & echo first; exit 5`, fifo)
+	p.says("first")
+	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
+	require.Equal(t, 5, p.code())
+	require.Equal(t, "first\nlast\n", p.out.String())
 }
 
 // TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time.
@@ -291,5 +302,79 @@ func TestRunAtLeast(t *testing.T) {
 		code, out, errs := command(t, addr(rdb), "run", "another", "--at-least", "1h", "--", "false")
 		require.Equal(t, 1, code, out+errs)
 		require.True(t, locked(t, newClient(t, rdb).NewLock("another")), "also if the program fails")
+	})
+}
+
+// TestRunStopped has SIGTSTP stop the program before rlock, so that it does not go on without renewals.
+func TestRunStopped(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	log := filepath.Join(t.TempDir(), "log")
+	p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} },
+		"run", "job", "--ttl", "500ms", "--", "sh", "-c", `echo ready; while echo x >>"$0"; do sleep 0.01; done`, log)
+	p.says("ready")
+	p.signal(syscall.SIGTSTP)
+	lock := newClient(t, rdb).NewLock("job")
+	redistest.Eventually(t, "its lease ends", func() bool { return !locked(t, lock) })
+	before, err := os.ReadFile(log)
+	require.NoError(t, err)
+	code, _, errs := command(t, addr(rdb), "run", "job", "--", "sleep", "0.2")
+	require.Zero(t, code, errs)
+	after, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after), "the first program has stopped")
+	p.signal(syscall.SIGCONT)
+	require.Equal(t, exitLost, p.code())
+}
+
+// TestRunInARun gives the inner program its own name and token.
+func TestRunInARun(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	env := `cat /proc/self/environ | tr '\0' '\n' | grep -e ^RLOCK_NAME -e ^RLOCK_TOKEN`
+	code, out, errs := command(t, addr(rdb), "run", "outer", "--", os.Args[0], "run", "inner", "--permits", "1", "--", "sh", "-c", env)
+	require.Zero(t, code, errs)
+	require.Equal(t, "RLOCK_NAME=inner\n", out)
+}
+
+// TestRunWhoseOutputIsClosed warns nobody, and lets the program end.
+func TestRunWhoseOutputIsClosed(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	dir := t.TempDir()
+	script := `exec 3>&1; "$0" run job --ttl 2s -- sh -c 'echo ready >&3; read line <"$0"; echo done >&3' "$1" 2>&1 >/dev/null | true; echo "${PIPESTATUS[0]}"`
+	fifo := filepath.Join(dir, "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	p := startWith(t, addr(rdb), func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", script, os.Args[0], fifo}
+	})
+	p.says("ready")
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-pexpire").Err())
+	redistest.Eventually(t, "renewals fail", func() bool {
+		return rdb.Info(t.Context(), "errorstats").Val() != "" && strings.Contains(rdb.Info(t.Context(), "errorstats").Val(), "errorstat_")
+	})
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "+@all").Err())
+	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
+	p.says("done")
+	p.says("\n0\n")
+}
+
+// TestRunLeavesNoZombies of processes that the program has left behind.
+func TestRunLeavesNoZombies(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c",
+		`for i in 1 2 3 4 5 6 7 8 9; do sh -c 'true & setsid true &'; done; echo ready; exec sleep 100`)
+	p.says("ready")
+	redistest.Eventually(t, "no child but the program", func() bool {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Process.Pid))
+		all := strings.Fields(string(children))
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.Process.Pid))
+		for _, task := range tasks {
+			more, _ := os.ReadFile(task)
+			all = append(all, strings.Fields(string(more))...)
+		}
+		slices.Sort(all)
+		return err == nil && len(slices.Compact(all)) == 1
 	})
 }

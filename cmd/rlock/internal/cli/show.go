@@ -29,7 +29,7 @@ The exit code is 1 if nobody holds it.`,
 				case err != nil:
 					return err
 				case d == nil:
-					return &exit{exitNo, fmt.Errorf("nobody holds %s", shown(args[0]))}
+					return &exit{code: exitNo, err: fmt.Errorf("nobody holds %s", shown(args[0]))}
 				case asJSON:
 					text, err := json.Marshal(detailsJSON(d))
 					if err != nil {

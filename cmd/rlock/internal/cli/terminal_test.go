@@ -33,40 +33,95 @@ func openTerminal(t *testing.T) (person, programs *os.File) {
 	return person, programs
 }
 
-// TestRunOnATerminal lets the program read from it, and be stopped, continued and interrupted as by a shell's user.
-func TestRunOnATerminal(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	person, programs := openTerminal(t)
-	var screen output
-	go func() { _, _ = screen.read(person) }()
-	shell := `set -m
-"$0" run job --ttl 5s -- sh -c 'read line; echo "got $line"; trap "echo continued" CONT; trap "echo interrupted; exit 4" INT; while :; do sleep 0.05; done'
-echo "stopped with $?"
-fg >/dev/null
-echo "ended with $?"`
-	startWith(t, server.Addr, func(cmd *exec.Cmd) {
-		cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", shell, os.Args[0]}
+// session is a shell on a terminal.
+type session struct {
+	*testing.T
+
+	person *os.File
+	screen output
+	shell  *process
+}
+
+// newSession runs a script with bash, which has jobs, on a new terminal. $0 is the command.
+func newSession(t *testing.T, addr, script string) *session {
+	t.Helper()
+	s := &session{T: t}
+	var programs *os.File
+	s.person, programs = openTerminal(t)
+	go func() { _, _ = s.screen.read(s.person) }()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", s.screen.String())
+		}
+	})
+	s.shell = startWith(t, addr, func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", "set -m\n" + script, os.Args[0]}
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = programs, programs, programs
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	})
-	says := func(text string) {
-		t.Helper()
-		redistest.Eventually(t, "it says "+text, func() bool { return strings.Contains(screen.String(), text) })
+	return s
+}
+
+// says waits until a text has come so often.
+func (s *session) says(text string, times int) {
+	s.Helper()
+	redistest.Eventually(s, "it says "+text, func() bool { return strings.Count(s.screen.String(), text) >= times })
+}
+
+func (s *session) types(text string) {
+	s.Helper()
+	_, err := s.person.WriteString(text)
+	require.NoError(s, err)
+}
+
+// What a person types to interrupt and to stop a program.
+const (
+	ctrlC = "\x03"
+	ctrlZ = "\x1a"
+)
+
+// TestRunOnATerminal lets the program read from it, and be stopped, continued and interrupted as by a shell's user, several times.
+func TestRunOnATerminal(t *testing.T) {
+	t.Parallel()
+	for _, input := range []string{"", "</dev/null"} {
+		s := newSession(t, redistest.Start(t).Addr, `
+"$0" run job --ttl 60s -- sh -c 'read line </dev/tty; echo "got $line"; trap "echo continued" CONT; trap "echo interrupted; exit 4" INT; while :; do sleep 0.02; done' `+input+`
+`+strings.Repeat(`echo "stopped with $?"; fg >/dev/null`+"\n", 6)+`
+echo "ended with $?"`)
+		s.types("a line\n")
+		s.says("got a line", 1)
+		for i := range 6 {
+			s.types(ctrlZ)
+			s.says(fmt.Sprintf("stopped with %d", 128+int(syscall.SIGTSTP)), i+1)
+			s.says("continued", i+1)
+		}
+		s.types(ctrlC)
+		s.says("interrupted", 1)
+		s.says("ended with 4", 1)
 	}
-	types := func(text string) {
-		t.Helper()
-		_, err := person.WriteString(text)
-		require.NoError(t, err)
-	}
-	types("a line\n")
-	says("got a line")
-	types("\x1a") // Ctrl-Z
-	says(fmt.Sprintf("stopped with %d", 128+int(syscall.SIGSTOP)))
-	says("continued")
-	types("\x03") // Ctrl-C
-	says("interrupted")
-	says("ended with 4")
+}
+
+// TestRunInAPipeline beside a program that uses the terminal.
+func TestRunInAPipeline(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t).Addr, `
+"$0" run job -- seq 30000 | sh -c 'stty -echo </dev/tty; tail -n 1; read line </dev/tty; echo "got $line"'
+echo "ended with ${PIPESTATUS[*]}"`)
+	s.says("30000", 1)
+	s.types("a line\n")
+	s.says("got a line", 1)
+	s.says("ended with 0 0", 1)
+}
+
+// TestRunInALoop has Ctrl-C end the shell's loop, not only the program.
+func TestRunInALoop(t *testing.T) {
+	t.Parallel()
+	s := newSession(t, redistest.Start(t).Addr, `
+bash -c 'for i in 1 2 3; do "$0" run job -- sh -c "echo round; exec sleep 100"; echo after; done' "$0"`)
+	s.says("round", 1)
+	s.types(ctrlC)
+	s.shell.code()
+	require.NotContains(t, s.screen.String(), "after")
 }
 
 // read collects what comes from a file, until it ends.

@@ -27,7 +27,7 @@ type Config struct {
 	// Cluster means that it is a Redis Cluster. SentinelMaster is the name of a master that Sentinels know.
 	Cluster        bool
 	SentinelMaster string
-	// User takes the place of the URL's, and of REDIS_USERNAME. The password is in PasswordFile, in REDIS_PASSWORD or in the URL.
+	// User takes the place of the URL's, and that of REDIS_USERNAME. The password is in PasswordFile, in the URL, or in REDIS_PASSWORD.
 	User, PasswordFile string
 	// SentinelUser and SentinelPasswordFile are for the Sentinels; the password may also be in REDIS_SENTINEL_PASSWORD.
 	SentinelUser, SentinelPasswordFile string
@@ -49,10 +49,10 @@ func (c Config) Open(getenv func(string) string) (rdb redis.UniversalClient, whe
 		return nil, "", err
 	}
 	opt.Username = cmp.Or(c.User, opt.Username, getenv("REDIS_USERNAME"))
-	if opt.Password, err = secret(c.PasswordFile, getenv("REDIS_PASSWORD"), opt.Password); err != nil {
+	if opt.Password, err = secret(c.PasswordFile, opt.Password, getenv("REDIS_PASSWORD")); err != nil {
 		return nil, "", err
 	}
-	sentinelPassword, err := secret(c.SentinelPasswordFile, getenv("REDIS_SENTINEL_PASSWORD"), "")
+	sentinelPassword, err := secret(c.SentinelPasswordFile, "", getenv("REDIS_SENTINEL_PASSWORD"))
 	if err != nil {
 		return nil, "", err
 	}
@@ -108,17 +108,20 @@ func parse(text string) (*redis.Options, error) {
 	default:
 		return nil, fmt.Errorf("%w: the URL begins with neither redis://, rediss:// nor unix://", ErrConfig)
 	}
+	if u.Fragment != "" || strings.ContainsAny(u.Path+u.RawQuery, "@#") { // of a password: a host may have been taken for the user
+		return nil, fmt.Errorf("%w: signs such as / ? # in a password of the URL are written as %%xx", ErrConfig)
+	}
 	opt, err := redis.ParseURL(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the path or a parameter of the URL of %s is wrong", ErrConfig, u.Host)
+		return nil, fmt.Errorf("%w: the path or a parameter of the URL is wrong", ErrConfig)
 	}
 	return opt, nil
 }
 
-// secret returns the password of a file if there is one, or of the environment, or of the URL.
-func secret(file, env, url string) (string, error) {
+// secret returns the password of a file if there is one, or of the URL, or of the environment.
+func secret(file, url, env string) (string, error) {
 	if file == "" {
-		return cmp.Or(env, url), nil
+		return cmp.Or(url, env), nil
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

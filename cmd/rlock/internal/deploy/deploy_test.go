@@ -35,14 +35,15 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestPasswords come from a file, the environment or the URL, in this order, and are shown nowhere.
+// TestPasswords come from a file, the URL or the environment, in this order, and are shown nowhere.
 func TestPasswords(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("of the file\n"), 0o600))
 	for want, c := range map[string]Config{
 		"of the file": {URL: "redis://me:in-url@host:1/2", PasswordFile: file},
-		"of the env":  {URL: "redis://me:in-url@host:1/2"},
+		"in-url":      {URL: "redis://me:in-url@host:1/2"},
+		"of the env":  {URL: "redis://me@host:1/2"},
 	} {
 		rdb, where, err := c.Open(env(map[string]string{"REDIS_PASSWORD": "of the env"}))
 		require.NoError(t, err)
@@ -51,7 +52,10 @@ func TestPasswords(t *testing.T) {
 		require.Equal(t, "host:1/2", where)
 		require.NoError(t, rdb.Close())
 	}
-	for _, url := range []string{"redis://me:s3/cr3t@host", "http://me:s3cr3t@host", "redis://me:s3cr3t@host/x", "redis://me:%s3cr3t@host", "s3cr3t"} {
+	for _, url := range []string{
+		"redis://me:s3/cr3t@host", "http://me:s3cr3t@host", "redis://me:s3cr3t@host/x", "redis://me:%s3cr3t@host", "s3cr3t",
+		"redis://cr3t:12345/secret@h:1", "redis://cr3t:12345?sec@h", "redis://cr3t:12#sec@h",
+	} {
 		_, _, err := Config{}.Open(env(map[string]string{"REDIS_URL": url}))
 		require.ErrorIs(t, err, ErrConfig, url)
 		require.NotContains(t, err.Error(), "cr3t", url)
