@@ -98,6 +98,26 @@ func ExampleAtLeast() {
 	// false <nil>
 }
 
+func ExampleElection() {
+	locks, _, end := exampleLocks()
+	defer end()
+
+	ctx, stop := context.WithCancel(context.Background()) // in a program: by signal.NotifyContext
+	election := locks.NewElection("scheduler", rlock.RenewedLease(5*time.Second))
+	err := election.Run(ctx, func(ctx context.Context, term rlock.Token) error {
+		fmt.Println("leading:", election.IsLeader())
+		stop() // the process is told to end
+		<-ctx.Done()
+		fmt.Println("resigning")
+		return nil
+	})
+	fmt.Println(err, election.IsLeader())
+	// Output:
+	// leading: true
+	// resigning
+	// <nil> false
+}
+
 func ExampleEnsureOwner() {
 	locks, _, end := exampleLocks()
 	defer end()

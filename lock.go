@@ -208,11 +208,16 @@ func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error)
 }
 
 // do is the Do of every Acquirer.
-func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) (err error) {
+func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) error {
+	return doAs(ctx, ctx, m, fn, t)
+}
+
+// doAs is do for the owner of another context, which is derived from ctx. The context that fn gets does not have that owner.
+func doAs(as, ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) (err error) {
 	if fn == nil {
 		return &fault.OpError{Op: t.Op, What: "with a nil function", Err: ErrInvalidOption}
 	}
-	held, err := m.Take(ctx, t)
+	held, err := m.Take(as, t)
 	if err != nil {
 		return whileWaiting(t.Op, err)
 	}
@@ -224,7 +229,7 @@ func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t l
 		case errors.Is(failed, ErrLost):
 			err = afterLoss(t.Op, failed, err)
 		case failed != nil:
-			warn(m, failed)
+			warn(m, table.LogNotReleased, failed)
 		}
 	}()
 	return fn(hold.Context())
@@ -255,12 +260,12 @@ func whileWaiting(op string, err error) error {
 	return &fault.OpError{Op: op, Name: failed.Name, What: failed.What, Phase: "while waiting", Err: failed.Err}
 }
 
-// warn logs that Do could not release its lock.
-func warn(m lease.Member, err error) {
+// warn logs something about a lock or a group.
+func warn(m lease.Member, message string, err error) {
 	if logger, ok := m.(interface {
 		Warn(message string, err error)
 	}); ok {
-		logger.Warn(table.LogNotReleased, err)
+		logger.Warn(message, err)
 	}
 }
 

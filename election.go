@@ -1,0 +1,135 @@
+package rlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// Election makes one process out of several the leader. It is made by [Client.NewElection], and safe for concurrent use.
+//
+// The leader holds the fenced lock of that name, so [Lock.Inspect] and the command rlock show it. Redisson has no such class; a Java
+// process that locks getFencedLock of the name takes part.
+type Election struct {
+	lock *Lock
+	opts []AcquireOption
+
+	running atomic.Bool
+	hold    atomic.Pointer[Hold] // of the leader; nil while another one leads
+}
+
+// NewElection returns an election. It takes one option, [RenewedLease]: for how long nobody leads after a leader has died, and which outages
+// of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
+func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
+	return &Election{lock: c.NewFencedLock(name), opts: opts}
+}
+
+// Run campaigns until this process leads, and then calls lead, with a context that ends when it does not lead any more, and with its
+// term: a token that is greater than those of all earlier leaders, see [Hold.Token]. When lead returns, Run has the process resign, and returns
+// lead's error. So a leader resigns by returning from lead, or by the end of ctx, which ends lead's context too. The process
+// resigns only after lead has returned.
+//
+// If the process loses the leadership, lead's context ends with the cause [ErrLost]. Run waits until lead has returned, whatever it
+// returns, and campaigns again. It also does if Redis is unavailable, after a pause that grows, up to a second. All other errors
+// end it: [ErrClosed] after [Client.Close] or [Client.Shutdown], [ErrInvalidName], an error of Redis that waiting does not help, and the error
+// and cause of a ctx that ends while another process leads. Then lead was not called since.
+//
+// A lead that does not return when its context ends keeps Run waiting. Run logs that after a lease, and then each minute. Another process
+// leads by then, so all work of lead belongs under its context, and what must not be written twice is written with the term.
+//
+// Run campaigns for an owner of its own: a hold that ctx carries does not make it the leader. A panic of lead ends Run as it ends [Lock.Do].
+// Only one Run of an election may be under way; a second one, a nil lead, and options other than RenewedLease are refused with
+// [ErrInvalidOption].
+func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Token) error) error {
+	const op = "lead"
+	if e == nil || lead == nil {
+		return &fault.OpError{Op: op, What: "with a nil Election or a nil function", Err: ErrInvalidOption}
+	}
+	t := terms(op, false, true, e.opts)
+	if t.Err == nil && (t.Limited || t.Permits != 0 || t.AtLeast != 0 || t.Lease != 0 && !t.Renewed) {
+		t.Err = fmt.Errorf("%w: an election takes RenewedLease alone", ErrInvalidOption)
+	}
+	if !e.running.CompareAndSwap(false, true) {
+		return &fault.OpError{Op: op, Name: e.lock.Name(), What: "while it is being run", Err: ErrInvalidOption}
+	}
+	defer e.running.Store(false)
+	for failures := 1; ; failures++ {
+		var own error
+		led, lost := false, false
+		err := doAs(WithOwner(ctx), ctx, e.lock.in(), func(held context.Context) error {
+			led, failures = true, 1
+			lost, own = e.lead(held, lead, cmp.Or(t.Lease, e.config().WatchdogTimeout))
+			return nil
+		}, t)
+		lost = lost || led && errors.Is(err, ErrLost)
+		switch {
+		case led && (!lost || ctx.Err() != nil):
+			return own
+		case !led && (!errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
+			return err
+		}
+		pause := time.NewTimer(e.config().Retry(failures))
+		select {
+		case <-pause.C:
+		case <-ctx.Done(): // the next campaign says so
+		}
+		pause.Stop()
+	}
+}
+
+// lead calls lead, and returns whether the leadership was lost meanwhile, and the error of lead.
+func (e *Election) lead(held context.Context, lead func(context.Context, Token) error, lease time.Duration) (lost bool, own error) {
+	hold, _ := HoldFrom(held, e.lock)
+	returned := make(chan struct{})
+	defer context.AfterFunc(held, func() { e.urge(returned, lease) })()
+	defer close(returned)
+	e.hold.Store(hold)
+	defer e.hold.Store(nil)
+	own = lead(held, hold.Token())
+	return errors.Is(hold.Err(), ErrLost), own
+}
+
+func (e *Election) config() *table.Config { return &e.lock.l.Manager().Config().Table }
+
+// urge logs that lead goes on although it should not.
+func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {
+	after := time.NewTimer(lease)
+	defer after.Stop()
+	for {
+		select {
+		case <-returned:
+			return
+		case <-after.C:
+			warn(e.lock.in(), logLeadsOn, errLeadsOn)
+			after.Reset(time.Minute)
+		}
+	}
+}
+
+const logLeadsOn = "the function of an election goes on after its end"
+
+var errLeadsOn = errors.New("it has not returned although its context has ended")
+
+// IsLeader reports whether this process leads: whether lead runs, and the leadership is not lost. It sends nothing, and judges by the clock, so
+// it is false as soon as the lease may be over. A nil election has no leader.
+func (e *Election) IsLeader() bool {
+	if e == nil {
+		return false
+	}
+	hold := e.hold.Load()
+	return hold != nil && hold.Err() == nil
+}
+
+// Inspect returns who leads, and who campaigns. It is [Lock.Inspect] of the election's lock.
+func (e *Election) Inspect(ctx context.Context) (LockInfo, error) {
+	if e == nil {
+		return (*Lock)(nil).Inspect(ctx)
+	}
+	return e.lock.Inspect(ctx)
+}
