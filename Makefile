@@ -55,6 +55,7 @@ command: ## test the command rlock; the tests of its page are skipped without ch
 .PHONY: pictures
 pictures: ## draw the pictures of the documents that are made from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
+	cd rlockotel/dashboard && RLOCK_PICTURE=$(CURDIR)/docs/pictures/dashboard.svg $(GO) test -count=1 -run 'TestPicture$$' .
 
 .PHONY: test-claims
 test-claims:

@@ -35,17 +35,14 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-// service is a process with an exporter, and a Prometheus that scrapes it whenever the test says so, at times of its own.
-type service struct {
-	*testing.T
+// process is a process with an exporter.
+type process struct {
+	name    string
 	observe rlock.Option
 	url     string
-	store   *teststorage.TestStorage
-	engine  *promql.Engine
-	now     time.Time
 }
 
-func newService(t *testing.T) *service {
+func newProcess(t *testing.T, name string) *process {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry))
@@ -53,26 +50,49 @@ func newService(t *testing.T) *service {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
+	return &process{name: name, observe: rlockotel.Observe(rlockotel.WithMeterProvider(meters)), url: server.URL}
+}
+
+// client returns a client of the process.
+func (p *process) client(t *testing.T, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
+	t.Helper()
+	return testkit.NewClient(t, rdb, append(opts, p.observe, rlock.WithLogger(testkit.Discard))...)
+}
+
+// service is a process, and a Prometheus that scrapes it whenever the test says so, at times of its own.
+type service struct {
+	*testing.T
+	process *process
+	store   *teststorage.TestStorage
+	engine  *promql.Engine
+	now     time.Time
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
 	store := teststorage.New(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true})
-	return &service{
-		T: t, observe: rlockotel.Observe(rlockotel.WithMeterProvider(meters)), url: server.URL, store: store, engine: engine,
-		now: time.Now().Add(-time.Hour),
-	}
+	return &service{T: t, process: newProcess(t, "shop-1"), store: store, engine: engine, now: time.Now().Add(-time.Hour)}
 }
 
 // client returns a client of the service.
 func (s *service) client(rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	s.Helper()
-	return testkit.NewClient(s, rdb, append(opts, s.observe, rlock.WithLogger(testkit.Discard))...)
+	return s.process.client(s.T, rdb, opts...)
 }
 
 // scrape reads the exporter, and stores what it says under a time that is a minute after the last one.
 func (s *service) scrape() {
 	s.Helper()
 	s.now = s.now.Add(time.Minute)
-	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url, nil)
+	s.scrapeFrom(s.process)
+}
+
+// scrapeFrom stores what an exporter says now.
+func (s *service) scrapeFrom(p *process) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, p.url, nil)
 	require.NoError(s, err)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(s, err)
@@ -86,7 +106,7 @@ func (s *service) scrape() {
 			break
 		}
 		for _, sample := range v {
-			b := labels.NewBuilder(labels.FromStrings("job", "shop", "instance", "shop-1"))
+			b := labels.NewBuilder(labels.FromStrings("job", "shop", "instance", p.name))
 			for name, value := range sample.Metric {
 				b.Set(string(name), string(value))
 			}
@@ -154,6 +174,40 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
+// board is what the tests need of the dashboard.
+type board struct {
+	Title  string
+	Panels []panel
+}
+
+type panel struct {
+	Title, Description string
+	GridPos            struct{ X, Y, W, H float64 }
+	Targets            []target
+	FieldConfig        struct {
+		Defaults struct {
+			Unit   string
+			Custom struct{ Stacking struct{ Mode string } }
+		}
+	}
+}
+
+type target struct{ Expr, LegendFormat string }
+
+func readBoard(t *testing.T) (b board) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal(read(t, "rlock.json"), &b))
+	return b
+}
+
+// on returns the expression that Grafana makes of a target: for all processes, and with rates over the given time.
+func (g target) on(t *testing.T, over time.Duration) string {
+	t.Helper()
+	expr := strings.NewReplacer("$__rate_interval", model.Duration(over).String(), "$job", ".*", "$instance", ".*").Replace(g.Expr)
+	require.NotContains(t, expr, "$")
+	return expr
+}
+
 // TestEveryPanelShowsSomething evaluates the expressions of the dashboard on the metrics of a service that has seen everything.
 func TestEveryPanelShowsSomething(t *testing.T) {
 	t.Parallel()
@@ -166,20 +220,12 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 	s.calm(server)
 	s.trouble(server)
 	s.scrape()
-	var dashboard struct {
-		Panels []struct {
-			Title, Description string
-			Targets            []struct{ Expr string }
-		}
-	}
-	require.NoError(t, json.Unmarshal(read(t, "rlock.json"), &dashboard))
-	require.Len(t, dashboard.Panels, 10)
-	grafana := strings.NewReplacer("$__rate_interval", "2m", "$job", ".*", "$instance", ".*")
-	for _, p := range dashboard.Panels {
+	panels := readBoard(t).Panels
+	require.Len(t, panels, 10)
+	for _, p := range panels {
 		require.NotEmpty(t, p.Description, p.Title)
 		for _, target := range p.Targets {
-			expr := grafana.Replace(target.Expr)
-			require.NotContains(t, expr, "$", p.Title)
+			expr := target.on(t, 2*time.Minute)
 			require.NotEmpty(t, s.value(expr), "%s: %s", p.Title, expr)
 		}
 	}
