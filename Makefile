@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -43,8 +43,9 @@ observers: ## test rlockotel, its dashboard and its alerts
 	cd rlockotel && $(GO) test -race -timeout $(TIMEOUT) ./...
 	cd rlockotel/dashboard && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of docs/grafana
 
-.PHONY: cron
-cron: ## test rlockcron, with gocron
+.PHONY: kits
+kits: ## test rlocktest, and rlockcron with gocron
+	cd rlocktest && $(GO) test -race -timeout $(TIMEOUT) ./...
 	cd rlockcron && $(GO) test -race -timeout $(TIMEOUT) ./...
 
 .PHONY: command

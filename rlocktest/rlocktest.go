@@ -1,0 +1,191 @@
+// Package rlocktest helps to test code that uses rlock, without a Redis.
+//
+//	func TestInvoice(t *testing.T) {
+//		locks := rlocktest.New(t)
+//		release := rlocktest.HoldElsewhere(t, locks, "invoice:42") // another process has the lock
+//		…
+//	}
+//
+// The locks run the same scripts as in production, on an embedded server whose clock runs. It has no sockets, so the kit also works in
+// a bubble of testing/synctest, where waiting takes no time. Tests that use the kit may run in parallel.
+package rlocktest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
+)
+
+// kit is the server of a client.
+type kit struct {
+	server *miniredis.Miniredis
+
+	mu    sync.Mutex
+	now   time.Time // the server's
+	down  bool      // there is an outage
+	conns map[net.Conn]struct{}
+}
+
+// kits has the kit of each client.
+var kits sync.Map
+
+// tick is how often the server's clock moves.
+const tick = 2 * time.Millisecond
+
+// New returns a client on an embedded server of its own. Both are closed when the test ends. A lock, or a permit, that is still held then
+// fails the test.
+func New(tb testing.TB, opts ...rlock.Option) *rlock.Client {
+	tb.Helper()
+	k := &kit{server: miniredis.NewMiniRedis(), now: time.Now(), conns: make(map[net.Conn]struct{})}
+	k.server.SetTime(k.now)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go k.run(stop, stopped)
+	tb.Cleanup(func() {
+		close(stop)
+		<-stopped
+		k.server.Close()
+	})
+	return k.client(tb, opts)
+}
+
+// run moves the clock, which miniredis does not.
+func (k *kit) run(stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for last := time.Now(); ; {
+		select {
+		case <-ticker.C:
+			// After a long pause the clock is slow rather than jumps: a jump would end leases that were just begun.
+			now := time.Now()
+			k.advance(min(now.Sub(last), 2*tick))
+			last = now
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (k *kit) advance(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.now = k.now.Add(d)
+	k.server.FastForward(d)
+	k.server.SetTime(k.now)
+}
+
+// client returns a client of the server, which ends with the test.
+func (k *kit) client(tb testing.TB, opts []rlock.Option) *rlock.Client {
+	tb.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: "rlocktest", Dialer: k.dial, DisableIdentity: true, MaxRetries: -1})
+	locks, err := rlock.New(rdb, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	kits.Store(locks, k)
+	tb.Cleanup(func() {
+		kits.Delete(locks)
+		if held := locks.Stats().Held; held > 0 {
+			tb.Errorf("rlocktest: %d locks are still held at the end of the test", held)
+		}
+		_ = locks.Close()
+		_ = rdb.Close()
+	})
+	return locks
+}
+
+var errOutage = errors.New("rlocktest: an outage")
+
+func (k *kit) dial(context.Context, string, string) (net.Conn, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.down {
+		return nil, errOutage
+	}
+	conn, err := k.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	k.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// of returns the kit of a client.
+func of(tb testing.TB, locks *rlock.Client) *kit {
+	tb.Helper()
+	k, ok := kits.Load(locks)
+	if !ok {
+		tb.Fatal("rlocktest: the client is not one of New, or its test has ended")
+	}
+	return k.(*kit) //nolint:forcetypeassert // nothing else is stored
+}
+
+// HoldElsewhere has another process hold the lock, and returns what makes it unlock; the end of the test does that too. It fails the test if
+// somebody holds the lock.
+func HoldElsewhere(tb testing.TB, locks *rlock.Client, name string) (release func()) {
+	tb.Helper()
+	other := of(tb, locks).client(tb, nil)
+	hold, err := other.NewLock(name).TryAcquire(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var once sync.Once
+	release = func() {
+		once.Do(func() {
+			if err := hold.Unlock(context.Background()); err != nil {
+				tb.Errorf("rlocktest: %v", err)
+			}
+		})
+	}
+	tb.Cleanup(release)
+	return release
+}
+
+// Lose takes a lock away from its holders, as an operator might. The holds of its client are lost at once: their contexts end, and their
+// unlocks return [rlock.ErrLost]. It fails the test if nobody holds the lock.
+func Lose(tb testing.TB, lock *rlock.Lock) {
+	tb.Helper()
+	freed, err := lock.ForceUnlock(context.Background())
+	switch {
+	case err != nil:
+		tb.Fatal(err)
+	case !freed:
+		tb.Fatalf("rlocktest: nobody holds %q", lock.Name())
+	}
+}
+
+// Outage breaks all connections to the server, and refuses new ones, until end is called or the test ends. Locks whose leases end
+// meanwhile are lost.
+func Outage(tb testing.TB, locks *rlock.Client) (end func()) {
+	tb.Helper()
+	k := of(tb, locks)
+	set := func(down bool) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.down = down
+		for conn := range k.conns {
+			if down {
+				_ = conn.Close()
+				delete(k.conns, conn)
+			}
+		}
+	}
+	set(true)
+	end = func() { set(false) }
+	tb.Cleanup(end)
+	return end
+}
+
+// Advance moves the server's clock ahead, and no other: leases of less than d end in Redis, before their holders would expect that. It is
+// for locks of processes that have died. For those of this process, sleep in a bubble of testing/synctest.
+func Advance(tb testing.TB, locks *rlock.Client, d time.Duration) {
+	tb.Helper()
+	of(tb, locks).advance(d)
+}
