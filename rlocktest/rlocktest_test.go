@@ -2,6 +2,7 @@ package rlocktest_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -98,8 +99,8 @@ func TestALockThatIsLeftHeld(t *testing.T) {
 	locks := rlocktest.New(inner)
 	_, err := locks.NewLock("invoice:42").Acquire(t.Context())
 	require.NoError(t, err)
-	for i := len(inner.cleanups) - 1; i >= 0; i-- {
-		inner.cleanups[i]()
+	for _, cleanup := range slices.Backward(inner.cleanups) {
+		cleanup()
 	}
 	require.True(t, inner.failed)
 }
