@@ -84,7 +84,8 @@ func (k *kit) advance(d time.Duration) {
 // client returns a client of the server, which ends with the test.
 func (k *kit) client(tb testing.TB, opts []rlock.Option) *rlock.Client {
 	tb.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: "rlocktest", Dialer: k.dial, DisableIdentity: true, MaxRetries: -1})
+	// go-redis looks the host up, also if it does not dial. A name would be asked of the network, outside any bubble.
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: k.dial, DisableIdentity: true, MaxRetries: -1})
 	locks, err := rlock.New(rdb, opts...)
 	if err != nil {
 		tb.Fatal(err)
