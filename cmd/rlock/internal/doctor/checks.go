@@ -53,7 +53,7 @@ var checks = []check{
 		fine:  "All servers reply.", examine: reach,
 	},
 	{
-		Check: Check{"role", 11, "a replica where the services expect a master", failurePage},
+		Check: Check{"role", 11, "a replica, a Sentinel or one node of a cluster where the services expect a master", failurePage},
 		fine:  "The services reach masters.", examine: role,
 	},
 	{
@@ -73,6 +73,10 @@ var checks = []check{
 		fine:  "Redis has memory left for new locks.", examine: memory,
 	},
 	{
+		Check: Check{"writes", 25, "a server that refuses all writes because it cannot save its data", failurePage}, // which came last
+		fine:  "No failed save makes Redis refuse writes (MISCONF).", examine: writes,
+	},
+	{
 		Check: Check{"slots", 16, "slots of a cluster that are not served, or that move", promisePage},
 		fine:  "All slots are served, and none moves.", applies: (*deployment).isCluster, examine: slots,
 	},
@@ -86,7 +90,7 @@ var checks = []check{
 	},
 	{
 		Check: Check{"demotion", 19, "a master that would accept renewals after its demotion, or that refuses all writes", leasePage},
-		fine:  "A master without replicas soon refuses renewals (min-replicas-to-write).", applies: (*deployment).isReplicated, examine: demotion,
+		fine:  "A master without replicas soon refuses renewals (min-replicas-to-write).", applies: (*deployment).isGuarded, examine: demotion,
 	},
 	{
 		Check: Check{"replicas", 20, "masters without replicas, and replicas that are behind", figuresPage},

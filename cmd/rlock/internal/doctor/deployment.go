@@ -29,6 +29,7 @@ type node struct {
 	master bool
 	err    error // why it did not reply
 
+	pingErr  error             // with which it replied nevertheless
 	info     map[string]string // INFO
 	infoErr  error
 	settings map[string]string // CONFIG GET
@@ -39,6 +40,15 @@ func (d *deployment) isCluster() bool { return d.cluster }
 // isReplicated reports whether there may be a failover.
 func (d *deployment) isReplicated() bool {
 	return slices.ContainsFunc(d.nodes, func(n *node) bool { return !n.master || n.number("connected_slaves") > 0 })
+}
+
+// isGuarded reports whether min-replicas-to-write matters: there may be a failover, or it is in force without any replica. INFO has the
+// field only while both settings are set.
+func (d *deployment) isGuarded() bool {
+	return d.isReplicated() || slices.ContainsFunc(d.nodes, func(n *node) bool {
+		_, inForce := n.info["min_slaves_good_slaves"]
+		return inForce || n.infoErr != nil && parse(n.settings["min-replicas-to-write"]) > 0
+	})
 }
 
 func (d *deployment) addresses() []string {
@@ -152,15 +162,19 @@ func classified(err error) error {
 // denied reports whether a user lacks a right.
 func denied(err error) bool { return redis.HasErrorPrefix(err, "NOPERM") }
 
+// unsaved reports whether Redis refuses writes because it cannot save.
+func unsaved(err error) bool { return redis.HasErrorPrefix(err, "MISCONF") }
+
 // parameters are the settings that checks look at. Redis 6.2 answers one at a time.
 var parameters = []string{
 	"maxmemory-policy", "maxmemory", "min-replicas-to-write", "min-replicas-max-lag", "appendonly", "appendfsync",
 }
 
-// ask has a node say what it is. Whatever it does not say, the checks do without.
+// ask has a node say what it is. Whatever it does not say, the checks do without. Of all that only reads, Redis refuses PING alone while it
+// cannot save.
 func (n *node) ask(ctx context.Context) {
-	if err := n.rdb.Ping(ctx).Err(); err != nil && !denied(err) {
-		n.err = err
+	if n.pingErr = n.rdb.Ping(ctx).Err(); n.pingErr != nil && !denied(n.pingErr) && !unsaved(n.pingErr) {
+		n.err = n.pingErr
 		return
 	}
 	text, err := n.rdb.Info(ctx).Result()

@@ -51,7 +51,7 @@ type Options struct {
 	Lease time.Duration
 	// Acks is how many replicas acquisitions wait for: see [rlock.WithReplicaAcks].
 	Acks int
-	// Kinds are what must work for the user: see [Kinds]. None means plain locks. Rights that other kinds need are a note.
+	// Kinds are what must work for the user: see [Kinds]. None means locks. Rights that other kinds need are a note.
 	Kinds []string
 	// User is the user of the services, if it is not the one that asks. That takes the right to use ACL DRYRUN, which Redis has since 7.0.
 	User string
@@ -101,8 +101,8 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, opts Options) (Repo
 	if opts.Lease == 0 {
 		opts.Lease = defaultLease
 	}
-	if len(opts.Kinds) == 0 {
-		opts.Kinds = []string{"plain"}
+	if opts.Kinds = named(opts.Kinds); len(opts.Kinds) == 0 {
+		opts.Kinds = []string{"lock"}
 	}
 	if err := opts.check(); err != nil {
 		return Report{}, err

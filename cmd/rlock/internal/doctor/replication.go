@@ -13,7 +13,16 @@ import (
 type replica struct {
 	addr   string
 	online bool
-	silent time.Duration // since its last acknowledgement, which comes every second
+	silent time.Duration // since its last acknowledgement, which comes every second, by a clock of whole seconds
+}
+
+// usualSilence is how long a replica is silent between two acknowledgements.
+const usualSilence = time.Second
+
+// isSilent reports whether a replica has surely been silent for longer than that, and for longer than usual. The difference of two whole
+// seconds may be a second too large.
+func (r replica) isSilent(longer time.Duration) bool {
+	return r.silent-time.Second > max(longer, usualSilence)
 }
 
 // replicas returns what a master says about its replicas.
@@ -53,11 +62,11 @@ func acks(ctx context.Context, d *deployment) (all []Finding) {
 		return []Finding{found(nil, OK, "%s", text)}
 	}
 	for _, n := range d.masters() {
-		// Client.Wait would give up after ackTime, which is when the reply comes.
-		have, err := n.rdb.Do(ctx, "wait", d.opts.Acks, ackTime.Milliseconds()).Int()
+		// Client.Wait has a timeout of its own, because that of the client may be shorter than ackTime.
+		have, err := n.rdb.Wait(ctx, d.opts.Acks, ackTime).Result()
 		var reply redis.Error
 		switch {
-		case err == nil && have < d.opts.Acks:
+		case err == nil && have < int64(d.opts.Acks):
 			all = append(all, found(n, Problem,
 				"%d replicas acknowledged in %v, and WithReplicaAcks(%d) waits for more: acquisitions fail (ErrNotReplicated). Add replicas, or wait for fewer.",
 				have, ackTime, d.opts.Acks))
@@ -92,8 +101,8 @@ func (d *deployment) fewest() int {
 	return max(fewest, 0)
 }
 
-// demotion looks at min-replicas-to-write, by which a master that was replaced without noticing it stops accepting renewals. INFO has the
-// field min_slaves_good_slaves only while both settings are set.
+// demotion looks at min-replicas-to-write, by which a master that was replaced without noticing it stops accepting renewals, and one
+// that never had replicas accepts nothing.
 func demotion(_ context.Context, d *deployment) (all []Finding) {
 	for _, n := range d.masters() {
 		good, set := n.info["min_slaves_good_slaves"]
@@ -103,7 +112,7 @@ func demotion(_ context.Context, d *deployment) (all []Finding) {
 			all = append(all, found(n, Unknown, "min-replicas-to-write: %s.", why(n.infoErr)))
 		case set && parse(good) < max(least, 1):
 			all = append(all, found(n, Problem,
-				"The master has %s good replicas, and min-replicas-to-write asks for more: it refuses all locks (NOREPLICAS). Bring replicas back.", good).
+				"The master has %s good replicas, and min-replicas-to-write asks for more: it refuses all locks (NOREPLICAS). Bring replicas back, or set it to 0 where there are none.", good).
 				at(failurePage))
 		case set && lag >= d.opts.Lease:
 			all = append(all, found(n, Warning,
@@ -137,7 +146,7 @@ func replicas(_ context.Context, d *deployment) (all []Finding) {
 			continue
 		}
 		for _, r := range n.replicas() {
-			if !r.online || r.silent > d.opts.Lease/2 {
+			if !r.online || r.isSilent(d.opts.Lease/2) {
 				all = append(all, found(n, Warning,
 					"The replica %s is behind (online: %t, silent for %v): a failover to it loses locks. Look at its log, and at the network.",
 					r.addr, r.online, r.silent))

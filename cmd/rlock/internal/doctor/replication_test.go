@@ -56,7 +56,7 @@ func TestReplicationUnderSentinel(t *testing.T) {
 	t.Cleanup(sentinel.Replicas[0].Resume)
 	redistest.EventuallyWithin(t, 20*time.Second, "the master notices", func() bool {
 		for _, r := range (&node{info: fields(master.Info(t.Context(), "replication").Val())}).replicas() {
-			if r.silent >= 2*time.Second {
+			if r.silent >= 3*time.Second {
 				return true
 			}
 		}

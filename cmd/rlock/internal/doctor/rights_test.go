@@ -23,7 +23,7 @@ func TestTheRowsAreThoseOfTheDocument(t *testing.T) {
 		require.Equal(t, testkit.Rights(t, inDocument), strings.Fields(r.rules), r.name)
 	}
 	for name, want := range map[string]string{
-		"lock": "plain", "fair": "fair", "write": "read-write", "fenced": "fenced", "spin": "spin", "fenced fair": "fenced fair",
+		"lock": "lock", "fair": "fair", "write": "read-write", "fenced": "fenced", "spin": "spin", "fenced fair": "fenced fair",
 		"fenced write": "fenced read-write",
 	} {
 		have, ok := rowsOf(want)
@@ -90,7 +90,7 @@ func TestWhatDeniedRightsMean(t *testing.T) {
 	server := redistest.Start(t)
 	admins := testkit.Admins(t, server)
 	needsRedis7(t, admins[0])
-	rules := rulesOf(t, "plain")
+	rules := rulesOf(t, "lock")
 	for without, want := range map[string]Level{
 		"+publish": Warning, "&redisson_lock__channel:{app:*": Warning, "+zadd": Warning, "+pubsub|numsub": Warning, "+hset": Problem,
 		"+evalsha": Problem, "~app:*": Problem,
@@ -101,7 +101,7 @@ func TestWhatDeniedRightsMean(t *testing.T) {
 		require.Equal(t, want == Problem, r.ExitCode() == 13)
 	}
 	_, of := examine(t, admins[0], Options{User: testkit.NewUser(t, admins)}, "rights")
-	require.Contains(t, of[0].Text, "+pttl and 1 more, without which these fail: plain. Grant it on every node, and check again")
+	require.Contains(t, of[0].Text, "+pttl and 1 more, without which these fail: lock. Grant it on every node, and check again")
 	user := testkit.NewUser(t, admins, rules...)
 	_, of = examine(t, admins[0], Options{Prefix: "other:", User: user}, "rights")
 	require.Equal(t, Problem, of[0].Level)
@@ -115,7 +115,7 @@ func TestAUserThatMayNotAsk(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	admins, open := testkit.Admins(t, server), testkit.OpenAs(t, server)
-	rules := rulesOf(t, "plain")
+	rules := rulesOf(t, "lock")
 	rdb := open(testkit.NewUser(t, admins, rules...))
 	r, of := examine(t, rdb, Options{Prefix: testkit.AppPrefix}, "rights")
 	require.Equal(t, Note, of[0].Level)
@@ -141,7 +141,7 @@ func TestRightsOfACluster(t *testing.T) {
 	needsRedis7(t, cluster.Nodes[0].Client(t))
 	makeReplicasKnown(t, cluster)
 	admins := testkit.Admins(t, cluster.Nodes...)
-	rules := append(rulesOf(t, "plain"), testkit.Rights(t, testkit.ClusterRows...)...)
+	rules := append(rulesOf(t, "lock"), testkit.Rights(t, testkit.ClusterRows...)...)
 	opts := Options{Prefix: testkit.AppPrefix, User: testkit.NewUser(t, admins, rules...)}
 	_, of := examine(t, cluster.Client(t), opts, "rights")
 	requireOnly(t, of, Note, "cannot use")

@@ -68,7 +68,7 @@ var kinds = []struct {
 	name string
 	rows []string
 }{
-	{"plain", []string{"every kind", "every kind but spin", "plain"}},
+	{"lock", []string{"every kind", "every kind but spin", "plain"}},
 	{"fenced", []string{"every kind", "every kind but spin", "fenced"}},
 	{"fair", []string{"every kind", "every kind but spin", "fair"}},
 	{"fenced fair", []string{"every kind", "every kind but spin", "fair", "fenced fair, in addition to fair"}},
@@ -88,6 +88,17 @@ func Kinds() []string {
 		all[i] = k.name
 	}
 	return all
+}
+
+// named returns kinds by the names in [Kinds]. A lock is also known by the name of its row.
+func named(asked []string) []string {
+	names := slices.Clone(asked)
+	for i, name := range names {
+		if name == "plain" {
+			names[i] = "lock"
+		}
+	}
+	return names
 }
 
 // rowsOf returns the rows of a kind.

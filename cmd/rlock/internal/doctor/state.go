@@ -26,17 +26,23 @@ func reach(_ context.Context, d *deployment) (all []Finding) {
 	return all
 }
 
-// role reports a single server that is a replica.
+// role reports a single server that is a replica, or none by itself. A Sentinel has no role in INFO.
 func role(_ context.Context, d *deployment) (all []Finding) {
 	if d.cluster {
 		return nil
 	}
 	for _, n := range d.nodes {
-		switch n.info["role"] {
-		case "slave":
+		switch mode, is := n.info["redis_mode"], n.info["role"]; {
+		case mode == "cluster":
+			all = append(all, found(n, Problem,
+				"This is a node of a cluster, and the client takes it for a single server: locks of other nodes' slots fail (MOVED). Let the services use a cluster client, and check again with --cluster."))
+		case mode == "sentinel":
+			all = append(all, found(n, Problem,
+				"This is a Sentinel, which has no locks, and the client takes it for a server. Let the services ask it for the master, and check again with --sentinel-master."))
+		case is == "slave":
 			all = append(all, found(n, Problem,
 				"This server is a replica, which takes no locks (READONLY). Connect to the master, or through Sentinel."))
-		case "":
+		case is == "":
 			all = append(all, found(n, Unknown, "Whether this is a master: %s.", why(n.infoErr)))
 		}
 	}
@@ -131,6 +137,24 @@ func memory(_ context.Context, d *deployment) (all []Finding) {
 		case used/full > limit/100:
 			all = append(all, found(n, Warning,
 				"Redis uses more than %d %% of maxmemory: when it is full, it refuses new locks (OOM). Free memory, or raise maxmemory.", full))
+		}
+	}
+	return all
+}
+
+// writes reports servers that refuse all writes after a save that failed. They say so in reply to PING, too.
+func writes(_ context.Context, d *deployment) (all []Finding) {
+	for _, n := range d.nodes {
+		switch {
+		case n.pingErr == nil:
+		case !unsaved(n.pingErr):
+			all = append(all, found(n, Unknown, "Whether a failed save makes it refuse writes: %s.", why(n.pingErr)))
+		case n.master:
+			all = append(all, found(n, Problem,
+				"Redis cannot save its data, and refuses all writes (MISCONF): nobody acquires, renews or frees a lock. Look at its log, and at its disk, or set stop-writes-on-bgsave-error no."))
+		default:
+			all = append(all, found(n, Warning,
+				"The replica cannot save its data: after a failover to it, it refuses all writes (MISCONF), and nobody acquires a lock. Look at its log, and at its disk."))
 		}
 	}
 	return all
