@@ -1,12 +1,11 @@
 // Cron runs a job once for each tick, although every instance of a service has the same schedule.
 //
-// The first instance takes the tick's lock with a lease longer than the clocks of the instances differ, and never
-// unlocks it. A late instance therefore finds the tick taken, even if the job is already done.
+// The first instance takes the tick's lock, and AtLeast keeps it taken for longer than the clocks of the instances differ. A late instance
+// therefore finds the tick taken, even if the job is already done.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -49,18 +48,16 @@ func run(ctx context.Context) error {
 			for tick := range ticks {
 				time.Sleep(interval + rand.N(interval/2)) // the clocks differ
 				lock := locks.NewLock(fmt.Sprintf("%s:%d", name, tick))
-				_, err := lock.TryAcquire(ctx, rlock.Lease(skew))
-				if errors.Is(err, rlock.ErrNotAcquired) {
-					continue // another instance has this tick
-				}
-				if err != nil {
+				ran, err := lock.TryDo(ctx, func(context.Context) error {
+					mu.Lock()
+					defer mu.Unlock()
+					runs[tick]++
+					fmt.Printf("  tick %d: instance %d sends the report\n", tick, instance+1)
+					return nil
+				}, rlock.AtLeast(skew))
+				if !ran && err != nil { // without an error, another instance has this tick
 					fmt.Println("  tick", tick, "could not be acquired:", err)
-					continue
 				}
-				mu.Lock()
-				runs[tick]++
-				mu.Unlock()
-				fmt.Printf("  tick %d: instance %d sends the report\n", tick, instance+1)
 			}
 		})
 	}
