@@ -49,9 +49,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, getenv func(string) str
 	}
 	var e *exit
 	if errors.As(err, &e) && e.interrupted {
-		signal.Reset(syscall.SIGINT)
-		_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
-		time.Sleep(time.Second) // the signal comes at any moment
+		die(syscall.SIGINT)
 	}
 	return code
 }

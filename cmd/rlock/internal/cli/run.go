@@ -191,9 +191,6 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 	return nil
 }
 
-// forwarded are the signals that are passed on. While rlock waits for the lock, they end it.
-var forwarded = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
-
 // under runs the program under the lock, and returns its exit code.
 func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
