@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,15 +22,22 @@ import (
 func (a *app) ui() *cobra.Command {
 	var listen, prefix string
 	var allowFree bool
+	var hosts []string
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Show the locks in a browser, live", Args: cobra.NoArgs,
 		Long: `ui serves a page that shows the locks as ls does, live, with what has happened to each since the page was first opened. Redis is read while
 a browser shows it. The page uses no network but this server.
 
-The page can only read. With --allow-free it can free locks too, for whoever has the token in the address that ui prints. ui listens on
-loopback. It has no TLS and no users, so put a proxy that has them before any other address.`,
-		Example: "  rlock ui --prefix orders:\n  rlock ui --listen 127.0.0.1:8000 --allow-free",
+The page can only read. With --allow-free it can free locks too, for whoever has the token in the address that ui prints. The token is
+good until ui ends. The browser's history may keep it with the address.
+
+ui listens on loopback. It has no TLS and no users, so put a proxy that has them before any other address. The page can be called by an
+IP address and as localhost. Give any other name, such as that of the proxy, with --allowed-host.`,
+		Example: "  rlock ui --prefix orders:\n  rlock ui --listen 127.0.0.1:8000 --allow-free\n  rlock ui --listen :8000 --allowed-host locks.example",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if slices.ContainsFunc(hosts, func(host string) bool { return host == "" || strings.ContainsAny(host, ":/") }) {
+				return usage(errors.New("--allowed-host takes a name without a scheme and without a port"))
+			}
 			rdb, locks, where, finish, err := a.open()
 			if err != nil {
 				return err
@@ -36,16 +45,20 @@ loopback. It has no TLS and no users, so put a proxy that has them before any ot
 			defer finish()
 			return a.withSignals(func(ctx context.Context) error {
 				return a.serve(ctx, catalog.New(rdb, locks, a.keyPrefix), listen, page.Options{
-					Prefix: prefix, Where: where, AllowFree: allowFree, Logger: slog.New(&lines{a: a}),
+					Prefix: prefix, Where: where, AllowFree: allowFree, AllowedHosts: hosts, Logger: slog.New(&lines{a: a}),
 				})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7070", "`host:port` to listen on; port 0 chooses one")
 	cmd.Flags().StringVar(&prefix, "prefix", "", "show only names that begin with this")
+	cmd.Flags().StringArrayVar(&hosts, "allowed-host", nil, "`NAME` by which browsers call the page; can be repeated")
 	cmd.Flags().BoolVar(&allowFree, "allow-free", false, "let the page free locks")
 	return cmd
 }
+
+// maxConns is how many connections browsers may have open at a time.
+const maxConns = 256
 
 // serve serves the page until ctx ends.
 func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts page.Options) error {
@@ -53,11 +66,9 @@ func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts
 	if err != nil {
 		return usage(err)
 	}
-	address, fragment := listener.Addr().String(), ""
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
-		opts.AllowedHosts = page.LoopbackHosts()
-	} else {
-		a.say("whoever can reach %s can see the locks", address)
+	fragment := ""
+	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		a.say("whoever can reach %s can see the locks", listener.Addr())
 	}
 	if opts.AllowFree {
 		var secret [16]byte
@@ -74,10 +85,10 @@ func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts
 		_ = server.Shutdown(context.Background())
 	})
 	defer stopped()
-	if err := a.print(a.stdout, fmt.Sprintf("http://%s/%s\n", address, fragment)); err != nil {
+	if err := a.print(a.stdout, fmt.Sprintf("http://%s/%s\n", page.Reachable(listener.Addr()), fragment)); err != nil {
 		return err
 	}
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(page.Limit(listener, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	handler.Close()

@@ -58,6 +58,8 @@ type pageView struct {
 	Lock  *lockView `json:"lock,omitempty"`
 	// History are its holds since this server first looked.
 	History []hold `json:"history"`
+	// Alone means that the status is about this lock, and not about Redis.
+	Alone bool `json:"alone,omitempty"`
 	status
 }
 
@@ -67,6 +69,7 @@ func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 		Kind: string(d.Kind), Mode: printable(d.Mode), Free: d.Free, HolderCount: d.Holders, WaiterCount: d.Waiters,
 		Holders: []holderView{}, Waiters: []waiterView{},
 	}
+	var keys []string // of the marks
 	if d.Token > 0 {
 		v.Token = strconv.FormatInt(int64(d.Token), 10)
 	}
@@ -75,12 +78,16 @@ func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 		waiters = d.Lock.Waiters
 		v.HolderCount, v.WaiterCount = d.Lock.HolderCount, d.Lock.WaiterCount
 		for i := range d.Lock.Holders {
-			v.Holders = append(v.Holders, t.holder(&d.Lock.Holders[i], at, first))
+			h := &d.Lock.Holders[i]
+			key := keyOf(refOf(h.Holder), d.Token, v.HolderCount)
+			keys = append(keys, key)
+			v.Holders = append(v.Holders, t.holder(h, key, at, first))
 		}
 		slices.SortStableFunc(v.Holders, func(a, b holderView) int { return int(a.Since - b.Since) })
 	} else {
 		v.Permits = true
 		for _, p := range d.Permits {
+			keys = append(keys, refOf(p.ID))
 			m := t.see(refOf(p.ID), at, first)
 			m.lease.settle("", p.Lease, at)
 			v.Holders = append(v.Holders, holderView{
@@ -92,22 +99,18 @@ func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 		view := waiterView{
 			Who: who(w.Client, "", w.Identity), Named: w.Identity != nil, Client: printable(w.Client), Redisson: w.Redisson,
 		}
-		if !w.Since.IsZero() {
-			view.Since = w.Since.UnixMilli()
-		}
+		view.Since = millis(w.Since)
 		v.Waiters = append(v.Waiters, view)
 	}
 	if len(v.Holders) == v.HolderCount {
-		t.keep(func(ref string) bool {
-			return slices.ContainsFunc(v.Holders, func(h holderView) bool { return h.Ref == ref })
-		})
+		t.keep(func(key string) bool { return slices.Contains(keys, key) })
 	}
 	return v
 }
 
-func (t *track) holder(h *rlock.HolderInfo, at time.Time, first bool) holderView {
+func (t *track) holder(h *rlock.HolderInfo, key string, at time.Time, first bool) holderView {
 	ref := refOf(h.Holder)
-	m := t.see(ref, at, first)
+	m := t.see(key, at, first)
 	m.lease.settle("", h.Lease, at)
 	view := holderView{
 		Ref: ref, Who: who(h.Client, h.Holder, h.Identity), Named: h.Identity != nil, Client: printable(h.Client), Mode: printable(h.Mode),
@@ -115,9 +118,7 @@ func (t *track) holder(h *rlock.HolderInfo, at time.Time, first bool) holderView
 	}
 	if id := h.Identity; id != nil {
 		view.Version = printable(id.Version)
-		if !id.Started.IsZero() {
-			view.Started = id.Started.UnixMilli()
-		}
+		view.Started = millis(id.Started)
 	}
 	return view
 }
@@ -130,6 +131,9 @@ func (s *state) page(id string) pageView {
 	name := ""
 	if w := s.watched[id]; w != nil {
 		name, v.Read = w.name, w.read || !w.known && s.ready
+		if v.Stale == 0 {
+			v.status, v.Alone = w.status, w.Stale != 0
+		}
 		if w.found {
 			lock := w.details
 			v.Lock = &lock
@@ -142,29 +146,29 @@ func (s *state) page(id string) pageView {
 	return v
 }
 
-// named returns the holders, as Redis has them, that a browser named by their refs. They are all holders of a lock, or one permit of a
-// semaphore. It returns none if others hold the lock now.
-func named(d *catalog.Details, refs []string) (holders []string) {
+// named returns the holders, as Redis has them, that a browser named by their refs, and how they are shown. They are all holders of a
+// lock, or one permit of a semaphore. It returns none if others hold the lock now.
+func named(d *catalog.Details, refs []string) (holders, shown []string) {
 	if d == nil || len(refs) == 0 {
-		return nil
+		return nil, nil
 	}
 	if d.Lock == nil {
 		for _, p := range d.Permits {
 			if len(refs) == 1 && refOf(p.ID) == refs[0] {
-				return []string{p.ID}
+				return []string{p.ID}, []string{permit(p.ID)}
 			}
 		}
-		return nil
+		return nil, nil
 	}
 	for i := range d.Lock.Holders {
-		h := d.Lock.Holders[i].Holder
-		if !slices.Contains(refs, refOf(h)) {
-			return nil
+		h := &d.Lock.Holders[i]
+		if !slices.Contains(refs, refOf(h.Holder)) {
+			return nil, nil
 		}
-		holders = append(holders, h)
+		holders, shown = append(holders, h.Holder), append(shown, who(h.Client, h.Holder, h.Identity))
 	}
 	if len(holders) < d.Lock.HolderCount {
-		return nil
+		return nil, nil
 	}
-	return holders
+	return holders, shown
 }

@@ -13,9 +13,21 @@ const (
 	maxMarks = 256     // holders of one lock that are told apart
 	// slack is how many more than maxGone there may be, so that they are not sorted with each look.
 	slack = 250
+	// maxPast is how many characters are kept of the holder of each hold.
+	maxPast = 80
 	// blind is for how long nobody need have looked until it is not known any more when something happened.
 	blind = 3 * time.Second
 )
+
+// recent reports whether a look came so soon after another that it is known when something happened between them. While a machine sleeps,
+// one of its clocks may stand still, and the other one may be set: then nobody knows.
+func recent(was, now time.Time) bool {
+	return !was.IsZero() && soonAfter(now.Round(0).Sub(was.Round(0)), now.Sub(was))
+}
+
+func soonAfter(wall, monotonic time.Duration) bool {
+	return min(wall, monotonic) > -time.Second && max(wall, monotonic) <= blind && (wall-monotonic).Abs() <= time.Second
+}
 
 // hold is a time in which a lock had the same holder, or the same number of them.
 type hold struct {
@@ -130,6 +142,7 @@ type histories struct {
 	tracks map[string]*track // by id
 	total  int               // holds in all of them
 	gone   int               // tracks that are not here
+	names  int               // bytes of their names
 }
 
 // of returns the track of a lock.
@@ -138,7 +151,7 @@ func (h *histories) of(id, name string) *track {
 	if t == nil {
 		t = &track{name: name, marks: make(map[string]*mark)}
 		h.tracks[id] = t
-		h.gone++
+		h.count(t, 1)
 	}
 	return t
 }
@@ -146,13 +159,14 @@ func (h *histories) of(id, name string) *track {
 // note continues the history of a lock: it has this hold now, or none if the key is empty. Last is when it was looked at before that,
 // and sharp means that this is not long ago.
 func (h *histories) note(t *track, now hold, at, last time.Time, sharp bool) {
+	now.Who = cutTo(now.Who, maxPast)
 	if n := len(t.holds); n > 0 && t.holds[n-1].End == 0 {
 		open := &t.holds[n-1]
 		if open.key == now.key {
 			open.Who = now.Who // an identity may have been read only now
 			return
 		}
-		open.End = at.UnixMilli()
+		open.End = max(open.Start, at.UnixMilli()) // the clock may have been set
 		if !sharp {
 			open.End, open.After = max(open.Start, last.UnixMilli()), true
 		}
@@ -173,7 +187,7 @@ func (h *histories) note(t *track, now hold, at, last time.Time, sharp bool) {
 func (h *histories) arrive(t *track, at time.Time) {
 	if !t.here {
 		t.here = true
-		h.gone--
+		h.count(t, -1)
 	}
 	t.last = at
 }
@@ -181,15 +195,21 @@ func (h *histories) arrive(t *track, at time.Time) {
 func (h *histories) leave(t *track, at, last time.Time, sharp bool) {
 	if t.here {
 		t.here = false
-		h.gone++
+		h.count(t, 1)
 	}
 	h.note(t, hold{}, at, last, sharp)
 	t.forget()
 }
 
+// count notes that a track is one of those that are not here, or, with -1, that it is no longer.
+func (h *histories) count(t *track, n int) {
+	h.gone += n
+	h.names += n * len(t.name)
+}
+
 // prune forgets the locks that have been gone for longest.
 func (h *histories) prune() {
-	if h.gone <= maxGone+slack {
+	if h.gone <= maxGone+slack && h.names <= maxBytes {
 		return
 	}
 	gone := make([]string, 0, h.gone)
@@ -199,9 +219,12 @@ func (h *histories) prune() {
 		}
 	}
 	slices.SortFunc(gone, func(a, b string) int { return h.tracks[a].last.Compare(h.tracks[b].last) })
-	for _, id := range gone[:len(gone)-maxGone] {
+	for _, id := range gone {
+		if h.gone <= maxGone && h.names <= maxBytes/2 {
+			return
+		}
 		h.total -= len(h.tracks[id].holds)
+		h.count(h.tracks[id], -1)
 		delete(h.tracks, id)
-		h.gone--
 	}
 }

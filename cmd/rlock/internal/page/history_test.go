@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,13 +21,16 @@ type past struct {
 
 func newPast() *past { return &past{newState(), time.UnixMilli(1_700_000_000_000)} }
 
-func (p *past) look(after time.Duration, rows ...catalog.Row) {
+func (p *past) look(after time.Duration, rows ...catalog.Row) { p.lookAt(after, false, rows...) }
+
+// lookAt looks, and cut means that it did not read all rows.
+func (p *past) lookAt(after time.Duration, cut bool, rows ...catalog.Row) {
 	p.at = p.at.Add(after)
 	var seen []sighting
 	for _, row := range rows {
-		seen = append(seen, sighting{row, p.at})
+		seen = append(seen, newSighting(&row, p.at))
 	}
-	p.apply(seen, false, p.at, p.at)
+	p.apply(seen, cut, p.at, p.at)
 }
 
 func (p *past) holds(name string) []hold { return p.histories.tracks[idOf(name)].holds }
@@ -148,10 +152,113 @@ func TestHistoryOfLocksThatAreGoneIsBounded(t *testing.T) {
 	assert.Equal(t, total, p.histories.total)
 }
 
+func TestALookThatIsCutDoesNotKnowWhatIsGone(t *testing.T) {
+	p := newPast()
+	p.lookAt(0, true, held("a", "one:1"))
+	p.lookAt(time.Second, true, held("a", "one:1"))
+	p.lookAt(time.Second, true)
+	h := p.holds("a")
+	require.Len(t, h, 1)
+	assert.True(t, h[0].After)
+	assert.EqualValues(t, 1000, h[0].End-h[0].Start, "when it was seen last")
+	p.lookAt(time.Second, true, held("a", "one:1"))
+	h = p.holds("a")
+	require.Len(t, h, 2)
+	assert.True(t, h[1].Before)
+	assert.True(t, p.rows[idOf("a")].view.Before)
+	p.look(time.Second)
+	assert.False(t, p.holds("a")[1].After, "now it is known")
+}
+
+func TestAHolderTakesAFencedLockAgain(t *testing.T) {
+	p := newPast()
+	row := held("a", "one:1")
+	row.Token = 7
+	p.look(0, row)
+	p.look(time.Second, row)
+	row.Token = 8
+	p.look(time.Second, row)
+	h := p.holds("a")
+	require.Len(t, h, 2)
+	assert.EqualValues(t, 2000, h[0].End-h[0].Start)
+	view := p.rows[idOf("a")].view
+	assert.Equal(t, p.at.UnixMilli(), view.Since)
+	assert.False(t, view.Before)
+	details := &catalog.Details{Row: row, Lock: &rlock.LockInfo{HolderCount: 1, Holders: []rlock.HolderInfo{{Holder: "one:1", Client: "one"}}}}
+	lock := p.histories.tracks[idOf("a")].view(details, p.at.Add(time.Second), false)
+	assert.Equal(t, view.Since, lock.Holders[0].Since, "both views agree")
+}
+
+func TestSinceIsNotKnownAfterAnOutage(t *testing.T) {
+	s := newState()
+	defer s.watch(idOf("a"))()
+	at := time.UnixMilli(1_700_000_000_000)
+	look := func(after time.Duration, holder string) holderView {
+		at = at.Add(after)
+		row := held("a", holder)
+		s.applyDetails(idOf("a"), &catalog.Details{Row: row, Lock: &rlock.LockInfo{
+			HolderCount: 1, Holders: []rlock.HolderInfo{{Holder: holder, Client: row.Client}},
+		}}, at)
+		return s.page(idOf("a")).Lock.Holders[0]
+	}
+	assert.True(t, look(0, "one:1").Before)
+	assert.False(t, look(time.Second, "two:1").Before)
+	assert.True(t, look(time.Minute, "three:1").Before, "nobody could look meanwhile")
+	assert.False(t, look(time.Second, "four:1").Before)
+}
+
+func TestNobodyKnowsWhatHappenedWhileTheMachineSlept(t *testing.T) {
+	assert.True(t, soonAfter(500*time.Millisecond, 500*time.Millisecond))
+	assert.False(t, soonAfter(time.Hour, 500*time.Millisecond), "the monotonic clock stood still")
+	assert.False(t, soonAfter(500*time.Millisecond, time.Hour))
+	assert.False(t, soonAfter(2500*time.Millisecond, 500*time.Millisecond), "a short sleep")
+	assert.False(t, soonAfter(-time.Hour, 500*time.Millisecond), "the clock was set back")
+	assert.False(t, recent(time.Time{}, time.Now()))
+	p := newPast()
+	p.look(0, held("a", "one:1"))
+	p.look(-time.Hour)
+	h := p.holds("a")[0]
+	assert.GreaterOrEqual(t, h.End, h.Start)
+	assert.True(t, h.After)
+	h = hold{key: "k", Start: p.at.UnixMilli()}
+	track := &track{holds: []hold{h}}
+	p.histories.note(track, hold{}, p.at.Add(-time.Hour), p.at, true)
+	assert.Equal(t, h.Start, track.holds[0].End)
+}
+
+func TestTimesThatAreNoDates(t *testing.T) {
+	far := time.UnixMilli(9_000_000_000_000_000_000)
+	for _, at := range []time.Time{{}, far, time.UnixMilli(-1), time.Unix(1<<62, 0), time.UnixMilli(maxMillis + 1)} {
+		assert.Zero(t, millis(at), at)
+	}
+	assert.EqualValues(t, 1_700_000_000_000, millis(time.UnixMilli(1_700_000_000_000)))
+	details := &catalog.Details{Row: held("a", "one:1"), Lock: &rlock.LockInfo{
+		HolderCount: 1, Holders: []rlock.HolderInfo{{Holder: "one:1", Client: "one", Identity: &rlock.Identity{Service: "s", Started: far}}},
+		WaiterCount: 1, Waiters: []rlock.WaiterInfo{{Client: "two", Since: far}},
+	}}
+	v := newState().histories.of(idOf("a"), "a").view(details, time.Now(), false)
+	assert.Zero(t, v.Holders[0].Started)
+	assert.Zero(t, v.Waiters[0].Since)
+}
+
+func TestLocksThatWereOnlyLookedAtAreBounded(t *testing.T) {
+	s := newState()
+	for i := range 2 * (maxGone + slack) {
+		id := idOf(fmt.Sprint(i))
+		leave := s.watch(id)
+		s.applyDetails(id, &catalog.Details{Row: held(fmt.Sprint(i), "one:1")}, time.UnixMilli(int64(i)))
+		leave()
+	}
+	assert.LessOrEqual(t, len(s.histories.tracks), maxGone+slack)
+}
+
 func TestTextsArePrintable(t *testing.T) {
 	assert.Equal(t, "<b>ä</b>", printable("<b>ä</b>"))
 	assert.Equal(t, `a\u202eb\x00\xff\n`, printable("a\u202eb\x00\xff\n"))
 	assert.Equal(t, "", printable(""))
+	assert.Equal(t, `a\\u202e`, printable(`a\u202e`), "it looks different from the character")
+	assert.Equal(t, `a\u3164\ufe0f\u2800`, printable("a\u3164\ufe0f\u2800"))
+	assert.Equal(t, strings.Repeat(`\x00`, maxText/4)+"…", printable(strings.Repeat("\x00", maxText)))
 	assert.Equal(t, "billing", who("x", "x:1", &rlock.Identity{Service: "billing"}))
 	assert.Equal(t, "0b5e7a52", who("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00", "", nil))
 	assert.Equal(t, "0b5e7a52:7", who("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00", "0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00:7:write", nil))

@@ -1,10 +1,16 @@
 package page
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +19,7 @@ import (
 // do sends a request to a page without a network.
 func do(s *Server, method, path, body string, headers map[string]string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "localhost"
 	for name, value := range headers {
 		if name == "Host" {
 			r.Host = value
@@ -75,19 +82,26 @@ func TestOnlyGetAndHead(t *testing.T) {
 }
 
 func TestOtherNamesOfTheHostAreRefused(t *testing.T) {
-	s := New(newFake(), Options{AllowedHosts: LoopbackHosts()})
+	s := New(newFake(), Options{})
 	defer s.Close()
-	for _, host := range []string{"localhost", "localhost:7070", "LOCALHOST:7070", "127.0.0.1:7070", "[::1]:7070", "[::1]", "127.0.0.1"} {
+	for _, host := range []string{
+		"localhost", "localhost:7070", "LOCALHOST:7070", "127.0.0.1:7070", "[::1]:7070", "[::1]", "127.0.0.1", "127.0.1.1:7070", "10.1.2.3:80",
+	} {
 		assert.Equal(t, http.StatusOK, do(s, http.MethodGet, "/", "", map[string]string{"Host": host}).Code, host)
 	}
-	for _, host := range []string{"", "evil.example", "evil.example:7070", "127.0.0.1.evil.example", "localhost.evil.example:7070", "127.0.0.2"} {
+	for _, host := range []string{"", "evil.example", "evil.example:7070", "127.0.0.1.evil.example", "localhost.evil.example:7070", "locks"} {
 		for _, path := range []string{"/", "/events"} {
 			assert.Equal(t, http.StatusMisdirectedRequest, do(s, http.MethodGet, path, "", map[string]string{"Host": host}).Code, host)
 		}
 	}
-	anywhere := New(newFake(), Options{})
-	defer anywhere.Close()
-	assert.Equal(t, http.StatusOK, do(anywhere, http.MethodGet, "/", "", map[string]string{"Host": "locks.example:80"}).Code)
+	named := New(newFake(), Options{AllowedHosts: []string{"locks.example", "other.example"}})
+	defer named.Close()
+	for host, code := range map[string]int{
+		"locks.example": http.StatusOK, "Locks.Example:80": http.StatusOK, "other.example": http.StatusOK, "10.1.2.3:8080": http.StatusOK,
+		"evil.example": http.StatusMisdirectedRequest, "a.locks.example": http.StatusMisdirectedRequest,
+	} {
+		assert.Equal(t, code, do(named, http.MethodGet, "/", "", map[string]string{"Host": host}).Code, host)
+	}
 }
 
 func TestOtherSitesCannotUseThePage(t *testing.T) {
@@ -100,6 +114,30 @@ func TestOtherSitesCannotUseThePage(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, do(s, http.MethodGet, "/page.js", "", site("same-site", "no-cors")).Code)
 	assert.Equal(t, http.StatusOK, do(s, http.MethodGet, "/", "", site("cross-site", "navigate")).Code, "a link")
 	assert.Equal(t, http.StatusOK, do(s, http.MethodHead, "/events", "", site("same-origin", "cors")).Code)
+	assert.Equal(t, http.StatusForbidden, do(s, http.MethodHead, "/events", "", site("none", "navigate")).Code, "only the page reads them")
+	// Without TLS, browsers say where a request is from to loopback only.
+	assert.Equal(t, http.StatusForbidden, do(s, http.MethodHead, "/events", "", map[string]string{"Origin": "http://evil.example"}).Code)
+	assert.Equal(t, http.StatusOK, do(s, http.MethodHead, "/events", "", map[string]string{"Host": "10.1.2.3", "Origin": "http://10.1.2.3"}).Code)
+}
+
+func TestFreeingWithoutTLSAndBehindAProxy(t *testing.T) {
+	f := newFake()
+	s := New(f, Options{AllowFree: true, Token: "secret", AllowedHosts: []string{"locks.example"}})
+	defer s.Close()
+	for _, of := range []map[string]string{
+		{"Host": "10.1.2.3:7070", "Origin": "http://10.1.2.3:7070"},
+		{"Host": "locks.example:7070", "Origin": "http://locks.example:7070"},
+		{"Host": "127.0.0.1:7070", "Origin": "https://locks.example"},     // a proxy that says its own name of the server
+		{"Host": "locks.example", "Origin": "https://locks.example:8443"}, // or leaves out the port
+		{"Host": "locks.example", "Origin": "https://locks.example", "Sec-Fetch-Site": "same-origin"},
+	} {
+		f.set(held("orders", "client:1"))
+		of[tokenHeader] = "secret"
+		assert.Equal(t, http.StatusOK, do(s, http.MethodPost, "/free", freeing(refOf("client:1")), of).Code, of)
+		f.set(held("orders", "client:1"))
+		of["Sec-Fetch-Site"] = "cross-site"
+		assert.Equal(t, http.StatusForbidden, do(s, http.MethodPost, "/free", freeing(refOf("client:1")), of).Code, of)
+	}
 }
 
 const body = `{"id":"b3JkZXJz","refs":["%s"]}` // orders
@@ -126,7 +164,7 @@ func TestForeignRequestsFreeNothing(t *testing.T) {
 	defer s.Close()
 	for header, values := range map[string][]string{
 		"Origin":         {"", "null", "http://evil.example", "http://127.0.0.1:7071", "ftp://127.0.0.1:7070", "127.0.0.1:7070"},
-		"Sec-Fetch-Site": {"", "cross-site", "same-site", "none"},
+		"Sec-Fetch-Site": {"cross-site", "same-site", "none"},
 		tokenHeader:      {"", "Secret", "secret2", "secre"},
 	} {
 		for _, value := range values {
@@ -168,6 +206,86 @@ func TestFreeComparesTheHolder(t *testing.T) {
 	assert.Contains(t, w.Body.String(), "connection refused")
 	for _, bad := range []string{"", "{", `{"id":1}`, `{"id":"b3JkZXJz","refs":["` + strings.Repeat("x", maxBody) + `"]}`} {
 		assert.Equal(t, http.StatusBadRequest, do(s, http.MethodPost, "/free", bad, honest()).Code)
+	}
+}
+
+func TestFreeingIsLogged(t *testing.T) {
+	f := newFake(held("orders", "0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00:7"))
+	var logged bytes.Buffer
+	s := New(f, Options{AllowFree: true, Token: "secret", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	defer s.Close()
+	w := do(s, http.MethodPost, "/free", freeing(refOf("0b5e7a52-7d8e-4f66-8a5c-1c8e4c6a8f00:7")), honest())
+	require.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, logged.String(), `level=WARN msg="rlock ui: a lock was freed" lock=orders remote=192.0.2.1:1234 from=0b5e7a52:7`)
+	assert.NotContains(t, logged.String(), "4f66", "whoever knows the whole holder could free its locks")
+}
+
+func TestABodyThatDoesNotCome(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	t.Parallel()
+	_, ts := serve(t, newFake(), Options{AllowFree: true, Token: "secret"})
+	var conns []net.Conn
+	for _, path := range []string{"/free", "/"} {
+		conn, err := net.Dial("tcp", ts.Listener.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\n%s: secret\r\nContent-Length: 100\r\n\r\n", path, tokenHeader)
+		require.NoError(t, err)
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(bodyWait+15*time.Second)))
+		_, err := io.ReadAll(conn)
+		require.NoError(t, err, "the server ends the connection")
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := Limit(inner, 1)
+	accepted := make(chan net.Conn)
+	go func() {
+		defer close(accepted)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- conn
+		}
+	}()
+	for range 3 {
+		conn, err := net.Dial("tcp", inner.Addr().String())
+		require.NoError(t, err)
+		defer conn.Close()
+	}
+	first := <-accepted
+	select {
+	case <-accepted:
+		require.Fail(t, "two at a time")
+	case <-time.After(50 * time.Millisecond):
+	}
+	first.Close()
+	first.Close() // counts once
+	second := <-accepted
+	require.NoError(t, l.Close())
+	_, open := <-accepted
+	assert.False(t, open, "Close ends an Accept that waits")
+	second.Close()
+}
+
+func TestTheAddressThatIsPrintedCanBeReached(t *testing.T) {
+	s := New(newFake(), Options{})
+	defer s.Close()
+	for listen, want := range map[string]string{
+		"0.0.0.0": "127.0.0.1:7070", "::": "127.0.0.1:7070", "127.0.0.1": "127.0.0.1:7070", "127.0.1.1": "127.0.1.1:7070", "::1": "[::1]:7070",
+	} {
+		got := Reachable(&net.TCPAddr{IP: net.ParseIP(listen), Port: 7070})
+		assert.Equal(t, want, got)
+		assert.Equal(t, http.StatusOK, do(s, http.MethodGet, "/", "", map[string]string{"Host": got}).Code, got)
 	}
 }
 

@@ -3,8 +3,13 @@ package page
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
@@ -40,13 +45,13 @@ func (s *Server) readTable(ctx context.Context) {
 		if names[row.Name] {
 			continue
 		}
-		if len(seen) == maxRows || bytes+len(row.Name) > maxBytes {
+		one := newSighting(&row, time.Now())
+		if bytes += one.bytes(); len(seen) == maxRows || bytes > maxBytes {
 			cut = true
 			break
 		}
 		names[row.Name] = true
-		bytes += len(row.Name)
-		seen = append(seen, sighting{row, time.Now()})
+		seen = append(seen, one)
 	}
 	if ctx.Err() == nil {
 		s.state.apply(seen, cut, begun, time.Now())
@@ -64,8 +69,10 @@ func (s *Server) readDetails(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			if failure = err; time.Since(begun) > patience {
-				break // it is not this lock
+			if !isAway(err) {
+				s.failedOne(ctx, id, err)
+			} else if failure = err; time.Since(begun) > patience {
+				break
 			}
 			continue
 		}
@@ -92,6 +99,21 @@ func (s *Server) failed(ctx context.Context, of *status, what string, err error)
 	}
 }
 
+// isAway reports whether an error is about Redis as a whole, and not about one lock.
+func isAway(err error) bool {
+	var network net.Error
+	return errors.Is(err, rlock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, redis.ErrClosed) || errors.Is(err, redis.ErrPoolTimeout)
+}
+
+// failedOne notes that one lock could not be read.
+func (s *Server) failedOne(ctx context.Context, id string, err error) {
+	why := printable(err.Error())
+	if s.state.failOne(id, why) {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "rlock ui: a lock could not be read", slog.String("error", why))
+	}
+}
+
 // watched is a lock at which browsers look.
 type watched struct {
 	name    string
@@ -100,7 +122,8 @@ type watched struct {
 	read    bool // there has been a look
 	found   bool
 	details lockView
-	marked  bool // the holders' marks have been made by an earlier look
+	marked  time.Time // when a look made the holders' marks last
+	status            // of this lock alone
 }
 
 // watch adds a stream that follows a lock.
@@ -162,6 +185,9 @@ func (s *state) applyDetails(id string, details *catalog.Details, at time.Time) 
 	if w == nil {
 		return
 	}
+	first := !recent(w.marked, at)
+	w.marked = at
+	w.good(at)
 	w.read, w.found, w.details = true, details != nil, lockView{}
 	t := s.histories.tracks[id]
 	if details == nil {
@@ -172,12 +198,26 @@ func (s *state) applyDetails(id string, details *catalog.Details, at time.Time) 
 		if t == nil {
 			t = s.histories.of(id, details.Name)
 			t.last = at
+			s.histories.prune()
 		}
-		w.details = t.view(details, at, !w.marked)
+		w.details = t.view(details, at, first)
 	}
-	w.marked = true
 	s.version++
 	s.wake()
+}
+
+// failOne notes that one lock could not be read, and reports whether that is new.
+func (s *state) failOne(id, why string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.watched[id]
+	if w == nil || w.Stale != 0 && w.Why == why {
+		return false
+	}
+	w.bad(time.Now(), why)
+	s.version++
+	s.wake()
+	return true
 }
 
 // sawDetails notes that all locks have been read that browsers look at.

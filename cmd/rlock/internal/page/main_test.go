@@ -2,6 +2,7 @@ package page
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,8 @@ type fake struct {
 	err   error
 	freed []string
 	looks int
-	hang  chan struct{} // if not nil, looks wait for it
+	bad   map[string]error // of single locks, by their names
+	hang  chan struct{}    // if not nil, looks wait for it
 }
 
 var _ Source = (*fake)(nil)
@@ -114,8 +116,8 @@ func (f *fake) Show(_ context.Context, name string) (*catalog.Details, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	row, ok := f.rows[name]
-	if !ok || f.err != nil {
-		return nil, f.err
+	if err := cmp.Or(f.err, f.bad[name]); !ok || err != nil {
+		return nil, err
 	}
 	row.Lease = time.Until(f.ends[name])
 	d := &catalog.Details{Row: row}

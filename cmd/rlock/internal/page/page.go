@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,15 +45,15 @@ type Options struct {
 	// Token is what a browser must know to free a lock. The page takes it from the fragment of its address: /#token=<Token>, which no
 	// browser sends to a server.
 	Token string
-	// AllowedHosts are the names, without ports, by which the page may be called. Nil means any. A page that listens on loopback needs
-	// [LoopbackHosts]: otherwise, any web site whose name resolves to 127.0.0.1 could read it.
+	// AllowedHosts are the names, without ports, by which the page may be called, other than an IP address or localhost. Any other name
+	// is refused: a web site could have its own name resolve to the address of this page, and read it.
 	AllowedHosts []string
 	// Logger gets what the page does and what fails. The default is none.
 	Logger *slog.Logger
 }
 
-// LoopbackHosts returns the names of this machine to itself, for [Options].
-func LoopbackHosts() []string { return []string{"localhost", "127.0.0.1", "::1"} }
+// bodyWait is for how long the body of a request may take.
+const bodyWait = 10 * time.Second
 
 // maxStreams is how many browsers may be connected at a time.
 const maxStreams = 64
@@ -122,12 +123,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	if r.ContentLength != 0 { // a body that does not come holds up nobody
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWait))
+	}
 	switch {
 	case !s.allowsHost(r.Host):
 		http.Error(w, "this page is not served under that name", http.StatusMisdirectedRequest)
 	case r.Method == http.MethodPost && r.URL.Path == "/free" && !s.opts.AllowFree:
 		http.NotFound(w, r) // and not 405: there is no such thing to use
-	case fromElsewhere(r):
+	case s.fromElsewhere(r):
 		http.Error(w, "other sites may not use this page", http.StatusForbidden)
 	default:
 		s.mux.ServeHTTP(w, r)
@@ -136,19 +140,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // allowsHost reports whether the page may be called by a host, with or without a port.
 func (s *Server) allowsHost(host string) bool {
-	if s.opts.AllowedHosts == nil {
-		return true
-	}
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	for _, allowed := range s.opts.AllowedHosts {
-		if strings.EqualFold(host, allowed) {
-			return true
-		}
-	}
-	return false
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host) != nil || s.isNamed(host)
+}
+
+// isNamed reports whether a host is one of the names that the page was given.
+func (s *Server) isNamed(host string) bool {
+	return slices.ContainsFunc(s.opts.AllowedHosts, func(allowed string) bool { return strings.EqualFold(host, allowed) })
 }
 
 // serveFile sends one of the three files.

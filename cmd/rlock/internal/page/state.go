@@ -2,6 +2,7 @@ package page
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 )
 
 const (
-	// maxRows is how many rows are kept, and maxBytes how long all their names may be.
+	// maxRows is how many rows are kept, and maxBytes how long they may be together, with their whole names.
 	maxRows  = 5000
 	maxBytes = 16 << 20
 	// maxTombs is how many rows that went are remembered for browsers that have not heard of it.
@@ -80,6 +81,7 @@ type state struct {
 	histories histories
 	watched   map[string]*watched
 	wakes     map[chan struct{}]struct{}
+	shared    shared
 }
 
 func newState() *state {
@@ -89,10 +91,45 @@ func newState() *state {
 	}
 }
 
-// sighting is a row, and when it was read.
+// sighting is what is kept of a row that was read: a view of it that knows no times yet.
 type sighting struct {
-	row catalog.Row
-	at  time.Time
+	at    time.Time
+	name  string
+	view  rowView
+	ref   string // of the holder
+	key   string // of its hold
+	lease time.Duration
+}
+
+func newSighting(row *catalog.Row, at time.Time) sighting {
+	one := sighting{at: at, name: row.Name, ref: refOf(row.Holder), lease: row.Lease, view: rowView{
+		ID: idOf(row.Name), Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
+		Holders: row.Holders, Waiters: row.Waiters, Free: row.Free,
+	}}
+	one.key = keyOf(one.ref, row.Token, row.Holders)
+	if row.Token > 0 {
+		one.view.Token = strconv.FormatInt(int64(row.Token), 10)
+	}
+	if row.Holders > 0 {
+		one.view.Who, one.view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
+		if row.Client == "" && row.Identity == nil && row.Holder != "" {
+			one.view.Who = permit(row.Holder)
+		}
+	}
+	return one
+}
+
+// bytes returns how much a row takes, at most, as it is kept and as it is sent.
+func (one *sighting) bytes() int {
+	const rest = 256 // the numbers, and the names of the fields
+	v := &one.view
+	return len(one.name) + len(v.ID) + sent(v.Name) + sent(v.Mode) + sent(v.Who) + rest
+}
+
+// sent returns how long a text is as JSON.
+func sent(text string) int {
+	const longer = 5 // that "<" is as \u003c
+	return len(text) + longer*(strings.Count(text, "<")+strings.Count(text, ">")+strings.Count(text, "&")) + strings.Count(text, `"`) + strings.Count(text, `\`)
 }
 
 // apply takes over a look.
@@ -103,15 +140,15 @@ func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
 	s.version++
 	changed := !s.ready || s.cut != cut || s.table.Stale != 0
 	last := s.looked
-	sharp := !last.IsZero() && begun.Sub(last) <= blind
+	sharp := recent(last, begun)
 	here := make(map[string]bool, len(seen))
-	for _, one := range seen {
-		id := idOf(one.row.Name)
+	for i := range seen {
+		id := seen[i].view.ID
 		if here[id] {
 			continue
 		}
 		here[id] = true
-		view := s.see(id, one, last, sharp)
+		view := s.see(&seen[i], last, sharp)
 		if e := s.rows[id]; e == nil || e.view != view {
 			s.rows[id] = &entry{view: view, changed: s.version}
 			changed = true
@@ -122,7 +159,7 @@ func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
 			delete(s.rows, id)
 			s.tombs = append(s.tombs, tomb{id, s.version})
 			if t := s.histories.tracks[id]; t != nil {
-				s.histories.leave(t, ended, last, sharp)
+				s.histories.leave(t, ended, last, sharp && !cut) // it may only not have been read
 			}
 			changed = true
 		}
@@ -143,86 +180,40 @@ func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
 }
 
 // see notes one row in the history of its lock, and returns what browsers get of it.
-func (s *state) see(id string, one sighting, last time.Time, sharp bool) rowView {
-	row := one.row
-	t := s.histories.of(id, row.Name)
+func (s *state) see(one *sighting, last time.Time, sharp bool) rowView {
+	view := one.view
+	t := s.histories.of(view.ID, one.name)
+	if s.cut && !t.here {
+		sharp = false // the last look may only not have read it
+	}
 	s.histories.arrive(t, one.at)
-	view := rowView{
-		ID: id, Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
-		Holders: row.Holders, Waiters: row.Waiters, Free: row.Free,
-	}
-	if row.Token > 0 {
-		view.Token = strconv.FormatInt(int64(row.Token), 10)
-	}
-	if row.Holders == 0 {
+	if view.Holders == 0 {
 		s.histories.note(t, hold{}, one.at, last, sharp)
 		t.forget()
 		return view
 	}
-	view.Who, view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
-	if row.Client == "" && row.Identity == nil && row.Holder != "" {
-		view.Who = permit(row.Holder)
-	}
-	ref := refOf(row.Holder)
-	if was := t.shown; row.Holders == 1 && was.ref == ref && was.named && !view.Named {
+	key := one.key
+	if was := t.shown; view.Holders == 1 && was.ref == one.ref && was.named && !view.Named {
 		view.Who, view.Named = was.who, true // Redis has not told, or has forgotten who it is
 	}
-	now := hold{key: ref, Who: view.Who, Mode: view.Mode, Count: row.Holders}
-	if row.Holders == 1 {
-		m := t.see(ref, one.at, !sharp || t.shown.holders > 1) // it may have been one of those before
-		t.keep(func(other string) bool { return other == ref })
-		t.held, t.shown = *m, shown{ref, view.Who, view.Named, 1, view.Mode, one.at}
+	now := hold{key: key, Who: view.Who, Mode: view.Mode, Count: view.Holders}
+	if view.Holders == 1 {
+		m := t.see(key, one.at, !sharp || t.shown.holders > 1) // it may have been one of those before
+		t.keep(func(other string) bool { return other == key })
+		t.held, t.shown = *m, shown{one.ref, view.Who, view.Named, 1, view.Mode, one.at}
 	} else {
 		if t.held.Since == 0 {
-			t.held = *t.see(ref, one.at, !sharp)
+			t.held = *t.see(key, one.at, !sharp)
 		}
-		view.Who, view.Named = t.oneOf(shown{ref, view.Who, view.Named, row.Holders, view.Mode, one.at})
-		ref = several
-		now.key, now.Who = view.Mode+"#"+strconv.Itoa(row.Holders), ""
+		view.Who, view.Named = t.oneOf(shown{one.ref, view.Who, view.Named, view.Holders, view.Mode, one.at})
+		key = several
+		now.key, now.Who = view.Mode+"#"+strconv.Itoa(view.Holders), ""
 	}
 	s.histories.note(t, now, one.at, last, sharp)
-	t.lease.settle(ref, row.Lease, one.at)
+	t.lease.settle(key, one.lease, one.at)
 	view.Since, view.Before = t.held.Since, t.held.Before
 	view.Ends, view.Full = t.lease.Ends, t.lease.Full
 	return view
-}
-
-// difference is what a browser does not know yet. All means that it must forget what it knows.
-type difference struct {
-	Now int64 `json:"now"`
-	All bool  `json:"all,omitempty"`
-	Cut bool  `json:"cut,omitempty"`
-	// Unread means that nothing has been read yet, because Redis is away.
-	Unread bool      `json:"unread,omitempty"`
-	Rows   []rowView `json:"rows"`
-	Gone   []string  `json:"gone,omitempty"`
-	status
-}
-
-// since returns what has changed since a version, 0 for all, and the present version. It returns nil if nothing has changed, or if there
-// is nothing yet.
-func (s *state) since(version uint64) (*difference, uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if version == s.version || !s.ready && s.table.Stale == 0 {
-		return nil, version
-	}
-	d := &difference{All: version == 0 || version < s.forgotten, Cut: s.cut, Unread: !s.ready, status: s.table, Rows: []rowView{}}
-	if d.All {
-		version = 0
-		d.Rows = make([]rowView, 0, len(s.rows))
-	}
-	for _, e := range s.rows {
-		if e.changed > version {
-			d.Rows = append(d.Rows, e.view)
-		}
-	}
-	for i := len(s.tombs) - 1; i >= 0 && s.tombs[i].version > version && !d.All; i-- {
-		if s.rows[s.tombs[i].id] == nil {
-			d.Gone = append(d.Gone, s.tombs[i].id)
-		}
-	}
-	return d, s.version
 }
 
 // fail notes that Redis could not be read, in one of the two statuses. It reports whether that is new. The first reason stays until
@@ -251,7 +242,7 @@ func (s *state) resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := &s.table
-	if !of.read.IsZero() && time.Since(of.read) > blind && of.Stale == 0 {
+	if !of.read.IsZero() && !recent(of.read, time.Now()) && of.Stale == 0 {
 		of.bad(of.read, "")
 		s.version++
 		s.wake()

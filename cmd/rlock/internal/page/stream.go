@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +105,6 @@ type stream struct {
 	id    string // of the lock, or empty for the rows
 	w     http.ResponseWriter
 	out   *http.ResponseController
-	buf   bytes.Buffer
 
 	version uint64 // that the browser knows
 	said    [3]any // whether it is stale, why, and whether it is cut, as the browser knows
@@ -140,9 +141,9 @@ func (st *stream) run(ctx context.Context, wake <-chan struct{}) {
 
 // rows sends what has changed in the table.
 func (st *stream) rows() error {
-	d, version := st.state.since(st.version)
+	d, body, version, err := st.state.encoded(st.version)
 	if d == nil {
-		return nil
+		return err
 	}
 	st.version = version
 	now := [...]any{d.Stale, d.Why, d.Cut}
@@ -150,8 +151,7 @@ func (st *stream) rows() error {
 		return nil // only the view of a lock has changed
 	}
 	st.said = now
-	d.Now = time.Now().UnixMilli()
-	return st.send("rows", d)
+	return st.write("rows", []byte(`{"now":`+strconv.FormatInt(time.Now().UnixMilli(), 10)+","), body[1:])
 }
 
 // lock sends the lock, if it has changed.
@@ -167,25 +167,26 @@ func (st *stream) lock() error {
 	}{time.Now().UnixMilli(), view})
 }
 
-// send writes one event. JSON has no line breaks, so an event is one line of data.
+// send writes one event.
 func (st *stream) send(event string, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	st.buf.Reset()
+	return st.write(event, body)
+}
+
+// write writes one event, whose data may come in parts. JSON has no line breaks, so an event is one line of data.
+func (st *stream) write(event string, parts ...[]byte) error {
+	head := "event: " + event + "\ndata: "
 	if event == "hello" {
-		st.buf.WriteString("retry: 1000\n") // milliseconds until the browser connects anew
-	}
-	st.buf.WriteString("event: " + event + "\ndata: ")
-	st.buf.Write(body)
-	st.buf.WriteString("\n\n")
-	if st.buf.Cap() > 1<<20 {
-		defer func() { st.buf = bytes.Buffer{} }()
+		head = "retry: 1000\n" + head // milliseconds until the browser connects anew
 	}
 	st.deadline(time.Now().Add(slow), false)
-	if _, err := st.w.Write(st.buf.Bytes()); err != nil {
-		return err
+	for _, part := range slices.Concat([][]byte{[]byte(head)}, parts, [][]byte{[]byte("\n\n")}) {
+		if _, err := st.w.Write(part); err != nil {
+			return err
+		}
 	}
 	return st.out.Flush()
 }

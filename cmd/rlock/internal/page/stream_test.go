@@ -2,6 +2,8 @@ package page
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/assert"
@@ -156,7 +159,7 @@ func TestLeasesThatRunDownMakeNoDifference(t *testing.T) {
 			row := held("a", "one:1")
 			row.Lease = lease
 			now := time.Now()
-			s.apply([]sighting{{row, now}}, false, now, now)
+			s.apply([]sighting{newSighting(&row, now)}, false, now, now)
 		}
 		look(20 * time.Second)
 		_, version := s.since(0)
@@ -181,7 +184,8 @@ func TestWhoeverFallsBehindGetsASnapshot(t *testing.T) {
 	look := func(names ...string) {
 		var seen []sighting
 		for _, name := range names {
-			seen = append(seen, sighting{held(name, "one:1"), now})
+			row := held(name, "one:1")
+			seen = append(seen, newSighting(&row, now))
 		}
 		s.apply(seen, false, now, now)
 	}
@@ -208,7 +212,7 @@ func TestASlowBrowserHoldsUpNobody(t *testing.T) {
 		conn, err := net.Dial("tcp", ts.Listener.Addr().String())
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n") // and it never reads
+		_, err = fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n") // and it never reads
 		require.NoError(t, err)
 		slow = append(slow, conn)
 	}
@@ -253,14 +257,84 @@ func TestHugeNamesAreBounded(t *testing.T) {
 	b := connect(t, ts.URL+"/events")
 	all := next[rowsEvent](b, "rows")
 	assert.True(t, all.Cut)
-	assert.Equal(t, 255, len(all.Rows))
+	assert.Equal(t, 253, len(all.Rows))
 	row := all.Rows[0]
 	assert.True(t, strings.HasPrefix(row.ID, "~"))
-	assert.Equal(t, row.Name[:3]+strings.Repeat(`\xff`, 197)+"…", row.Name)
+	assert.Equal(t, row.Name[:3]+strings.Repeat(`\xff`, 49)+"…", row.Name)
 	lock := connect(t, ts.URL+"/events?lock="+row.ID)
 	e := until(lock, "lock", func(e lockEvent) bool { return e.Lock.Lock != nil })
 	assert.Equal(t, 3+64<<10, e.Lock.Bytes)
 	assert.Len(t, e.Lock.Lock.Holders, 1)
+}
+
+func TestLongTextsAreBounded(t *testing.T) {
+	row := catalog.Row{Name: "a", Kind: catalog.Lock, Holder: strings.Repeat("h", 1<<20), Holders: 1, Client: "c", Identity: &rlock.Identity{
+		Service: strings.Repeat("\x00", 1<<20), Host: strings.Repeat("<", 1<<20),
+	}}
+	one := newSighting(&row, time.Now())
+	assert.LessOrEqual(t, utf8.RuneCountInString(one.view.Who), maxText+1)
+	view, err := json.Marshal(one.view)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(view), one.bytes())
+	row.Identity.Service, row.Name = strings.Repeat("<", 1<<20), strings.Repeat(`\"`, 1<<10)
+	one = newSighting(&row, time.Now())
+	view, err = json.Marshal(one.view)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(view), one.bytes(), "what becomes longer as JSON is counted so")
+	assert.Less(t, len(view), 3000)
+
+	s := newState()
+	s.apply([]sighting{one}, false, one.at, one.at)
+	assert.LessOrEqual(t, utf8.RuneCountInString(s.histories.tracks[one.view.ID].holds[0].Who), maxPast+1)
+	for i := range 40 { // long names of locks that are gone
+		row.Name = fmt.Sprint(i, strings.Repeat("n", 1<<20))
+		one := newSighting(&row, time.Now())
+		s.apply([]sighting{one}, false, one.at, one.at)
+	}
+	assert.LessOrEqual(t, s.histories.names, maxBytes)
+	assert.Less(t, len(s.histories.tracks), 20)
+}
+
+func TestASnapshotIsSharedAmongStreams(t *testing.T) {
+	s := newState()
+	row, now := held("a", "one:1"), time.Now()
+	s.apply([]sighting{newSighting(&row, now)}, false, now, now)
+	_, first, version, err := s.encoded(0)
+	require.NoError(t, err)
+	_, second, _, err := s.encoded(0)
+	require.NoError(t, err)
+	assert.Same(t, &first[0], &second[0])
+	d, _, same, err := s.encoded(version)
+	require.NoError(t, err)
+	assert.Nil(t, d)
+	assert.Equal(t, version, same)
+	row.Waiters = 1
+	s.apply([]sighting{newSighting(&row, now)}, false, now, now)
+	_, third, _, err := s.encoded(0)
+	require.NoError(t, err)
+	assert.Contains(t, string(third), `"waiters":1`)
+}
+
+func TestOneBadLockMakesNoOtherStale(t *testing.T) {
+	f := newFake(held("good", "one:1"), held("bad", "one:1"))
+	f.bad = map[string]error{"bad": errors.New("WRONGTYPE Operation against a key")}
+	_, ts := serve(t, f, Options{})
+	good, bad := connect(t, ts.URL+"/events?lock="+idOf("good")), connect(t, ts.URL+"/events?lock="+idOf("bad"))
+	e := until(bad, "lock", func(e lockEvent) bool { return e.Lock.Stale != 0 })
+	assert.True(t, e.Lock.Alone)
+	assert.Contains(t, e.Lock.Why, "WRONGTYPE")
+	e = until(good, "lock", func(e lockEvent) bool { return e.Lock.Lock != nil })
+	f.set(catalog.Row{Name: "good", Kind: catalog.Lock, Holder: "two:1", Client: "two", Holders: 1, Lease: time.Minute})
+	for e.Lock.Lock.Holders[0].Who != "two:1" {
+		assert.Zero(t, e.Lock.Stale)
+		e = next[lockEvent](good, "lock")
+	}
+	assert.True(t, isAway(fmt.Errorf("read: %w", rlock.ErrUnavailable)))
+	f.set(held("bad", "two:1"))
+	f.mu.Lock()
+	f.bad = nil
+	f.mu.Unlock()
+	until(bad, "lock", func(e lockEvent) bool { return e.Lock.Stale == 0 && !e.Lock.Alone && e.Lock.Lock != nil })
 }
 
 func TestTheViewOfOneLock(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,35 +14,68 @@ import (
 )
 
 const (
-	// maxText is how many characters of a text are shown.
+	// maxText is how many characters of a text are shown, those that stand for others counted.
 	maxText = 200
 	// maxPlainID is up to how many bytes a name is its own id.
 	maxPlainID = 256
 )
 
 // printable makes a text fit to be shown: cut, and with nothing in it that is invisible or turns the direction of what follows.
-// Such characters are escaped, so that names that differ look different.
+// Such characters are escaped, and the backslash, so that names that differ look different.
 func printable(text string) string {
 	var b strings.Builder
 	shown := 0
-	for i := 0; i < len(text); shown++ {
-		if shown == maxText {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		piece := text[i : i+size]
+		switch {
+		case r == utf8.RuneError && size == 1:
+			piece = fmt.Sprintf(`\x%02x`, text[i])
+		case r == '\\':
+			piece = `\\`
+		case invisible(r) && unicode.IsPrint(r):
+			piece = fmt.Sprintf(`\u%04x`, r)
+		case !unicode.IsPrint(r):
+			quoted := strconv.QuoteRuneToASCII(r)
+			piece = quoted[1 : len(quoted)-1]
+		}
+		if shown += utf8.RuneCountInString(piece); shown > maxText {
 			b.WriteString("…")
 			break
 		}
-		r, size := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case !unicode.IsPrint(r):
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		default:
-			b.WriteRune(r)
-		}
+		b.WriteString(piece)
 		i += size
 	}
 	return b.String()
+}
+
+// invisible reports whether a character shows nothing although it counts as one that prints: fillers, selectors of variants, and a Braille
+// pattern without dots.
+func invisible(r rune) bool {
+	return r == '\u2800' || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// cutTo cuts a text that is printable already to a number of characters.
+func cutTo(text string, most int) string {
+	shown := 0
+	for i := range text {
+		if shown == most {
+			return text[:i] + "…"
+		}
+		shown++
+	}
+	return text
+}
+
+// maxMillis is the last time that a date of a script can have.
+const maxMillis = 8_640_000_000_000_000
+
+// millis returns a time as scripts have it, or 0 for one that they cannot show.
+func millis(at time.Time) int64 {
+	if s := at.Unix(); s < 0 || s >= maxMillis/1000 {
+		return 0
+	}
+	return at.UnixMilli()
 }
 
 // idOf returns what stands for a name in addresses and messages: the name itself in base64, or the hash of a long one.
@@ -93,6 +127,14 @@ func who(client, field string, id *rlock.Identity) string {
 		text = shortID(client)
 	}
 	return printable(strings.TrimSpace(text))
+}
+
+// keyOf returns what tells the holds of a lock apart: its holder, and its fencing token, because the same holder may take it again.
+func keyOf(ref string, token rlock.Token, holders int) string {
+	if token <= 0 || holders != 1 {
+		return ref
+	}
+	return ref + "#" + strconv.FormatInt(int64(token), 10)
 }
 
 // shortID cuts what is a UUID to what tells it from others.

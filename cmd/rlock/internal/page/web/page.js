@@ -5,9 +5,11 @@ const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 36; // pixels, as in the style sheet
 const SPARE = 12; // rows that are rendered above and below what can be seen
+const PATIENCE = 15000; // ms until a request to free a lock counts as not answered
 const SILENCE = 12000; // ms without a word from the server until it counts as away; it speaks every 5 s
 
-// The token comes in the fragment, which no server sees. It stays in memory: neither the address bar nor the history keeps it.
+// The token comes in the fragment, which browsers do not send. It is kept in memory, and the address bar does not show it any more. The
+// browser may have put the first address into its history already.
 let token = "";
 function takeToken() {
   if (!location.hash.startsWith("#token=")) return;
@@ -18,13 +20,14 @@ function takeToken() {
 let server = { max: 0, free: false };
 let offset = 0; // what the server's clock is ahead of this one, in ms
 let heard = 0; // when the server said something last
+let resumed = 0; // when the tab was last shown again: while it is hidden, the server says nothing
 const now = () => Date.now() + offset;
 
 // --- Texts ---
 
 const clockFormat = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayFormat = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
-const clock = (ms) => (Math.abs(now() - ms) < 64800000 ? clockFormat : dayFormat).format(ms);
+const clock = (ms) => Number.isNaN(new Date(ms).getTime()) ? "?" : (Math.abs(now() - ms) < 64800000 ? clockFormat : dayFormat).format(ms);
 
 function span(ms) {
   if (ms < 995) return Math.max(0, Math.round(ms / 10) * 10) + " ms";
@@ -470,6 +473,7 @@ async function free() {
   try {
     const response = await fetch("free", {
       method: "POST", headers: { "Content-Type": "application/json", "X-Rlock-Token": token }, body: JSON.stringify({ id, refs }),
+      signal: AbortSignal.timeout(PATIENCE),
     });
     reply = await response.json();
   } catch {
@@ -501,16 +505,36 @@ function hear(data) {
 function showStatus(data) {
   if (!data.stale) return setState("live", "live", "");
   const since = clock(data.stale);
-  setState("stale", "stale since " + since, "Stale since " + since + ": Redis cannot be read" + (data.why ? " (" + data.why + ")" : "") + ". The page goes on when it can.");
+  setState("stale", "stale since " + since, "Stale since " + since + (data.alone ? ": this lock cannot be read" : ": Redis cannot be read") + (data.why ? " (" + data.why + ")" : "") + ". The page goes on when it can.");
 }
-function away() {
+function away(why = "the server of this page does not answer. Is rlock ui still running?") {
   const since = heard ? " since " + clockFormat.format(heard) : "";
-  setState("away", "stale" + since, "Stale" + since + ": the server of this page does not answer. Is rlock ui still running? Trying again.");
+  setState("away", "stale" + since, "Stale" + since + ": " + why + (why.endsWith("?") ? "" : ".") + " Trying again.");
+}
+
+function disconnect() {
+  clearTimeout(retry);
+  if (events) events.close();
+  events = null;
+}
+
+// refused shows why the server refuses the stream, which an EventSource does not tell.
+async function refused(source) {
+  const stop = new AbortController();
+  try {
+    const response = await fetch(source.url, { signal: stop.signal });
+    const why = response.ok ? "" : (await response.text()).trim();
+    if (why && source === events) away("the server of this page refuses: " + why);
+  } catch {
+    // It is away.
+  } finally {
+    stop.abort();
+  }
 }
 
 function connect() {
-  clearTimeout(retry);
-  if (events) events.close();
+  disconnect();
+  if (document.hidden) return; // a browser has few connections to one server, and those that are seen need them
   const source = new EventSource(view ? "events?lock=" + encodeURIComponent(view) : "events");
   events = source;
   const on = (name, fn) => source.addEventListener(name, (e) => {
@@ -534,7 +558,9 @@ function connect() {
   source.addEventListener("error", () => {
     if (source !== events) return;
     away();
-    if (source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000); // it was refused, and does not try again
+    if (source.readyState !== EventSource.CLOSED) return; // it tries again itself
+    refused(source);
+    retry = setTimeout(connect, 2000);
   });
 }
 
@@ -606,11 +632,16 @@ $("cancel").addEventListener("click", () => $("confirm").close());
 $("do-free").addEventListener("click", free);
 window.addEventListener("resize", () => { render(); if (lock) drawTimeline(); });
 window.addEventListener("hashchange", route);
-window.addEventListener("pagehide", () => events?.close());
+window.addEventListener("pagehide", disconnect);
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return disconnect();
+  resumed = Date.now();
+  if (!events) connect();
+});
 window.addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
 
 setInterval(() => {
-  if (heard && Date.now() - heard > SILENCE && document.documentElement.dataset.state !== "away") { away(); connect(); }
+  if (!document.hidden && heard && Date.now() - Math.max(heard, resumed) > SILENCE && document.documentElement.dataset.state !== "away") { away(); connect(); }
   if (document.hidden) return;
   if (!view) for (const tr of $("rows").children) runRow(tr);
   else for (const li of $("holders").children) runHolder(li);
