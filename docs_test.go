@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -116,26 +118,41 @@ func TestConformanceNamesExistingTests(t *testing.T) {
 	}
 }
 
-// TestReadmeStatesTheRequiredVersions checks that the README and go.mod require the same versions. The tests run with the
-// oldest go-redis that the README permits, because Go selects the version in go.mod.
-func TestReadmeStatesTheRequiredVersions(t *testing.T) {
+// TestReadmesProgram runs the program of the README as a new user would paste it, and bounds the length of the README.
+func TestReadmesProgram(t *testing.T) {
+	t.Parallel()
+	readme := string(testkit.Must(os.ReadFile("README.md")))
+	require.LessOrEqual(t, strings.Count(readme, "\n"), 120)
+	_, rest, _ := strings.Cut(readme, "```go\n")
+	program, _, _ := strings.Cut(rest, "```")
+	file := filepath.Join(t.TempDir(), "main.go")
+	addr := redistest.Embedded(t).Options().Addr
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(program, "localhost:6379", addr, 1)), 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "run", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, "paying\n", string(out))
+}
+
+// TestQuickStartStatesTheRequiredVersions checks that the guide and go.mod require the same versions. The tests run with the
+// oldest go-redis that the guide permits, because Go selects the version in go.mod.
+func TestQuickStartStatesTheRequiredVersions(t *testing.T) {
 	t.Parallel()
 	module, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
-	readme, err := os.ReadFile("README.md")
+	guide, err := os.ReadFile("docs/guide/quickstart.md")
 	require.NoError(t, err)
 	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)\.0$`).FindSubmatch(module)
 	client := regexp.MustCompile(`(?m)^\s+github\.com/redis/go-redis/v9 (v\S+)$`).FindSubmatch(module)
 	require.NotNil(t, language)
 	require.NotNil(t, client)
-	require.Contains(t, string(readme), fmt.Sprintf("rlock needs Go %s, go-redis %s or newer,", language[1], client[1]))
+	require.Contains(t, string(guide), fmt.Sprintf("rlock needs Go %s, go-redis %s or newer,", language[1], client[1]))
 	require.NotContains(t, string(module), "\ntoolchain", "a toolchain line asks for more than the go line")
 }
 
-// TestExperimentalOptionsSaySo checks that each experimental option says so in a paragraph of its own, and the README too.
+// TestExperimentalOptionsSaySo checks that each experimental option says so in a paragraph of its own, and the guide too.
 func TestExperimentalOptionsSaySo(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("README.md")
+	guide, err := os.ReadFile("docs/guide/configuration.md")
 	require.NoError(t, err)
 	var found []string
 	for _, file := range testkit.Must(filepath.Glob("*.go")) {
@@ -144,7 +161,7 @@ func TestExperimentalOptionsSaySo(t *testing.T) {
 		for _, decl := range source.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && strings.Contains(f.Doc.Text(), "\n\nExperimental: ") {
 				found = append(found, f.Name.Name)
-				require.Regexp(t, "(?m)^. `"+f.Name.Name+`\(.*\| experimental: `, string(readme))
+				require.Regexp(t, "(?m)^. `"+f.Name.Name+`\(.*\| experimental: `, string(guide))
 			}
 		}
 	}
@@ -194,4 +211,38 @@ func parsed(t *testing.T, file string) (tests, literals []string) {
 		return true
 	})
 	return tests, literals
+}
+
+// TestLinksLead checks that each link between the documents leads to a file, and to a heading if it names one.
+func TestLinksLead(t *testing.T) {
+	t.Parallel()
+	link, heading := regexp.MustCompile(`\]\(([^)\s]+)\)`), regexp.MustCompile(`(?m)^#+ (.*)$`)
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/guide/*.md"} {
+		for _, file := range testkit.Must(filepath.Glob(pattern)) {
+			for _, m := range link.FindAllStringSubmatch(string(testkit.Must(os.ReadFile(file))), -1) {
+				path, anchor, named := strings.Cut(m[1], "#")
+				if strings.Contains(m[1], "://") {
+					continue
+				}
+				target := file
+				if path != "" {
+					target = filepath.Join(filepath.Dir(file), path)
+				}
+				text, err := os.ReadFile(target)
+				if info, failed := os.Stat(target); failed == nil && info.IsDir() {
+					continue
+				}
+				require.NoError(t, err, "%s links %s", file, m[1])
+				if !named || filepath.Ext(target) != ".md" {
+					continue
+				}
+				var anchors []string
+				for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+					plain := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(h[1]), "")
+					anchors = append(anchors, strings.ReplaceAll(plain, " ", "-"))
+				}
+				require.Contains(t, anchors, anchor, "%s links %s", file, m[1])
+			}
+		}
+	}
 }

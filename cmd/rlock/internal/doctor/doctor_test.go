@@ -209,7 +209,7 @@ func TestPagesExist(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	pages := regexp.MustCompile(`"((?:docs/)?[A-Za-z]+\.md)#([^"]*)"`)
+	pages := regexp.MustCompile(`"((?:docs/)?(?:guide/)?[A-Za-z-]+\.md)#([^"]*)"`)
 	checked := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
