@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ type Election struct {
 // NewElection returns an election. It takes one option, [RenewedLease]: for how long nobody leads after a leader has died, and which outages
 // of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
 func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
-	return &Election{lock: c.NewFencedLock(name), opts: opts}
+	return &Election{lock: c.NewFencedLock(name), opts: slices.Clone(opts)}
 }
 
 // Run campaigns until this process leads, and then calls lead, with a context that ends when it does not lead any more, and with its
@@ -36,9 +37,11 @@ func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
 // resigns only after lead has returned.
 //
 // If the process loses the leadership, lead's context ends with the cause [ErrLost]. Run waits until lead has returned, whatever it
-// returns, and campaigns again. It also does if Redis is unavailable, after a pause that grows, up to a second. All other errors
-// end it: [ErrClosed] after [Client.Close] or [Client.Shutdown], [ErrInvalidName], an error of Redis that waiting does not help, and the error
-// and cause of a ctx that ends while another process leads. Then lead was not called since.
+// returns, and campaigns again. A loss that nobody has noticed when lead returns changes nothing: Run returns lead's error.
+//
+// While it campaigns, Run waits for the end of an outage of Redis, and repeats what fails with [ErrUnavailable]. It ends with any other
+// error: [ErrClosed] after [Client.Close] or [Client.Shutdown], [ErrInvalidName], an error of Redis that waiting does not help, such as OOM,
+// after which the caller decides whether to run again, and the error and cause of a ctx that ends.
 //
 // A lead that does not return when its context ends keeps Run waiting. Run logs that after a lease, and then each minute. Another process
 // leads by then, so all work of lead belongs under its context, and what must not be written twice is written with the term.
@@ -67,7 +70,6 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 			lost, own = e.lead(held, lead, cmp.Or(t.Lease, e.config().WatchdogTimeout))
 			return nil
 		}, t)
-		lost = lost || led && errors.Is(err, ErrLost)
 		switch {
 		case led && (!lost || ctx.Err() != nil):
 			return own
@@ -78,6 +80,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		select {
 		case <-pause.C:
 		case <-ctx.Done(): // the next campaign says so
+		case <-e.lock.l.Manager().Stopping(): // it does, too
 		}
 		pause.Stop()
 	}

@@ -291,18 +291,19 @@ func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 // [ErrInvalidOption].
 func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
 
-// AtLeast keeps the lock taken until d after its acquisition began, even if it is unlocked before: by nobody then. So of several
+// AtLeast keeps the lock taken until d after this owner got it, even if it is unlocked before: by nobody then. So of several
 // processes that do a job at the same time, one does it, and the others still find the lock taken if they come a little late, or if
 // their clocks differ. They use [Lock.TryDo]:
 //
 //	ran, err := lock.TryDo(ctx, job, rlock.AtLeast(50*time.Second)) // each minute
 //
 // d must be clearly shorter than the interval between two jobs, at most nine tenths of it: the lock is taken a moment after each job is
-// due. It must be longer than the clocks may differ. d does not lengthen the lease. If the process dies, or loses the lock, the
-// lock is free when its lease ends, and another may do the job. If the job fails, panics or is canceled, the lock is nevertheless kept, so
+// due. It must be longer than the clocks may differ. d does not lengthen the lease. If the process dies before the unlock, or loses
+// the lock, the lock is free when its lease ends, and another may do the job. If the job fails, panics or is canceled, the lock is nevertheless kept, so
 // that not all processes try in turn. If d is over before the unlock, nothing is kept.
 //
-// A waiter of another process may notice only at the end of the lease that it knows of that the lock is free. ForceUnlock frees it.
+// Nobody is told when the time is over. Waiters ask at the end of the lease that they know of, or after [WithPollInterval]; those of fair
+// locks may wait for that long, and Redisson's for the whole lease. ForceUnlock frees the lock.
 // [Lock.Inspect] shows a holder of this client.
 //
 // It is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks. Elsewhere the error is [ErrInvalidOption]. An owner that

@@ -26,6 +26,7 @@ import (
 // kit is the server of a client.
 type kit struct {
 	server *miniredis.Miniredis
+	opts   []rlock.Option
 
 	mu    sync.Mutex
 	now   time.Time // the server's
@@ -43,7 +44,7 @@ const tick = 2 * time.Millisecond
 // fails the test.
 func New(tb testing.TB, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
-	k := &kit{server: miniredis.NewMiniRedis(), now: time.Now(), conns: make(map[net.Conn]struct{})}
+	k := &kit{server: miniredis.NewMiniRedis(), opts: opts, now: time.Now(), conns: make(map[net.Conn]struct{})}
 	k.server.SetTime(k.now)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go k.run(stop, stopped)
@@ -52,7 +53,7 @@ func New(tb testing.TB, opts ...rlock.Option) *rlock.Client {
 		<-stopped
 		k.server.Close()
 	})
-	return k.client(tb, opts)
+	return k.client(tb)
 }
 
 // run moves the clock, which miniredis does not.
@@ -82,11 +83,11 @@ func (k *kit) advance(d time.Duration) {
 }
 
 // client returns a client of the server, which ends with the test.
-func (k *kit) client(tb testing.TB, opts []rlock.Option) *rlock.Client {
+func (k *kit) client(tb testing.TB) *rlock.Client {
 	tb.Helper()
 	// go-redis looks the host up, also if it does not dial. A name would be asked of the network, outside any bubble.
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: k.dial, DisableIdentity: true, MaxRetries: -1})
-	locks, err := rlock.New(rdb, opts...)
+	locks, err := rlock.New(rdb, k.opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -128,11 +129,11 @@ func of(tb testing.TB, locks *rlock.Client) *kit {
 	return k.(*kit) //nolint:forcetypeassert // nothing else is stored
 }
 
-// HoldElsewhere has another process hold the lock, and returns what makes it unlock; the end of the test does that too. It fails the test if
-// somebody holds the lock.
+// HoldElsewhere has another process, which has the options of locks, hold the lock. It returns what makes the process unlock; the end of
+// the test does that too. It fails the test if somebody holds the lock. After [Advance], the process is one that has died.
 func HoldElsewhere(tb testing.TB, locks *rlock.Client, name string) (release func()) {
 	tb.Helper()
-	other := of(tb, locks).client(tb, nil)
+	other := of(tb, locks).client(tb)
 	hold, err := other.NewLock(name).TryAcquire(context.Background())
 	if err != nil {
 		tb.Fatal(err)
@@ -140,7 +141,7 @@ func HoldElsewhere(tb testing.TB, locks *rlock.Client, name string) (release fun
 	var once sync.Once
 	release = func() {
 		once.Do(func() {
-			if err := hold.Unlock(context.Background()); err != nil {
+			if err := hold.Unlock(context.Background()); err != nil && !errors.Is(err, rlock.ErrLost) { // as after Advance or Lose
 				tb.Errorf("rlocktest: %v", err)
 			}
 		})
@@ -162,7 +163,7 @@ func Lose(tb testing.TB, lock *rlock.Lock) {
 	}
 }
 
-// Outage breaks all connections to the server, and refuses new ones, until end is called or the test ends. Locks whose leases end
+// Outage breaks all connections to the server, also those of HoldElsewhere, and refuses new ones, until end is called or the test ends. Locks whose leases end
 // meanwhile are lost.
 func Outage(tb testing.TB, locks *rlock.Client) (end func()) {
 	tb.Helper()

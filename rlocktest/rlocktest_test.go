@@ -30,6 +30,17 @@ func TestHoldElsewhere(t *testing.T) {
 	require.NoError(t, lock.Do(t.Context(), nothing, rlock.Wait(0)))
 }
 
+// TestHoldElsewhereOfAProcessThatDies is of one with the options of the client.
+func TestHoldElsewhereOfAProcessThatDies(t *testing.T) {
+	t.Parallel()
+	locks := rlocktest.New(t, rlock.WithKeyPrefix("app:"), rlock.WithWatchdogTimeout(time.Minute))
+	rlocktest.HoldElsewhere(t, locks, "invoice:42")
+	lock := locks.NewLock("invoice:42")
+	require.ErrorIs(t, lock.Do(t.Context(), nothing, rlock.Wait(0)), rlock.ErrNotAcquired)
+	rlocktest.Advance(t, locks, time.Minute)
+	require.NoError(t, lock.Do(t.Context(), nothing, rlock.Wait(0)))
+}
+
 func TestLose(t *testing.T) {
 	t.Parallel()
 	lock := rlocktest.New(t).NewLock("invoice:42")

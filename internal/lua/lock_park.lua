@@ -9,7 +9,8 @@
 if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
   return redis.call('HEXISTS', KEYS[1], ARGV[1])
 end
+-- Redis accepts a PEXPIRE even when it is out of memory, and then also accepts the writes that follow it.
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('HSET', KEYS[1], ARGV[1], 1)
 redis.call('HDEL', KEYS[1], ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1

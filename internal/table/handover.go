@@ -167,9 +167,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 		next.term.MaxHold = now.Add(t.cfg.MaxHold)
 		t.plan(next, n)
 	}
-	if a.AtLeast > 0 {
-		next.rarely().keep = now.Add(a.AtLeast)
-	}
+	a.keep(now)
 	a.bell.Ring()
 	return true
 }

@@ -11,6 +11,13 @@ import (
 // Nothing renews that, and no owner can lose it, so the lock is free when the time is over. No message says so: waiters sleep
 // until the lease that they know of is over, and ask.
 
+// keep notes from when the time counts for which the lock of an attempt stays taken.
+func (a *Attempt) keep(from clock.Instant) {
+	if a.AtLeast > 0 {
+		a.grant.rarely().keep = from.Add(a.AtLeast)
+	}
+}
+
 // parks decides whether the last unlock of a grant parks the lock.
 func (t *Table) parks(g *Grant, now clock.Instant) bool {
 	if g.rare == nil || g.rare.keep <= now {

@@ -226,9 +226,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	if a.Watcher != nil {
 		g.rarely().watcher = a.Watcher
 	}
-	if a.AtLeast > 0 {
-		g.rarely().keep = p.sent.Add(a.AtLeast)
-	}
+	a.keep(p.sent)
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant

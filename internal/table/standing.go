@@ -202,6 +202,9 @@ func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *Notices) {
 	g.sending(p.lease, now)
 	a.got, a.failed = t.grant(a, g, p, now, n)
 	a.Seen.Granted = a.got != nil
+	if a.got != nil {
+		a.keep(now) // the moment of the proof is early on purpose, for the lease
+	}
 	switch {
 	case a.failed != nil:
 		a.knows().Failed(a.failed)

@@ -189,3 +189,51 @@ func TestAtLeastLetsWaitersIn(t *testing.T) {
 		}
 	})
 }
+
+// TestAtLeastOfAWaiter counts from when it got the lock, however long it has waited.
+func TestAtLeastOfAWaiter(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	for _, kind := range kept {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const d = 300 * time.Millisecond
+			client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
+			lock := testkit.MakeLock(kind, client, testkit.NewName())
+			hold := testkit.Must(lock.Acquire(t.Context()))
+			var got time.Time
+			waiting := testkit.Async(func() error {
+				hold, err := testkit.MakeLock(kind, other, lock.Name()).Acquire(t.Context(), rlock.AtLeast(d))
+				if err != nil {
+					return err
+				}
+				got = time.Now()
+				return hold.Unlock(t.Context())
+			})
+			testkit.Eventually(t, "it waits", func() bool { return other.Stats().Waiting == 1 })
+			over := time.Now().Add(2500 * time.Millisecond)
+			redistest.Eventually(t, "it has waited for long", func() bool { return time.Now().After(over) })
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.NoError(t, testkit.Within(t, "it had its turn", waiting))
+			redistest.Eventually(t, "it is free", func() bool { return testkit.Must(lock.TryLock(t.Context())) })
+			require.GreaterOrEqual(t, time.Since(got), d-20*time.Millisecond, "a spin lock counts from when its question was sent")
+			require.NoError(t, lock.Unlock(t.Context()))
+		})
+	}
+}
+
+// TestAtLeastWhileRedisIsFull keeps the lock, as an unlock frees it then.
+func TestAtLeastWhileRedisIsFull(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	client := testkit.NewClient(t, rdb)
+	for _, kind := range kept {
+		require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+		lock := testkit.MakeLock(kind, client, testkit.NewName())
+		hold := testkit.Must(lock.Acquire(t.Context(), rlock.AtLeast(5*time.Second)))
+		require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+		require.NoError(t, hold.Unlock(t.Context()), kind)
+		ttl := testkit.Must(lock.TTL(t.Context()))
+		require.True(t, ttl > 0 && ttl <= 5*time.Second, "%s: %v", kind, ttl)
+	}
+}

@@ -240,3 +240,17 @@ func TestElectionThatCannotBe(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, e.Run(ended, lead), context.Canceled)
 }
+
+// TestElectionEndsWhenLeadReturns although the lock is gone, which nobody has noticed: the leader wanted to resign.
+func TestElectionEndsWhenLeadReturns(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	name, oops, calls := testkit.NewName(), errors.New("oops"), 0
+	err := testkit.NewClient(t, rdb).NewElection(name).Run(t.Context(), func(ctx context.Context, _ rlock.Token) error {
+		calls++
+		require.NoError(t, rdb.Del(ctx, name).Err())
+		return oops
+	})
+	require.Equal(t, oops, err)
+	require.Equal(t, 1, calls)
+}

@@ -138,7 +138,7 @@ func permitsAreKept(t *testing.T, cluster *redistest.Cluster, mode rlock.Sharded
 		holder, waiter := testkit.NewClient(t, cluster.Client(t), opts...), testkit.NewClient(t, cluster.Client(t), opts...)
 		name := testkit.NewName()
 		sem := semaphore(holder, name)
-		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1)))
+		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1), rlock.Wait(2*time.Minute)))
 		one := testkit.Must(sem.Acquire(t.Context()))
 		got := make(chan *rlock.Hold, 1)
 		go func() {
