@@ -181,9 +181,10 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 		within = max(t.cfg.CommandTimeout-spent, time.Millisecond)
 	}
 	x.phase = freeing
-	if x.parks = g.parkedFor(now) > 0; x.parks {
+	left := g.parkedFor(now)
+	if x.parks = left > 0; x.parks {
 		x.byLine = false
-		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), g.parkedFor(now))}
+		return Step{Do: Ask, Slot: x.background, Within: within, Call: g.rare.park.Park(g.handle.Names(), g.inRedis(), left)}
 	}
 	if x.byLine = t.inLine(x); x.byLine {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
@@ -247,6 +248,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
 		return t.free(x, now)
 	case r.Err == nil && x.parks && r.N > 0 && x.grant.leavesMore():
+		x.grant.rare.park = nil
 		return t.endSilent(x, nil, now, n)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
@@ -338,6 +340,7 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 	}
 	settled := r.Err == nil || r.Err.WrongType()
 	if settled && x.parks && g.leavesMore() {
+		g.rare.park = nil
 		t.schedule(g, now, n)
 		return x.finish(nil)
 	}

@@ -40,6 +40,5 @@ func (g *Grant) parkedFor(now clock.Instant) time.Duration {
 // leavesMore reports whether a grant that is parked has left more in Redis than its holder, or may yet do so. A background release
 // of the holder, which is gone, removes that.
 func (g *Grant) leavesMore() bool {
-	g.rare.park = nil
 	return g.inDoubt || g.needsCleanup || g.stood() != 0 || g.rare.seat != nil
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed"     // for the script
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -139,14 +140,12 @@ func identityOf(fields wire.Identity) *rlock.Identity {
 }
 
 // tokenOf returns a token that Redis has as text, or 0 if it is none.
-func tokenOf(text string) (token rlock.Token) {
-	for _, digit := range strings.TrimLeft(text, "0") {
-		if digit < '0' || digit > '9' {
-			return 0
-		}
-		token = 10*token + rlock.Token(digit-'0')
+func tokenOf(text string) rlock.Token {
+	token, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
 	}
-	return token
+	return rlock.Token(token)
 }
 
 // leaseUntil returns what is left at a time of a lease of a permit, given its score.

@@ -140,7 +140,7 @@ func (s *search) candidates(keys []string) (found []candidate) {
 	return found
 }
 
-// The keys of rlock and Redisson that are no names: see wire.NewNames. A name may begin like this all the same, and is not found then.
+// The keys of rlock and Redisson that are not names of locks: see wire.NewNames. A lock whose name begins like one of them is not found.
 const (
 	linePrefix    = "redisson_unlock_latch:"
 	lineSuffix    = ":waiters"

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRights lists and shows everything as a user who has just the rights that the guide names, and needs each of them.
+// TestRights lists and shows everything as a user with exactly the rights that the guide names. Without any one of them, something fails.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../../docs/guide/operating.md")

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNoHolders means that a plain semaphore was to be freed: Redis does not know who has its permits.
+// ErrNoHolders is the error for freeing a plain semaphore. Redis does not know who has its permits.
 var ErrNoHolders = errors.New("a plain semaphore does not know its holders: add a permit instead")
 
 // Show returns what Redis has of one lock or semaphore. It returns nil and no error if nobody holds it and nobody waits for it.
@@ -89,7 +89,7 @@ func (c *Catalog) lock(row *Row) *rlock.Lock {
 // most is how many permits and waiters are shown.
 const most = 100
 
-// permits adds who has the permits of a semaphore, and who waits for them.
+// permits fills in the permits of a semaphore that are out, and its waiters.
 func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	keys := glanceKeys(c.prefix + d.Name)
 	now, err := c.rdb.Time(ctx).Result()

@@ -117,7 +117,7 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// who returns whose a client is, for people.
+// who describes the process behind a client, for people.
 func who(client string, id *rlock.Identity) string {
 	if id == nil {
 		return shown(client)

@@ -70,7 +70,7 @@ func (o *objects) add(row catalog.Row) error { return o.to.Encode(rowJSON(&row))
 
 func (o *objects) end() error { return nil }
 
-// sorted is how many rows a table sorts and aligns. It does not keep more: those that follow come as they are found.
+// sorted is how many rows a table sorts and aligns. It prints any further rows as they are found, so that its memory is bounded.
 const sorted = 1000
 
 // table writes rows for people.
