@@ -194,7 +194,7 @@ func (p *picture) writeEnd(s style, x, y float64, content string) {
 // advances has how wide characters are, by width in parts of the size of the font.
 type advances map[string]float64
 
-// The widths are those of DejaVu Sans, which is wider than the other fonts of the style.
+// The widths are those that Chromium measures with DejaVu Sans, rounded up. The other fonts of the style are narrower.
 var (
 	regular = advances{
 		"'ijl": .28, "IJ ,.·’": .32, "/:;\\|f-()[]t!": .40, "r\"": .46, "*_`–sz“”?": .53,
