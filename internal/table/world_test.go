@@ -272,7 +272,7 @@ func newWorld(choice uint32) *world {
 	}
 	for i, text := range [2]string{"a", "b"} {
 		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily, wire.PlainFamily, wire.PlainFamily)
-		if w.fleet {
+		if w.fleet && i == 0 {
 			families[0] = oneOf(w, wire.PlainFamily, wire.PlainFamily, wire.RWFamily)
 		}
 		w.names[i] = &name{index: i, text: text, family: families[i], server: newServer(nil)}
