@@ -86,8 +86,14 @@ func (c *checker) count() {
 		case lost, left: // only unlocks have these outcomes
 		}
 		f.Extends += t.Extends
-		if t.ByDo {
+		switch {
+		case t.ByDo && t.Verb == verbLead:
+			f.Terms++
+		case t.ByDo:
 			f.Dos++
+		}
+		if t.Adopted != 0 {
+			f.Adoptions++
 		}
 		if t.Keeper && t.Answer == got {
 			f.LockSeconds += t.Last.sub(t.First).Seconds()
@@ -209,6 +215,9 @@ func (c *checker) losses() {
 		return
 	}
 	for _, t := range c.Turns {
+		if t.Refused {
+			c.brokenf("Q.10: a ticket was refused although its lease was not over: %v", t)
+		}
 		// An unlock retries until Redis confirms it, or until the command timeout.
 		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 {
 			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)

@@ -62,14 +62,15 @@ func (c *checker) gauge(g gauges, turns []*Turn) {
 		if t.Asked > g.To {
 			break // the turns are sorted
 		}
-		if t.First != 0 && t.First < g.From && t.Last > g.To {
+		handing := t.Export != 0 && t.Export <= g.To && (t.Adopted == 0 || t.Adopted >= g.From)
+		if t.First != 0 && t.First < g.From && t.Last > g.To && !handing {
 			least += len(t.Names)
 		}
 		end := max(c.freed(t), t.Answered)
 		if t.Answered == 0 || t.Answer == got && t.Unlocked == 0 || end >= g.From {
 			most += len(t.Names)
 		}
-		if t.Answered == 0 || t.Answered >= g.From {
+		if t.Answered == 0 || t.Answered >= g.From || handing {
 			waiting += len(t.Names)
 		}
 	}

@@ -79,7 +79,7 @@ var mutants = []mutant{
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
-		{"internal/lease/lock.go", "\t\tctx = context.WithoutCancel(ctx)\n\t}\n\tfor {", "\t}\n\tfor {"},
+		{"internal/lease/lock.go", "\t\tctx = context.WithoutCancel(ctx)\n\t}\n\treturn m.exit(", "\t}\n\treturn m.exit("},
 	}},
 	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
@@ -201,6 +201,34 @@ var mutants = []mutant{
 	}},
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
 		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
+	}},
+	{"E1", "the context of a leader goes on after a loss", []string{"unsafe"}, []edit{
+		{"election.go", "own = lead(held, hold.Token())", "own = lead(context.WithoutCancel(held), hold.Token())"},
+	}},
+	{"E2", "a leader that lost the lock still says that it leads", []string{"unsafe"}, []edit{
+		{"election.go", "return hold != nil && hold.Err() == nil", "return hold != nil"},
+	}},
+	{"E3", "an outage ends a campaign", []string{"safe"}, []edit{
+		{"election.go", "case !led && (!errors.Is(err, ErrUnavailable) || ctx.Err() != nil):", "case !led:"},
+	}},
+	{"E4", "a leader resigns before its function has returned", []string{"quiet"}, []edit{
+		{
+			"election.go", "own = lead(held, hold.Token())",
+			"done := make(chan struct{})\n\tgo func() {\n\t\town = lead(held, hold.Token())\n\t\tclose(done)\n\t}()\n\tselect {\n\tcase <-done:\n\tcase <-held.Done():\n\t}",
+		},
+	}},
+	{"E5", "a leader does not hear of the end of its lease", []string{"safe", "unsafe"}, []edit{
+		{"election.go", "lost, own = e.lead(held, lead,", "lost, own = e.lead(context.WithoutCancel(held), lead,"},
+		{"election.go", "hold != nil && hold.Err() == nil", "hold != nil"},
+	}},
+	{"T1", "an adoption leaves the ticket its holder", []string{"quiet"}, []edit{
+		{"internal/lua/lock_handover.lua", "if redis.call('HDEL', KEYS[1], ARGV[4]) == 0 then", "if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then"},
+	}},
+	{"T2", "an export frees the lock for a moment", []string{"quiet"}, []edit{
+		{"internal/table/ticket.go", "x.phase = exporting\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
+	}},
+	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
+		{"internal/wire/ticket.go", "if k.HasTickets() && k.Tokens {", "if false {"},
 	}},
 	{"C1", "a repeated acquire of permits takes them again", []string{"./internal/wire TestPermitsCountOnce"}, []edit{
 		{"internal/lua/semaphore_acquire.lua", "  if added == #ids then\n", "  if true then\n"},

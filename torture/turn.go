@@ -79,6 +79,10 @@ type Turn struct {
 	Over      bool   // Hold.Err said before the unlock that the lock was lost
 	ByDo      bool   // Do unlocked, and does not say whether Redis confirmed that
 
+	// The hold was exported and adopted from Export to Adopted: no client has it then.
+	Export, Adopted Moment
+
+	Refused bool  // a ticket was refused although its lease was not over
 	Permits int   // of a semaphore
 	Counted bool  // whether a latch may have been counted down
 	Left    int64 // what the latch had then

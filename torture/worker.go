@@ -28,6 +28,7 @@ func mix() []Share {
 		{kindLock, 12, []string{fresh}},
 		{kindSpin, 6, []string{"d"}},
 		{kindFenced, 12, []string{"fenced0", "fenced1"}},
+		{kindFenced, 6, []string{elections}},
 		{kindFair, 12, []string{"fair0", "fair1"}},
 		{kindFencedFair, 6, []string{"fair-fenced"}},
 		{kindRead, 16, []string{"rw0", "rw1", "rw-fenced"}},
@@ -48,6 +49,7 @@ type worker struct {
 func (w *worker) turn(ctx context.Context) {
 	p := w.draw()
 	w.drawCounted(&p)
+	w.drawLead(&p)
 	if p.rest > 0 {
 		if pause(ctx, p.rest); ctx.Err() != nil {
 			return
@@ -77,6 +79,8 @@ func (w *worker) turn(ctx context.Context) {
 		s.countDown(ctx)
 	case p.verb == verbAcquire:
 		s.acquire(ctx)
+	case p.verb == verbLead:
+		s.lead(ctx)
 	default:
 		s.do(ctx)
 	}
@@ -171,6 +175,10 @@ func (s *section) acquire(ctx context.Context) {
 	again := s.reenter(hold)
 	if s.random.IntN(4) == 0 {
 		s.borrow(hold.Context(), hold)
+	}
+	if hold = s.handOff(hold); hold == nil {
+		s.emit(*s.Turn)
+		return
 	}
 	s.work(hold)
 	s.unlockAll(again)
