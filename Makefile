@@ -138,7 +138,7 @@ figures: ## measure the figures that the documents quote; takes 20 minutes and n
 	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./test/figures
 
 .PHONY: errors
-errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md; takes a minute
+errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md and the table of docs/guide/waiting.md; takes a minute
 	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./test/contract -update
 
 .PHONY: leaks
