@@ -34,19 +34,19 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 
 .PHONY: rueidis
 rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis the claims and one scene of the torture; DRIVER=rueidis runs all suites on it
-	cd rlockrueidis && $(GO) test -race -timeout $(TIMEOUT) ./...
+	cd rlockrueidis && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of a document, whose code it runs
 	cd rlockvalkey && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of rlockrueidis
 	$(MAKE) test-claims torture DRIVER=rueidis SCENE=safe
 
 .PHONY: observers
 observers: ## test rlockotel, its dashboard and its alerts
-	cd rlockotel && $(GO) test -race -timeout $(TIMEOUT) ./...
+	cd rlockotel && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
 	cd rlockotel/dashboard && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of docs/grafana
 
 .PHONY: kits
 kits: ## test rlocktest, and rlockcron with gocron
-	cd rlocktest && $(GO) test -race -timeout $(TIMEOUT) ./...
-	cd rlockcron && $(GO) test -race -timeout $(TIMEOUT) ./...
+	cd rlocktest && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
+	cd rlockcron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium
@@ -143,7 +143,7 @@ figures: ## measure the figures that the documents quote; takes 20 minutes and n
 	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./test/figures
 
 .PHONY: errors
-errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md; takes a minute
+errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md and the table of docs/guide/waiting.md; takes a minute
 	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./test/contract -update
 
 .PHONY: leaks

@@ -34,8 +34,8 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	ends := now().add(lease)
 	pause(ctx, time.Duration(s.random.IntN(int(3*time.Millisecond))))
 	var opts []rlock.AcquireOption
-	if s.plan.lease > 0 {
-		opts = append(opts, rlock.Lease(s.plan.lease))
+	if s.lease > 0 {
+		opts = append(opts, rlock.Lease(s.lease))
 	}
 	lock, _ := handle(s.clients, s.Kind, s.Names...).(*rlock.Lock)
 	from = now()
@@ -49,7 +49,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	} else {
 		s.Token = token
 	}
-	if s.plan.lease == 0 {
+	if s.lease == 0 {
 		s.Lease, s.Renewal = watchdogTimeout, watchdogTimeout
 	}
 	s.Unlocking, s.Over, s.Adopted = 0, false, now()

@@ -39,31 +39,34 @@ const (
 
 var classes = []class{
 	{
-		name: "ErrNotAcquired", what: "Another owner held the lock until the wait was over. Redis said so.",
+		name: "ErrNotAcquired", what: "Another owner held the lock until the wait was over, or the context ended. Redis said so. " +
+			"In the second case it matches the error and the cause of the context, too.",
 		holder: "another owner", retry: "Yes. Nothing was done.", http: "409", grpc: "ABORTED", scenes: refusals,
 	},
 	{
-		name: "ErrUnavailable", what: "Redis gave no usable answer in time.",
+		name: "ErrUnavailable", what: "Redis gave no usable answer in time: no reply, no connection, or a temporary error.",
 		holder: "Unknown. After an acquisition, not this owner: a late grant is released in the background. " +
 			"After an unlock, not this owner: the lock is free when the lease ends, at the latest.",
 		retry: "Yes, after a pause. Nothing was done under the lock. An unlock needs no retry.", http: "503 with Retry-After",
 		grpc: "UNAVAILABLE", scenes: outages,
 	},
 	{
-		name: "ErrNotReplicated", what: "Too few replicas have the acquisition, so rlock released it. It matches `ErrUnavailable` too.",
+		name: "ErrNotReplicated", what: "Fewer replicas have acknowledged the acquisition than `WithReplicaAcks` asks for, so rlock released it. " +
+			"It matches `ErrUnavailable` too.",
 		holder: "not this owner", retry: "Yes, after a pause.", http: "503 with Retry-After", grpc: "UNAVAILABLE", scenes: unreplicated,
 	},
 	{
-		name: "ErrLost", what: "The lock was held, and ended before its unlock. Its lease ran out, or another process freed it.",
+		name: "ErrLost", what: "The lock was held, and ended before its unlock. Its lease ran out, or another process freed it. " +
+			"It matches `ErrNotHeld` too.",
 		holder: "perhaps another owner, since an unknown moment", http: "500", grpc: "ABORTED",
 		retry: "Only if the work may be done twice, or if its fencing token protects it.", scenes: losses,
 	},
 	{
-		name: "ErrNotHeld", what: "There is nothing to unlock here. Nothing was sent.",
+		name: "ErrNotHeld", what: "There is nothing to unlock or to extend: this owner has not locked it, or has unlocked it already. Nothing was sent.",
 		holder: nobodyNew, retry: bug, http: "500", grpc: "INTERNAL", scenes: unheld,
 	},
 	{
-		name: "ErrClosed", what: "The client is closed, or shuts down. This process takes no locks any more.",
+		name: "ErrClosed", what: "The client is closed, or shuts down. This process takes no locks any more; unlocks still work.",
 		holder: nobodyNew, retry: "Yes, on another instance.", http: "503", grpc: "UNAVAILABLE", scenes: closed,
 	},
 	{
@@ -89,11 +92,11 @@ var classes = []class{
 		holder: nobodyNew, retry: bug, http: "500", grpc: "INTERNAL", scenes: invalidOptions,
 	},
 	{
-		name: "*QuorumError", what: "Too few members of a red lock agreed. `Errors` has the error of each.",
+		name: "*QuorumError", what: "Too few members of a red lock agreed. Find it with `errors.As`: `Errors` has the error of each.",
 		holder: sameAsMembers, retry: sameAsMembers, http: sameAsMembers, grpc: sameAsMembers, scenes: quorums,
 	},
 	{
-		name: "context.Canceled", what: "The caller's context was canceled. That says nothing about Redis or the lock.",
+		name: "context.Canceled", what: "The caller's context was canceled, before the call or before Redis could reply. That says nothing about Redis or the lock.",
 		holder: "not this owner", retry: "Yes.", http: "499, or none: nobody listens", grpc: "CANCELED", scenes: ended,
 	},
 	{
@@ -102,7 +105,7 @@ var classes = []class{
 	},
 	{
 		name: "an error of Redis", what: "Redis refused the command for a reason that does not pass by itself: a missing right, " +
-			"a key that is no lock, no memory. Find it with `errors.As` and a `redis.Error`.",
+			"a key that is no lock, no memory. It names the key. Find it with `errors.As` and a `redis.Error`.",
 		holder: nobodyNew, retry: "No: an operator has to act. As 503 it would hide.", http: "500", grpc: "INTERNAL", scenes: replies,
 	},
 }
@@ -168,8 +171,8 @@ func TestThePageHasEveryError(t *testing.T) {
 	for _, rows := range texts {
 		examples += strings.Join(rows, "")
 	}
-	section(t, "meanings", strings.ReplaceAll(meanings, "`an error of Redis`", "an error of Redis"))
-	section(t, "texts", strings.ReplaceAll(examples, "`an error of Redis`", "an error of Redis"))
+	section(t, guide, "meanings", strings.ReplaceAll(meanings, "`an error of Redis`", "an error of Redis"))
+	section(t, page, "texts", strings.ReplaceAll(examples, "`an error of Redis`", "an error of Redis"))
 }
 
 // matches returns the names of everything that an error matches.

@@ -76,7 +76,7 @@ func TestMeasured(t *testing.T) {
 			})
 		}
 	})
-	section(t, "measured", strings.Join(texts, "\n"))
+	section(t, page, "measured", strings.Join(texts, "\n"))
 }
 
 // line is a row of the measured table: methods and kinds that are alike, and their outcomes under each bound.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,17 +39,17 @@ func TestFigureOfAHundredThousandLocks(t *testing.T) {
 	} {
 		require.NoError(t, rdb.SlowLogReset(ctx).Err())
 		began, pings := time.Now(), slowestPing(t, server)
-		p := start(t, server.Addr, append([]string{"ls"}, args...)...)
-		<-p.done
+		p := program.Start(t, server.Addr, append([]string{"ls"}, args...)...)
+		<-p.Ended
 		took, ping := time.Since(began), pings()
-		require.Zero(t, p.code())
+		require.Zero(t, p.Code())
 		slowest := time.Duration(0)
 		for _, entry := range rdb.SlowLogGet(ctx, 128).Val() {
 			slowest = max(slowest, entry.Duration)
 		}
 		usage, _ := p.ProcessState.SysUsage().(*syscall.Rusage)
 		t.Logf("%s: %d lines in %v; memory %d MB; slowest command %v; slowest PING of somebody else %v",
-			what, strings.Count(p.out.String(), "\n"), took.Round(time.Millisecond), usage.Maxrss>>10, slowest, ping)
+			what, strings.Count(p.Out.String(), "\n"), took.Round(time.Millisecond), usage.Maxrss>>10, slowest, ping)
 	}
 }
 

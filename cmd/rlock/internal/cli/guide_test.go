@@ -25,7 +25,7 @@ func TestGuide(t *testing.T) {
 		help += out
 	}
 	for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \n`|=:;,().…", r) }) {
-		if strings.HasPrefix(word, "--") && strings.Trim(word, "-") != "" && word != "--tls" {
+		if strings.HasPrefix(word, "--") && strings.Trim(word, "->") != "" && word != "--tls" {
 			require.Contains(t, help, word+" ", word)
 		}
 	}

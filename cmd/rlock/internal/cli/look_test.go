@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -142,8 +143,8 @@ func TestFree(t *testing.T) {
 		require.NoError(t, err)
 		holder := info.Holders[0].Holder
 		answer := func(text string, args ...string) (int, string) {
-			p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(text) }, append([]string{"free"}, args...)...)
-			return p.code(), p.out.String() + p.err.String()
+			p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader(text) }, append([]string{"free"}, args...)...)
+			return p.Code(), p.Out.String() + p.Errs.String()
 		}
 		for _, text := range []string{"", "n\n", "\n", "what\n"} {
 			code, out := answer(text, "job")
@@ -185,15 +186,15 @@ func TestFreeLateComer(t *testing.T) {
 	in, says, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = in.Close(); _ = says.Close() })
-	p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = in }, "free", "job")
-	p.says("Free it?")
+	p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = in }, "free", "job")
+	p.Says("Free it?")
 	require.NoError(t, first.Unlock(t.Context()))
 	second, err := lock.Acquire(t.Context())
 	require.NoError(t, err)
 	_, err = says.WriteString("y\n")
 	require.NoError(t, err)
-	require.Equal(t, exitNo, p.code())
-	require.Contains(t, p.err.String(), "another holder")
+	require.Equal(t, exitNo, p.Code())
+	require.Contains(t, p.Errs.String(), "another holder")
 	require.NoError(t, second.Unlock(t.Context()))
 }
 
@@ -217,10 +218,10 @@ func TestDoctor(t *testing.T) {
 // TestUI serves the page until it is interrupted.
 func TestUI(t *testing.T) {
 	t.Parallel()
-	p := start(t, redistest.Start(t).Addr, "ui", "--listen", "127.0.0.1:0", "--allow-free")
-	p.says("#token=")
-	require.NotContains(t, p.err.String(), "whoever")
-	address, _, _ := strings.Cut(p.out.String(), "#")
+	p := program.Start(t, redistest.Start(t).Addr, "ui", "--listen", "127.0.0.1:0", "--allow-free")
+	p.Says("#token=")
+	require.NotContains(t, p.Errs.String(), "whoever")
+	address, _, _ := strings.Cut(p.Out.String(), "#")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	require.NoError(t, err)
 	transport := &http.Transport{}
@@ -229,6 +230,6 @@ func TestUI(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
-	p.signal(syscall.SIGTERM)
-	require.Zero(t, p.code())
+	p.Signal(syscall.SIGTERM)
+	require.Zero(t, p.Code())
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -29,19 +30,19 @@ func TestRun(t *testing.T) {
 		in, out, err := os.Pipe()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = in.Close(); _ = out.Close() })
-		p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = in },
+		p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.Stdin = in },
 			"run", "job", "--", "sh", "-c", `echo "$RLOCK_NAME $RLOCK_TOKEN $1"; read line; echo "got $line"; echo oops >&2; exit 7`, "sh", "an argument")
-		p.says(" an argument\n")
+		p.Says(" an argument\n")
 		require.True(t, locked(t, lock))
 		info, err := newClient(t, rdb).NewFencedLock("job").Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "sh", info.Holders[0].Identity.Service)
 		_, err = out.WriteString("a line\n")
 		require.NoError(t, err)
-		require.Equal(t, 7, p.code())
-		require.Regexp(t, `^job \d+ an argument\ngot a line\n$`, p.out.String())
-		require.Contains(t, p.out.String(), fmt.Sprintf("job %d ", info.Token))
-		require.Equal(t, "oops\n", p.err.String())
+		require.Equal(t, 7, p.Code())
+		require.Regexp(t, `^job \d+ an argument\ngot a line\n$`, p.Out.String())
+		require.Contains(t, p.Out.String(), fmt.Sprintf("job %d ", info.Token))
+		require.Equal(t, "oops\n", p.Errs.String())
 		require.False(t, locked(t, lock))
 	})
 }
@@ -123,42 +124,42 @@ func TestRunPassesSignalsOn(t *testing.T) {
 	lock := newClient(t, rdb).NewLock("job")
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c",
+	p := program.Start(t, addr(rdb), "run", "job", "--", "sh", "-c",
 		`trap 'echo got TERM; read line <"$0"; exit 9' TERM; echo ready; while :; do sleep 0.05; done`, fifo)
-	p.says("ready")
-	p.signal(syscall.SIGTERM)
-	p.says("got TERM")
+	p.Says("ready")
+	p.Signal(syscall.SIGTERM)
+	p.Says("got TERM")
 	require.True(t, locked(t, lock), "the program still runs")
 	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
-	require.Equal(t, 9, p.code())
+	require.Equal(t, 9, p.Code())
 	require.False(t, locked(t, lock))
 
-	p = start(t, addr(rdb), "run", "job", "--", "sh", "-c", `echo ready; exec sleep 100`)
-	p.says("ready")
-	p.signal(syscall.SIGINT)
-	require.Equal(t, 128+int(syscall.SIGINT), p.code(), "as a shell says it")
+	p = program.Start(t, addr(rdb), "run", "job", "--", "sh", "-c", `echo ready; exec sleep 100`)
+	p.Says("ready")
+	p.Signal(syscall.SIGINT)
+	require.Equal(t, 128+int(syscall.SIGINT), p.Code(), "as a shell says it")
 
 	hold(t, lock)
-	p = start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "echo", "ran")
+	p = program.Start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "echo", "ran")
 	redistest.Eventually(t, "it waits", func() bool {
 		info, err := lock.Inspect(t.Context())
 		return err == nil && info.WaiterCount == 1
 	})
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 128+int(syscall.SIGTERM), p.code())
-	require.Empty(t, p.out.String())
+	p.Signal(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), p.Code())
+	require.Empty(t, p.Out.String())
 }
 
 // TestRunKilled has the program killed with rlock, so that it does not go on without its lock, which is free when its lease ends.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	p := start(t, addr(rdb), "run", "job", "--ttl", "1s", "--", "sh", "-c", `echo pid $$; exec sleep 100`)
-	p.says("\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(p.out.String(), "pid ")))
+	p := program.Start(t, addr(rdb), "run", "job", "--ttl", "1s", "--", "sh", "-c", `echo pid $$; exec sleep 100`)
+	p.Says("\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(p.Out.String(), "pid ")))
 	require.NoError(t, err)
-	p.signal(syscall.SIGKILL)
-	require.Equal(t, -1, p.code())
+	p.Signal(syscall.SIGKILL)
+	require.Equal(t, -1, p.Code())
 	redistest.Eventually(t, "the program is gone", func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) })
 	code, _, errs := command(t, addr(rdb), "run", "job", "--", "true")
 	require.Zero(t, code, errs)
@@ -195,15 +196,15 @@ func TestRunLost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t).Client(t)
-			p := start(t, addr(rdb), append(append([]string{"run", "job", "--ttl", "600ms"}, c.flags...), "--", "sh", "-c", c.script)...)
-			p.says("ready")
+			p := program.Start(t, addr(rdb), append(append([]string{"run", "job", "--ttl", "600ms"}, c.flags...), "--", "sh", "-c", c.script)...)
+			p.Says("ready")
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
-			require.Equal(t, exitLost, p.code())
-			require.Contains(t, p.out.String(), c.says)
+			require.Equal(t, exitLost, p.Code())
+			require.Contains(t, p.Out.String(), c.says)
 			if c.not != "" {
-				require.NotContains(t, p.out.String(), c.not)
+				require.NotContains(t, p.Out.String(), c.not)
 			}
-			require.Contains(t, p.err.String(), "lock lost")
+			require.Contains(t, p.Errs.String(), "lock lost")
 		})
 	}
 }
@@ -213,12 +214,12 @@ func TestRunOnHungRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	p := start(t, proxy.Addr, "run", "job", "--ttl", "1s", "--timeout", "300ms", "--", "sh", "-c",
+	p := program.Start(t, proxy.Addr, "run", "job", "--ttl", "1s", "--timeout", "300ms", "--", "sh", "-c",
 		`trap 'echo got TERM; exit 3' TERM; echo ready; while :; do sleep 0.02; done`)
-	p.says("ready")
+	p.Says("ready")
 	proxy.Freeze()
-	p.says("got TERM")
-	require.Equal(t, exitLost, p.code())
+	p.Says("got TERM")
+	require.Equal(t, exitLost, p.Code())
 	proxy.Thaw()
 	code, _, errs := command(t, server.Addr, "run", "job", "--", "true")
 	require.Zero(t, code, errs)
@@ -231,20 +232,20 @@ func TestRunWaitsForTheGroup(t *testing.T) {
 	lock := newClient(t, rdb).NewLock("job")
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c", `(read line <"$0"; echo last) & echo first; exit 5`, fifo)
-	p.says("first")
+	p := program.Start(t, addr(rdb), "run", "job", "--", "sh", "-c", `(read line <"$0"; echo last) & echo first; exit 5`, fifo)
+	p.Says("first")
 	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600)) // waits for the reader, which outlives its parent
-	require.Equal(t, 5, p.code())
-	require.Equal(t, "first\nlast\n", p.out.String())
+	require.Equal(t, 5, p.Code())
+	require.Equal(t, "first\nlast\n", p.Out.String())
 	require.False(t, locked(t, lock))
 
 	// The parent of the one that is left leaves the group.
-	p = start(t, addr(rdb), "run", "job", "--", "bash", "-c",
+	p = program.Start(t, addr(rdb), "run", "job", "--", "bash", "-c",
 		`bash -c '(read line <"$0"; echo last) & exec setsid sleep 3' "$0" & echo first; exit 5`, fifo)
-	p.says("first")
+	p.Says("first")
 	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
-	require.Equal(t, 5, p.code())
-	require.Equal(t, "first\nlast\n", p.out.String())
+	require.Equal(t, 5, p.Code())
+	require.Equal(t, "first\nlast\n", p.Out.String())
 }
 
 // TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time.
@@ -256,18 +257,18 @@ func TestRunManyAtOnce(t *testing.T) {
 	}
 	rdb := redistest.Start(t).Client(t)
 	dir := filepath.Join(t.TempDir(), "inside")
-	all := make([]*process, many)
+	all := make([]*program.Process, many)
 	for i := range all {
-		all[i] = start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "sh", "-c", `mkdir "$0" && rmdir "$0" && echo ran`, dir)
+		all[i] = program.Start(t, addr(rdb), "run", "job", "--wait", "forever", "--", "sh", "-c", `mkdir "$0" && rmdir "$0" && echo ran`, dir)
 	}
 	for _, p := range all {
 		select {
-		case <-p.done:
+		case <-p.Ended:
 		case <-time.After(3 * time.Minute):
 			require.FailNow(t, "they do not end")
 		}
-		require.Zero(t, p.code(), p.err.String())
-		require.Equal(t, "ran\n", p.out.String())
+		require.Zero(t, p.Code(), p.Errs.String())
+		require.Equal(t, "ran\n", p.Out.String())
 	}
 }
 
@@ -275,16 +276,16 @@ func TestRunManyAtOnce(t *testing.T) {
 func TestRunPermits(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	var inside []*process
+	var inside []*program.Process
 	for range 2 {
-		p := start(t, addr(rdb), "run", "job", "--permits", "2", "--", "sh", "-c", `echo "in${RLOCK_TOKEN}"; exec sleep 100`)
-		p.says("in\n")
+		p := program.Start(t, addr(rdb), "run", "job", "--permits", "2", "--", "sh", "-c", `echo "in${RLOCK_TOKEN}"; exec sleep 100`)
+		p.Says("in\n")
 		inside = append(inside, p)
 	}
 	code, _, _ := command(t, addr(rdb), "run", "job", "--permits", "2", "--wait", "0", "--", "true")
 	require.Equal(t, exitNotAcquired, code)
-	inside[0].signal(syscall.SIGTERM)
-	require.Equal(t, 128+int(syscall.SIGTERM), inside[0].code())
+	inside[0].Signal(syscall.SIGTERM)
+	require.Equal(t, 128+int(syscall.SIGTERM), inside[0].Code())
 	code, _, errs := command(t, addr(rdb), "run", "job", "--permits", "2", "--", "true")
 	require.Zero(t, code, errs)
 }
@@ -310,10 +311,10 @@ func TestRunStopped(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	log := filepath.Join(t.TempDir(), "log")
-	p := startWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} },
+	p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} },
 		"run", "job", "--ttl", "500ms", "--", "sh", "-c", `echo ready; while echo x >>"$0"; do sleep 0.01; done`, log)
-	p.says("ready")
-	p.signal(syscall.SIGTSTP)
+	p.Says("ready")
+	p.Signal(syscall.SIGTSTP)
 	lock := newClient(t, rdb).NewLock("job")
 	redistest.Eventually(t, "its lease ends", func() bool { return !locked(t, lock) })
 	before, err := os.ReadFile(log)
@@ -323,8 +324,8 @@ func TestRunStopped(t *testing.T) {
 	after, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after), "the first program has stopped")
-	p.signal(syscall.SIGCONT)
-	require.Equal(t, exitLost, p.code())
+	p.Signal(syscall.SIGCONT)
+	require.Equal(t, exitLost, p.Code())
 }
 
 // TestRunInARun gives the inner program its own name and token.
@@ -345,27 +346,27 @@ func TestRunWhoseOutputIsClosed(t *testing.T) {
 	script := `exec 3>&1; "$0" run job --ttl 2s -- sh -c 'echo ready >&3; read line <"$0"; echo done >&3' "$1" 2>&1 >/dev/null | true; echo "${PIPESTATUS[0]}"`
 	fifo := filepath.Join(dir, "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	p := startWith(t, addr(rdb), func(cmd *exec.Cmd) {
+	p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", script, os.Args[0], fifo}
 	})
-	p.says("ready")
+	p.Says("ready")
 	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-pexpire").Err())
 	redistest.Eventually(t, "renewals fail", func() bool {
 		return rdb.Info(t.Context(), "errorstats").Val() != "" && strings.Contains(rdb.Info(t.Context(), "errorstats").Val(), "errorstat_")
 	})
 	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "+@all").Err())
 	require.NoError(t, os.WriteFile(fifo, []byte("go\n"), 0o600))
-	p.says("done")
-	p.says("\n0\n")
+	p.Says("done")
+	p.Says("\n0\n")
 }
 
 // TestRunLeavesNoZombies of processes that the program has left behind.
 func TestRunLeavesNoZombies(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	p := start(t, addr(rdb), "run", "job", "--", "sh", "-c",
+	p := program.Start(t, addr(rdb), "run", "job", "--", "sh", "-c",
 		`for i in 1 2 3 4 5 6 7 8 9; do sh -c 'true & setsid true &'; done; echo ready; exec sleep 100`)
-	p.says("ready")
+	p.Says("ready")
 	redistest.Eventually(t, "no child but the program", func() bool {
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Process.Pid))
 		all := strings.Fields(string(children))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -38,8 +39,8 @@ type session struct {
 	*testing.T
 
 	person *os.File
-	screen output
-	shell  *process
+	screen program.Output
+	shell  *program.Process
 }
 
 // newSession runs a script with bash, which has jobs, on a new terminal. $0 is the command.
@@ -48,13 +49,13 @@ func newSession(t *testing.T, addr, script string) *session {
 	s := &session{T: t}
 	var programs *os.File
 	s.person, programs = openTerminal(t)
-	go func() { _, _ = s.screen.read(s.person) }()
+	go func() { _, _ = collect(&s.screen, s.person) }()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", s.screen.String())
 		}
 	})
-	s.shell = startWith(t, addr, func(cmd *exec.Cmd) {
+	s.shell = program.StartWith(t, addr, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args = "/bin/bash", []string{"bash", "-c", "set -m\n" + script, os.Args[0]}
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = programs, programs, programs
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -120,12 +121,12 @@ func TestRunInALoop(t *testing.T) {
 bash -c 'for i in 1 2 3; do "$0" run job -- sh -c "echo round; exec sleep 100"; echo after; done' "$0"`)
 	s.says("round", 1)
 	s.types(ctrlC)
-	s.shell.code()
+	s.shell.Code()
 	require.NotContains(t, s.screen.String(), "after")
 }
 
-// read collects what comes from a file, until it ends.
-func (o *output) read(from *os.File) (int64, error) {
+// collect collects what comes from a file, until it ends.
+func collect(o *program.Output, from *os.File) (int64, error) {
 	var buffer [1024]byte
 	for total := int64(0); ; {
 		n, err := from.Read(buffer[:])
