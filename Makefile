@@ -49,9 +49,9 @@ kits: ## test rlocktest, and rlockcron with gocron
 	cd rlockcron && $(GO) test -race -timeout $(TIMEOUT) ./...
 
 .PHONY: jobs
-jobs: ## test examples/jobs; the tests on PostgreSQL are skipped if it is not installed
+jobs: ## test examples/jobs, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
 	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || echo "PostgreSQL is not installed: the tests that need it are skipped."
-	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./...
+	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./... # Go would not notice a change of the guide
 
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium

@@ -43,6 +43,7 @@ var scenes = map[string]func(*place){
 	"the late write of a worker that was stopped is refused": lateWrite,
 	"another worker does the job of one that was killed":     killed,
 	"a worker that is told to end writes what it has done":   told,
+	"the statements of the guide":                            fenced,
 }
 
 // TestShow runs the program as a reader would who tries it.
