@@ -154,3 +154,35 @@ func ExampleRenewedLease() {
 	// 3s
 	// <nil>
 }
+
+// An exported hold is adopted by whoever has the ticket, perhaps in another process. In between, nobody else can take the lock.
+func ExampleHold_Export() {
+	locks, _, end := exampleLocks()
+	defer end()
+	ctx := context.Background()
+	lock := locks.NewFencedLock("order:42")
+	hold, err := lock.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ticket, err := hold.Export(ctx, rlock.Lease(time.Minute)) // the job has a minute to begin
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	taken, err := lock.TryLock(ctx)
+	fmt.Println("somebody else gets it:", taken, err)
+	adopted, err := lock.Adopt(ctx, ticket)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the token is greater:", adopted.Token() > hold.Token())
+	fmt.Println("it is unlocked:", adopted.Unlock(ctx))
+	_, err = lock.Adopt(ctx, ticket)
+	fmt.Println("a ticket works once:", errors.Is(err, rlock.ErrNotHeld))
+	// Output:
+	// somebody else gets it: false <nil>
+	// the token is greater: true
+	// it is unlocked: <nil>
+	// a ticket works once: true
+}

@@ -51,7 +51,7 @@ type ClientObserver interface {
 
 // AcquireStartData is an acquisition that begins.
 type AcquireStartData struct {
-	// Op is the method, in words: lock, try lock, acquire, try acquire, do, try do, or await.
+	// Op is the method, in words: lock, try lock, acquire, try acquire, do, try do, lead, adopt, or await.
 	Op string
 	// Name is the name with which the handle was made, or a description of the group with the names of its members.
 	Name string

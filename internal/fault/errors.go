@@ -65,6 +65,9 @@ var (
 	// ErrUnlockedAlready is the error of a second unlock.
 	ErrUnlockedAlready = fmt.Errorf("%w: unlocked already", ErrNotHeld)
 
+	// ErrExported is the error of a hold that was exported.
+	ErrExported = fmt.Errorf("%w: exported", ErrNotHeld)
+
 	// ErrTakenByHold is the error of an unlock through a handle of what only a Hold or Do unlocks.
 	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do", ErrNotHeld)
 

@@ -162,7 +162,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	l.m.used()
 	a := &table.Attempt{
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: t.SetsUp,
-		Caller: ctx, Done: ctx.Done(),
+		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Sight must not become a Watcher that is not nil
 		a.Watcher = seen
@@ -222,6 +222,8 @@ var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease"
 func (m *Manager) bound(ctx context.Context, t *Terms) clock.Instant {
 	cfg := &m.cfg.Table
 	switch {
+	case t.Ticket != "":
+		return clock.Now().Add(cfg.CommandTimeout)
 	case !t.By.IsZero() && t.Single():
 		return min(clock.Of(t.By).Add(m.cfg.AckTimeout), clock.Now().Add(cfg.CommandTimeout))
 	case !t.By.IsZero():
@@ -350,12 +352,17 @@ func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
 	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
 }
 
-// release carries out the steps of an exit. It does not give up when the caller's context ends. The commands use only the
+// release carries out the steps of an unlock. It does not give up when the caller's context ends. The commands use only the
 // values of that context.
 func (m *Manager) release(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
 	if ctx.Done() != nil {
 		ctx = context.WithoutCancel(ctx)
 	}
+	return m.exit(ctx, x, step, n)
+}
+
+// exit carries out the steps of an exit.
+func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
 	for {
 		n.Deliver(m)
 		switch step.Do {

@@ -29,6 +29,7 @@ type Terms struct {
 	ByHold  bool          // only the Hold unlocks it
 	Permits int           // how many it wants; 0 means that nobody said
 	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
+	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
 	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
 	// Owner acquires where the context has no owner. Nil means an owner of its own.
 	Owner *table.Owner

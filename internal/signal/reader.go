@@ -152,6 +152,9 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 	}
 	switch m.Payload {
 	case "0", "1":
+		if ch != nil {
+			h.newEpoch(ch) // for a waiter that asks meanwhile, and does not listen yet
+		}
 		return h.tryAgain(ch, now)
 	case publicPayload:
 		if ch != nil && ch.base != nil {
@@ -159,7 +162,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		}
 	case askAgainPayload:
 		if ch != nil {
-			h.newEpoch(ch) // for a waiter that does not listen yet
+			h.newEpoch(ch)
 			ch.notifyAll()
 		}
 	default:

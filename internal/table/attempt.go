@@ -24,6 +24,7 @@ type Attempt struct {
 	Single  bool          // one question to Redis, and no waiting
 	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
 	AtLeast time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
+	Ticket  string        // adopts the hold of this field; empty means that it acquires
 	SetsUp  bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
@@ -92,6 +93,7 @@ const (
 	asking                // an acquire is under way
 	parting               // its last acquire is under way: after that it is done
 	counting              // a re-entry is under way
+	adopting              // adopts the hold of a ticket
 	done
 )
 
@@ -129,6 +131,10 @@ func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return a.finish(t.barred(a, now))
 	case a.phase == claiming:
 		return t.claim(a, now, n)
+	case a.phase == adopting && why >= Ended:
+		return t.giveUp(a, nil, now, n)
+	case a.phase == adopting:
+		return t.adopt(a, now)
 	case (a.phase == queued || a.phase == resting) && why >= Ended:
 		return t.leave(a, now, n)
 	case a.phase == queued || a.phase == resting:
@@ -153,7 +159,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
-	if err := t.mayNot(a.Handle, a.Owner, a.AtLeast > 0, now); err != nil {
+	if err := t.mayNot(a.Handle, a.Owner, a.AtLeast > 0 || a.Ticket != "", now); err != nil {
 		return a.finish(err)
 	}
 	if t.bars(a, now) {
@@ -204,11 +210,11 @@ func (a *Attempt) knows() *outcome.Record {
 // refusal by Redis now.
 func (t *Table) conclude(a *Attempt, now clock.Instant) {
 	known, g := a.knows(), a.grant
-	if a.ahead != nil {
+	if a.ahead != nil && a.Ticket == "" {
 		known = a.ahead.knows()
 	}
 	a.Last = known.At(now, t.cfg.Floor())
-	if g == nil {
+	if g == nil || a.Ticket != "" { // another owner's hold says nothing about a ticket
 		return
 	}
 	if rival := t.rival(g, now); rival != nil && rival.stage == held {
@@ -220,6 +226,8 @@ func (t *Table) conclude(a *Attempt, now clock.Instant) {
 // queue: the attempts in the queue wait for that side.
 func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 	switch {
+	case a.Ticket != "":
+		return t.adopt(a, now)
 	case a.Single && t.refusedHere(a, now):
 		return t.giveUp(a, nil, now, n)
 	case a.Single:
@@ -375,18 +383,6 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 	old.turns.End()
 	t.newGrant(a)
 	return t.rest(a, t.retryPause(a), n)
-}
-
-// channel returns the channel on which an attempt is notified. Empty means none: it polls.
-func (t *Table) channel(a *Attempt) string {
-	names := a.Handle.Names()
-	switch {
-	case a.seat != nil:
-		return a.seat.Channel
-	case a.line != nil && a.Handle.Kind.Channel != "" && t.standsFor(a.Handle):
-		return names.Own()
-	}
-	return names.Channel
 }
 
 // retryPause returns the pause before the next question after a failure.

@@ -48,7 +48,8 @@ func (w *world) checkRenewals(p *process) {
 			continue
 		}
 		latest := min(g.term.Confirmed.Add(shortest/3), g.term.Ends().Add(-2*longest/3))
-		if g.micros != 0 && latest <= g.term.Confirmed { // a release gave it its first term, which is shorter than its lease
+		first := g.term.Ends().Sub(g.term.Confirmed) <= firstTerm
+		if first && latest <= g.term.Confirmed { // a release gave it its first term, or a hand-over the rest of one, which is shorter than its lease
 			latest = g.term.Confirmed.Add(100 * time.Millisecond)
 		}
 		if g.DueAt() > latest {
@@ -189,7 +190,7 @@ func (w *world) checkWakes() {
 			if g := v.a.grant; g != nil && g.inDoubt && n.server.find(text(g.inRedis().Field)) != nil {
 				within = firstTerm + 100*time.Millisecond // a question without a reply got the lock, after a later one was refused
 			}
-			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v, within)) && (beside || !w.anyWakes(n, within)) {
+			if wants, beside := w.wants(v); wants && (!beside || !w.wakes(v, within) && !w.repeats(v, within)) && (beside || !w.anyWakes(n, within)) {
 				w.failf("NoMissedWake: %s is free for %s, which sleeps", n.text, v)
 			}
 		}

@@ -246,7 +246,7 @@ func (w *world) renewals(g *Grant) (longest, shortest time.Duration) {
 		}
 	}
 	for _, e := range w.exits { // an unlock that waits for its turn
-		if e.x.grant == g && e.x.phase == turning && e.step.Do == Sleep {
+		if e.x.grant == g && e.x.phase == turning && e.step.Do == Sleep && !e.exports {
 			note(e.x.acq)
 		}
 	}
@@ -345,7 +345,7 @@ func (w *world) unlockAgain() bool {
 	}
 	s := r.proc.table.Release(new(Exit), r.acq, w.now, &r.proc.notices)
 	r.proc.deliver()
-	if s.Do != Done || s.Err != fault.ErrUnlockedAlready { // the very error
+	if s.Do != Done || s.Err != fault.ErrUnlockedAlready && s.Err != fault.ErrExported { // the very error
 		w.failf("OneResult: the second unlock gets %s", s)
 	}
 	return true
@@ -369,4 +369,18 @@ func (w *world) unlockAll() bool {
 	x := new(Exit)
 	w.unlockedOne(r.proc, r, x, r.proc.table.Release(x, r.acq, w.now, &r.proc.notices))
 	return true
+}
+
+func (w *world) resumable(e *exit) bool {
+	return e.step.Do == Sleep && !e.proc.stopped && (ready(e.step.Wait, false) || e.over != 0 && w.now >= e.over)
+}
+
+func (w *world) resume() bool {
+	e, ok := pick(w, w.exits, w.resumable)
+	if ok {
+		s := e.proc.table.ResumeRelease(e.x, w.now, &e.proc.notices)
+		e.proc.deliver()
+		w.nextExit(e, s)
+	}
+	return ok
 }

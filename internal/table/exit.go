@@ -37,6 +37,8 @@ type Exit struct {
 	byLine bool // the latest call was that of the line
 	denied bool // Redis refused that call, because the user lacks a right
 
+	ticket *Grant // to which the lock is exported, if anything; it is in no index
+
 	next      *Attempt // to which the lock is being handed over, or which the release names
 	nextGrant *Grant
 }
@@ -45,11 +47,12 @@ type Exit struct {
 type exitPhase uint8
 
 const (
-	turning exitPhase = iota // waits until the owner's other operations on the grant are over
-	showing                  // shows Redis one acquisition less
-	handing                  // hands the lock over
-	freeing                  // frees the lock
-	pausing                  // before it tries to free the lock again
+	turning   exitPhase = iota // waits until the owner's other operations on the grant are over
+	showing                    // shows Redis one acquisition less
+	handing                    // hands the lock over
+	freeing                    // frees the lock
+	exporting                  // hands the lock over to a ticket
+	pausing                    // before it tries to free or to export the lock again
 	released
 )
 
@@ -74,6 +77,9 @@ func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notic
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
 	if a.closed {
+		if why := a.ending.Err(); errors.Is(why, fault.ErrExported) {
+			return x.finish(why)
+		}
 		return x.finish(fault.ErrUnlockedAlready)
 	}
 	return t.begin(x, a, now, n)
@@ -120,10 +126,14 @@ func (t *Table) endLost(x *Exit) Step {
 // ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
 func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	switch x.phase {
-	case turning:
+	switch {
+	case x.phase == turning && x.ticket != nil:
+		return t.exportTurn(x, now, n)
+	case x.phase == turning:
 		return t.turn(x, now, n)
-	case pausing:
+	case x.phase == pausing && x.ticket != nil:
+		return t.export(x, now)
+	case x.phase == pausing:
 		return t.free(x, now)
 	default:
 		return x.finish(errUndefined)
@@ -149,9 +159,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 		remaining := max(g.term.Ends().Sub(now), time.Millisecond)
 		return Step{Do: Ask, Call: g.inRedis().Count(g.handle.Names(), g.open(), remaining)}
 	}
-	for _, leaked := range g.leaked() {
-		leaked.ending.End(fault.ErrUnlockedAlready, n)
-	}
+	g.endLeaked(n)
 	x.start = now
 	next := t.nextHolder(g, now)
 	if t.parks(g, now) {
@@ -159,11 +167,9 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	}
 	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
-		return t.endRelease(x, nil, n)
+		return t.endRelease(x, nil, now, n)
 	}
-	t.counts.leave(g.stage)
-	g.stage = releasing
-	t.heap.Remove(g)
+	t.quit(g)
 	switch {
 	case inTurn && (!t.lined(g.handle) || !g.atEnd(next)):
 		return t.handOver(x, next, now)
@@ -173,13 +179,25 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 	return t.free(x, now)
 }
 
+// quit ends a hold whose last unlock, or export, begins.
+func (t *Table) quit(g *Grant) {
+	t.counts.leave(g.stage)
+	g.stage = releasing
+	t.heap.Remove(g)
+}
+
+// left returns for how long the next command of an exit may take, if it tried something before. Zero means the command timeout.
+func (t *Table) left(x *Exit, now clock.Instant) time.Duration {
+	if spent := now.Sub(x.start); spent > 0 && !x.background {
+		return max(t.cfg.CommandTimeout-spent, time.Millisecond)
+	}
+	return 0
+}
+
 // free returns the step that frees the lock. An unlock has one command timeout in all, also if it tried something before.
 func (t *Table) free(x *Exit, now clock.Instant) Step {
 	g := x.grant
-	var within time.Duration
-	if spent := now.Sub(x.start); spent > 0 && !x.background {
-		within = max(t.cfg.CommandTimeout-spent, time.Millisecond)
-	}
+	within := t.left(x, now)
 	x.phase = freeing
 	left := g.parkedFor(now)
 	if x.parks = left > 0; x.parks {
@@ -206,6 +224,8 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return t.settlePart(x, r, now, n)
 	case x.phase == handing:
 		return t.settleHandOver(x, r, now, n)
+	case x.phase == exporting:
+		return t.settleExport(x, r, now, n)
 	case x.phase == freeing && x.background:
 		return t.settleCleanUp(x, r, now, n)
 	case x.phase == freeing:
@@ -247,23 +267,20 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	case t.refusesLine(x.grant.handle, x.byLine, r.Err, now, n):
 		x.denied, x.doubt = true, true // the lock may have been freed before the command that Redis refused
 		return t.free(x, now)
-	case r.Err == nil && x.parks && r.N > 0 && x.grant.leavesMore():
-		x.grant.rare.park = nil
-		return t.endSilent(x, nil, now, n)
 	case r.Err == nil:
 		t.noteRelease(x, r.N, now)
 		switch lasting := x.grant.handle.Kind.Lasting; {
 		case lasting && r.N == 0 && !x.grant.inDoubt:
 			n.Warn(x.grant.handle.Name, "permits were not given back: Redis no longer has a receipt of them", nil)
-			return t.endRelease(x, nil, n)
+			return t.endRelease(x, nil, now, n)
 		case lasting || r.N > 0 || x.doubt && !x.parks:
-			return t.endRelease(x, nil, n)
+			return t.endRelease(x, nil, now, n)
 		case x.doubt: // it was not parked, or is not any more
 			return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
 		}
-		return t.endGone(x, errHolderGone, n)
+		return t.endGone(x, errHolderGone, now, n)
 	case r.Err.WrongType():
-		return t.endGone(x, fmt.Errorf("%w (%w)", errOverwritten, r.Err), n)
+		return t.endGone(x, fmt.Errorf("%w (%w)", errOverwritten, r.Err), now, n)
 	case !r.Err.Transient, now.Sub(x.start)+pause >= t.cfg.CommandTimeout:
 		return t.endSilent(x, r.Err, now, n)
 	}
@@ -302,22 +319,27 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 }
 
 // endRelease ends an exit and its grant, after a reply to the release.
-func (t *Table) endRelease(x *Exit, err error, n *Notices) Step {
+func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) Step {
 	if err != nil {
 		t.counts.lost(x.grant)
 	}
 	t.over(x.grant, x.start, err, n)
 	t.unregister(x.grant)
-	t.finish(x.grant)
+	if (x.parks || x.ticket != nil) && x.grant.leavesMore() {
+		x.grant.rarely().park = nil
+		t.cleanUp(x.grant, now, n)
+	} else {
+		t.finish(x.grant)
+	}
 	return t.endPart(x, err)
 }
 
 // endGone ends an exit whose release found that the lock was lost before.
-func (t *Table) endGone(x *Exit, why error, n *Notices) Step {
+func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step {
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
-	return t.endRelease(x, why, n)
+	return t.endRelease(x, why, now, n)
 }
 
 // endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in

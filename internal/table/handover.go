@@ -83,9 +83,9 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		if g.handle.Kind.Counted() {
 			t.keptWithin(x, r, now)
 		}
-		return t.endRelease(x, nil, n)
+		return t.endRelease(x, nil, now, n)
 	case r.Err == nil && r.N == wire.LastGone:
-		return t.endGone(x, errHolderGone, n)
+		return t.endGone(x, errHolderGone, now, n)
 	}
 	x.next, x.nextGrant = nil, nil // the release that follows is not about the next holder
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial

@@ -92,6 +92,7 @@ func (w *world) leaves(v *verb) {
 func (w *world) learns(v *verb, f *flight, r wire.Reply) {
 	e := w.evidenceOf(v.a)
 	switch {
+	case v.ticket != nil && r.Err == nil: // the reply is about the ticket
 	case r.Err == nil && f.late != nil && !r.Acquired():
 		*e = evidence{refused: w.step}
 	case r.Err.Denied() && v.a.Handle.Kind.Line != nil && f.call.Script == v.a.Handle.Kind.Line.Acquire: // it asks again, by another script
@@ -181,6 +182,9 @@ func (w *world) checkOutage(v *verb) {
 	}
 	if v.a.Last.Err == nil && !v.canceled && v.a.Owner == nil && !v.unsent && !v.a.overdue(w.now) {
 		w.failf("OneResult: %s ends, and nobody knows why", v)
+	}
+	if v.ticket != nil {
+		return
 	}
 	e, seen := w.evidenceOf(v.a), v.proc.seen[v.name.index]
 	if w.rivalOf(v) {

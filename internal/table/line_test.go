@@ -86,6 +86,8 @@ func (w *world) hears(p *process, s *subscription, m message) {
 		return
 	case "0", "1":
 		s.messages++
+		w.epochs++
+		s.epoch = w.epochs
 		s.notify()
 		public := s.public != 0 && w.now.Sub(s.public) < 100*time.Millisecond
 		if s.public = 0; !public { // the process that made it looks after it

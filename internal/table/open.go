@@ -1,6 +1,9 @@
 package table
 
-import "github.com/go-rlock/rlock/internal/queue"
+import (
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/queue"
+)
 
 // open returns how many acquisitions of the grant are open. [Grant.at] takes an index below that.
 func (g *Grant) open() int {
@@ -55,4 +58,11 @@ func (g *Grant) mustUnlock() bool {
 		}
 	}
 	return false
+}
+
+// endLeaked ends the acquisitions that no caller can unlock any more.
+func (g *Grant) endLeaked(n *Notices) {
+	for _, leaked := range g.leaked() {
+		leaked.ending.End(fault.ErrUnlockedAlready, n)
+	}
 }

@@ -37,8 +37,8 @@ func (g *Grant) parkedFor(now clock.Instant) time.Duration {
 	return max(g.rare.keep.Sub(now), 0)
 }
 
-// leavesMore reports whether a grant that is parked has left more in Redis than its holder, or may yet do so. A background release
-// of the holder, which is gone, removes that.
+// leavesMore reports whether a grant that is parked or exported has left more in Redis than its holder, or may yet do so. A background
+// release of the holder, which is gone, removes that.
 func (g *Grant) leavesMore() bool {
-	return g.inDoubt || g.needsCleanup || g.stood() != 0 || g.rare.seat != nil
+	return g.inDoubt || g.needsCleanup || g.stood() != 0 || g.rare != nil && g.rare.seat != nil
 }

@@ -161,3 +161,25 @@ func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
 			k.Side == wire.MainSide && !k.Tokens
 	})
 }
+
+// unlined reports whether the process of a field lost a right that the line needs. What it has in the line stays there for a
+// while.
+func (w *world) unlined(field string) bool {
+	g := w.grants[field]
+	return g != nil && g.table.denials
+}
+
+// run runs a call about one name.
+func (w *world) run(f *flight) {
+	s, c := f.name.server, &f.call
+	before, process := *s, f.proc.index+1
+	s.ticket = f.ticket
+	f.reply = s.run(c)
+	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
+		return
+	}
+	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
+	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
+	s.quiet = before.quiet || s.lined || !known || before.hushed != 0 && before.hushed != process
+	s.hushed = process
+}

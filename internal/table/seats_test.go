@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -169,4 +170,12 @@ func TestAFairWaiterWhoseSubscriptionIsHiddenIsWoken(t *testing.T) {
 	require.Equal(t, Ask, s.Do)
 	require.Zero(t, s.Call.Args.NextMillis)
 	require.True(t, table.hidden, "the log says so")
+}
+
+// repeats reports whether the process of an attempt will soon repeat a release that may have given it the lock. The reply to that
+// makes the attempt ask.
+func (w *world) repeats(v *verb, soon time.Duration) bool {
+	return slices.ContainsFunc(v.proc.table.heap.All(), func(g *Grant) bool {
+		return g.handle.Key.Name == v.name.text && g.stage == retiring && g.failures > 0 && g.DueAt() <= w.now.Add(soon)
+	})
 }

@@ -75,6 +75,8 @@ func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notic
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
+	case adopting:
+		return t.settleAdopt(a, r, now, n)
 	case asking, parting:
 		return t.settleAcquire(a, r, now, n)
 	default:

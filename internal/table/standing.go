@@ -67,6 +67,18 @@ func (t *Table) stand(a *Attempt, next phase, now clock.Instant) wire.Call {
 	return c
 }
 
+// channel returns the channel on which an attempt is notified. Empty means none: it polls.
+func (t *Table) channel(a *Attempt) string {
+	names := a.Handle.Names()
+	switch {
+	case a.seat != nil:
+		return a.seat.Channel
+	case a.line != nil && a.Handle.Kind.Channel != "" && t.standsFor(a.Handle):
+		return names.Own()
+	}
+	return names.Channel
+}
+
 // joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
 // the reply comes.
 func (t *Table) joins(a *Attempt, now clock.Instant) {

@@ -58,7 +58,7 @@ func (w *world) next(v *verb, s Step) {
 		}
 		f := &flight{
 			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
-			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
+			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand), ticket: v.ticket != nil,
 		}
 		if s.Within > 0 {
 			f.within = w.now.Add(s.Within)
@@ -90,6 +90,9 @@ func (w *world) next(v *verb, s Step) {
 // finished checks the result of a verb.
 func (w *world) finished(v *verb, s Step) {
 	a := v.a
+	if v.ticket != nil {
+		w.adopted(v, s)
+	}
 	switch {
 	case a.phase != done:
 		w.failf("OneResult: done in phase %d", a.phase)
@@ -164,13 +167,17 @@ func (e *exit) names() bool {
 // nextExit carries out the step that an exit got.
 func (w *world) nextExit(e *exit, s Step) {
 	e.step, e.over = s, 0
+	if e.exports && e.x.start != 0 {
+		e.rec.unlocked = true
+	}
 	switch s.Do {
 	case Ask:
 		f := &flight{
 			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, sent: w.now, until: w.now.Add(modelCommand),
+			ticket: e.x.phase == exporting,
 		}
 		w.bag = append(w.bag, f)
-		if e.x.phase == showing || e.x.phase == handing {
+		if e.x.phase == showing || e.x.phase == handing || f.ticket {
 			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		}
 		if next := text(s.Call.Args.Other); next != "" && e.x.phase == freeing { // the release names it
@@ -182,7 +189,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			}
 			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
 		}
-		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
+		if s.Call.Script == e.x.grant.handle.Kind.HandOver && !f.ticket {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}
@@ -201,7 +208,10 @@ func (w *world) nextExit(e *exit, s Step) {
 		if errors.Is(s.Err, errUndefined) {
 			w.failf("Undefined: %s", e)
 		}
-		if e.rec != nil {
+		switch {
+		case e.exports:
+			w.exported(e, s.Err)
+		case e.rec != nil:
 			w.unlocked(e, s.Err)
 		}
 	}
@@ -258,27 +268,6 @@ func (w *world) execute(f *flight) {
 	}
 }
 
-// unlined reports whether the process of a field lost a right that the line needs. What it has in the line stays there for a
-// while.
-func (w *world) unlined(field string) bool {
-	g := w.grants[field]
-	return g != nil && g.table.denials
-}
-
-// run runs a call about one name.
-func (w *world) run(f *flight) {
-	s, c := f.name.server, &f.call
-	before, process := *s, f.proc.index+1
-	f.reply = s.run(c)
-	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
-		return
-	}
-	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
-	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
-	s.quiet = before.quiet || s.lined || !known || before.hushed != 0 && before.hushed != process
-	s.hushed = process
-}
-
 // checkCount checks that a count script shows what is open.
 func (w *world) checkCount(f *flight) {
 	if f.left || f.dead || f.call.Script != wire.Plain.Count && f.call.Script != wire.Read.Count {
@@ -317,7 +306,8 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if f.executed {
 			v.lag = w.now.Sub(f.at)
 		}
-		if r.Err == nil && f.late != nil && !r.Acquired() {
+		v.missed = r.Err == nil && r.N == wire.LastGone
+		if r.Err == nil && f.late != nil && !r.Acquired() && v.ticket == nil {
 			p.refused[f.name.index] = w.step
 		}
 		w.learns(v, f, r)
@@ -358,7 +348,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
-		if over && e.x.denied { // it may run no script of the line any more: a poll finds the lock
+		if over && (e.x.denied || p.table.unlined.Has(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false
 		}
 		if r.Err == nil && (r.Gave().What == wire.ToPublic || over) {

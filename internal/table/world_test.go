@@ -40,7 +40,8 @@ type world struct {
 	epochs    uint64 // of confirmations
 	foreign   bool   // a peer that is no rlock takes part
 	fleet     bool   // the processes wait for one name in its line, and little fails
-	counts    bool   // Redis counts the receivers of a message: there is a line
+	tickets   []*ticket
+	counts    bool // Redis counts the receivers of a message: there is a line
 }
 
 // name is one name in Redis.
@@ -88,6 +89,8 @@ type verb struct {
 	place    int       // in its local queue
 	told     *evidence // of its own questions
 	seen     *ending
+	ticket   *ticket       // that it adopts; nil means that it acquires
+	missed   bool          // Redis did not have the holder of that ticket
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
 
@@ -114,13 +117,14 @@ func (v callerEnd) Err() error {
 
 // exit is an unlock or a background release, and the step that it is at.
 type exit struct {
-	proc   *process
-	name   *name
-	x      *Exit
-	rec    *record // nil for a background release
-	step   Step
-	over   clock.Instant
-	before error // why the acquisition was over before
+	proc    *process
+	name    *name
+	x       *Exit
+	rec     *record // nil for a background release
+	step    Step
+	over    clock.Instant
+	before  error // why the acquisition was over before
+	exports bool  // it exports the acquisition
 }
 
 // renewal is a batch to be sent.
@@ -157,6 +161,7 @@ type flight struct {
 	late     *Grant
 	slot     bool
 	acked    bool
+	ticket   bool // it is one of an export or an adoption
 	left     bool // its caller left: the reply goes to late
 	dead     bool // nobody gets the reply any more
 	executed bool
@@ -267,7 +272,7 @@ func newWorld(choice uint32) *world {
 	}
 	for i, text := range [2]string{"a", "b"} {
 		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily, wire.PlainFamily, wire.PlainFamily)
-		if w.fleet {
+		if w.fleet && i == 0 {
 			families[0] = oneOf(w, wire.PlainFamily, wire.PlainFamily, wire.RWFamily)
 		}
 		w.names[i] = &name{index: i, text: text, family: families[i], server: newServer(nil)}

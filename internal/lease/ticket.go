@@ -1,0 +1,70 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+var (
+	errNoExport = fmt.Errorf("%w: only a hold of Acquire or TryAcquire of a plain, fenced, fair, spin or write lock is exported", fault.ErrInvalidOption)
+	errOnlyLife = fmt.Errorf("%w: Lease is the only option of Export", fault.ErrInvalidOption)
+)
+
+// Export ends the hold and returns a ticket for it: see the root package.
+func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
+	if !h.valid() {
+		return "", &fault.OpError{Op: t.Op, What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
+	}
+	of, ok := h.of.(taken)
+	if !ok {
+		return "", &fault.OpError{Op: t.Op, What: nameOf(h.of), Err: errNoExport}
+	}
+	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
+	ticket, err := of.lock.export(ctx, of.Acquisition, &t)
+	return ticket, of.lock.wrap(err, t.Op)
+}
+
+// export carries out the steps of an export.
+func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (string, error) {
+	switch err := a.Err(clock.Now()); {
+	case err != nil:
+		return "", err
+	case t.Err != nil:
+		return "", t.Err
+	case !l.h.Kind.HasTickets():
+		return "", errNoExport
+	case t.Renewed, t.Limited, t.Permits != 0, t.AtLeast != 0:
+		return "", errOnlyLife
+	case ctx.Err() != nil:
+		return "", EndOf(ctx)
+	case !l.m.tasks.Begin():
+		return "", fault.ErrClosed
+	}
+	defer l.m.tasks.End()
+	var x table.Exit
+	var n table.Notices
+	began := clock.Now()
+	err := l.m.exit(ctx, &x, l.m.table.Export(&x, a, t.Lease, began, &n), &n)
+	var failed *fault.Error
+	switch {
+	case err == nil:
+		return x.Ticket(), nil
+	case errors.As(err, &failed):
+		return "", l.failed(ctx, t.Op, failed, began)
+	}
+	return "", err
+}
+
+// OpenTicket returns what [Terms] need of a ticket that was exported for this lock.
+func (l *Lock) OpenTicket(ticket string) (string, error) {
+	if err := l.Check("adopt"); err != nil {
+		return "", err
+	}
+	return l.h.Kind.OpenTicket(ticket, l.h.Key.Name)
+}
