@@ -4,14 +4,18 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
@@ -43,6 +47,10 @@ var scenes = map[string]func(*place){
 	"the late write of a worker that was stopped is refused": lateWrite,
 	"another worker does the job of one that was killed":     killed,
 	"a worker that is told to end writes what it has done":   told,
+	"the lock of a job goes from hand to hand":               handOff,
+	"a ticket that a dead worker used is worth nothing":      usedTicket,
+	"a ticket that waited for too long is worth nothing":     oldTicket,
+	"a job that cannot be enqueued leaves no lock":           refusedJob,
 	"the statements of the guide":                            fenced,
 }
 
@@ -81,6 +89,14 @@ func TestOnPostgreSQL(t *testing.T) {
 			scene(&place{T: t, queue: server.open(t, database), url: server.url(database), redis: "redis://" + redistest.Start(t).Addr})
 		})
 	}
+}
+
+// client returns a client of Redis, which is closed with the test.
+func (p *place) client() *redis.Client {
+	p.Helper()
+	options, err := redis.ParseURL(p.redis)
+	require.NoError(p, err)
+	return redistest.Open(p, options)
 }
 
 // process is a process of the program.
@@ -123,9 +139,9 @@ func (p *place) start(args ...string) *process {
 }
 
 // enqueue enqueues a job for video:7, by a process.
-func (p *place) enqueue() {
+func (p *place) enqueue(flags ...string) {
 	p.Helper()
-	require.NoError(p, p.start("enqueue", "video:7", "720p").Wait())
+	require.NoError(p, p.start(append(flags, "enqueue", "video:7", "720p")...).Wait())
 }
 
 // row is what the database has of the job.
@@ -178,7 +194,98 @@ func told(p *place) {
 	require.NoError(p, w.Process.Signal(syscall.SIGTERM))
 	require.NoError(p, w.Wait())
 	require.Equal(p, "done", p.row().state)
-	options, err := redis.ParseURL(p.redis)
+	require.Zero(p, p.client().Exists(p.Context(), "video:7").Val(), "its lock is released")
+}
+
+// contend tries to get the lock of the video all the time, until it is stopped or gets it. The stop returns how often it was refused.
+func (p *place) contend() (stop func() int) {
+	p.Helper()
+	locks, err := rlock.New(p.client())
 	require.NoError(p, err)
-	require.Zero(p, redistest.Open(p, options).Exists(p.Context(), "video:7").Val(), "its lock is released")
+	refused, ended := 0, make(chan error, 1)
+	ctx, cancel := context.WithCancel(p.Context())
+	go func() {
+		defer locks.Close()
+		for ctx.Err() == nil {
+			_, err := locks.NewFencedLock("video:7").TryAcquire(ctx)
+			if ctx.Err() == nil && !errors.Is(err, rlock.ErrNotAcquired) {
+				ended <- fmt.Errorf("got the lock, or another error: %w", err)
+				return
+			}
+			refused++
+			time.Sleep(time.Millisecond) // other tests need the processors too
+		}
+		ended <- nil
+	}()
+	return func() int {
+		cancel()
+		require.NoError(p, <-ended)
+		return refused
+	}
+}
+
+func handOff(p *place) {
+	p.enqueue()
+	stop := p.contend()
+	enqueued := p.row()
+	second := p.start("enqueue", "video:7", "1080p")
+	require.Error(p, second.Wait())
+	require.True(p, second.says("video:7 is in use"))
+
+	w := p.start("-takes", "2s", "work")
+	redistest.Eventually(p, "it works", func() bool { return w.says("works on video:7") })
+	require.Positive(p, stop())
+	require.Greater(p, p.row().token, enqueued.token)
+	redistest.Eventually(p, "it has done the job", func() bool { return w.says("has written video:7") })
+	require.False(p, w.says("without a ticket"))
+	rdb := p.client()
+	redistest.Eventually(p, "the lock is free again", func() bool { return rdb.Exists(p.Context(), "video:7").Val() == 0 })
+}
+
+// usedTicket kills a worker at the moment in which it has the lock and has done nothing yet: when Redis has executed its adoption.
+func usedTicket(p *place) {
+	p.enqueue()
+	stop := p.contend()
+	enqueued := p.row()
+	proxy := redistest.NewProxy(p, strings.TrimPrefix(p.redis, "redis://"))
+	proxy.HoldReply(-1, func(c redistest.Command) bool {
+		return c[0] == "eval" && slices.Contains(c, "video:7") // not its evalsha, because Redis does not know the script
+	})
+	direct := p.redis
+	p.redis = "redis://" + proxy.Addr
+	first := p.start("-lease", "5s", "work")
+	p.redis = direct
+	rdb := p.client()
+	redistest.Eventually(p, "Redis has executed the adoption", func() bool {
+		token, err := rdb.Get(p.Context(), "redisson_lock_token:{video:7}").Uint64()
+		require.NoError(p, err)
+		return rlock.Token(token) > enqueued.token
+	})
+	require.NoError(p, first.Process.Kill())
+	require.Equal(p, enqueued, p.row(), "it has done nothing")
+
+	_, err := p.queue.db.ExecContext(p.Context(), "UPDATE jobs SET due = 0") // it is delivered again, long before the lease ends
+	require.NoError(p, err)
+	second := p.start("-lease", "5s", "-takes", "10ms", "work")
+	redistest.Eventually(p, "the second one has to wait", func() bool { return second.says("locks video:7 without a ticket") })
+	require.Positive(p, stop(), "nobody has had the lock since the job was enqueued")
+	redistest.Eventually(p, "the second one has done the job", func() bool { return second.says("has written video:7") })
+	require.Greater(p, p.row().token, enqueued.token)
+}
+
+func oldTicket(p *place) {
+	p.enqueue("-delay", "1ms")
+	rdb := p.client()
+	redistest.Eventually(p, "the lock is free", func() bool { return rdb.Exists(p.Context(), "video:7").Val() == 0 })
+	w := p.start("-takes", "10ms", "work")
+	redistest.Eventually(p, "it has done the job", func() bool { return w.says("has written video:7") })
+	require.True(p, w.says("locks video:7 without a ticket"))
+}
+
+func refusedJob(p *place) {
+	_, err := p.queue.db.ExecContext(p.Context(), "CREATE TABLE jobs (another TEXT)")
+	require.NoError(p, err)
+	require.Error(p, p.start("enqueue", "video:7", "720p").Wait())
+	require.Positive(p, p.client().Exists(p.Context(), "redisson_lock_token:{video:7}").Val(), "it had the lock")
+	require.Zero(p, p.client().Exists(p.Context(), "video:7").Val())
 }

@@ -1,5 +1,8 @@
-// Jobs is a queue of jobs in a database, whose workers write behind a fence. A worker that was paused for longer than its lease, and does
-// not know that yet, cannot overwrite what the next worker has written.
+// Jobs is a queue of jobs in a database. Whoever enqueues a job holds the lock of what the job is about, and the hold goes to the worker
+// with the job. In between, nobody else can have the lock.
+//
+// The workers write behind a fence. A worker that was paused for longer than its lease, and does not know that yet, cannot overwrite what
+// the next worker has written.
 //
 //	jobs                       shows it, with an embedded Redis
 //	jobs enqueue video:7 720p  enqueues a job: to transcode a video
@@ -34,6 +37,7 @@ func run(ctx context.Context) error {
 		file  = flag.String("file", "jobs.db", "the SQLite `file`, unless DATABASE_URL is set")
 		lease = flag.Duration("lease", 10*time.Second, "after which `time` another worker does the job of a dead one")
 		takes = flag.Duration("takes", time.Second, "how `long` it takes to transcode a video")
+		delay = flag.Duration("delay", time.Hour, "how `long` the lock of a job waits for a worker")
 	)
 	flag.Parse()
 	switch command := flag.Arg(0); {
@@ -42,7 +46,9 @@ func run(ctx context.Context) error {
 	case os.Getenv("REDIS_URL") == "":
 		return errors.New("set REDIS_URL: processes exclude each other only if they have the same Redis")
 	case command == "enqueue" && flag.NArg() == 3:
-		return with(ctx, *file, func(q *queue, _ *rlock.Client) error { return q.add(ctx, flag.Arg(1), flag.Arg(2)) })
+		return with(ctx, *file, func(q *queue, locks *rlock.Client) error {
+			return enqueue(ctx, q, locks, flag.Arg(1), flag.Arg(2), *delay)
+		})
 	case command == "work" && flag.NArg() == 1:
 		return with(ctx, *file, func(q *queue, locks *rlock.Client) error {
 			w := &worker{fmt.Sprintf("worker %d", os.Getpid()), q, locks, *lease, *takes}
@@ -86,7 +92,7 @@ func show(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(dir) }()
 	return with(ctx, filepath.Join(dir, "jobs.db"), func(q *queue, locks *rlock.Client) error {
 		for n := range 3 {
-			if err := q.add(ctx, fmt.Sprintf("video:%d", n+1), "720p"); err != nil {
+			if err := enqueue(ctx, q, locks, fmt.Sprintf("video:%d", n+1), "720p", time.Hour); err != nil {
 				return err
 			}
 		}

@@ -18,8 +18,8 @@ var errStale = errors.New("refused: a later holder has begun this job")
 // queue is the table of jobs. SQLite and PostgreSQL understand the same statements.
 type queue struct{ db *sql.DB }
 
-// job is a video to transcode. The lock of the video has the video's name.
-type job struct{ id, video, format string }
+// job is a video to transcode. The lock of the video has the video's name. Whoever has the ticket can have that lock.
+type job struct{ id, video, format, ticket string }
 
 // open opens the PostgreSQL database at a URL, or else a file of SQLite.
 func open(url, file string) (*queue, error) {
@@ -38,16 +38,19 @@ func (q *queue) create(ctx context.Context) error {
 			id     TEXT PRIMARY KEY,
 			video  TEXT NOT NULL,
 			format TEXT NOT NULL,
+			ticket TEXT NOT NULL,             -- by which the first worker gets the lock of the video
 			state  TEXT NOT NULL DEFAULT 'queued',
 			due    BIGINT NOT NULL DEFAULT 0, -- when to deliver it again, in ms since 1970
-			token  BIGINT NOT NULL DEFAULT 0, -- the greatest one that has begun the job
+			token  BIGINT NOT NULL,           -- of the last one that has begun the job, or enqueued it
 			result TEXT NOT NULL DEFAULT ''
 		)`)
 	return err
 }
 
-func (q *queue) add(ctx context.Context, video, format string) error {
-	_, err := q.db.ExecContext(ctx, `INSERT INTO jobs (id, video, format) VALUES ($1, $2, $3)`, rand.Text(), video, format)
+// add adds a job with its ticket. With two statements, a worker could find the job without one.
+func (q *queue) add(ctx context.Context, video, format, ticket string, token rlock.Token) error {
+	_, err := q.db.ExecContext(ctx, `INSERT INTO jobs (id, video, format, ticket, token) VALUES ($1, $2, $3, $4, $5)`,
+		rand.Text(), video, format, ticket, token)
 	return err
 }
 
@@ -58,8 +61,8 @@ func (q *queue) next(ctx context.Context, again time.Duration) (j job, err error
 	err = q.db.QueryRowContext(ctx, `
 		UPDATE jobs SET due = $2 WHERE state = 'queued' AND due <= $1 AND id = (
 			SELECT id FROM jobs WHERE state = 'queued' AND due <= $1 ORDER BY due, id LIMIT 1)
-		RETURNING id, video, format`,
-		now.UnixMilli(), now.Add(again).UnixMilli()).Scan(&j.id, &j.video, &j.format)
+		RETURNING id, video, format, ticket`,
+		now.UnixMilli(), now.Add(again).UnixMilli()).Scan(&j.id, &j.video, &j.format, &j.ticket)
 	return j, err
 }
 

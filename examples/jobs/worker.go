@@ -41,8 +41,7 @@ func (w *worker) run(ctx context.Context) {
 
 // do does a job under the lock of its video.
 func (w *worker) do(ctx context.Context, j job) error {
-	// Another worker may be busy with this video. After a while it is better to do another job.
-	hold, err := w.locks.NewFencedLock(j.video).Acquire(ctx, rlock.RenewedLease(w.lease), rlock.Wait(2*w.lease))
+	hold, err := w.lock(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -53,13 +52,26 @@ func (w *worker) do(ctx context.Context, j job) error {
 	fmt.Printf("%s works on %s, token %d\n", w.name, j.video, hold.Token())
 	result := w.transcode(j)
 
-	// The lock may be lost by now. A result for which nobody else has begun the work is good nevertheless: the token decides. So
-	// the context is not hold.Context(). It does not end either when this process is told to end: the work is done.
+	// The lock may be lost by now. The result is good nevertheless, unless another worker has begun this job: the token decides. So the
+	// context is not hold.Context(). It does not end either when this process is told to end, because the work is done.
 	if err := w.queue.finish(context.WithoutCancel(ctx), j, hold.Token(), result); err != nil {
 		return err
 	}
 	fmt.Printf("%s has written %s, token %d\n", w.name, j.video, hold.Token())
 	return nil
+}
+
+// lock gets the lock of a job's video: from whoever enqueued the job, or else as anybody does.
+func (w *worker) lock(ctx context.Context, j job) (*rlock.Hold, error) {
+	lock := w.locks.NewFencedLock(j.video)
+	hold, err := lock.Adopt(ctx, j.ticket, rlock.RenewedLease(w.lease))
+	if !errors.Is(err, rlock.ErrNotHeld) {
+		return hold, err
+	}
+	// The ticket waited for too long, or it was used: the job is delivered again, and the worker that had it before is dead, or paused,
+	// or still at work. Then the lock is taken until that worker's lease ends. After a while it is better to do another job.
+	fmt.Printf("%s locks %s without a ticket\n", w.name, j.video)
+	return lock.Acquire(ctx, rlock.RenewedLease(w.lease), rlock.Wait(2*w.lease))
 }
 
 // transcode stands for a program that nobody can interrupt. Work that can be should end with hold.Context(), to save time.
