@@ -3,9 +3,9 @@
 //
 // The store is a table in memory. In SQL, its rule is the WHERE clause of
 //
-//	UPDATE documents SET body = $2, token = $1 WHERE id = $3 AND token <= $1
+//	UPDATE documents SET body = $3, token = $1 WHERE id = $2 AND token <= $1
 //
-// with a 64-bit column. If no row is updated, a later holder has written.
+// with a 64-bit column. If no row is updated, a later holder has written. docs/guide/fencing.md has more, and examples/jobs a database.
 package main
 
 import (
