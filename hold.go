@@ -44,7 +44,7 @@ func (h *Hold) Context() context.Context { return h.in().Context() }
 // channel, it does not close because the caller's context ended.
 func (h *Hold) Done() <-chan struct{} { return h.in().Done() }
 
-// Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked, or
+// Err returns nil while the lock is held, and then why it is not: [ErrLost], [ErrNotHeld] once it is unlocked or exported, or
 // [ErrClosed]. It compares the clock itself, so it is never late.
 func (h *Hold) Err() error { return h.in().Err() }
 

@@ -124,7 +124,7 @@ type Outcome string
 // The outcomes.
 const (
 	OutcomeAcquired    Outcome = "acquired"
-	OutcomeRefused     Outcome = "refused"     // matches ErrNotAcquired: another owner has it
+	OutcomeRefused     Outcome = "refused"     // matches ErrNotAcquired: another owner has it; or a ticket that Adopt cannot use any more
 	OutcomeUnavailable Outcome = "unavailable" // matches ErrUnavailable: Redis gave no usable answer
 	OutcomeLost        Outcome = "lost"        // matches ErrLost: the owner lost the lock, and has not unlocked it
 	OutcomeClosed      Outcome = "closed"      // matches ErrClosed: the client is closed, or shuts down
@@ -148,7 +148,7 @@ type HoldEnding string
 
 // The ends of a hold.
 const (
-	HoldUnlocked    HoldEnding = "unlocked"
+	HoldUnlocked    HoldEnding = "unlocked"    // or ended by Hold.Export
 	HoldLeaseEnded  HoldEnding = "lease_ended" // lost: its lease ended, perhaps because that was asked for
 	HoldGone        HoldEnding = "gone"        // lost: its holder was gone from Redis
 	HoldForced      HoldEnding = "forced"      // lost: this client unlocked it by force
@@ -263,7 +263,7 @@ func outcomeOf(err error) Outcome {
 	switch {
 	case err == nil:
 		return OutcomeAcquired
-	case is(ErrNotAcquired):
+	case is(ErrNotAcquired), is(ErrNotHeld) && !is(ErrLost): // the second one is of Adopt
 		return OutcomeRefused
 	case is(ErrUnavailable):
 		return OutcomeUnavailable

@@ -222,7 +222,7 @@ var mutants = []mutant{
 		{"election.go", "hold != nil && hold.Err() == nil", "hold != nil"},
 	}},
 	{"T1", "an adoption leaves the ticket its holder", []string{"quiet"}, []edit{
-		{"internal/lua/lock_handover.lua", "if redis.call('HDEL', KEYS[1], ARGV[4]) == 0 then", "if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then"},
+		{"internal/lua/lock_ticket.lua", "  redis.call('HDEL', KEYS[1], ARGV[4])\n", ""},
 	}},
 	{"T2", "an export frees the lock for a moment", []string{"quiet"}, []edit{
 		{"internal/table/ticket.go", "x.phase = exporting\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},

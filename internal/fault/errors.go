@@ -65,8 +65,8 @@ var (
 	// ErrUnlockedAlready is the error of a second unlock.
 	ErrUnlockedAlready = fmt.Errorf("%w: unlocked already", ErrNotHeld)
 
-	// ErrExported is the error of a hold that was exported.
-	ErrExported = fmt.Errorf("%w: exported", ErrNotHeld)
+	// ErrExported is the error of a hold that Export ended, also if it returned no ticket.
+	ErrExported = fmt.Errorf("%w: ended by Export", ErrNotHeld)
 
 	// ErrTakenByHold is the error of an unlock through a handle of what only a Hold or Do unlocks.
 	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do", ErrNotHeld)

@@ -369,7 +369,7 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 		case table.Ask:
 			step = m.table.SettleRelease(x, m.ask(ctx, &step, transport.DutySlot), clock.Now(), n)
 		case table.Sleep:
-			m.pause(&step)
+			m.pause(ctx, &step)
 			step = m.table.ResumeRelease(x, clock.Now(), n)
 		default:
 			return step.Err
@@ -377,16 +377,17 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 	}
 }
 
-// pause carries out a step of an exit that sleeps.
-func (m *Manager) pause(step *table.Step) {
-	if step.Pause < 0 {
-		<-step.Wait
-		return
+// pause carries out a step of an exit that sleeps. It returns when ctx ends.
+func (*Manager) pause(ctx context.Context, step *table.Step) {
+	var over <-chan time.Time
+	if step.Pause >= 0 {
+		timer := time.NewTimer(step.Pause)
+		defer timer.Stop()
+		over = timer.C
 	}
-	timer := time.NewTimer(step.Pause)
-	defer timer.Stop()
 	select {
 	case <-step.Wait:
-	case <-timer.C:
+	case <-over:
+	case <-ctx.Done():
 	}
 }

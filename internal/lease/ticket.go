@@ -50,15 +50,37 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 	var x table.Exit
 	var n table.Notices
 	began := clock.Now()
-	err := l.m.exit(ctx, &x, l.m.table.Export(&x, a, t.Lease, began, &n), &n)
+	spared, done := sparing(ctx)
+	defer done()
+	err := l.m.exit(spared, &x, l.m.table.Export(&x, a, t.Lease, spared, began, &n), &n)
 	var failed *fault.Error
 	switch {
 	case err == nil:
 		return x.Ticket(), nil
+	case errors.Is(err, table.ErrCallerGone):
+		return "", EndOf(spared)
 	case errors.As(err, &failed):
-		return "", l.failed(ctx, t.Op, failed, began)
+		return "", l.failed(spared, t.Op, failed, began)
 	}
 	return "", err
+}
+
+// sparing returns a context that ends with ctx, unless an export ends that: ctx may be derived from the context of the hold. The caller must
+// call the function once it no longer needs the context.
+func sparing(ctx context.Context) (context.Context, func()) {
+	spared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if why := context.Cause(ctx); !errors.Is(why, fault.ErrExported) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel(why)
+		}
+	})
+	done := func() { stop(); cancel(nil) }
+	end, limited := ctx.Deadline()
+	if !limited {
+		return spared, done
+	}
+	timed, over := context.WithDeadline(spared, end)
+	return timed, func() { over(); done() }
 }
 
 // OpenTicket returns what [Terms] need of a ticket that was exported for this lock.

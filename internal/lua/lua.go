@@ -57,6 +57,8 @@ var (
 	LockForce string
 	//go:embed lock_park.lua
 	LockPark string
+	//go:embed lock_ticket.lua
+	LockTicket string
 	//go:embed lock_inspect.lua
 	LockInspect string
 	//go:embed lock_info.lua

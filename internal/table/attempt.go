@@ -176,6 +176,9 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	case g.stage != pending:
 		return a.awaitTurn(-1, now)
 	}
+	if a.Ticket != "" {
+		return a.finish(errAsking)
+	}
 	a.ahead = g.attempt
 	if a.Bound == 0 {
 		return g.awaitTurn(-1)
@@ -210,7 +213,7 @@ func (a *Attempt) knows() *outcome.Record {
 // refusal by Redis now.
 func (t *Table) conclude(a *Attempt, now clock.Instant) {
 	known, g := a.knows(), a.grant
-	if a.ahead != nil && a.Ticket == "" {
+	if a.ahead != nil {
 		known = a.ahead.knows()
 	}
 	a.Last = known.At(now, t.cfg.Floor())

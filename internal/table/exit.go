@@ -37,6 +37,8 @@ type Exit struct {
 	byLine bool // the latest call was that of the line
 	denied bool // Redis refused that call, because the user lacks a right
 
+	// caller is that of an export: an error means that it is gone. Nil means that the exit does not depend on it.
+	caller Ender
 	ticket *Grant // to which the lock is exported, if anything; it is in no index
 
 	next      *Attempt // to which the lock is being handed over, or which the release names

@@ -173,7 +173,6 @@ func (w *world) unlined(field string) bool {
 func (w *world) run(f *flight) {
 	s, c := f.name.server, &f.call
 	before, process := *s, f.proc.index+1
-	s.ticket = f.ticket
 	f.reply = s.run(c)
 	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
 		return

@@ -44,7 +44,6 @@ type server struct {
 	lined  bool   // there is a line
 	longer bool   // the clock stepped back, which lengthened the lease
 	back   string // a field with a tombstone that came back
-	ticket bool   // the call is one of an export or an adoption
 }
 
 // holder is a field of the lock's hash.
@@ -198,10 +197,9 @@ func (s *server) run(c *wire.Call) wire.Reply {
 	case wire.Read.Acquire:
 		return wire.Reply{N: s.acquireRead(c)}
 	case wire.Plain.HandOver, wire.Fenced.HandOver:
-		if s.ticket {
-			return wire.Reply{N: s.exportTo(c)}
-		}
 		return wire.Reply{N: s.handOver(c)}
+	case wire.Plain.ExportScript(), wire.Fenced.AdoptScript():
+		return wire.Reply{N: s.exportTo(c)}
 	case wire.Plain.Park:
 		return wire.Reply{N: s.park(c)}
 	case wire.Plain.Count, wire.Read.Count:

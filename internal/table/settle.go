@@ -110,6 +110,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.overdue(now) {
 			return t.giveUp(a, nil, now, n)
 		}
+		a.asked = false // by no command that Redis carried out
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil:
 		return t.inTrouble(a, r.Err, now, n)

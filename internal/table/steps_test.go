@@ -58,7 +58,7 @@ func (w *world) next(v *verb, s Step) {
 		}
 		f := &flight{
 			call: s.Call, proc: p, name: v.name, verb: v, late: s.Late, slot: s.Slot, acked: s.Acked,
-			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand), ticket: v.ticket != nil,
+			sent: w.now, until: w.now.Add(modelCommand), within: w.now.Add(modelCommand),
 		}
 		if s.Within > 0 {
 			f.within = w.now.Add(s.Within)
@@ -174,10 +174,9 @@ func (w *world) nextExit(e *exit, s Step) {
 	case Ask:
 		f := &flight{
 			call: s.Call, proc: e.proc, name: e.name, exit: e, slot: s.Slot, acked: s.Acked, sent: w.now, until: w.now.Add(modelCommand),
-			ticket: e.x.phase == exporting,
 		}
 		w.bag = append(w.bag, f)
-		if e.x.phase == showing || e.x.phase == handing || f.ticket {
+		if e.x.phase == showing || e.x.phase == handing || e.x.phase == exporting {
 			w.noteLease(s.Call.Args.Holder, s.Call.Args.Millis)
 		}
 		if next := text(s.Call.Args.Other); next != "" && e.x.phase == freeing { // the release names it
@@ -189,7 +188,7 @@ func (w *world) nextExit(e *exit, s Step) {
 			}
 			*w.evidenceOf(e.x.next) = evidence{refused: w.step, open: []clock.Instant{w.now}, until: e.x.grant.term.Ends()}
 		}
-		if s.Call.Script == e.x.grant.handle.Kind.HandOver && !f.ticket {
+		if s.Call.Script == e.x.grant.handle.Kind.HandOver {
 			if w.noteGrant(e.x.nextGrant); e.proc.drained != nil {
 				w.failf("Stopped: %s hands over", e)
 			}

@@ -21,15 +21,21 @@ var (
 	errOwnReads = fmt.Errorf("%w: the owner also reads, and would still do so after the export", fault.ErrInvalidOption)
 	errKept     = fmt.Errorf("%w: a hold with AtLeast is not exported", fault.ErrInvalidOption)
 
+	// errAsking is the error of an adoption while another call of the owner acquires the lock, which is the ticket's.
+	errAsking = fmt.Errorf("%w, or about to be: another call of it waits for the lock", fault.ErrReentered)
+
+	// ErrCallerGone is the error of an export whose caller left before anything was sent. The hold goes on.
+	ErrCallerGone = errors.New("rlock: the caller is gone")
+
 	// errTicket is the error of an adoption for which Redis does not have the holder that the ticket names.
 	errTicket = fmt.Errorf("%w: the ticket was used already, or its lease ended, or the lock was unlocked by force", fault.ErrNotHeld)
 )
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
-func (t *Table) Export(x *Exit, a *Acquisition, lease time.Duration, now clock.Instant, n *Notices) Step {
+func (t *Table) Export(x *Exit, a *Acquisition, lease time.Duration, caller Ender, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	x.grant, x.acq = a.grant, a
+	x.grant, x.acq, x.caller = a.grant, a, caller
 	if lease == 0 {
 		lease = cmp.Or(a.renewal, t.cfg.WatchdogTimeout)
 	}
@@ -52,7 +58,11 @@ func (x *Exit) Ticket() string {
 // exportTurn waits for its turn among the owner's operations, and then takes the hold from its user.
 func (t *Table) exportTurn(x *Exit, now clock.Instant, n *Notices) Step {
 	g, a := x.grant, x.acq
-	if err := a.mayNotExport(now); err != nil {
+	err := a.mayNotExport(now)
+	if err == nil && ended(x.caller) {
+		err = ErrCallerGone
+	}
+	if err != nil {
 		g.turns.Withdraw()
 		return x.finish(err)
 	}
@@ -102,7 +112,7 @@ func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *Notice
 	}
 	x.doubt = x.doubt || err.InDoubt() || err != nil && err.Fate == fault.Partial
 	pause := t.cfg.Retry(x.retries + 1)
-	if err != nil && err.Transient && err.Fate != fault.Left && err.Fate != fault.Unreplicated && now.Sub(x.start)+pause < t.cfg.CommandTimeout {
+	if err != nil && err.Transient && err.Fate != fault.Left && err.Fate != fault.Unreplicated && !ended(x.caller) && now.Sub(x.start)+pause < t.cfg.CommandTimeout {
 		x.retries++
 		x.phase = pausing
 		return Step{Do: Sleep, Pause: pause}

@@ -27,7 +27,7 @@ func (w *world) export() bool {
 	e := &exit{proc: r.proc, name: r.name, x: &Exit{}, rec: r, before: r.acq.Err(w.now), exports: true}
 	w.exits = append(w.exits, e)
 	lease := oneOf(w, 0, 100*time.Millisecond, time.Second, 10*time.Second)
-	s := r.proc.table.Export(e.x, r.acq, lease, w.now, &r.proc.notices)
+	s := r.proc.table.Export(e.x, r.acq, lease, nil, w.now, &r.proc.notices)
 	w.noteGrant(e.x.ticket)
 	r.proc.deliver()
 	w.nextExit(e, s)
@@ -101,7 +101,7 @@ func (w *world) adopted(v *verb, s Step) {
 // exportTo runs an export or an adoption. The lease of the next holder may be shorter than that of the last one: then the waiters sleep for
 // longer than they need to.
 func (s *server) exportTo(c *wire.Call) int64 {
-	next, last, fenced := text(c.Args.Holder), text(c.Args.Channel), c.Script == wire.Fenced.HandOver
+	next, last, fenced := text(c.Args.Holder), text(c.Args.Channel), c.Script == wire.Fenced.AdoptScript()
 	switch {
 	case s.buried(c):
 		return -2

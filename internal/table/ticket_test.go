@@ -19,7 +19,7 @@ func TestAnExportWithoutAReply(t *testing.T) {
 	a := acquire(t, h)
 	a.byHold = true
 	var x Exit
-	s := table.Export(&x, a, time.Second, start, &n)
+	s := table.Export(&x, a, time.Second, nil, start, &n)
 	require.Equal(t, Ask, s.Do)
 	ticket, last := s.Call.Args.Holder, s.Call.Args.Channel
 	require.ErrorIs(t, a.Err(start), fault.ErrNotHeld, "the hold is over before anybody can have the lock")

@@ -161,7 +161,6 @@ type flight struct {
 	late     *Grant
 	slot     bool
 	acked    bool
-	ticket   bool // it is one of an export or an adoption
 	left     bool // its caller left: the reply goes to late
 	dead     bool // nobody gets the reply any more
 	executed bool

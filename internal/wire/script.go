@@ -28,9 +28,11 @@ var (
 	lockForce    = newScript(force(1), lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
+	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
 
 	fencedAcquire  = newScript(acquire(2), lua.FencedPrelude, lua.FencedAcquire)
+	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.LockTicket)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedPrelude, lua.LockHandOver)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can

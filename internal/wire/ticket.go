@@ -25,13 +25,13 @@ func (k *Kind) ExportScript() *Script {
 	if !k.HasTickets() {
 		return nil
 	}
-	return lockHandOver
+	return lockTicket
 }
 
 // AdoptScript returns the script of [Holder.Adopt], or nil.
 func (k *Kind) AdoptScript() *Script {
 	if k.HasTickets() && k.Tokens {
-		return fencedHandOver
+		return fencedTicket
 	}
 	return k.ExportScript()
 }

@@ -137,6 +137,25 @@ func TestTheRightToWaitForReplicasIsNeeded(t *testing.T) { // the subtests share
 	})
 }
 
+// exports hands a hold over by a ticket.
+func (*trial) exports(ctx context.Context, lock *rlock.Lock) error {
+	hold, err := lock.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	ticket, err := hold.Export(ctx)
+	if errors.Is(err, rlock.ErrInvalidOption) { // a read lock has no tickets
+		return hold.Unlock(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if hold, err = lock.Adopt(ctx, ticket); err != nil {
+		return err
+	}
+	return hold.Unlock(ctx)
+}
+
 // use exercises every feature of a kind of lock.
 func (u *trial) use(kind string) error {
 	ctx, cancel := context.WithTimeout(u.Context(), testkit.ALongTime)
@@ -162,6 +181,7 @@ func (u *trial) use(kind string) error {
 		func() error { return testkit.Second(rival.IsLocked(ctx)) },
 		func() error { return testkit.Second(rival.HoldCount(ctx)) },
 		func() error { return testkit.Second(rival.ForceUnlock(ctx)) },
+		func() error { return u.exports(ctx, lock) },
 		func() error { return u.queues(ctx, admin, kind, name) },
 		func() error { // a lock without a lease gets one
 			require.NoError(u, admin.HSet(ctx, testkit.AppPrefix+name, testkit.Stranger, 1).Err())
