@@ -155,7 +155,7 @@ func (s section) lock(info *types.Info) ast.Expr {
 // leaseOf reports whether an acquisition has a fixed lease. It returns false for known if the options cannot be seen.
 func leaseOf(info *types.Info, call *ast.CallExpr) (fixed, known bool) {
 	sig, ok := signatureOf(info, call)
-	if !ok || call.Ellipsis.IsValid() {
+	if !ok {
 		return false, false
 	}
 	known = true

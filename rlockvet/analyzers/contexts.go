@@ -104,11 +104,8 @@ func (v *values) ownerBefore(obj types.Object, at ast.Expr, left int) string {
 	var last *setting
 	for i, s := range v.set[obj] {
 		body, ok := s.at.Parent().Node().(*ast.BlockStmt)
-		function := s.at.Parent().Parent().Node()
-		_, literal := function.(*ast.FuncLit)
-		_, declared := function.(*ast.FuncDecl)
-		// A function literal may run at another time than the statements around it.
-		if !ok || s.result != 0 || !literal && !declared || !within(function, obj.Pos()) || inLiteral(body, at.Pos()) {
+		// A branch or a loop that does not have the variable of its own may be left out, and a function literal run at another time.
+		if !ok || s.result != 0 || !within(s.at.Parent().Parent().Node(), obj.Pos()) || inLiteral(body, at.Pos()) {
 			return ""
 		}
 		if s.at.Node().End() <= at.Pos() && (last == nil || s.at.Node().Pos() > last.at.Node().Pos()) {

@@ -112,9 +112,7 @@ func (h *holds) effect(c inspector.Cursor) effect {
 	case *ast.BinaryExpr: // hold != nil
 		return asks
 	case *ast.SelectorExpr:
-		if parent.ParentEdgeKind() == edge.CallExpr_Fun { // otherwise the method may be called later
-			return methods[n.Sel.Name]
-		}
+		return methods[n.Sel.Name]
 	}
 	return ends
 }

@@ -61,9 +61,6 @@ func (v *values) made(call *ast.CallExpr, left int) kind {
 	case "":
 		return unknown
 	}
-	if call.Ellipsis.IsValid() {
-		return unknown
-	}
 	found := exclusive
 	for _, arg := range call.Args[1:] {
 		option, ok := ast.Unparen(arg).(*ast.CallExpr)

@@ -89,6 +89,15 @@ func field(s *shop) error {
 	})
 }
 
+func count(ctx context.Context, n int) int { return n }
+
+func withoutError(ctx context.Context, s *shop) error {
+	return s.lock.Do(ctx, func(held context.Context) error {
+		_ = count(ctx, 1) // want `ctx within Do`
+		return nil
+	})
+}
+
 func closures(ctx context.Context, s *shop) error {
 	return s.lock.Do(ctx, func(held context.Context) error {
 		retry(held, func() error { return save(ctx, 1) }) // want `ctx within Do`
@@ -151,6 +160,9 @@ func itself(ctx context.Context, locks *rlock.Client) error {
 		if _, err := lock.TryLock(ctx); err != nil { // want `ctx within Do is the context of the caller, which does not end`
 			return err
 		}
+		if err := locks.NewLock("invoice:43").Lock(ctx); err != nil { // want `which does not end when the lock is lost`
+			return err
+		}
 		return lock.Lock(ctx) // want `ctx within Do is the context of the caller, which waits for the lock that Do holds, unless it has an owner: pass on held`
 	})
 }
@@ -198,6 +210,9 @@ func asks(ctx context.Context, s *shop) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if _, late := ctx.Deadline(); late {
+			println(context.Cause(ctx))
+		}
 		stop := context.AfterFunc(ctx, func() {})
 		defer stop()
 		return save(context.WithoutCancel(ctx), 1)
@@ -213,6 +228,7 @@ func logf(ctx context.Context, format string, args ...any) {}
 func logs(ctx context.Context, s *shop) error {
 	return s.lock.Do(ctx, func(held context.Context) error {
 		slog.InfoContext(ctx, "paying")
+		_ = slog.Default().Enabled(ctx, slog.LevelDebug)
 		logf(ctx, "paying %d", 42)
 		_ = spanOf(ctx)
 		_, _ = LoggerFromContext(ctx)
@@ -252,6 +268,7 @@ func goesOn(ctx context.Context, s *shop) error {
 	return s.lock.Do(ctx, func(held context.Context) error {
 		go ping(ctx)
 		go func() { _ = save(ctx, 1) }()
+		context.AfterFunc(held, func() { ping(ctx) })
 		time.AfterFunc(time.Second, func() { ping(ctx) })
 		later(func() error { return save(ctx, 1) })
 		return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -47,7 +46,7 @@ func neverByInterface(ctx context.Context, a rlock.Acquirer) (err error) {
 }
 
 func earlyReturn(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx) // want `^hold is not unlocked on all paths: the function may return in line 55 with the lock held: unlock it, as with defer, or use Do$`
+	hold, err := lock.Acquire(ctx) // want `^hold is not unlocked on all paths: the function may return in line 54 with the lock held: unlock it, as with defer, or use Do$`
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func earlyReturn(ctx context.Context, lock *rlock.Lock) error {
 }
 
 func handled(ctx context.Context, lock *rlock.Lock) {
-	hold, err := lock.TryAcquire(ctx) // want `may return in line 73`
+	hold, err := lock.TryAcquire(ctx) // want `may return in line 72`
 	switch {
 	case errors.Is(err, rlock.ErrNotAcquired):
 		return
@@ -73,7 +72,7 @@ func handled(ctx context.Context, lock *rlock.Lock) {
 }
 
 func errorDropped(ctx context.Context, lock *rlock.Lock) {
-	hold, _ := lock.Acquire(ctx) // want `may return in line 78`
+	hold, _ := lock.Acquire(ctx) // want `may return in line 77`
 	if busy() {
 		return
 	}
@@ -81,7 +80,7 @@ func errorDropped(ctx context.Context, lock *rlock.Lock) {
 }
 
 func stored(ctx context.Context, lock *rlock.Lock, all map[string]*rlock.Hold) error {
-	hold, err := lock.Acquire(ctx) // want `may return in line 89`
+	hold, err := lock.Acquire(ctx) // want `may return in line 88`
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func stored(ctx context.Context, lock *rlock.Lock, all map[string]*rlock.Hold) e
 
 func loop(ctx context.Context, locks []*rlock.Lock) error {
 	for _, lock := range locks {
-		hold, err := lock.TryAcquire(ctx) // want `may return in line 102`
+		hold, err := lock.TryAcquire(ctx) // want `may return in line 101`
 		if err != nil {
 			continue
 		}
@@ -115,7 +114,7 @@ func inLiteral(ctx context.Context, lock *rlock.Lock) {
 		_ = work(hold.Context())
 	}()
 	_ = func() error {
-		hold, err := lock.Acquire(ctx) // want `may return in line 123`
+		hold, err := lock.Acquire(ctx) // want `may return in line 122`
 		if err != nil {
 			return err
 		}
@@ -128,7 +127,7 @@ func inLiteral(ctx context.Context, lock *rlock.Lock) {
 
 // The end of the hold's context says nothing about the lock if the context of the caller ended.
 func ended(ctx context.Context, lock *rlock.Lock, results chan int) error {
-	hold, err := lock.Acquire(ctx) // want `may return in line 137`
+	hold, err := lock.Acquire(ctx) // want `may return in line 136`
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func ended(ctx context.Context, lock *rlock.Lock, results chan int) error {
 }
 
 func extends(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx) // want `may return in line 149`
+	hold, err := lock.Acquire(ctx) // want `may return in line 148`
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func extends(ctx context.Context, lock *rlock.Lock) error {
 }
 
 func reassigned(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx) // want `may return in line 161`
+	hold, err := lock.Acquire(ctx) // want `may return in line 160`
 	if err != nil {
 		return err
 	}
@@ -163,338 +162,88 @@ func reassigned(ctx context.Context, lock *rlock.Lock) error {
 	return hold.Unlock(ctx)
 }
 
-// From here on, all is as it should be.
-
-func deferred(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer hold.Unlock(ctx)
-	if busy() {
-		return nil
-	}
-	return work(hold.Context())
-}
-
-func deferredLiteral(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err := hold.Unlock(context.WithoutCancel(ctx)); err != nil {
-			log.Print(err)
-		}
-	}()
-	return work(hold.Context())
-}
-
-func cleanup(ctx context.Context, lock *rlock.Lock, cleanup func(func())) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	cleanup(func() { _ = hold.Unlock(ctx) })
-	return work(ctx)
-}
-
-func value(ctx context.Context, lock *rlock.Lock) (func(context.Context) error, error) {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return hold.Unlock, nil
-}
-
-func joined(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(ctx), hold.Unlock(ctx))
-}
-
-func conditions(ctx context.Context, lock *rlock.Lock) {
-	if hold, err := lock.TryAcquire(ctx); err == nil {
-		defer hold.Unlock(ctx)
-	}
-	hold, err := lock.TryAcquire(ctx)
-	if errors.Is(err, rlock.ErrNotAcquired) || errors.Is(err, rlock.ErrUnavailable) {
-		return
-	}
-	if !(err == nil) {
-		return
-	}
-	if hold != nil && err == nil {
-		hold.Unlock(ctx)
-		return
-	}
-	if hold == nil {
-		return
-	}
-	hold.Unlock(ctx)
-}
-
-func tag(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.TryAcquire(ctx)
-	switch err {
-	case nil:
-		return hold.Unlock(ctx)
-	case rlock.ErrNotAcquired:
-		return nil
-	}
-	return err
-}
-
-func wrapped(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.TryAcquire(ctx)
-	refused := errors.Is(err, rlock.ErrNotAcquired)
-	if refused {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("paying: %w", err)
-	}
-	return hold.Unlock(ctx)
-}
-
-func returned(ctx context.Context, lock *rlock.Lock) (*rlock.Hold, error) {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return hold, nil
-}
-
-func directly(ctx context.Context, lock *rlock.Lock) (*rlock.Hold, error) { return lock.Acquire(ctx) }
-
-func result(ctx context.Context, lock *rlock.Lock) (hold *rlock.Hold, err error) {
-	hold, err = lock.Acquire(ctx)
-	return
-}
-
-type service struct{ hold *rlock.Hold }
-
-var global *rlock.Hold
-
-func (s *service) start(ctx context.Context, lock *rlock.Lock) (err error) {
-	if s.hold, err = lock.Acquire(ctx); err != nil {
-		return err
-	}
-	global, err = lock.Acquire(ctx)
-	return err
-}
-
-func passedOn(ctx context.Context, lock *rlock.Lock, all []*rlock.Hold, to chan *rlock.Hold) error {
-	a, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	keep(a)
-	b, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	all = append(all, b)
-	c, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	to <- c
-	d, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	_ = service{hold: d}
-	return nil
-}
-
-// A lock with a fixed lease becomes free by itself: so programs limit how often something is done.
-func leased(ctx context.Context, lock *rlock.Lock, opts ...rlock.AcquireOption) (bool, error) {
-	if _, err := lock.TryAcquire(ctx, opts...); err != nil {
-		return false, err
-	}
-	if _, err := lock.TryAcquire(ctx, rlock.Lease(time.Minute), rlock.Wait(0)); errors.Is(err, rlock.ErrNotAcquired) {
-		return false, nil
-	}
-	hold, err := lock.TryAcquire(ctx, rlock.Lease(time.Minute))
-	if err != nil {
-		return false, err
-	}
-	return time.Until(hold.Deadline()) > time.Second, nil
-}
-
-// What is lost need not be unlocked.
-func lost(ctx context.Context, lock *rlock.Lock) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	for hold.Err() == nil {
-		time.Sleep(time.Second)
-	}
-	<-hold.Context().Done()
-	return context.Cause(hold.Context())
-}
-
-func watched(ctx context.Context, lock *rlock.Lock, ticks chan int) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		select {
-		case <-hold.Done():
-			return hold.Err()
-		case <-ticks:
-			if err := hold.Err(); err != nil {
-				return err
-			}
-			if errors.Is(context.Cause(hold.Context()), rlock.ErrLost) {
-				return nil
-			}
-		case <-ctx.Done():
-			return hold.Unlock(ctx)
-		}
-	}
-}
-
-// The condition may be the one under which the lock is held still.
-func flag(ctx context.Context, lock *rlock.Lock, wanted bool) error {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	locked := true
-	if busy() {
-		locked = false
-		hold.Unlock(ctx)
-	}
-	if err := work(ctx); err != nil && !locked {
-		return err
-	}
-	if locked {
-		hold.Unlock(ctx)
-	}
-	return nil
-}
-
-func perhaps(ctx context.Context, lock *rlock.Lock, wanted bool) (err error) {
-	var hold *rlock.Hold
-	if wanted {
-		if hold, err = lock.Acquire(ctx); err != nil {
-			return err
-		}
-	}
-	if !wanted {
-		return work(ctx)
-	}
-	return hold.Unlock(ctx)
-}
-
-func before(ctx context.Context, lock *rlock.Lock) error {
-	var hold *rlock.Hold
-	defer func() {
-		if hold != nil {
-			hold.Unlock(ctx)
-		}
-	}()
-	var err error
-	if hold, err = lock.Acquire(ctx); err != nil {
-		return err
-	}
-	return work(ctx)
-}
-
-func cases(ctx context.Context, lock *rlock.Lock, n int) error {
-	hold, err := lock.Acquire(ctx)
+func caseReturns(ctx context.Context, lock *rlock.Lock, n int) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
 	if err != nil {
 		return err
 	}
 	switch n {
 	case 1:
-		n++
-	default:
-		hold.Unlock(ctx)
+		return hold.Unlock(ctx)
 	}
 	return nil
 }
 
-func chain(ctx context.Context, lock *rlock.Lock, n int) error {
-	hold, err := lock.Acquire(ctx)
+func clauseReturns(ctx context.Context, lock *rlock.Lock, ticks, stop chan int) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
 	if err != nil {
 		return err
 	}
-	if n == 1 {
-		n++
-	} else if n == 2 {
-		hold.Unlock(ctx)
+	select {
+	case <-stop:
+		return hold.Unlock(ctx)
+	case <-ticks:
 	}
 	return nil
 }
 
-func exits(ctx context.Context, lock *rlock.Lock) {
-	hold, err := lock.Acquire(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if busy() {
-		os.Exit(1)
-	}
-	if busy() {
-		panic("busy")
-	}
-	hold.Unlock(ctx)
-}
-
-func retries(ctx context.Context, lock *rlock.Lock) {
-	for {
-		hold, err := lock.TryAcquire(ctx)
-		if err != nil {
-			time.Sleep(time.Second)
-			continue
-		}
-		if err := work(hold.Context()); err != nil {
-			log.Print(err)
-		}
-		if err := hold.Unlock(ctx); err != nil {
+func acquired(ctx context.Context, lock *rlock.Lock) {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
+	if err == nil {
+		if busy() {
 			return
 		}
+		_ = hold.Unlock(ctx)
 	}
 }
 
-// The lock is held for as long as the process lives.
-func alone(ctx context.Context, lock *rlock.Lock) (context.Context, error) {
-	hold, err := lock.Acquire(ctx)
+func negated(ctx context.Context, lock *rlock.Lock) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
+	if !(err == nil) {
+		return err
+	}
+	if busy() {
+		return nil
+	}
+	return hold.Unlock(ctx)
+}
+
+func either(ctx context.Context, lock *rlock.Lock) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
+	if err != nil && hold == nil {
+		return err
+	}
+	if busy() {
+		return nil
+	}
+	return hold.Unlock(ctx)
+}
+
+func selected(ctx context.Context, lock *rlock.Lock, ticks, stop chan int) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return hold.Context(), nil
+	select {
+	case <-hold.Done():
+		return nil
+	case <-ticks:
+		return nil
+	case <-stop:
+	}
+	return hold.Unlock(ctx)
 }
 
-// The ids are what another process releases.
-func ids(ctx context.Context, sem *rlock.Semaphore) ([]string, error) {
-	hold, err := sem.Acquire(ctx)
+func heldStill(ctx context.Context, lock *rlock.Lock) error {
+	hold, err := lock.Acquire(ctx) // want `hold is not unlocked on all paths`
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return hold.PermitIDs(), nil
-}
-
-func borrowed(ctx context.Context, lock *rlock.Lock) rlock.Token {
-	hold, ok := rlock.HoldFrom(ctx, lock)
-	if !ok {
-		return 0
+	if err := hold.Err(); err != nil {
+		return err
 	}
-	return hold.Token()
-}
-
-type pool struct{}
-
-func (pool) Acquire(ctx context.Context) (*rlock.Hold, error) { return nil, nil }
-
-func foreign(ctx context.Context, p pool) error {
-	_, err := p.Acquire(ctx)
-	return err
+	if busy() {
+		return nil
+	}
+	return hold.Unlock(ctx)
 }

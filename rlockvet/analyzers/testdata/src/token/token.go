@@ -80,7 +80,19 @@ func (s *store) write(ctx context.Context) {
 	write(e.Token())
 }
 
+type pair struct{ first, second *rlock.Lock }
+
+func pairs(ctx context.Context, locks *rlock.Client) {
+	p := pair{locks.NewLock("first"), locks.NewFencedLock("second")}
+	a, _ := p.first.Acquire(ctx)
+	write(a.Token()) // want `this lock has no fencing tokens`
+	b, _ := p.second.Acquire(ctx)
+	write(b.Token())
+}
+
 // From here on, all is as it should be.
+
+func custom() rlock.LockOption { return rlock.Fenced() }
 
 func good(ctx context.Context, locks *rlock.Client, given *rlock.Lock, opts ...rlock.LockOption) {
 	a, _ := fenced.Acquire(ctx)
@@ -97,6 +109,8 @@ func good(ctx context.Context, locks *rlock.Client, given *rlock.Lock, opts ...r
 	write(f.Token())
 	g, _ := pointer.Acquire(ctx)
 	write(g.Token())
+	m, _ := locks.NewLock("m", custom()).Acquire(ctx)
+	write(m.Token())
 	option := rlock.Fenced()
 	h, _ := locks.NewLock("h", option).Acquire(ctx)
 	write(h.Token())

@@ -177,3 +177,14 @@ func fenced(ctx context.Context, lock *rlock.Lock, write func(rlock.Token)) erro
 	_ = a.Unlock(ctx)
 	return nil
 }
+
+func another(ctx context.Context, lock, other *rlock.Lock) error {
+	current := lock
+	if err := current.Lock(ctx); err != nil {
+		return err
+	}
+	_ = pay(ctx)
+	current = other
+	current.Unlock(ctx)
+	return nil
+}
