@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest rlockvet
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -47,6 +47,12 @@ observers: ## test rlockotel, its dashboard and its alerts
 kits: ## test rlocktest, and rlockcron with gocron
 	cd rlocktest && $(GO) test -race -timeout $(TIMEOUT) ./...
 	cd rlockcron && $(GO) test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: rlockvet
+rlockvet: ## test rlockvet, and run it over all modules, in which it must find nothing
+	cd rlockvet && $(GO) test -timeout $(TIMEOUT) ./...
+	dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && (cd rlockvet && $(GO) build -o $$dir/rlockvet .) && \
+		for module in . $(MODULES); do (cd $$module && $(GO) vet -vettool=$$dir/rlockvet ./...) || exit; done
 
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium
