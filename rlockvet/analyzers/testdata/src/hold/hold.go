@@ -247,3 +247,32 @@ func heldStill(ctx context.Context, lock *rlock.Lock) error {
 	}
 	return hold.Unlock(ctx)
 }
+
+func _(ctx context.Context, lock *rlock.Lock) {
+	lock.Acquire(ctx) // want `the hold is dropped`
+}
+
+func init() {
+	var locks *rlock.Client
+	locks.NewLock("a").Acquire(context.Background())                             // want `the hold is dropped`
+	hold, err := (*rlock.Lock).Acquire(locks.NewLock("a"), context.Background()) // want `hold is never unlocked`
+	log.Print(hold.Token(), err)
+	_ = (*rlock.Lock).Do(locks.NewLock("a"), context.Background(), func(ctx context.Context) error { return work(ctx) })
+}
+
+type generic[T any] struct{ lock *rlock.Lock }
+
+func (g *generic[T]) run(ctx context.Context) (value T, err error) {
+	hold, err := g.lock.Acquire(ctx) // want `hold is not unlocked on all paths`
+	if err != nil {
+		return value, err
+	}
+again:
+	if busy() {
+		goto again
+	}
+	if busy() {
+		return value, nil
+	}
+	return value, hold.Unlock(ctx)
+}
