@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs rlockvet
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -52,6 +52,12 @@ kits: ## test rlocktest, and rlockcron with gocron
 jobs: ## test examples/jobs, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
 	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || echo "PostgreSQL is not installed: the tests that need it are skipped."
 	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./... # Go would not notice a change of the guide
+
+.PHONY: rlockvet
+rlockvet: ## test rlockvet, and run it over all modules, in which it must find nothing
+	cd rlockvet && $(GO) test -timeout $(TIMEOUT) ./...
+	dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && (cd rlockvet && $(GO) build -o $$dir/rlockvet .) && \
+		for module in . $(MODULES); do (cd $$module && $(GO) vet -vettool=$$dir/rlockvet ./...) || exit; done
 
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium

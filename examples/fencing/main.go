@@ -69,6 +69,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer func() { _ = next.Unlock(ctx) }()
 	fmt.Println("The next holder has a greater token:", next.Token() > slow.Token())
 	if err := documents.write("7", "by the next holder", next.Token()); err != nil {
 		return err
@@ -80,5 +81,5 @@ func run(ctx context.Context) error {
 	}
 	fmt.Println("The document is", documents.documents["7"].body)
 	_ = slow.Unlock(ctx) // ErrLost
-	return next.Unlock(ctx)
+	return nil
 }

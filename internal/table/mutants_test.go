@@ -14,7 +14,7 @@ import (
 var planted = flag.String("planted", "", `plant this bug, or "all", or "some" of them, and see whether the model test finds it`)
 
 // huntLength is within how many schedules the model test must find each of the bugs.
-const huntLength = "400000"
+const huntLength = "200000"
 
 // bug is a mistake that is planted in the table, and the invariants of which it breaks at least one.
 type bug struct {

@@ -21,7 +21,7 @@ type ticket struct {
 // export begins to export an acquisition.
 func (w *world) export() bool {
 	r, ok := pick(w, w.records, func(r *record) bool { return r.open() && r.byHold && r.handle.Kind.HasTickets() })
-	if !ok {
+	if !ok || !w.hands {
 		return false
 	}
 	e := &exit{proc: r.proc, name: r.name, x: &Exit{}, rec: r, before: r.acq.Err(w.now), exports: true}

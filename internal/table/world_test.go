@@ -39,6 +39,7 @@ type world struct {
 	cfg       Config
 	epochs    uint64 // of confirmations
 	foreign   bool   // a peer that is no rlock takes part
+	hands     bool   // holds are exported and adopted
 	fleet     bool   // the processes wait for one name in its line, and little fails
 	tickets   []*ticket
 	counts    bool // Redis counts the receivers of a message: there is a line
@@ -265,6 +266,7 @@ func newWorld(choice uint32) *world {
 	w.keepsOn = w.rand(2) == 0
 	var families [2]wire.Family
 	nonReentrant := w.rand(8) == 0
+	w.hands = w.rand(3) == 0
 	w.foreign, w.counts = w.rand(3) == 0, w.rand(3) > 0
 	if w.fleet = w.rand(5) < 2; w.fleet {
 		w.crowded, w.counts = true, true

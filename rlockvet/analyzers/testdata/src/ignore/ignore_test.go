@@ -1,0 +1,11 @@
+package ignore
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock"
+)
+
+func inTest(lock *rlock.Lock) {
+	lock.Acquire(context.Background())
+}
