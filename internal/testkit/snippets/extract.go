@@ -13,6 +13,7 @@ type snippet struct {
 	line int    // of the first line of the code
 	code string
 
+	foreign   bool   // it needs a module that none of ours requires, so it is not compiled
 	only      bool   // it is compiled, and not run
 	prints    string // what it prints; empty means anything
 	given     string // declarations that it needs
@@ -60,6 +61,8 @@ func (s snippet) noted(said string, line int) (_ snippet, err error) {
 	said = strings.TrimSpace(said)
 	if text, ok := strings.CutPrefix(said, "prints "); ok {
 		s.prints, err = strconv.Unquote(text)
+	} else if s.foreign = strings.HasPrefix(said, "not compiled, because "); s.foreign {
+		return s, nil
 	} else if s.only = strings.HasPrefix(said, "only compiled, because "); !s.only {
 		err = fmt.Errorf("%q is not known", said)
 	}

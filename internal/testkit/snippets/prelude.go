@@ -30,6 +30,21 @@ type Prelude struct {
 	Busy                      func(tenant string) error
 	Tenant, Deployment        string
 	Workers                   int64
+
+	Queue  Queue
+	Ticket string // of no hold
+	Ship   func(ctx context.Context, order int, token rlock.Token) error
+}
+
+// Queue takes jobs.
+type Queue struct{}
+
+// Add adds a job with a ticket.
+func (Queue) Add(ctx context.Context, job, ticket string) error {
+	if job == "" || ticket == "" {
+		return errors.New("a job has a text and a ticket")
+	}
+	return ctx.Err()
 }
 
 // aLongTime is how long a snippet may take.
@@ -55,6 +70,7 @@ func Run(t *testing.T, where string, snippet func(*testing.T, *Prelude) error) {
 		WarmUp:   func() {},
 		Busy:     func(string) error { return errors.New("busy") },
 		Tenant:   "tenant", Deployment: "deployment", Workers: 1,
+		Ship: func(ctx context.Context, _ int, _ rlock.Token) error { return context.Cause(ctx) },
 	}
 	require.NoError(t, p.Signals.Release(ctx, 1))
 	if err := snippet(t, p); err != nil {
