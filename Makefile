@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs rlockvet
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron rlockvet
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -44,9 +44,10 @@ observers: ## test rlockotel, its dashboard and its alerts
 	cd rlockotel/dashboard && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of docs/grafana
 
 .PHONY: kits
-kits: ## test rlocktest, and rlockcron with gocron
+kits: ## test rlocktest, and rlockcron with gocron and its example
 	cd rlocktest && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
 	cd rlockcron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
+	cd examples/cron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: jobs
 jobs: ## test examples/jobs, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
