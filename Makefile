@@ -116,7 +116,7 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted
-planted: ## plant bugs in the lock table, or only MUTANT, or a third of them for MUTANT=some, each of which its model test must find; a few minutes
+planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for MUTANT=some, each of which its model test must find; a few minutes
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
 
 .PHONY: bench
