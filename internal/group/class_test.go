@@ -238,12 +238,21 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		wait    time.Duration
-		refused bool // in an earlier round
+		lease   time.Duration // of a short one, a red lock's rounds are short
+		refused bool          // in an earlier round
+		silence error         // of each question since; nil means ErrNoAnswer
 		want    error
 	}{
 		"silent":                    {wait: 10 * time.Millisecond, want: fault.ErrUnavailable},
 		"refused before":            {wait: floor / 2, refused: true, want: fault.ErrNotAcquired},
 		"refused, and silent since": {wait: floor * 4, refused: true, want: fault.ErrUnavailable},
+		"refused, then silent":      {wait: floor - time.Millisecond, lease: time.Second, refused: true, want: fault.ErrNotAcquired},
+		"refused, then there is no connection": {
+			wait: floor - time.Millisecond, lease: time.Second, refused: true, silence: fault.ErrNoConnection, want: fault.ErrNotAcquired,
+		},
+		"refused, and there is no connection since": {
+			wait: floor * 4, lease: time.Second, refused: true, silence: fault.ErrNoConnection, want: fault.ErrUnavailable,
+		},
 	} {
 		for red := range variants {
 			bubble(t, func(t *testing.T) {
@@ -252,8 +261,11 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 				fakes, members, _ := newMembers(t, 3)
 				g := red.group(fakes, members)
 				silence(fakes[1:], c.refused)
+				for _, f := range fakes {
+					f.silence = c.silence
+				}
 				start := time.Now()
-				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait})
+				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait, Lease: c.lease})
 				checkClass(t, err, c.want, what)
 				require.Equal(t, c.want == fault.ErrNotAcquired, errors.Is(err, fault.ErrRefused), what)
 				require.NotErrorIs(t, err, context.DeadlineExceeded, what)

@@ -48,6 +48,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for {
 		q.round++
 		a, asked := r.newAcquisition(), time.Now()
+		if r.silent.IsZero() {
+			r.silent = asked
+		}
 		granted, err := r.poll(ctx, a, q, w.C(), last)
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
@@ -94,13 +97,13 @@ func forOthers(err error) error {
 }
 
 // poll asks the members. It returns when a majority has granted the lock, or is no longer possible: then with the outcome. The
-// first round goes on until the bound, however short the wait is. A later one that the end of the wait cuts off changes
-// nothing, unless it has been silent for long: then the outcome is that of the round before. Nil means that ctx was
-// canceled before there was any outcome.
+// first round goes on until the bound, however short the wait is. A later one without a reply, or that the end of the wait cuts
+// off, changes nothing until Redis has been silent for long: the outcome is that of the round before. Nil means that ctx
+// was canceled before there was any outcome.
 func (r *request) poll(
 	ctx context.Context, a *acquisition, q *questions, wake <-chan struct{}, last error,
 ) (granted bool, outcome error) {
-	asked, cut := time.Now(), r.bound
+	cut := r.bound
 	if last != nil {
 		cut = r.over
 	}
@@ -111,10 +114,13 @@ func (r *request) poll(
 	}
 	for first, stopped := q.stands, false; ; {
 		switch done, err := a.standing(len(later)); {
-		case done && last != nil && r.Limited && r.left() == 0 && time.Since(asked) < r.floor && errors.Is(err, fault.ErrNoAnswer):
-			return false, last // the end of the wait cut off the members, too
-		case done:
+		case done && (err == nil || !a.isSilent()):
+			r.silent = time.Time{}
 			return err == nil, err
+		case done && last != nil && time.Since(r.silent) < r.floor:
+			return false, last
+		case done:
+			return false, err
 		}
 		if first && a.holdsAny() {
 			q.goOn(waiting, stop, a, r, later)
@@ -129,7 +135,7 @@ func (r *request) poll(
 			continue
 		case <-cut:
 		}
-		if time.Since(asked) < r.floor && (last != nil || errors.Is(ctx.Err(), context.Canceled)) {
+		if time.Since(r.silent) < r.floor && (last != nil || errors.Is(ctx.Err(), context.Canceled)) {
 			return false, last
 		}
 		if stopped || !q.stands {
@@ -163,6 +169,25 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 		return true, fault.ErrLate // the leases that were granted have run out
 	}
 	return true, a.group.rule().Of(a.errs)
+}
+
+// isSilent reports whether no member failed for another reason than that it did not reply, and too few refused to decide.
+func (a *acquisition) isSilent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	refused, silent := 0, 0
+	for _, err := range a.errs {
+		switch {
+		case err == nil:
+		case errors.Is(err, fault.ErrNotAcquired):
+			refused++
+		case noReply(err):
+			silent++
+		default:
+			return false
+		}
+	}
+	return silent > 0 && refused <= len(a.errs)-a.group.need
 }
 
 // holdsAny reports whether a member is held now.
