@@ -72,10 +72,12 @@ var palette = []color.Color{
 	color.RGBA{R: 204, G: 121, B: 167, A: 255},
 	color.RGBA{R: 230, G: 159, B: 0, A: 255},
 	color.RGBA{R: 86, G: 180, B: 233, A: 255},
+	color.RGBA{R: 0, G: 0, B: 0, A: 255},
 }
 
 var marks = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.RingGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+	draw.CrossGlyph{}, draw.PlusGlyph{},
 }
 
 func style(i int) draw.GlyphStyle {
