@@ -40,6 +40,7 @@ const (
 	promisePage  = "docs/guide/limits.md#what-rlock-does-not-promise"
 	installPage  = "docs/guide/quickstart.md#install"
 	kindsPage    = "docs/guide/choosing.md#which-lock"
+	tokensPage   = "docs/guide/fencing.md#can-tokens-go-back"
 	serversPage  = "docs/servers.md#differences"
 	triedPage    = "docs/servers.md#servers-that-we-have-tried"
 	rightsPage   = "SECURITY.md#what-rlock-needs-of-redis"
@@ -106,7 +107,7 @@ var checks = []check{
 		fine:  "All masters have sharded pub/sub.", applies: (*deployment).isCluster, examine: sharded,
 	},
 	{
-		Check: Check{"tokens", 23, "fencing tokens that pile up", kindsPage},
+		Check: Check{"tokens", 23, "fencing tokens that pile up", tokensPage},
 		fine:  "There are few fencing tokens.", examine: tokens,
 	},
 	{
