@@ -181,6 +181,7 @@ const (
 	EventSubscriptionLost     Event = "subscription_lost"     // a subscription broke, fell silent, or may lead to the wrong server
 	EventSubscriptionReplaced Event = "subscription_replaced" // after a loss, a channel is subscribed again
 	EventReacquired           Event = "reacquired"            // a red lock has a member again that it had lost, or did not get at first
+	EventPlaceLost            Event = "place_lost"            // a waiter was out of a fair lock's queue: it was silent for too long, or Redis lost the queue
 )
 
 // WithObserver sets an observer of the client. If it is given several times, there are several observers: each gets the context that
@@ -254,7 +255,7 @@ var endings = map[notice.End]HoldEnding{
 var events = map[notice.Sort]Event{
 	notice.RenewalFailed: EventRenewalFailed, notice.RenewalRecovered: EventRenewalRecovered, notice.Lost: EventLost,
 	notice.Dropped: EventDropped, notice.SelfDeadlock: EventSelfDeadlock, notice.SubscriptionLost: EventSubscriptionLost,
-	notice.SubscriptionReplaced: EventSubscriptionReplaced, notice.Reacquired: EventReacquired,
+	notice.SubscriptionReplaced: EventSubscriptionReplaced, notice.Reacquired: EventReacquired, notice.PlaceLost: EventPlaceLost,
 }
 
 // outcomeOf returns the class of an acquisition's error.

@@ -19,7 +19,7 @@
 -- ARGV[9] again      1 if it has been in the queue, from which it may have been removed; else 0
 -- returns the token or 0 when acquired; -1 when the number has a tombstone or its seat; when refused {-1 minus the ms until
 -- another attempt may succeed, Unix us, 2 if nobody listens to the channel of its seat here, 4 if somebody does, and 0 if that was
--- not looked up, 0 if it queues or else -1}
+-- not looked up, and 16 more if it asked again and was not in the queue any more, 0 if it queues or else -1}
 
 local token, tombstones = KEYS[6] and KEYS[5], KEYS[6] or KEYS[5]
 -- EXISTS counts a key as often as it is named, so one call tells which of the three there are.
@@ -111,8 +111,9 @@ if not locked then
 else
   head, due = evict(q, asking)
 end
-if wait > 0 then
-  enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and '|t' or ''))
+local heard = 0
+if wait > 0 and not enqueue(q, asking, head, wait, ARGV[3], '|' .. ARGV[8] .. (token and '|t' or '')) and ARGV[9] == '1' then
+  heard = 16
 end
 local hint
 if head == nil then
@@ -123,9 +124,8 @@ else
   -- Only the first waiter that is reached watches the lease. The others are told when they become first, and ask in case it is dead.
   hint = due and -1 - math.floor(due - q.now) or -1 - wait
 end
-local heard = 0
 if wait > 0 and q.publish ~= 'NODE' then
   local _, _, hearers = listeners(q.publish, q.channel, q.channel .. ':' .. asking)
-  heard = hearers and (hearers == 0 and 2 or 4) or 0
+  heard = heard + (hearers and (hearers == 0 and 2 or 4) or 0)
 end
 return {hint, q.micros, heard, wait > 0 and 0 or -1}

@@ -250,9 +250,10 @@ local function sweep(q)
   end
 end
 
--- Queues a waiter, or renews its deadline, which is for Redisson's eyes: Redisson removes a head whose deadline is over, and
--- takes its own wait, mostly 5 min, off all others when it acquires. So the deadline is that of the nearest rlock waiter ahead,
--- or one wait from now if that is later, plus 5 min for each of Redisson's in between, and one wait after the last of those.
+-- Queues a waiter, or renews its deadline, and returns whether it was in the queue. The deadline is for Redisson's eyes: Redisson
+-- removes a head whose deadline is over, and takes its own wait, mostly 5 min, off all others when it acquires. So the deadline
+-- is that of the nearest rlock waiter ahead, or one wait from now if that is later, plus 5 min for each of Redisson's in
+-- between, and one wait after the last of those.
 --
 -- The place in the queue is not looked up if the deadline shows that none of Redisson's was ahead at the last attempt: it is
 -- then one wait after that attempt. Beyond 256 places the deadline only moves to a later time.
@@ -294,4 +295,5 @@ local function enqueue(q, asking, head, wait, number, rest)
   if not queued and tonumber(number) % 64 == 0 and redis.call('HLEN', q.seats) > length + 128 then
     sweep(q)
   end
+  return queued
 end

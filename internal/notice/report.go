@@ -20,6 +20,7 @@ const (
 	SubscriptionLost
 	SubscriptionReplaced
 	Reacquired
+	PlaceLost
 )
 
 // End is how a hold ended.
@@ -71,7 +72,7 @@ func (n *List) Over(w Watcher, at clock.Instant, how End, why error) {
 // Report adds a line that is also an event for observers.
 func (n *List) Report(sort Sort, lock, message string, err error) {
 	level := slog.LevelWarn
-	if sort == RenewalRecovered {
+	if sort == RenewalRecovered || sort == PlaceLost {
 		level = slog.LevelInfo
 	}
 	n.lines = append(n.lines, Line{Level: level, Sort: sort, Lock: lock, Message: message, Err: err})

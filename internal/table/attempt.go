@@ -152,9 +152,8 @@ func (a *Attempt) finish(err error) Step {
 	return Step{Do: Done, Err: err}
 }
 
-// claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the
-// owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their
-// questions.
+// claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the owner is
+// busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their questions.
 func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
@@ -283,8 +282,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
 	return s
 }
 
-// look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or
-// asks.
+// look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	contends := a.line == nil || contender(a.line) == a
 	if why == ByMessage && !contends {

@@ -81,6 +81,7 @@ const (
 // The log lines about a grant.
 const (
 	logUnlined   = "Redis refuses what the line of a lock needs; all waiting processes are woken instead"
+	logPlaceLost = "place in the queue of a fair lock lost; the waiter is the last one now"
 	logHidden    = "no script sees a subscription of this client, perhaps because of a proxy; all waiting processes are woken instead"
 	logNoRenewal = "renewal failed; it is sent again until the deadline"
 	logRenewed   = "renewals succeed again"
@@ -246,8 +247,7 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 	}
 }
 
-// cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer
-// matter.
+// cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer matter.
 func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	if !t.tasks.Keep() {
 		if g.handle.Kind.Lasting {

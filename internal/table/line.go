@@ -30,8 +30,7 @@ type shared struct {
 	handedAt clock.Instant
 }
 
-// leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops
-// listening.
+// leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops listening.
 func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	t.leavesLine(a)
 	l := a.line

@@ -179,3 +179,33 @@ func (w *world) repeats(v *verb, soon time.Duration) bool {
 		return g.handle.Key.Name == v.name.text && g.stage == retiring && g.failures > 0 && g.DueAt() <= w.now.Add(soon)
 	})
 }
+
+// A waiter may find that it was taken for dead. One whose first question was lost was never in the queue.
+func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
+	t.Parallel()
+	missed := wire.Reply{N: -3001, List: []int64{-3001, 1_000_000, 16, 0}}
+	table, held, waiters, c := inQueue(t)
+	var n Notices
+	require.Equal(t, Ask, table.Wake(waiters[0], ByTime, start.Add(modelPoll), &n).Do)
+	require.Equal(t, Sleep, table.Settle(waiters[0], missed, start.Add(modelPoll), &n).Do)
+	n.Deliver(c)
+	lost := func(line string) bool { return line == logPlaceLost+" name" }
+	require.Equal(t, 1, count(c.told, lost), c.told)
+
+	a := &Attempt{Handle: held.handle, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
+	require.Equal(t, Sleep, table.Settle(a, wire.Reply{N: -1, Err: errSilence}, start, &n).Do)
+	require.Equal(t, Ask, table.Wake(a, ByTime, start.Add(modelPoll), &n).Do)
+	require.Equal(t, Sleep, table.Settle(a, missed, start.Add(modelPoll), &n).Do)
+	n.Deliver(c)
+	require.Equal(t, 1, count(c.told, lost), c.told)
+}
+
+func count(lines []string, is func(string) bool) (n int) {
+	for _, line := range lines {
+		if is(line) {
+			n++
+		}
+	}
+	return n
+}

@@ -224,10 +224,12 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 	} else {
 		head = s.evict(c, c.seat)
 	}
-	place := int64(-1)
+	place, bits := int64(-1), int64(0)
 	if wait > 0 {
-		s.enqueue(c, millis(wait))
 		place = 0
+		if !s.enqueue(c, millis(wait)) && c.Args.NextNumber == 1 {
+			bits = 16
+		}
 	}
 	switch {
 	case hint != 0:
@@ -238,7 +240,7 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 	default:
 		hint = -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
 	}
-	return []int64{hint, s.micros(), 0, place}
+	return []int64{hint, s.micros(), bits, place}
 }
 
 // deserted reports whether nobody reaches the waiters before the asking one.
@@ -263,9 +265,9 @@ func (s *server) fairToken(c *fairCall) int64 {
 }
 
 // enqueue puts a waiter into the queue, or renews its place.
-func (s *server) enqueue(c *fairCall, wait time.Duration) {
+func (s *server) enqueue(c *fairCall, wait time.Duration) (queued bool) {
 	i := s.seatOf(c.seat)
-	if i < 0 {
+	if queued = i >= 0; !queued {
 		i = len(s.queue)
 		s.queue = append(s.queue, place{seat: c.seat})
 		if epoch, ok := s.dead[c.holder]; ok && epoch == s.epoch {
@@ -275,6 +277,7 @@ func (s *server) enqueue(c *fairCall, wait time.Duration) {
 	p := &s.queue[i]
 	p.field, p.number, p.term, p.token = c.holder, c.Args.Number, c.Args.NextMillis, c.token
 	p.deadline, p.state, p.epoch = s.now.Add(wait), asked, s.epoch
+	return queued
 }
 
 func (s *server) releaseFair(c *fairCall) []int64 {

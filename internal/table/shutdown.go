@@ -78,8 +78,7 @@ func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 	return true
 }
 
-// barred returns the error of an attempt that ends because the client closes or shuts down, and nil if it ends for another
-// reason.
+// barred returns the error of an attempt that ends because the client closes or shuts down, and nil if it ends for another reason.
 func (t *Table) barred(a *Attempt, now clock.Instant) error {
 	if !ended(a.Caller) && t.bars(a, now) {
 		return fault.ErrClosed

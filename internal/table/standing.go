@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/standing"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -90,6 +91,9 @@ func (t *Table) joins(a *Attempt, now clock.Instant) {
 // stood goes on after a refusal with which an attempt stands in the line.
 func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *Notices) Step {
 	pause := t.linePause(a, p, hint, now)
+	if p.Missed && a.place.Stands() {
+		n.Report(notice.PlaceLost, a.Handle.Name, logPlaceLost, nil)
+	}
 	t.stands(a, p.At, pause, now, n)
 	if p.Watch {
 		t.watch(a, n)

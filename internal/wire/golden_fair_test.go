@@ -14,7 +14,7 @@ import (
 
 // fairVectors are the vectors of a fair lock whose scripts give it to the next waiter, in the form of [vectors]. Redisson's
 // scripts wake the waiter. The words of an acquire that queues are the number, the lease, the wait, the term of the lease that a
-// script may give to the waiter, and the number of its seat unless that is its own. A release has the seat, too. A waiter's seat
+// script may give to the waiter, the number of its seat unless that is its own, and 1 if it asks again. A release has the seat, too. A waiter's seat
 // shows the term, and the waiter if it has another number. The test listens on the seats 1 to 6.
 var fairVectors = []struct{ claim, lines string }{
 	{"the release gives the lock to the waiters in turn", `
@@ -64,6 +64,15 @@ var fairVectors = []struct{ claim, lines string }{
 		acquire fair 5 30000 60000 20000 2 = wait 10000 -> {u:3:1} 10000, [u:-2=5|20000 60000]
 		release fair 3 0 2 = 1, 5 has it for 20000 -> {u:5:1} 20000
 	`},
+	{"a waiter that asks again learns that it was removed", `
+		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
+		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
+		acquire fair 2 30000 60000 20000 0 1 = wait 60000
+		java LREM redisson_lock_queue:@ 1 u:-2; ZREM redisson_lock_timeout:@ u:-2 -> {u:1:1} 60000, line []
+		acquire fair 2 30000 60000 20000 0 1 = missed, wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]
+		acquire fair 2 30000 60000 20000 0 1 = wait 60000
+		acquire fair 3 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000 u:-3|20000 60000]
+	`},
 	{"a number with a tombstone gets neither the lock nor a seat", `
 		release fair 2 120000 = 0 -> free, redisson_unlock_latch:@:u
 		acquire fair 2 30000 60000 20000 = wait 0
@@ -99,7 +108,7 @@ var fairVectors = []struct{ claim, lines string }{
 
 // inQueue runs a script of a fair lock.
 func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string {
-	numbers := make([]int64, 5)
+	numbers := make([]int64, 6)
 	for i, word := range words {
 		n, err := strconv.ParseInt(word, 10, 64)
 		require.NoError(g, err)
@@ -118,7 +127,7 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 	case script == "acquire" && len(words) < 3:
 		call = holder.Acquire(names, millis(numbers[1]), nil)
 	case script == "acquire":
-		call = holder.Queue(names, millis(numbers[1]), millis(numbers[2]), millis(numbers[3]), onSeat(4), false)
+		call = holder.Queue(names, millis(numbers[1]), millis(numbers[2]), millis(numbers[3]), onSeat(4), numbers[5] == 1)
 	case script == "release":
 		call = holder.Leave(names, millis(numbers[1]), onSeat(2))
 	case script == "force":
@@ -131,7 +140,11 @@ func (g *golden) inQueue(script string, kind *wire.Kind, words []string) string 
 	case refused:
 		require.InDelta(g, g.now()*1000, place.At, 30_000_000)
 		require.Equal(g, len(words) > 2, place.Ahead == 0)
-		return fmt.Sprintf("wait %d", tens(-1-r.N))
+		what := "wait"
+		if place.Missed {
+			what = "missed, wait"
+		}
+		return fmt.Sprintf("%s %d", what, tens(-1-r.N))
 	case script == "acquire" && r.N < 0:
 		return fmt.Sprintf("wait %d", tens(-1-r.N))
 	case script == "acquire" && kind.Tokens:

@@ -142,6 +142,7 @@ type Place struct {
 	// Heard and Unheard say that the server knows of somebody, or of nobody, who listens to the channel on which this waiter is told
 	// that it has the lock. If neither is set, nobody looked.
 	Heard, Unheard bool
+	Missed         bool // it stood in the queue of a fair lock before, and did not any more
 }
 
 // Stood returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
@@ -150,7 +151,8 @@ func (r *Reply) Stood() (Place, bool) {
 	if len(r.List) != 4 {
 		return Place{Ahead: -1}, false
 	}
-	return Place{At: r.List[1], Watch: r.List[2]&1 != 0, Heard: r.List[2]&4 != 0, Unheard: r.List[2]&2 != 0, Ahead: r.List[3]}, true
+	at, bits, ahead := r.List[1], r.List[2], r.List[3]
+	return Place{At: at, Watch: bits&1 != 0, Heard: bits&4 != 0, Unheard: bits&2 != 0, Missed: bits&16 != 0, Ahead: ahead}, true
 }
 
 // Given is what became of a lock that a [Holder.Give] was about.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -279,4 +280,28 @@ func acquireSomehow(t *testing.T, client *rlock.Client, names []string) {
 		_, _ = lock.ForceUnlock(t.Context())
 	}
 	_ = lock.Unlock(ctx)
+}
+
+// A process that is cut off is granted a fair lock, and does not come. When it is back, its observer is told why others had the
+// lock before it.
+func TestALostPlaceInAFairQueueIsObserved(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder := testkit.NewClient(t, server.Client(t)).NewFairLock(testkit.NewName())
+	require.NoError(t, holder.Lock(t.Context()))
+	proxy := redistest.NewProxy(t, server.Addr)
+	seen, observe := testkit.Observe(t)
+	rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr})
+	cut := testkit.NewClient(t, rdb, observe).NewFairLock(holder.Name())
+	got := make(chan error, 1)
+	go func() { got <- cut.Lock(t.Context()) }()
+	awaitQueued(t, server.Client(t), holder, 1)
+	proxy.Freeze()
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, holder.Lock(t.Context()), "it is free once the first term of the other process is over")
+	proxy.Thaw()
+	require.Equal(t, holder.Name(), seen.AwaitEvent(rlock.EventPlaceLost).Name)
+	require.NoError(t, holder.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the waiter has the lock in the end", got))
+	require.NoError(t, cut.Unlock(t.Context()))
 }
