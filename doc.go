@@ -14,10 +14,10 @@
 //
 // # A lock is a lease
 //
-// If a holder dies, Redis frees its lock when the lease ends. While the holder lives, the watchdog of its [Client] renews
-// the lease, so a lock is held for as long as the work takes. [Lease] asks for a fixed time instead. A holder that cannot
-// reach Redis for a whole lease has lost the lock. A holder whose machine was suspended for longer than the lease has lost
-// it too.
+// If a holder dies, Redis frees its lock when the lease ends: after up to 30 s, unless [WithWatchdogTimeout] or [RenewedLease]
+// says otherwise. While the holder lives, the watchdog of its [Client] renews the lease, so a lock is held for as long as the
+// work takes. [Lease] asks for a fixed time instead. A holder that cannot reach Redis for a whole lease has lost the lock. A
+// holder whose machine was suspended for longer than the lease has lost it too.
 //
 // # A lock can be lost
 //
@@ -48,6 +48,14 @@
 // A semaphore ([Client.NewSemaphore]) has as many holders at a time as it has permits. A permit is held like a lock.
 //
 // A count-down latch ([Client.NewCountDownLatch]) is no lock: processes wait until others have counted it down to zero.
+//
+// # Beyond one section
+//
+// An election ([Client.NewElection]) makes one process the leader for as long as it lives. [Lock.TryDo] with [AtLeast] has one of
+// many processes do a job that all of them begin at the same time. [Hold.Export] and [Lock.Adopt] give a lock that is held to
+// another process, such as a worker. [Client.Shutdown] ends a process in good order.
+//
+// [Client.Stats], [WithObserver] and [Lock.Inspect] show what a client does, and who has a lock.
 //
 // # Inside
 //

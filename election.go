@@ -59,7 +59,8 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		t.Err = fmt.Errorf("%w: an election takes RenewedLease alone", ErrInvalidOption)
 	}
 	if !e.running.CompareAndSwap(false, true) {
-		return &fault.OpError{Op: op, Name: e.lock.Name(), What: "while it is being run", Err: ErrInvalidOption}
+		t.Err = fmt.Errorf("%w: another Run of this election is under way", ErrInvalidOption)
+		return &fault.OpError{Op: op, Name: e.lock.Name(), Err: t.Err}
 	}
 	defer e.running.Store(false)
 	for failures := 1; ; failures++ {

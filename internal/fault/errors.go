@@ -69,16 +69,16 @@ var (
 	ErrExported = fmt.Errorf("%w: ended by Export", ErrNotHeld)
 
 	// ErrTakenByHold is the error of an unlock through a handle of what only a Hold or Do unlocks.
-	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do", ErrNotHeld)
+	ErrTakenByHold = fmt.Errorf("%w: taken by Acquire or Do; its Hold unlocks it", ErrNotHeld)
 
 	// ErrOtherHandle is the error of an unlock without an owner of what another handle locked without an owner.
-	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner", ErrNotHeld)
+	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner; unlock through that handle, or lock with WithOwner", ErrNotHeld)
 
 	// ErrUnknownPermit is the error of a permit that Redis does not have: given back already, taken back, or never handed out.
 	ErrUnknownPermit = fmt.Errorf("%w: the permit is not out, or its lease is over", ErrNotHeld)
 
 	// ErrBorrowed is the error of an unlock of a hold that is another caller's.
-	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed", ErrNotHeld)
+	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed; who acquired it unlocks it", ErrNotHeld)
 )
 
 // lostError is the type of ErrLost, so that ErrLost matches ErrNotHeld too.

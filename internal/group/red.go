@@ -48,9 +48,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for {
 		q.round++
 		a, asked := r.newAcquisition(), time.Now()
-		if r.silent.IsZero() {
-			r.silent = asked
-		}
+		r.silent = cmp.Or(r.silent, asked)
 		granted, err := r.poll(ctx, a, q, w.C(), last)
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
@@ -114,7 +112,7 @@ func (r *request) poll(
 	}
 	for first, stopped := q.stands, false; ; {
 		switch done, err := a.standing(len(later)); {
-		case done && (err == nil || !a.isSilent()):
+		case done && !a.isSilent(err):
 			r.silent = time.Time{}
 			return err == nil, err
 		case done && last != nil && time.Since(r.silent) < r.floor:
@@ -171,23 +169,12 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 	return true, a.group.rule().Of(a.errs)
 }
 
-// isSilent reports whether no member failed for another reason than that it did not reply, and too few refused to decide.
-func (a *acquisition) isSilent() bool {
+// isSilent reports whether an outcome is an outage for no other reason than that members have not replied.
+func (a *acquisition) isSilent(outcome error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	refused, silent := 0, 0
-	for _, err := range a.errs {
-		switch {
-		case err == nil:
-		case errors.Is(err, fault.ErrNotAcquired):
-			refused++
-		case noReply(err):
-			silent++
-		default:
-			return false
-		}
-	}
-	return silent > 0 && refused <= len(a.errs)-a.group.need
+	fails := func(err error) bool { return err != nil && !errors.Is(err, fault.ErrNotAcquired) && !noReply(err) }
+	return errors.Is(outcome, fault.ErrUnavailable) && slices.ContainsFunc(a.errs, noReply) && !slices.ContainsFunc(a.errs, fails)
 }
 
 // holdsAny reports whether a member is held now.

@@ -20,15 +20,14 @@ import (
 // timeout.
 type request struct {
 	lease.Terms
-	group *Group
-	seen  *observe.Sight // nil means that nobody observes it
-	plain bool           // the context has no owner for any member
-	start time.Time
-	floor time.Duration   // how long members may be silent before that counts as an outage
-	over  <-chan struct{} // closed when the wait is over or ctx has ended
-	bound <-chan struct{} // closed at By, or when ctx has ended
-
-	silent time.Time // of a red lock: when the oldest round began since which no members have replied that could decide
+	group  *Group
+	seen   *observe.Sight // nil means that nobody observes it
+	plain  bool           // the context has no owner for any member
+	start  time.Time
+	floor  time.Duration   // how long members may be silent before that counts as an outage
+	over   <-chan struct{} // closed when the wait is over or ctx has ended
+	bound  <-chan struct{} // closed at By, or when ctx has ended
+	silent time.Time       // of a red lock: since when its rounds have had no outcome but silence
 }
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.

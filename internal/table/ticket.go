@@ -28,7 +28,7 @@ var (
 	ErrCallerGone = errors.New("rlock: the caller is gone")
 
 	// errTicket is the error of an adoption for which Redis does not have the holder that the ticket names.
-	errTicket = fmt.Errorf("%w: the ticket was used already, or its lease ended, or the lock was unlocked by force", fault.ErrNotHeld)
+	errTicket = fmt.Errorf("%w: the ticket was used already, its lease ended, the lock was unlocked by force, or this is another Redis", fault.ErrNotHeld)
 )
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the

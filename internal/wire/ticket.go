@@ -57,7 +57,7 @@ func (k *Kind) OpenTicket(ticket, name string) (field string, err error) {
 	kind, field, of := parts[0], parts[1], parts[2]
 	switch {
 	case of != name:
-		return "", fmt.Errorf("%w: the ticket is for the lock %s in Redis", fault.ErrInvalidOption, fault.Quote(of))
+		return "", fmt.Errorf("%w: the ticket is for the lock %s in Redis, not %s", fault.ErrInvalidOption, fault.Quote(of), fault.Quote(name))
 	case kind != k.Name():
 		return "", fmt.Errorf("%w: the ticket is for a lock of the kind %s, not %s", fault.ErrInvalidOption, fault.Quote(kind), k.Name())
 	case !k.isField(field):
