@@ -10,6 +10,9 @@ LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
 DRIVER ?= go-redis
+ifeq ($(filter go-redis rueidis valkey,$(DRIVER)),)
+$(error DRIVER is go-redis, rueidis or valkey, not "$(DRIVER)")
+endif
 ifneq ($(DRIVER),go-redis)
 SUITES := $(CURDIR)/rlock$(DRIVER)/internal/suites
 $(shell printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/internal/testkit/connect/connect.go $(SUITES)/connect.go >$(SUITES)/overlay.json)
