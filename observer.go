@@ -138,7 +138,7 @@ type HandOver string
 
 // The hand-overs.
 const (
-	HandOverNone   HandOver = ""       // it was free, or nobody chose this owner
+	HandOverNone   HandOver = ""       // it was free, or it is not known that anybody chose this owner
 	HandOverLocal  HandOver = "local"  // another owner of the same client passed it on
 	HandOverRemote HandOver = "remote" // a release, mostly by another process, chose this owner out of those that wait in Redis
 )

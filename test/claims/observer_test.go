@@ -204,7 +204,7 @@ func TestHandOversAreObserved(t *testing.T) {
 			queue := testkit.NewWaiterQueue(t, client.NewLock(testkit.NewName()))
 			hold := testkit.Must(testkit.NewClient(t, server.Client(t)).NewLock(queue.Lock.Name()).Acquire(t.Context()))
 			queue.Join(t.Context())
-			queue.AwaitSleep(admin)
+			testkit.AwaitSleepers(t, admin, 4, queue.Lock) // the holder asked once, and the waiter three times
 			queue.Join(t.Context())
 			require.NoError(t, hold.Unlock(t.Context()))
 			hold = queue.Next()
