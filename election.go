@@ -13,7 +13,14 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// Election makes one process out of several the leader. It is made by [Client.NewElection], and safe for concurrent use.
+// Election makes one process out of several the leader. It is made by [Client.NewElection], and safe for concurrent use:
+//
+//	election := locks.NewElection("shop:scheduler", rlock.RenewedLease(5*time.Second))
+//	err := election.Run(ctx, func(ctx context.Context, term rlock.Token) error {
+//		return schedule(ctx, term) // until ctx ends
+//	})
+//
+// Unlike a lock, keep it: [Election.IsLeader] knows of its own Run alone, and another Election of the name is another candidate.
 //
 // The leader holds the fenced lock of that name, so [Lock.Inspect] and the command rlock show it. Redisson has no such class; a Java
 // process that locks getFencedLock of the name takes part.
@@ -27,32 +34,42 @@ type Election struct {
 
 // NewElection returns an election. It takes one option, [RenewedLease]: for how long nobody leads after a leader has died, and which outages
 // of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
+//
+// A leader that resigns is replaced at once, or after 3 s if the next candidate's process is stopped. One that dies is replaced when the
+// rest of its lease is over: two thirds of it, to all. While Redis does not answer, resigning takes up to [WithCommandTimeout].
 func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
 	return &Election{lock: c.NewFencedLock(name), opts: slices.Clone(opts)}
 }
 
 // Run campaigns until this process leads, and then calls lead, with a context that ends when it does not lead any more, and with its
-// term: a token that is greater than those of all earlier leaders, see [Hold.Token]. When lead returns, Run has the process resign, and returns
-// lead's error. So a leader resigns by returning from lead, or by the end of ctx, which ends lead's context too. The process
-// resigns only after lead has returned.
+// term: a token that is greater than those of all earlier leaders, see [Hold.Token]. A store that keeps the greatest term, and refuses
+// smaller ones, is safe from the late writes of earlier leaders.
+//
+// When lead returns, the process resigns, and Run returns lead's error, also if that is nil: to campaign again, call Run again. So a leader
+// resigns by returning from lead, or by the end of ctx, which ends lead's context too. The process resigns only after lead has
+// returned. On SIGTERM, end ctx, wait for Run, and then call [Client.Shutdown].
 //
 // If the process loses the leadership, lead's context ends with the cause [ErrLost]. Run waits until lead has returned, whatever it
 // returns, and campaigns again. A loss that nobody has noticed when lead returns changes nothing: Run returns lead's error.
 //
 // While it campaigns, Run waits for the end of an outage of Redis, and repeats what fails with [ErrUnavailable]. It ends with any other
 // error: [ErrClosed] after [Client.Close] or [Client.Shutdown], [ErrInvalidName], an error of Redis that waiting does not help, such as OOM,
-// after which the caller decides whether to run again, and the error and cause of a ctx that ends.
+// after which the caller decides whether to run again, and, if ctx ends, the error of [Lock.Lock] for that.
 //
-// A lead that does not return when its context ends keeps Run waiting. Run logs that after a lease, and then each minute. Another process
-// leads by then, so all work of lead belongs under its context, and what must not be written twice is written with the term.
+// A lead that does not return when its context ends keeps Run waiting. Run logs that after a lease, and then each minute. After a loss,
+// another process may lead by then, so all work of lead belongs under its context, and what must not be written twice is written with the
+// term. After the end of ctx, or in a shutdown, this process still leads, and nobody else does, until lead returns.
 //
 // Run campaigns for an owner of its own: a hold that ctx carries does not make it the leader. A panic of lead ends Run as it ends [Lock.Do].
-// Only one Run of an election may be under way; a second one, a nil lead, and options other than RenewedLease are refused with
+// Only one Run of an Election may be under way; a second one, a nil lead, and options other than RenewedLease are refused with
 // [ErrInvalidOption].
 func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term Token) error) error {
 	const op = "lead"
-	if e == nil || lead == nil {
-		return &fault.OpError{Op: op, What: "with a nil Election or a nil function", Err: ErrInvalidOption}
+	switch {
+	case e == nil || e.lock == nil:
+		return &fault.OpError{Op: op, What: "of a nil or zero Election", Err: ErrInvalidOption}
+	case lead == nil:
+		return &fault.OpError{Op: op, What: "with a nil function", Err: ErrInvalidOption}
 	}
 	t := terms(op, false, true, e.opts)
 	if t.Err == nil && (t.Limited || t.Permits != 0 || t.AtLeast != 0 || t.Lease != 0 && !t.Renewed) {
@@ -118,10 +135,12 @@ func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {
 
 const logLeadsOn = "the function of an election goes on after its end"
 
-var errLeadsOn = errors.New("it has not returned although its context has ended")
+var errLeadsOn = errors.New("it has not returned although its context has ended; until it does, this process neither resigns nor campaigns")
 
-// IsLeader reports whether this process leads: whether lead runs, and the leadership is not lost. It sends nothing, and judges by the clock, so
-// it is false as soon as the lease may be over. A nil election has no leader.
+// IsLeader reports whether the Run of this Election leads: whether lead runs, and the leadership is not lost. It sends nothing, and judges by
+// the clock, so it is false as soon as the lease may be over. If the key is gone from Redis before (a flush, a failover, a forced
+// unlock by another process), it stays true until the next renewal, for a third of the lease at most, while another process may lead. A
+// nil election has no leader.
 func (e *Election) IsLeader() bool {
 	if e == nil {
 		return false
@@ -130,7 +149,8 @@ func (e *Election) IsLeader() bool {
 	return hold != nil && hold.Err() == nil
 }
 
-// Inspect returns who leads, and who campaigns. It is [Lock.Inspect] of the election's lock.
+// Inspect returns who leads, and who campaigns. It is [Lock.Inspect] of the election's lock: the leader is its holder, if there is one, and
+// has a name if its client has an identity, see [WithIdentity].
 func (e *Election) Inspect(ctx context.Context) (LockInfo, error) {
 	if e == nil {
 		return (*Lock)(nil).Inspect(ctx)

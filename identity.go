@@ -30,7 +30,8 @@ const maxIdentity = 256
 // The key is a hash, rlock_client:{<id of the client>}. Its name is mapped as those of locks are. Anyone who may read it sees the identity.
 // It is written in the background with the first acquisition, and refreshed while the client holds or waits for something. It expires three
 // watchdog timeouts after that, or after the process has died, even if a lock with a longer [Lease] outlives it. [Client.Close] deletes
-// it, unless locks are left. It delays and fails no acquisition. If Redis does not let the user write it, rlock logs that once.
+// it, unless locks are left. It delays and fails no acquisition. If Redis does not let the user write it, rlock logs that once. If Redis
+// loses it, it is missing for up to a watchdog timeout.
 //
 // A text of more than 256 bytes, a negative PID, and an identity without any field are refused with [ErrInvalidOption].
 func WithIdentity(id Identity) Option {

@@ -197,7 +197,7 @@ func WithKeyPrefix(prefix string) Option {
 }
 
 // WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
-// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
+// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock, the function of an election that goes on,
 // a name that was acquired with and without tokens, and waiters whose rights do not suffice or whose subscriptions Redis does not
 // see. Lines at the level Info say that renewals succeed again, that a waiter was taken out of the queue of a fair lock, and that the
 // pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
@@ -300,8 +300,12 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 //
 // d must be clearly shorter than the interval between two jobs, at most nine tenths of it: the lock is taken a moment after each job is
 // due. It must be longer than the clocks may differ. d does not lengthen the lease. If the process dies before the unlock, or loses
-// the lock, the lock is free when its lease ends, and another may do the job. If the job fails, panics or is canceled, the lock is nevertheless kept, so
-// that not all processes try in turn. If d is over before the unlock, nothing is kept.
+// the lock, the lock is free when its lease ends, and another may do the job. With an interval below that lease, which is 30 s by default,
+// take a shorter [RenewedLease]: otherwise a death costs the next jobs, too. If the job fails, panics or is canceled, the lock is
+// nevertheless kept, so that not all processes try in turn. If d is over before the unlock, nothing is kept.
+//
+// The job is done once at most, and perhaps not at all: if each attempt fails with [ErrUnavailable], or meets one that did so, and that
+// rlock is still releasing. An attempt with a [Wait] outlasts that. The Wait and the difference of the clocks must be shorter than d.
 //
 // Nobody is told when the time is over. Waiters ask at the end of the lease that they know of, or after [WithPollInterval]; those of fair
 // locks may wait for that long, and Redisson's for the whole lease. ForceUnlock frees the lock.

@@ -172,3 +172,22 @@ func TestAnOutageIsLogged(t *testing.T) {
 		require.Contains(f, f.attrs, "suppressed", "the number of the others")
 	})
 }
+
+// TestAHangIsLoggedBeforeTheLoss has Redis hang for longer than a short lease. No command fails before the command timeout is over.
+func TestAHangIsLoggedBeforeTheLoss(t *testing.T) {
+	for _, lease := range []time.Duration{2 * time.Second, commandTimeout, watchdogTimeout} {
+		run(t, func(f *fixture) {
+			l := f.newLock()
+			h := f.hold(f.Context(), l, Terms{Lease: lease, Renewed: true})
+			f.until(lease * 4 / 5)
+			require.Empty(f, f.logged(), "renewals succeed")
+			f.hang()
+			<-h.Done()
+			f.instead(nil)
+			logged := f.logged()
+			require.Len(f, logged, 2, "%v", lease)
+			require.True(f, strings.HasPrefix(logged[0], "rlock: renewal failed"), logged[0])
+			require.True(f, strings.HasPrefix(logged[1], "rlock: lock lost"), logged[1])
+		})
+	}
+}

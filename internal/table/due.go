@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -56,6 +57,7 @@ type Batch struct {
 	grants   []*Grant
 	lease    time.Duration
 	shortest time.Duration // of the leases by which the grants are due
+	Late     bool          // there was no reply in time, so it goes out again
 }
 
 // Name returns the name in Redis of one lock of the batch, which decides the node.
@@ -125,6 +127,10 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 			g.inRound = false
 			t.plan(g, n)
 		default:
+			if b.Late && g.failures == 0 && now.Sub(g.term.Confirmed) >= b.lease/2 { // so that a hang is told before the loss
+				g.fail()
+				n.Report(notice.RenewalFailed, g.handle.Name, logNoRenewal, fault.ErrNoAnswer)
+			}
 			g.sending(b.lease, now)
 			wanted = append(wanted, g)
 		}

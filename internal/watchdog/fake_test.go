@@ -176,6 +176,7 @@ func (f *fixture) leased(locks int, lease time.Duration, name string) []batch {
 
 func (b *fakeBatch) Name() string            { return b.name }
 func (b *fakeBatch) Shortest() time.Duration { return b.lease }
+func (b *fakeBatch) again() batch            { return b }
 
 // wanted returns no call if no lock is left.
 func (b *fakeBatch) wanted(clock.Instant) (batch, wire.Call) {

@@ -43,6 +43,12 @@ type renewal struct {
 	table.Batch
 }
 
+func (b *renewal) again() batch {
+	again := *b
+	again.Late = true
+	return &again
+}
+
 // wanted returns a copy, because b may be in flight on another connection at the same time.
 func (b *renewal) wanted(now clock.Instant) (batch, wire.Call) {
 	var n table.Notices

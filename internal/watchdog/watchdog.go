@@ -51,6 +51,8 @@ type batch interface {
 	Name() string
 	// Shortest returns the lease that leaves the least time for the reply.
 	Shortest() time.Duration
+	// again returns the batch as one to which there was no reply in time.
+	again() batch
 	// wanted returns the locks that still have to be renewed, and the call for them. A call without keys means that there is
 	// nothing.
 	wanted(now clock.Instant) (batch, wire.Call)
@@ -133,6 +135,9 @@ func (w *Watchdog) run() {
 func (w *Watchdog) look() {
 	now := clock.Now()
 	stalled, silent := w.stalled(now)
+	for i, b := range stalled {
+		stalled[i] = b.again()
+	}
 	if silent {
 		w.conn.Silent() // long before the driver gives up a node that hangs
 	}
