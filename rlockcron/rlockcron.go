@@ -19,9 +19,9 @@ import (
 
 // Locker is a [gocron.Locker] by which each run of a job happens once, on the instance that comes first. It is safe for concurrent use.
 type Locker struct {
-	locks   *rlock.Client
-	prefix  string
-	atLeast time.Duration
+	locks  *rlock.Client
+	prefix string
+	opts   []rlock.AcquireOption
 }
 
 var (
@@ -37,6 +37,9 @@ var (
 // whose clock is late does not run it again. So atLeast must be longer than the clocks may differ. It is at most nine tenths of the
 // interval: otherwise every second run would be skipped.
 //
+// If an instance dies in a run, the job stays locked until the lease ends: that of [rlock.WithWatchdogTimeout], or the interval if that is below
+// 30 s, but at least 1 s.
+//
 // The error is [rlock.ErrInvalidOption] for a nil client, an empty prefix, and times that cannot work.
 func NewLocker(locks *rlock.Client, prefix string, interval, atLeast time.Duration) (*Locker, error) {
 	switch {
@@ -48,16 +51,28 @@ func NewLocker(locks *rlock.Client, prefix string, interval, atLeast time.Durati
 		return nil, fmt.Errorf("%w: jobs stay locked for %v, which is not from 1ms to nine tenths of the interval of %v",
 			rlock.ErrInvalidOption, atLeast, interval)
 	}
-	return &Locker{locks, prefix, atLeast}, nil
+	opts := []rlock.AcquireOption{rlock.AtLeast(atLeast)}
+	if interval < longLease {
+		opts = append(opts, rlock.RenewedLease(max(interval, shortLease)))
+	}
+	return &Locker{locks, prefix, opts}, nil
 }
+
+// The limits of the leases that follow from the interval: with a long one, a death costs no run, and a short one would be lost in every
+// moment in which Redis does not answer.
+const (
+	longLease  = 30 * time.Second
+	shortLease = time.Second
+)
 
 // Lock implements [gocron.Locker]. The error is [rlock.ErrNotAcquired] if another instance runs the job, or has just run it, and
 // [rlock.ErrUnavailable] if Redis does not answer. gocron skips the run then.
+// A run is done once at most: after an outage, an instance may find the job locked by an attempt that failed, and that rlock is releasing.
 //
 // The lock is renewed while the job runs. gocron cannot end a job whose lock is lost: a job that must not go on then does its work in the
 // Do of another lock.
 func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
-	hold, err := l.locks.NewLock(l.prefix+key).TryAcquire(ctx, rlock.AtLeast(l.atLeast))
+	hold, err := l.locks.NewLock(l.prefix+key).TryAcquire(ctx, l.opts...)
 	if err != nil {
 		return nil, err // a nil hold must not become a Lock that is not nil
 	}

@@ -88,6 +88,31 @@ func TestLocker(t *testing.T) {
 	}
 }
 
+// TestADeathCostsFewRuns has an instance die in its run, and leave the lock to its lease.
+func TestADeathCostsFewRuns(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var lockers [2]*rlockcron.Locker
+	var clients [2]*rlock.Client
+	for i := range lockers {
+		clients[i] = newClient(t, server.Client(t))
+		var err error
+		lockers[i], err = rlockcron.NewLocker(clients[i], "shop:", time.Second, 700*time.Millisecond)
+		require.NoError(t, err)
+	}
+	_, err := lockers[0].Lock(t.Context(), "report")
+	require.NoError(t, err)
+	require.NoError(t, clients[0].Close(), "it renews nothing any more")
+	_, err = lockers[1].Lock(t.Context(), "report")
+	require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	var lock gocron.Lock
+	redistest.EventuallyWithin(t, 10*time.Second, "another instance has its turn", func() bool {
+		lock, err = lockers[1].Lock(t.Context(), "report")
+		return err == nil
+	})
+	require.NoError(t, lock.Unlock(t.Context()))
+}
+
 // TestElector has the leader run all.
 func TestElector(t *testing.T) {
 	t.Parallel()
