@@ -18,6 +18,9 @@ import (
 // set a latch again that has opened, use a new name for each round, such as "job:42:round:7". A participant of the last round
 // that is late would otherwise count in the next one. A latch has no lease: the key stays until the count is zero, or until
 // [CountDownLatch.Delete].
+//
+// A latch counts calls, not work: a job that another process does again, because the first one died after its work, is counted
+// again, or not at all, according to where CountDown was. To wait for work that is done exactly once, look at where its results are.
 type CountDownLatch struct{ l lease.Latch }
 
 // NewCountDownLatch returns a handle on the latch of that name. It ports getCountDownLatch. It sends nothing and does not fail.

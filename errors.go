@@ -54,8 +54,8 @@ var (
 	// [Client.Shutdown] has begun. It is then also the cause of the contexts of holds.
 	ErrClosed = fault.ErrClosed
 
-	// ErrInvalidName is returned by the first method of a lock whose name is empty, is longer than 64 KiB, or cannot be kept
-	// in one slot of a Redis Cluster.
+	// ErrInvalidName is returned by the first method of a lock whose name is empty or longer than 64 KiB. On a Redis Cluster, the
+	// braces of a name must have something in between: not "a{b" or "a{}", whose keys would be in different slots.
 	ErrInvalidName = fault.ErrInvalidName
 
 	// ErrInvalidOption means that an option or argument cannot work. Nothing was sent to Redis.

@@ -117,7 +117,8 @@ func (l *Lock) TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, er
 //
 // Do returns fn's error as it is, unless the lock was lost while fn ran. After a loss, the error wraps [ErrLost] and fn's
 // error. If fn's error wraps the cause of its context, which is the loss, Do returns fn's error alone. Do's own errors say
-// whether they came "while waiting" or "while held"; a single attempt is a wait too.
+// whether they came "while waiting" or "while held"; a single attempt is a wait too. An error of another lock that fn returns looks like
+// one of this lock: [Lock.TryDo] also says whether fn ran.
 //
 // Do waits for its unlock. If Redis does not answer, Do returns up to the command timeout after fn, whatever ctx says. If the
 // release fails, Do logs that, and returns fn's error alone. rlock tries again until the lease is over.

@@ -203,7 +203,8 @@ func WithKeyPrefix(prefix string) Option {
 // pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
-// the dropped ones as the attribute "suppressed". The default is [slog.Default].
+// the dropped ones as the attribute "suppressed". The default is [slog.Default]. What go-redis logs about connections goes to its own
+// logger, see redis.SetLogger.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -279,7 +280,7 @@ func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d}
 func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedLeaseOption, d} }
 
 // Wait gives up after waiting for d. If another owner has the lock then, the error is [ErrNotAcquired], or TryLock returns
-// false and nil. If Redis could not say so, the error is [ErrUnavailable].
+// false and nil. If Redis could not say so, the error is [ErrUnavailable]. That, too, comes when d is over: until then, Redis may be back.
 //
 // A short d does not cut the first attempt off. The call ends after the longer of d and a fifth of the command timeout, plus
 // the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means

@@ -24,7 +24,8 @@ import (
 // Export returns [ErrLost] if the lock is lost, and [ErrClosed] after [Client.Close]. It works during [Client.Shutdown].
 //
 // Otherwise the hold is over once the command is sent, whatever comes of it: its context ends, and [Hold.Err] and [Hold.Unlock] return
-// [ErrNotHeld]. So a deferred Unlock does no harm. ctx may be derived from the context of the hold.
+// [ErrNotHeld]. So a deferred Unlock does no harm. ctx may be derived from the context of the hold. If the ticket cannot be passed on, adopt
+// it, and unlock.
 //
 // After any error from then on there is no ticket, and rlock frees the lock in the background. Without a reply within the command timeout,
 // or before ctx ends, the error is [ErrUnavailable], and also the error and cause of ctx if ctx ended the call. If ctx is canceled within a
@@ -37,14 +38,14 @@ func (h *Hold) Export(ctx context.Context, opts ...AcquireOption) (ticket string
 	return h.in().Export(ctx, terms("export", false, true, opts))
 }
 
-// Adopt takes over the hold that [Hold.Export] made a ticket of. The lock must have the same name in Redis, and be of the kind as which the
-// exporter first took it. It may belong to another client in another process. Adopt does not wait for the lock, which is the ticket's.
+// Adopt takes over the hold that [Hold.Export] made a ticket of. The lock must have the same name in Redis, and be of the same kind as
+// that of the exporter's hold. It may belong to another client in another process. Adopt does not wait for the lock, which is the ticket's.
 // The lease is that of [Lease] or [RenewedLease], or else renewed as that of [Lock.Lock]. A fenced lock gets a new token, greater than that
 // of the exporter.
 //
 // The error is [ErrNotHeld] if the ticket is worth nothing any more: it was adopted before, its lease is over, or the lock was unlocked by
 // force. These cannot be told apart. A job that is delivered again after its worker has died gets this error. It has to lock as usual,
-// and gets the lock when the lease of that worker is over. Others may have had the lock in between:
+// and gets the lock when the lease of that worker is over. Others may have had the lock in between, and done the job:
 //
 //	hold, err := lock.Adopt(ctx, ticket)
 //	if errors.Is(err, rlock.ErrNotHeld) {
