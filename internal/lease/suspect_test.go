@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -183,6 +184,7 @@ func TestAHangIsLoggedBeforeTheLoss(t *testing.T) {
 			require.Empty(f, f.logged(), "renewals succeed")
 			f.hang()
 			<-h.Done()
+			synctest.Wait() // the line about the loss comes after the end of the hold
 			f.instead(nil)
 			logged := f.logged()
 			require.Len(f, logged, 2, "%v", lease)
