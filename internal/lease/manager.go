@@ -55,6 +55,7 @@ type Manager struct {
 
 	closing  sync.Once
 	left     int           // the acquisitions that were yet to be unlocked when Close was called
+	leftOf   []string      // their names
 	stopping chan struct{} // closed by Shutdown and by Close
 	stop     sync.Once     // closes stopping
 	values   sync.Map
@@ -101,7 +102,7 @@ func (m *Manager) Close() {
 	m.closing.Do(func() {
 		var n table.Notices
 		m.tasks.Close()
-		m.left = m.table.Close(clock.Now(), &n)
+		m.left, m.leftOf = m.table.Close(clock.Now(), &n)
 		m.wakeAll()
 		n.Deliver(m)
 		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Table.CommandTimeout)

@@ -151,7 +151,7 @@ func (s *Semaphore) prepare(ctx context.Context, op string) error {
 	}
 	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
 	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
-		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d", before, s.total), nil)
+		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d; SetPermits changes that", before, s.total), nil)
 	}
 	return nil
 }

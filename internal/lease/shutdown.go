@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
@@ -38,7 +40,23 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 	if m.left == 1 {
 		what = "with 1 hold left"
 	}
+	if len(m.leftOf) > 0 {
+		what += " of " + some(m.leftOf)
+	}
 	return &fault.OpError{Op: "shutdown", What: what, Err: why}
+}
+
+// some returns the first three names, quoted.
+func some(names []string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names))) // other calls read them
+	var text []string
+	for _, name := range names[:min(len(names), 3)] {
+		text = append(text, fault.Quote(name))
+	}
+	if len(names) > 3 {
+		text = append(text, "...")
+	}
+	return strings.Join(text, ", ")
 }
 
 // carriedBy reports whether ctx carries a hold of this client.

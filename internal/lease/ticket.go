@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	errNoExport = fmt.Errorf("%w: only a hold of Acquire or TryAcquire of a plain, fenced, fair, spin or write lock is exported", fault.ErrInvalidOption)
+	errNoExport = fmt.Errorf("%w: only a hold of Acquire or TryAcquire of a plain, fenced, fair, spin or write lock is exported, and not one of Do", fault.ErrInvalidOption)
 	errOnlyLife = fmt.Errorf("%w: Lease is the only option of Export", fault.ErrInvalidOption)
 )
 
@@ -23,7 +23,11 @@ func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
 	}
 	of, ok := h.of.(taken)
 	if !ok {
-		return "", &fault.OpError{Op: t.Op, What: nameOf(h.of), Err: errNoExport}
+		failed := &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), Err: errNoExport}
+		if group, ok := h.of.(interface{ Description() string }); ok {
+			failed.What = group.Description()
+		}
+		return "", failed
 	}
 	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	ticket, err := of.lock.export(ctx, of.Acquisition, &t)

@@ -94,10 +94,10 @@ func (t *Table) mayNot(h *Handle, o *Owner, anew bool, now clock.Instant) error 
 		g := t.grants.Of(key, o)
 		switch {
 		case lostOf(o, key) != nil:
-			return fault.ErrLost
+			return errStillLost
 		case g == nil:
 		case g.stage == expired, g.stage == held && g.term.Past(now):
-			return fault.ErrLost
+			return errStillLost
 		case g.stage == held:
 			holds = true
 			fenced = fenced && (side == wire.ReadSide || g.handle.Kind.Tokens)

@@ -14,6 +14,7 @@ var (
 	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
 	errHolderGone = fmt.Errorf("%w: its holder is gone from Redis", fault.ErrLost)
 	errForced     = fmt.Errorf("%w: it was unlocked by force", fault.ErrLost)
+	errStillLost  = fmt.Errorf("%w before, and its owner has to unlock it first", fault.ErrLost)
 	errMaxHold    = fmt.Errorf("%w: it was held longer than WithMaxHold allows", fault.ErrLost)
 
 	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)

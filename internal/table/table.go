@@ -133,8 +133,8 @@ func (t *Table) Number() int64 {
 }
 
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
-// the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked.
-func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
+// the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked, and of which names.
+func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) {
 	defer t.lock().Unlock()
 	lasting := 0
 	t.closed, t.stopping = true, true
@@ -144,6 +144,9 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 		case held:
 			t.over(g, now, fault.ErrClosed, n)
 			t.heap.Remove(g)
+			if g.open() > 0 {
+				names = append(names, g.handle.Name)
+			}
 			if g.handle.Kind.Lasting {
 				lasting++
 			}
@@ -155,7 +158,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int) {
 	if lasting > 0 {
 		n.Warn("", fmt.Sprintf("closed with %d holds of plain semaphores; their permits come back only by Unlock", lasting), nil)
 	}
-	return t.open
+	return t.open, names
 }
 
 // Closed logs how many releases of what has no lease were not over when the client stopped.

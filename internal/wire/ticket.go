@@ -59,7 +59,7 @@ func (k *Kind) OpenTicket(ticket, name string) (field string, err error) {
 	case of != name:
 		return "", fmt.Errorf("%w: the ticket is for the lock %s in Redis, not %s", fault.ErrInvalidOption, fault.Quote(of), fault.Quote(name))
 	case kind != k.Name():
-		return "", fmt.Errorf("%w: the ticket is for a lock of the kind %s, not %s", fault.ErrInvalidOption, fault.Quote(kind), k.Name())
+		return "", fmt.Errorf("%w: the ticket is for a lock of the kind %q, not %q", fault.ErrInvalidOption, kind, k.Name())
 	case !k.isField(field):
 		return "", fmt.Errorf("%w: the ticket names no holder", fault.ErrInvalidOption)
 	}

@@ -128,10 +128,11 @@ func TestWhatIsNotExported(t *testing.T) {
 			t.Helper()
 			ticket, err := hold.Export(ctx, opts...)
 			require.ErrorIs(t, err, want, what)
+			require.NotContains(t, err.Error(), "\n", "names are quoted")
 			require.Empty(t, ticket, what)
 			require.NoError(t, hold.Err(), what)
 		}
-		lock := client.NewFencedLock(testkit.NewName())
+		lock := client.NewFencedLock(testkit.NewName() + "\n")
 		hold := testkit.Must(lock.Acquire(ctx))
 		for what, opt := range map[string]rlock.AcquireOption{
 			"renewed": rlock.RenewedLease(time.Second), "wait": rlock.Wait(0), "permits": rlock.Permits(1), "at least": rlock.AtLeast(time.Second),
