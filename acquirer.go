@@ -9,7 +9,7 @@ import (
 )
 
 // Acquirer is the part of [Locker] that [HoldFrom] and [DoValue] need. All kinds of lock, and groups of them, have its
-// methods. It cannot be implemented outside this package.
+// methods. It cannot be implemented outside this package. For tests, there is the module rlocktest.
 type Acquirer interface {
 	Acquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
 	TryAcquire(ctx context.Context, opts ...AcquireOption) (*Hold, error)
@@ -20,7 +20,8 @@ type Acquirer interface {
 	member() lease.Member
 }
 
-// Locker has the methods that all kinds of lock share, and groups of locks too. It cannot be implemented outside this package.
+// Locker has the methods that all kinds of lock share, and groups of locks too. It cannot be implemented outside this package. For
+// tests, there is the module rlocktest.
 type Locker interface {
 	Acquirer
 	Lock(ctx context.Context, opts ...AcquireOption) error

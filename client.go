@@ -91,12 +91,15 @@ func (c *Client) Close() error {
 // whether the lock is still its own. Unlocks and queries work, and so does [Hold.Extend]. An owner that holds a lock can still
 // re-enter it. Extend and a re-entry need a context that has not ended, such as [context.WithoutCancel] of the hold's context.
 //
+// A server first stops accepting requests, and lets them finish ([net/http.Server.Shutdown]). They still get the locks that they
+// wait for. Shutdown follows when they are over, or when there is no more time for them.
+//
 // Shutdown waits until every lock is unlocked, also the members of groups. It then closes the client, waits as [Client.Close]
 // does, and returns nil. It does not wait for locks that are lost, or that the program can no longer unlock.
 //
 // If ctx ends first, Shutdown closes the client, waits as [Client.Close] does, and returns the error and the cause of ctx. If
 // Redis does not answer, it therefore returns up to the command timeout after the end of ctx. Its text has the number of
-// acquisitions that were left. Each member of a group counts. The locks become free when they are unlocked, or when their
+// acquisitions that were left, and names of their locks. Each member of a group counts. The locks become free when they are unlocked, or when their
 // leases end.
 //
 // Several calls wait for the same end. The first context that ends closes the client for all of them. The others return
@@ -140,7 +143,8 @@ type Stats struct {
 }
 
 // Stats returns a snapshot of one moment. It is cheap enough to be called each second, sends nothing, and works after
-// [Client.Close]. A nil client has done nothing.
+// [Client.Close]. A nil client has done nothing. Whether Redis answers is told by [Lock.IsLocked] of any name, under a context with a
+// deadline.
 func (c *Client) Stats() Stats {
 	if c == nil || c.m == nil {
 		return Stats{}

@@ -20,7 +20,7 @@ import (
 // [CountDownLatch.Delete].
 //
 // A latch counts calls, not work: a job that another process does again, because the first one died after its work, is counted
-// again, or not at all, according to where CountDown was. To wait for work that is done exactly once, look at where its results are.
+// again, or not at all, according to where CountDown was. So for jobs in a database, give Await a Wait, and look there which are done.
 type CountDownLatch struct{ l lease.Latch }
 
 // NewCountDownLatch returns a handle on the latch of that name. It ports getCountDownLatch. It sends nothing and does not fail.
@@ -67,8 +67,8 @@ func (l *CountDownLatch) TrySetCount(ctx context.Context, n int64) (bool, error)
 //
 // Each call counts once, whatever the network does. While Redis does not answer, or is in a state that may pass, CountDown sends
 // its command again, until ctx ends or for as long as the command timeout. Redis knows the call by a number, and does not count it
-// twice. If the call then is not settled, the text of the error says that its outcome is unknown: it may have counted, but it
-// will not do so later. Redis remembers a number for two minutes longer than the command timeout. If an eviction
+// twice. If the call then is not settled, the text of the error says that its outcome is unknown: it may have counted, and it may
+// still count at the moment at which Redis answers again. After that it does not, unless the process died before. Redis remembers a number for two minutes longer than the command timeout. If an eviction
 // or a failover loses the number but not the count, a repeated command may count again.
 //
 // The error is [ErrUnavailable] if Redis did not answer, the error and cause of a ctx that ended, [ErrClosed], [ErrInvalidName] or

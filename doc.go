@@ -53,9 +53,13 @@
 //
 // An election ([Client.NewElection]) makes one process the leader for as long as it lives. [Lock.TryDo] with [AtLeast] has one of
 // many processes do a job that all of them begin at the same time. [Hold.Export] and [Lock.Adopt] give a lock that is held to
-// another process, such as a worker. [Client.Shutdown] ends a process in good order.
+// another process, such as a worker. (The hand-overs of [WithHandOver] are something else: from one waiter of a process to the
+// next.) [Client.Shutdown] ends a process in good order.
 //
 // [Client.Stats], [WithObserver] and [Lock.Inspect] show what a client does, and who has a lock.
+//
+// For tests, the module github.com/go-rlock/rlock/rlocktest has a client that needs no Redis. Or let your code take an interface
+// with the one method that it calls, which [Lock] has.
 //
 // # Inside
 //

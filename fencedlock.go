@@ -35,7 +35,11 @@ func (t Token) Value() (driver.Value, error) {
 // for all handles of a name, or for none.
 //
 // Each token is greater than all before it. A resource can remember the greatest token that it has seen, and refuse lower
-// ones; an equal one comes from the same hold. It is then safe from a holder that has lost the lock without noticing. Tokens come from the clock of Redis, in
+// ones; an equal one comes from the same hold:
+//
+//	UPDATE accounts SET …, fence = $token WHERE id = $id AND fence <= $token -- no row: too late
+//
+// It is then safe from a holder that has lost the lock without noticing. Tokens come from the clock of Redis, in
 // microseconds since 1970, so they keep growing through a failover that lost the latest ones. The first acquisition in Go
 // lifts the counter of Java processes to that clock, for good.
 //

@@ -20,7 +20,7 @@ import (
 //
 // The context that is passed to a method decides which owner holds the lock: see [WithOwner] and [Hold.Context]. A context
 // without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
-// wait if it notices one. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
+// wait: after a second if the context is the same and can end, and else after a lease. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
 // elsewhere than where the lock was taken, pass on that context, or an owner by [WithOwner].
 type Lock struct{ l lease.Lock }
 
@@ -68,7 +68,8 @@ func (l *Lock) Name() string {
 }
 
 // Lock waits until the context's owner holds the lock. An owner that holds it already re-enters. It ports lock and
-// lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says.
+// lockInterruptibly. The lock is renewed until it is unlocked, or held for as long as [Lease] says. Lock waits for the end of an
+// outage of Redis, too: without [Wait] or a deadline, for as long as that lasts.
 //
 // If ctx ends or [Wait] is over, the error is [ErrNotAcquired] if another owner has the lock, and [ErrUnavailable] if Redis
 // could not say so. Either is joined with the error and cause of a ctx that ended. If ctx had ended before the call, or was

@@ -179,7 +179,7 @@ func WithNameMapper(mapName func(name string) string) Option {
 	}
 }
 
-// WithKeyPrefix puts a prefix before the name in Redis of every lock, semaphore and latch, such as "shop:". It is a name mapper, and
+// WithKeyPrefix puts a prefix before the name in Redis of every lock, semaphore and latch, such as "shop:", without a separator. It is a name mapper, and
 // the later of the two options wins. Braces are refused: they would move all locks into one slot of a cluster. The keys beside that
 // of a lock, such as that of its tokens, have the name after a prefix of Redisson's. SECURITY.md lists them for access rules.
 func WithKeyPrefix(prefix string) Option {
@@ -290,7 +290,7 @@ func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
 // Permits acquires n permits at once, or none. Without it, the number is 1. Of a [Semaphore], n is from 1 to 1,000: each permit has an
 // entry of its own in Redis, which is renewed. Of a [PlainSemaphore], n is from 1 to 2^31-1. If there are fewer than n in all, Acquire
-// waits until somebody adds some. A lock has no permits: then the error is [ErrInvalidOption].
+// waits until somebody adds some, and later calls of its process wait behind it. A lock has no permits: then the error is [ErrInvalidOption].
 func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
 
 // AtLeast keeps the lock taken until d after this owner got it, even if it is unlocked before: by nobody then. So of several
