@@ -102,7 +102,7 @@ func shutdownEndsWithContext(f *fixture) {
 	err = testkit.Within(f, "the hurried one returns", stopped)
 	require.ErrorIs(f, err, context.Canceled)
 	require.ErrorIs(f, err, hurry)
-	require.Regexp(f, `^rlock: shutdown with [1-3] holds? left: `, err.Error())
+	require.Regexp(f, `^rlock: shutdown with [1-3] holds? left of ".*": `, err.Error())
 	require.ErrorIs(f, testkit.Within(f, "the patient one returns", patient), rlock.ErrClosed)
 	require.ErrorIs(f, hold.Err(), rlock.ErrClosed)
 	require.True(f, isLocked(f, f.lock()), "nothing is freed by force")
