@@ -36,7 +36,7 @@ type Election struct {
 // of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
 //
 // A leader that resigns is replaced at once, or after 3 s if the next candidate's process is stopped. One that dies is replaced when the
-// rest of its lease is over: two thirds of it, to all. While Redis does not answer, resigning takes up to [WithCommandTimeout].
+// rest of its lease is over, which is between two thirds of it and all of it. While Redis does not answer, resigning takes up to [WithCommandTimeout].
 func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
 	return &Election{lock: c.NewFencedLock(name), opts: slices.Clone(opts)}
 }

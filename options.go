@@ -179,8 +179,8 @@ func WithNameMapper(mapName func(name string) string) Option {
 	}
 }
 
-// WithKeyPrefix puts a prefix before the name in Redis of every lock, semaphore and latch, such as "shop:", without a separator. It is a name mapper, and
-// the later of the two options wins. Braces are refused: they would move all locks into one slot of a cluster. The keys beside that
+// WithKeyPrefix puts a prefix before the name in Redis of every lock, semaphore and latch, such as "shop:", without a separator. It
+// is a name mapper, and the later of the two options wins. Braces are refused: they would move all locks into one slot of a cluster. The keys beside that
 // of a lock, such as that of its tokens, have the name after a prefix of Redisson's. SECURITY.md lists them for access rules.
 func WithKeyPrefix(prefix string) Option {
 	if strings.ContainsAny(prefix, "{}") {
@@ -197,9 +197,9 @@ func WithKeyPrefix(prefix string) Option {
 }
 
 // WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
-// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock, the function of an election that goes on,
-// a name that was acquired with and without tokens, and waiters whose rights do not suffice or whose subscriptions Redis does not
-// see. Lines at the level Info say that renewals succeed again, that a waiter was taken out of the queue of a fair lock, and that the
+// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
+// the function of an election that goes on after its end, a name that was acquired with and without tokens, and waiters whose
+// rights do not suffice or whose subscriptions Redis does not see. Lines at the level Info say that renewals succeed again, that a waiter was taken out of the queue of a fair lock, and that the
 // pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
@@ -306,7 +306,8 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 // nevertheless kept, so that not all processes try in turn. If d is over before the unlock, nothing is kept.
 //
 // The job is done once at most, and perhaps not at all: if each attempt fails with [ErrUnavailable], or meets one that did so, and that
-// rlock is still releasing. An attempt with a [Wait] outlasts that. The Wait and the difference of the clocks must be shorter than d.
+// rlock is still releasing. An attempt with a [Wait] outlasts that. Together, the Wait and the difference of the clocks must be shorter
+// than d.
 //
 // Nobody is told when the time is over. Waiters ask at the end of the lease that they know of, or after [WithPollInterval]; those of fair
 // locks may wait for that long, and Redisson's for the whole lease. ForceUnlock frees the lock.
