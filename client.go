@@ -99,8 +99,8 @@ func (c *Client) Close() error {
 //
 // If ctx ends first, Shutdown closes the client, waits as [Client.Close] does, and returns the error and the cause of ctx. If
 // Redis does not answer, it therefore returns up to the command timeout after the end of ctx. Its text has the number of
-// acquisitions that were left, and names of their locks. Each member of a group counts. The locks become free when they are unlocked, or when their
-// leases end.
+// acquisitions that were left, and names of their locks. Each member of a group counts. The locks become free when
+// they are unlocked, or when their leases end.
 //
 // Several calls wait for the same end. The first context that ends closes the client for all of them. The others return
 // ErrClosed with that number, as they do after a Close meanwhile. On a closed or nil client, Shutdown returns nil.
@@ -143,7 +143,7 @@ type Stats struct {
 }
 
 // Stats returns a snapshot of one moment. It is cheap enough to be called each second, sends nothing, and works after
-// [Client.Close]. A nil client has done nothing. Whether Redis answers is told by [Lock.IsLocked] of any name, under a context with a
+// [Client.Close]. A nil client has done nothing. To check whether Redis answers, call [Lock.IsLocked] with a
 // deadline.
 func (c *Client) Stats() Stats {
 	if c == nil || c.m == nil {

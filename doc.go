@@ -56,7 +56,7 @@
 // another process, such as a worker. (The hand-overs of [WithHandOver] are something else: from one waiter of a process to the
 // next.) [Client.Shutdown] ends a process in good order.
 //
-// [Client.Stats], [WithObserver] and [Lock.Inspect] show what a client does, and who has a lock.
+// [Client.Stats] and [WithObserver] report what a client is doing. [Lock.Inspect] shows who holds a lock, and who is waiting for it.
 //
 // For tests, the module github.com/go-rlock/rlock/rlocktest has a client that needs no Redis. Or let your code take an interface
 // with the one method that it calls, which [Lock] has.

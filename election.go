@@ -36,7 +36,8 @@ type Election struct {
 // of Redis a leader survives. The default is that of [WithWatchdogTimeout]. Other options are refused by [Election.Run].
 //
 // A leader that resigns is replaced at once, or after 3 s if the next candidate's process is stopped. One that dies is replaced when the
-// rest of its lease is over, which is between two thirds of it and all of it. While Redis does not answer, resigning takes up to [WithCommandTimeout].
+// rest of its lease is over, which is between two thirds of it and all of it. While Redis does not answer, resigning
+// takes up to [WithCommandTimeout].
 func (c *Client) NewElection(name string, opts ...AcquireOption) *Election {
 	return &Election{lock: c.NewFencedLock(name), opts: slices.Clone(opts)}
 }
@@ -67,7 +68,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 	const op = "lead"
 	switch {
 	case e == nil || e.lock == nil:
-		return &fault.OpError{Op: op, What: "of a nil or zero Election", Err: ErrInvalidOption}
+		return &fault.OpError{Op: op, What: "of a nil or zero Election, or of a nil or zero Client", Err: ErrInvalidOption}
 	case lead == nil:
 		return &fault.OpError{Op: op, What: "with a nil function", Err: ErrInvalidOption}
 	}
@@ -76,8 +77,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		t.Err = fmt.Errorf("%w: an election takes RenewedLease alone", ErrInvalidOption)
 	}
 	if !e.running.CompareAndSwap(false, true) {
-		t.Err = fmt.Errorf("%w: another Run of this election is under way", ErrInvalidOption)
-		return &fault.OpError{Op: op, Name: e.lock.Name(), Err: t.Err}
+		return &fault.OpError{Op: op, Name: e.lock.Name(), Err: errRunning}
 	}
 	defer e.running.Store(false)
 	for failures := 1; ; failures++ {
@@ -132,6 +132,8 @@ func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {
 		}
 	}
 }
+
+var errRunning = fmt.Errorf("%w: another Run of this election is under way", ErrInvalidOption)
 
 const logLeadsOn = "the function of an election goes on after its end"
 

@@ -180,8 +180,8 @@ func WithNameMapper(mapName func(name string) string) Option {
 }
 
 // WithKeyPrefix puts a prefix before the name in Redis of every lock, semaphore and latch, such as "shop:", without a separator. It
-// is a name mapper, and the later of the two options wins. Braces are refused: they would move all locks into one slot of a cluster. The keys beside that
-// of a lock, such as that of its tokens, have the name after a prefix of Redisson's. SECURITY.md lists them for access rules.
+// is a name mapper, and the later of the two options wins. Braces are refused: they would move all locks into one
+// slot of a cluster. The keys beside that of a lock, such as that of its tokens, have the name after a prefix of Redisson's. SECURITY.md lists them for access rules.
 func WithKeyPrefix(prefix string) Option {
 	if strings.ContainsAny(prefix, "{}") {
 		return func(*settings) error {
@@ -199,8 +199,8 @@ func WithKeyPrefix(prefix string) Option {
 // WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
 // renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
 // the function of an election that goes on after its end, a name that was acquired with and without tokens, and waiters whose
-// rights do not suffice or whose subscriptions Redis does not see. Lines at the level Info say that renewals succeed again, that a waiter was taken out of the queue of a fair lock, and that the
-// pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
+// rights do not suffice or whose subscriptions Redis does not see. Lines at the level Info say that renewals succeed again,
+// that a waiter was taken out of the queue of a fair lock, and that the pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
 // the dropped ones as the attribute "suppressed". The default is [slog.Default]. What go-redis logs about connections goes to its own
@@ -290,7 +290,8 @@ func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
 // Permits acquires n permits at once, or none. Without it, the number is 1. Of a [Semaphore], n is from 1 to 1,000: each permit has an
 // entry of its own in Redis, which is renewed. Of a [PlainSemaphore], n is from 1 to 2^31-1. If there are fewer than n in all, Acquire
-// waits until somebody adds some, and later calls of its process wait behind it. A lock has no permits: then the error is [ErrInvalidOption].
+// waits until somebody adds some, and later calls of its process wait behind it. A lock has no permits: then the error is
+// [ErrInvalidOption].
 func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Duration(n)} }
 
 // AtLeast keeps the lock taken until d after this owner got it, even if it is unlocked before: by nobody then. So of several

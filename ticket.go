@@ -39,13 +39,13 @@ func (h *Hold) Export(ctx context.Context, opts ...AcquireOption) (ticket string
 }
 
 // Adopt takes over the hold that [Hold.Export] made a ticket of. The lock must have the same name in Redis, and be of the same kind as
-// that of the exporter's hold: made by the same constructor, with the same [Fenced]. It may belong to another client in another process. Adopt does not wait for the lock, which is the ticket's.
-// The lease is that of [Lease] or [RenewedLease], or else renewed as that of [Lock.Lock]. A fenced lock gets a new token, greater than that
+// that of the exporter's hold: made by the same constructor, with the same [Fenced]. It may belong to another client in another process.
+// Adopt does not wait for the lock, which is the ticket's. The lease is that of [Lease] or [RenewedLease], or else renewed as that of [Lock.Lock]. A fenced lock gets a new token, greater than that
 // of the exporter.
 //
 // The error is [ErrNotHeld] if the ticket is worth nothing: it was adopted before, its lease is over, the lock was unlocked by
-// force, or this Redis is not that of the exporter or has lost its data. These cannot be told apart. A job that is delivered again after its worker has died gets this error. It has to lock as usual,
-// and gets the lock when the lease of that worker is over. Others may have had the lock in between, and done the job:
+// force, or this Redis is not that of the exporter or has lost its data. These cannot be told apart. A job that is delivered again after
+// its worker has died gets this error. It has to lock as usual, and gets the lock when the lease of that worker is over. Others may have had the lock in between, and done the job:
 //
 //	hold, err := lock.Adopt(ctx, ticket)
 //	if errors.Is(err, rlock.ErrNotHeld) {

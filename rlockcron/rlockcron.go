@@ -37,8 +37,8 @@ var (
 // whose clock is late does not run it again. So atLeast must be longer than the clocks may differ. It is at most nine tenths of the
 // interval: otherwise every second run would be skipped.
 //
-// If an instance dies in a run, the job stays locked until the lease ends: that of [rlock.WithWatchdogTimeout], or the interval if that is below
-// 30 s, but at least 1 s.
+// If an instance dies in a run, the job stays locked until the lease ends: that of [rlock.WithWatchdogTimeout], or the interval
+// if that is below 30 s, but at least 1 s.
 //
 // The error is [rlock.ErrInvalidOption] for a nil client, an empty prefix, and times that cannot work.
 func NewLocker(locks *rlock.Client, prefix string, interval, atLeast time.Duration) (*Locker, error) {

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
@@ -157,10 +158,15 @@ func (h *Hold) LogValue() slog.Value {
 
 // nameOf returns the name of a lock, or the description of a group, for a log line.
 func nameOf(of Held) string {
+	return cmp.Or(descriptionOf(of), fault.Cut(of.Locks()[0].Name()))
+}
+
+// descriptionOf returns the description of a group, and nothing for a lock.
+func descriptionOf(of Held) string {
 	if group, ok := of.(interface{ Description() string }); ok {
 		return group.Description()
 	}
-	return fault.Cut(of.Locks()[0].Name())
+	return ""
 }
 
 // Token returns the fencing token, or 0.

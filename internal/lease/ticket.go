@@ -23,11 +23,7 @@ func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
 	}
 	of, ok := h.of.(taken)
 	if !ok {
-		failed := &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), Err: errNoExport}
-		if group, ok := h.of.(interface{ Description() string }); ok {
-			failed.What = group.Description()
-		}
-		return "", failed
+		return "", &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), What: descriptionOf(h.of), Err: errNoExport}
 	}
 	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
 	ticket, err := of.lock.export(ctx, of.Acquisition, &t)

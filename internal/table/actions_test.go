@@ -139,11 +139,11 @@ func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, o *Owner) bo
 		w.failf("Ends: an attempt begins after Close: %s", s)
 	case p.drained != nil && o == nil && (s.Do != Done || s.Err != fault.ErrClosed): // the very error
 		w.failf("Stopped: an attempt begins after Stop: %s", s)
-	case began && lost && !errors.Is(s.Err, fault.ErrLost): // the very error
+	case began && lost && s.Err != errStillLost: // the very error
 		w.failf("LostSticky: the owner of a lost lock gets %s", s)
 	case began && again && !lost && s.Err != fault.ErrReentered: // the very error
 		w.failf("Kept: the owner of a hold gets %s", s)
-	case began && bare && !again && !lost && !errors.Is(s.Err, fault.ErrLost) && !errors.Is(s.Err, fault.ErrInvalidOption): // an unlock of the other side may be late
+	case began && bare && !again && !lost && s.Err != errStillLost && !errors.Is(s.Err, fault.ErrInvalidOption): // an unlock of the other side may be late
 		w.failf("Token: the owner of a hold without a token gets %s", s)
 	}
 	p.deliver()

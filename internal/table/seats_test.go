@@ -2,6 +2,7 @@ package table
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,8 +190,8 @@ func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(waiters[0], ByTime, start.Add(modelPoll), &n).Do)
 	require.Equal(t, Sleep, table.Settle(waiters[0], missed, start.Add(modelPoll), &n).Do)
 	n.Deliver(c)
-	lost := func(line string) bool { return line == logPlaceLost+" name" }
-	require.Equal(t, 1, count(c.told, lost), c.told)
+	reports := func() int { return strings.Count(strings.Join(c.told, "\n"), logPlaceLost+" name") }
+	require.Equal(t, 1, reports(), c.told)
 
 	a := &Attempt{Handle: held.handle, Lease: modelWatchdog, Renewed: true}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
@@ -198,14 +199,5 @@ func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(a, ByTime, start.Add(modelPoll), &n).Do)
 	require.Equal(t, Sleep, table.Settle(a, missed, start.Add(modelPoll), &n).Do)
 	n.Deliver(c)
-	require.Equal(t, 1, count(c.told, lost), c.told)
-}
-
-func count(lines []string, is func(string) bool) (n int) {
-	for _, line := range lines {
-		if is(line) {
-			n++
-		}
-	}
-	return n
+	require.Equal(t, 1, reports(), c.told)
 }

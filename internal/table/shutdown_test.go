@@ -129,7 +129,8 @@ func (w *world) close() bool {
 	}
 	p.closed = true
 	p.tasks.Close()
-	if open, left := w.open(p), closed(p.table.Close(w.now, &p.notices)); left != open {
+	open := w.open(p)
+	if left, _ := p.table.Close(w.now, &p.notices); left != open {
 		w.failf("Drained: Close finds %d open acquisitions, and not %d", left, open)
 	}
 	p.deliver()
@@ -140,5 +141,3 @@ func (w *world) close() bool {
 	}
 	return true
 }
-
-func closed(left int, _ []string) int { return left }

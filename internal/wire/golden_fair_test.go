@@ -14,8 +14,8 @@ import (
 
 // fairVectors are the vectors of a fair lock whose scripts give it to the next waiter, in the form of [vectors]. Redisson's
 // scripts wake the waiter. The words of an acquire that queues are the number, the lease, the wait, the term of the lease that a
-// script may give to the waiter, the number of its seat unless that is its own, and 1 if it asks again. A release has the seat, too. A waiter's seat
-// shows the term, and the waiter if it has another number. The test listens on the seats 1 to 6.
+// script may give to the waiter, the number of its seat unless that is its own, and 1 if it asks again. A release has the seat,
+// too. A waiter's seat shows the term, and the waiter if it has another number. The test listens on the seats 1 to 6.
 var fairVectors = []struct{ claim, lines string }{
 	{"the release gives the lock to the waiters in turn", `
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
