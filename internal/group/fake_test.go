@@ -204,6 +204,7 @@ type held struct {
 	mu       sync.Mutex
 	deadline time.Time
 	err      error
+	calls    int  // of Err until it is lost; zero means that calls of Err do not end it
 	stopping bool // its client shuts down
 	loss     table.Loss
 	tell     context.CancelCauseFunc
@@ -215,6 +216,11 @@ var _ lease.Held = (*held)(nil)
 func (h *held) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.calls > 0 {
+		if h.calls--; h.calls == 0 {
+			h.err = fault.ErrLost
+		}
+	}
 	if h.err == nil && !time.Now().Before(h.deadline) {
 		return fault.ErrLost
 	}

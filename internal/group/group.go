@@ -53,7 +53,7 @@ func newGroup(what string, members []lease.Member) *Group {
 			g.err = inner.err
 		}
 		g.locks = append(g.locks, m.Locks()...)
-		names = append(names, nameOf(m))
+		names = append(names, lease.QuoteName(m))
 	}
 	if len(members) == 0 {
 		g.err = fmt.Errorf("%w: a %s has no locks", fault.ErrInvalidOption, what)
@@ -70,16 +70,6 @@ func usable(m lease.Member) bool {
 	locks := m.Locks()
 	return len(locks) > 0 &&
 		!slices.ContainsFunc(locks, func(l *lease.Lock) bool { return l == nil || l.Manager() == nil })
-}
-
-// nameOf returns the name of a member, for errors.
-func nameOf(m lease.Member) string {
-	locks := m.Locks()
-	name := fault.Quote(locks[0].Name())
-	if len(locks) > 1 {
-		name += " and others"
-	}
-	return name
 }
 
 // labelOf returns the name of a member, or the description of a group, for an observer.
@@ -118,7 +108,7 @@ func (g *Group) Check(op string) error {
 func (g *Group) rule() *verdict.Rule {
 	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
 	for _, m := range g.members {
-		r.Names = append(r.Names, nameOf(m))
+		r.Names = append(r.Names, lease.QuoteName(m))
 	}
 	return r
 }

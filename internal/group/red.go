@@ -331,38 +331,45 @@ func (a *acquisition) scheduleReacquire() {
 // reacquire asks again for the members that are not held. A member that lost the lock gets a new holder: its earlier replies
 // no longer count.
 func (a *acquisition) reacquire(pause time.Duration) {
-	var missing []int
-	a.mu.Lock()
-	tell := a.look()
-	if a.why == nil {
-		for i, h := range a.members {
-			if !a.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
-				missing = append(missing, i)
-				a.asked[i] = true
-			}
-		}
-		a.timer.Reset(pause)
-	}
-	a.mu.Unlock()
-	tell()
+	missing := a.forgetLost(pause)
 	if len(missing) == 0 {
 		return
 	}
 	waiting, _ := a.waits(context.Background())
-	for _, i := range missing {
-		a.mu.Lock()
-		gone := a.members[i]
-		a.members[i] = nil
-		a.mu.Unlock()
-		if gone == nil {
+	for i, lost := range missing {
+		if lost == nil {
 			a.askAgain(waiting, i)
 			continue
 		}
-		clientOf(gone).Background(func() {
-			_ = gone.Unlock(context.Background()) // an owner that lost a lock must unlock it before it acquires again
+		clientOf(lost).Background(func() {
+			_ = lost.Unlock(context.Background()) // an owner that lost a lock must unlock it before it acquires again
 			if a.Err() == nil {
 				a.askAgain(waiting, i)
 			}
 		})
 	}
+}
+
+// forgetLost removes the members that were lost. It returns all that are not held, with the holders that lost them. First it
+// weighs their losses. A member that is lost meanwhile stays for the next time.
+func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
+	missing := make(map[int]lease.Held)
+	a.mu.Lock()
+	for i, h := range a.members {
+		if !a.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
+			missing[i] = h
+		}
+	}
+	tell := a.look()
+	if a.why != nil {
+		clear(missing)
+	} else {
+		a.timer.Reset(pause)
+	}
+	for i := range missing {
+		a.asked[i], a.members[i] = true, nil
+	}
+	a.mu.Unlock()
+	tell()
+	return missing
 }

@@ -56,12 +56,17 @@ func (b borrowed) PermitIDs() []string { return b.from.PermitIDs() }
 
 // Unlock implements [Held].
 func (b borrowed) Unlock(context.Context) error {
-	locks := b.Locks()
-	what := fault.Quote(locks[0].Name())
+	return &fault.OpError{Op: "unlock", What: QuoteName(b), Err: fault.ErrBorrowed}
+}
+
+// QuoteName returns the quoted name of a lock, or of the first lock of a group, for errors.
+func QuoteName(of interface{ Locks() []*Lock }) string {
+	locks := of.Locks()
+	name := fault.Quote(locks[0].Name())
 	if len(locks) > 1 {
-		what += " and others"
+		name += " and others"
 	}
-	return &fault.OpError{Op: "unlock", What: what, Err: fault.ErrBorrowed}
+	return name
 }
 
 // Part implements [Held].

@@ -1,0 +1,116 @@
+package group
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, log := newMembers(t, 3)
+		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, f := range fakes[1:] {
+			f.grant().lose(f.grant().confirmed(time.Now()))
+		}
+		require.ErrorIs(t, h.Err(), fault.ErrLost)
+		synctest.Wait()
+		log.take()
+		<-time.After(time.Minute)
+		require.Empty(t, log.take(), "no member is asked again")
+		require.Equal(t, h.Err(), h.Unlock(t.Context()), "the loss, whatever became of the members")
+	})
+}
+
+func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
+	t.Parallel()
+	now := clock.Instant(100)
+	for what, c := range map[string]struct {
+		since [3]clock.Instant // when the members joined; zero means at the beginning
+		loss  table.Loss       // of the first member
+		held  bool
+	}{
+		"all others were held":             {loss: table.Loss{Early: true, Since: now}, held: true},
+		"one joined before the loss":       {since: [3]clock.Instant{0, 0, 90}, loss: table.Loss{Early: true, Since: now}, held: true},
+		"one joined after the loss":        {since: [3]clock.Instant{0, 0, 110}, loss: table.Loss{Early: true, Since: now}},
+		"its lease ended, as it should":    {since: [3]clock.Instant{0, 0, 110}, held: true},
+		"it was lost on purpose":           {loss: table.Loss{Final: true}},
+		"lost at an unknown moment":        {loss: table.Loss{Early: true}, held: true},
+		"the same, and one joined later":   {since: [3]clock.Instant{0, 1, 0}, loss: table.Loss{Early: true}},
+		"both others joined, after a loss": {since: [3]clock.Instant{0, 101, 102}, loss: table.Loss{Early: true, Since: now}},
+	} {
+		fakes, members, _ := newMembers(t, 3)
+		r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+		a := r.newAcquisition()
+		for i, f := range fakes {
+			h, err := f.Take(t.Context(), single)
+			require.NoError(t, err)
+			require.True(t, a.add(i, h))
+		}
+		require.True(t, a.begin())
+		copy(a.since, c.since[:])
+		fakes[0].grant().lose(c.loss)
+		require.Equal(t, c.held, a.Err() == nil, what)
+	}
+}
+
+// A red lock asks a member again only after it has weighed that member's loss. The second loss comes at each moment of this in turn.
+func TestALossIsWeighedBeforeTheMemberIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{3, 5} {
+		for calls := 1; calls < 40; calls++ {
+			bubble(t, func(t *testing.T) {
+				t.Helper()
+				fakes, members, _ := newMembers(t, n)
+				h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+				require.NoError(t, err)
+				synctest.Wait()
+				end := time.Now().Add(time.Second)
+				for _, f := range fakes[:2] {
+					f.set(errBroken)
+					f.grant().deadline = end
+				}
+				forced := table.Loss{Early: true, Final: true}
+				fakes[1].grant().calls, fakes[1].grant().loss = calls, forced
+				fakes[0].grant().lose(table.Loss{})
+				synctest.Wait()
+				fakes[1].grant().lose(forced)
+				require.ErrorIs(t, h.Err(), fault.ErrLost, "%d members, lost in call %d", n, calls)
+				if n == 3 {
+					require.Equal(t, end, h.Deadline(), "that of the majority; lost in call %d", calls)
+				}
+			})
+		}
+	}
+}
+
+func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
+	t.Parallel()
+	fakes, members, _ := newMembers(t, 3)
+	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+	a := r.newAcquisition()
+	require.Zero(t, a.Deadline())
+	now := time.Now()
+	for i, f := range fakes {
+		h, err := f.Take(t.Context(), single)
+		require.NoError(t, err)
+		f.grant().deadline = now.Add(time.Duration(i+1) * time.Hour)
+		require.True(t, a.add(i, h))
+	}
+	require.True(t, a.begin())
+	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "until then two of three are held")
+	fakes[2].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	require.Equal(t, now.Add(time.Hour), a.Deadline())
+	fakes[1].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "once it is lost, the deadline that it had")
+}
