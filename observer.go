@@ -182,6 +182,7 @@ const (
 	EventSubscriptionReplaced Event = "subscription_replaced" // after a loss, a channel is subscribed again
 	EventReacquired           Event = "reacquired"            // a red lock has a member again that it had lost, or did not get at first
 	EventPlaceLost            Event = "place_lost"            // a waiter was out of a fair lock's queue: it was silent for too long, or Redis lost the queue
+	EventUnanswered           Event = "unanswered"            // a call goes on waiting, but Redis has not answered it for as long as the command timeout
 )
 
 // WithObserver sets an observer of the client. If it is given several times, there are several observers: each gets the context that
@@ -256,6 +257,7 @@ var events = map[notice.Sort]Event{
 	notice.RenewalFailed: EventRenewalFailed, notice.RenewalRecovered: EventRenewalRecovered, notice.Lost: EventLost,
 	notice.Dropped: EventDropped, notice.SelfDeadlock: EventSelfDeadlock, notice.SubscriptionLost: EventSubscriptionLost,
 	notice.SubscriptionReplaced: EventSubscriptionReplaced, notice.Reacquired: EventReacquired, notice.PlaceLost: EventPlaceLost,
+	notice.Unanswered: EventUnanswered,
 }
 
 // outcomeOf returns the class of an acquisition's error.

@@ -199,8 +199,10 @@ func WithKeyPrefix(prefix string) Option {
 // WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
 // renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
 // the function of an election that goes on after its end, a name that was acquired with and without tokens, and waiters whose
-// rights do not suffice or whose subscriptions Redis does not see. Lines at the level Info say that renewals succeed again,
-// that a waiter was taken out of the queue of a fair lock, and that the pub/sub of a cluster is not sharded. A line about a lock has its name as the attribute "lock", cut at 64 characters.
+// rights do not suffice or whose subscriptions Redis does not see. One says that a call goes on waiting although Redis has given it no
+// usable answer for as long as the command timeout. Lines at the level Info say that renewals succeed again, that a waiter was
+// taken out of the queue of a fair lock, and that the pub/sub of a cluster is not sharded. A line about a lock has its name as the
+// attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
 // the dropped ones as the attribute "suppressed". The default is [slog.Default]. What go-redis logs about connections goes to its own

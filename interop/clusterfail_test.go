@@ -71,10 +71,11 @@ func clusterDeath(t *testing.T, f *fleet) {
 	const watchdog = 18 * time.Second     // two thirds of it must outlast the election of a new master
 	javaKeeps := f.version.atLeast(3, 44) // earlier versions stop renewing after a failure
 	f.throughout(t, watchdog, javaKeeps, func(key string) {
+		master := f.MasterToKill(t, key)
 		eventually(t, "the next renewal falls into the outage", func() bool {
 			return f.rdb.PTTL(t.Context(), key).Val() < watchdog*3/4
 		})
-		f.MasterOf(t, key).Kill()
+		master.Kill()
 	})
 }
 

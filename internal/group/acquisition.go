@@ -46,9 +46,8 @@ type acquisition struct {
 	watched  bool      // seen is told of its end
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
-	// quiet means that an outer group logs a loss.
-	quiet bool
-	timer *time.Timer // asks again for the members that are not held; nil means that they are not asked again
+	quiet    bool        // an outer group logs a loss
+	timer    *time.Timer // asks again for the members that are not held; nil means that they are not asked again
 }
 
 var _ lease.Held = (*acquisition)(nil)

@@ -47,9 +47,14 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 // newManager returns a client without Redis.
 func newManager(t *testing.T) *lease.Manager {
 	t.Helper()
+	return newLoggingManager(t, slog.DiscardHandler)
+}
+
+func newLoggingManager(t *testing.T, log slog.Handler) *lease.Manager {
+	t.Helper()
 	m := lease.New(lease.Config{
 		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
-		Logger: func() *slog.Logger { return slog.New(slog.DiscardHandler) },
+		Logger: func() *slog.Logger { return slog.New(log) },
 	}, noDriver{})
 	t.Cleanup(m.Close)
 	return m
@@ -216,10 +221,8 @@ var _ lease.Held = (*held)(nil)
 func (h *held) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.calls > 0 {
-		if h.calls--; h.calls == 0 {
-			h.err = fault.ErrLost
-		}
+	if h.calls--; h.calls == 0 {
+		h.err = fault.ErrLost
 	}
 	if h.err == nil && !time.Now().Before(h.deadline) {
 		return fault.ErrLost
@@ -346,7 +349,11 @@ func isNil(err error) bool { return err == nil }
 // newMembers returns fake members of one client, with the names a, b, c and so on.
 func newMembers(t *testing.T, n int) (fakes []*member, members []lease.Member, log *journal) {
 	t.Helper()
-	m, log := newManager(t), new(journal)
+	return newMembersOf(newManager(t), n)
+}
+
+func newMembersOf(m *lease.Manager, n int) (fakes []*member, members []lease.Member, log *journal) {
+	log = new(journal)
 	for i := range n {
 		fakes = append(fakes, &member{lock: newLock(m, string(rune('a'+i))), log: log})
 		members = append(members, fakes[i])

@@ -148,8 +148,6 @@ func noReply(err error) bool {
 	case errors.As(err, &f) && f.Fate != fault.NotSent:
 		return f.Fate == fault.Left
 	}
-	return slices.ContainsFunc(cutOffs, func(cut error) bool { return errors.Is(err, cut) })
+	ends := []error{fault.ErrNoAnswer, fault.ErrNoConnection, context.Canceled, context.DeadlineExceeded}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
-
-// cutOffs are the errors of a question that the end of the wait cut off.
-var cutOffs = []error{fault.ErrNoAnswer, fault.ErrNoConnection, context.Canceled, context.DeadlineExceeded}

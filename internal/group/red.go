@@ -73,6 +73,9 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		if q.round == 1 {
 			defer r.waits()()
 		}
+		if r.outage.Noticed(clock.Of(asked), clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable)) {
+			clientOf(r.group).LogUnanswered(r.group.description, true, err)
+		}
 		stands := q.next(a)
 		w.Listen(a.refusing())
 		if !stands {

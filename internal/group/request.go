@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/stay"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -28,6 +29,7 @@ type request struct {
 	over   <-chan struct{} // closed when the wait is over or ctx has ended
 	bound  <-chan struct{} // closed at By, or when ctx has ended
 	silent time.Time       // of a red lock: since when its rounds have had no outcome but silence
+	outage outcome.Silence // of a red lock
 }
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.

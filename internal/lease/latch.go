@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/latch"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -195,6 +196,8 @@ type awaiting struct {
 	waits  bool          // whether it counts as waiting
 	epoch  uint64        // of the channel, before its latest question
 	seen   notice.Seen
+
+	silence outcome.Silence
 }
 
 // await carries out the steps of the waiter. It reports whether the latch was open. If not, the error is why Redis does not say
@@ -240,7 +243,9 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 		q.Within = max(a.bound.Sub(clock.Now()), time.Millisecond)
 	}
 	a.seen.Questions++
+	sent := clock.Now()
 	r := m.conn.Ask(limit, q, nil)
+	long := a.silence.Noticed(sent, clock.Now(), m.cfg.Table.CommandTimeout, r.Err == nil)
 	switch now := clock.Now(); {
 	case r.Err == nil:
 		a.Answered(r.N, now)
@@ -248,6 +253,9 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 		a.Abandoned(r.Err.Fate == fault.NotSent)
 	default:
 		a.Failed(r.Err, now)
+		if long && mayPass(r.Err) {
+			m.LogUnanswered(a.latch.Name(), false, r.Err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -249,6 +250,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 	var n table.Notices
 	m := l.m
 	watched := false
+	var silence outcome.Silence
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
 		limit := waiting
@@ -257,8 +259,12 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		}
 		switch step.Do {
 		case table.Ask:
+			sent := clock.Now()
 			r := m.ask(limit, &step, transport.WaitSlot)
 			step = m.table.Settle(a, r, clock.Now(), &n)
+			if silence.Noticed(sent, clock.Now(), m.cfg.Table.CommandTimeout, r.Err == nil) && step.Do != table.Done {
+				m.LogUnanswered(l.h.Name, false, r.Err)
+			}
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {
 				watched = true

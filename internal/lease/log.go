@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -31,6 +32,14 @@ func (m *Manager) Log(line table.Line) {
 // LogHere logs a line in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
 // held.
 func (m *Manager) LogHere(line table.Line) { m.logLine(line, func(log func()) { log() }) }
+
+// LogUnanswered logs that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group.
+func (m *Manager) LogUnanswered(lock string, group bool, err error) {
+	m.Log(table.Line{
+		Level: slog.LevelWarn, Sort: notice.Unanswered, Lock: lock, Err: err, Whole: group,
+		Message: "no usable answer from Redis for as long as the command timeout; the call goes on waiting",
+	})
+}
 
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
 func (m *Manager) logLine(line table.Line, run func(log func())) {

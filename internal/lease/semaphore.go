@@ -120,24 +120,31 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 	}
 }
 
-// prepareWithin is [Semaphore.prepare] for an acquisition that has to be over at a moment. Zero means that it has time: then it waits
-// until Redis answers.
+// prepareWithin is [Semaphore.prepare] for an acquisition: it waits until Redis answers, or until a moment. Zero means that it has
+// time.
 func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string) error {
-	if bound == 0 {
-		for {
-			err := s.prepare(ctx, op)
-			if f := (*fault.Error)(nil); !errors.As(err, &f) || !mayPass(f) || ctx.Err() != nil {
-				return err
-			}
+	bounded := ctx
+	if bound != 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
+		defer cancel()
+	}
+	var last outcome.Result
+	for {
+		err := s.prepare(bounded, op)
+		f := (*fault.Error)(nil)
+		switch {
+		case err == nil:
+			return nil
+		case bounded.Err() != nil && ctx.Err() == nil:
+			return s.named(s.ended(ctx, last, 0), op)
+		case !errors.As(err, &f) || !mayPass(f) || ctx.Err() != nil:
+			return err
+		case !last.Known(): // it has tried for a command timeout
+			s.m.LogUnanswered(s.h.Name, false, f)
 		}
+		last.Err = f
 	}
-	bounded, cancel := context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
-	defer cancel()
-	err := s.prepare(bounded, op)
-	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return s.named(s.ended(ctx, outcome.Result{}, 0), op)
-	}
-	return err
 }
 
 // prepare sets the semaphore up if the handle was made with a total, once.

@@ -21,6 +21,7 @@ const (
 	SubscriptionReplaced
 	Reacquired
 	PlaceLost
+	Unanswered
 )
 
 // End is how a hold ended.

@@ -20,7 +20,7 @@ import (
 type Cluster struct {
 	Nodes []*Server
 
-	elected map[*Server]time.Time // when a node took over from its master
+	elected map[*Server]time.Time // when Failover had a node take over from its master
 }
 
 // nodeTimeout is how long a node may be silent before the others count it as failed.
@@ -168,8 +168,7 @@ func (c *Cluster) MoveSlot(tb testing.TB, key string, meanwhile ...func()) (from
 // is not safe for concurrent use.
 //
 // It asks once, and waits until all nodes agree. A second request would begin the failover anew, or undo it if a node has not
-// heard of it. From the request to the election the master's clients are stopped, and a replica stands for election only once
-// within four times the node timeout. Failover waits for that first.
+// heard of it. From the request to the election the master's clients are stopped.
 func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
 	tb.Helper()
 	ctx := context.Background()
@@ -177,7 +176,7 @@ func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
 	replica := c.ReplicaOf(tb, demoted)
 	inSync(tb, replica)
 	agreed := c.agreement(tb, key, replica)
-	<-time.After(time.Until(c.elected[replica].Add(4*nodeTimeout + 100*time.Millisecond)))
+	c.awaitElectable(replica)
 	for range 3 {
 		must(tb, replica.Client(tb).ClusterFailover(ctx).Err())
 		for asked := time.Now(); time.Since(asked) < 6*time.Second; <-time.After(5 * time.Millisecond) {
@@ -189,6 +188,34 @@ func (c *Cluster) Failover(tb testing.TB, key string) (demoted *Server) {
 	}
 	tb.Fatalf("%s does not take over from %s", replica.Addr, demoted.Addr)
 	return nil
+}
+
+// awaitElectable waits until a replica can stand for election again: four times the node timeout after it last did. Until then
+// it takes the votes of that election for new ones if its master fails, and becomes a master with an old epoch. The other nodes
+// ignore it, and the cluster stays down.
+func (c *Cluster) awaitElectable(replica *Server) {
+	<-time.After(time.Until(c.elected[replica].Add(4*nodeTimeout + 100*time.Millisecond)))
+}
+
+// MasterToKill returns the master of a key, once its replica can take over.
+func (c *Cluster) MasterToKill(tb testing.TB, key string) *Server {
+	tb.Helper()
+	master := c.MasterOf(tb, key)
+	c.awaitElectable(c.ReplicaOf(tb, master))
+	return master
+}
+
+// Rejoin starts a killed master again. It becomes a replica.
+func (c *Cluster) Rejoin(tb testing.TB, dead *Server) {
+	tb.Helper()
+	dead.Run()
+	inSync(tb, dead)
+	for _, node := range c.Nodes {
+		rdb := node.Client(tb)
+		EventuallyWithin(tb, 30*time.Second, "every node serves the cluster", func() bool {
+			return strings.Contains(rdb.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+		})
+	}
 }
 
 // agreement returns a function that reports whether all nodes that reply say that a key's master is this one.

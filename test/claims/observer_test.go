@@ -305,3 +305,38 @@ func TestALostPlaceInAFairQueueIsObserved(t *testing.T) {
 	require.NoError(t, testkit.Within(t, "the waiter has the lock in the end", got))
 	require.NoError(t, cut.Unlock(t.Context()))
 }
+
+func TestAWaitWithoutAnAnswerIsObserved(t *testing.T) {
+	t.Parallel()
+	for kind, wait := range map[string]func(ctx context.Context, c *rlock.Client, name string) error{
+		"lock": func(ctx context.Context, c *rlock.Client, name string) error { return c.NewLock(name).Lock(ctx) },
+		"semaphore with a total": func(ctx context.Context, c *rlock.Client, name string) error {
+			hold, err := c.NewSemaphore(name, rlock.Total(1)).Acquire(ctx)
+			if err == nil {
+				err = hold.Unlock(ctx)
+			}
+			return err
+		},
+		"red lock": func(ctx context.Context, c *rlock.Client, name string) error {
+			return rlock.NewRedLock(c.NewLock(name)).Lock(ctx)
+		},
+		"latch": func(ctx context.Context, c *rlock.Client, name string) error {
+			return c.NewCountDownLatch(name).Await(ctx)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			seen, observe := testkit.Observe(t)
+			f := testkit.NewFaulty(t, testkit.Quick(), observe, rlock.WithCommandTimeout(300*time.Millisecond))
+			f.Proxy.Freeze()
+			name := testkit.NewName()
+			got := testkit.Async(func() error { return wait(t.Context(), f.Client, name) })
+			e := seen.AwaitEvent(rlock.EventUnanswered)
+			require.Contains(t, e.Name, name)
+			require.ErrorIs(t, e.Err, rlock.ErrUnavailable)
+			require.Empty(t, got, "it goes on")
+			f.Proxy.Thaw()
+			require.NoError(t, testkit.Within(t, "Redis is back", got))
+		})
+	}
+}

@@ -33,7 +33,7 @@ func TestManyHoldsOutliveFailovers(t *testing.T) {
 	s.round("quiet", func() {})
 	s.round("a master steps down", func() { cluster.Failover(t, s.holds[0].name) })
 	s.round("a master is killed", func() {
-		master := cluster.MasterOf(t, s.holds[1].name)
+		master := cluster.MasterToKill(t, s.holds[1].name)
 		replica := cluster.ReplicaOf(t, master)
 		testkit.Eventually(t, "its replica has all locks", func() bool {
 			return replica.Client(t).DBSize(t.Context()).Val() == master.Client(t).DBSize(t.Context()).Val()

@@ -280,7 +280,7 @@ func latchFailover(t *testing.T, cluster *redistest.Cluster) {
 func latchDeath(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	latchOpens(t, cluster, rlock.ShardedAuto, func(name string) {
-		old := cluster.MasterOf(t, name)
+		old := cluster.MasterToKill(t, name)
 		testkit.Eventually(t, "the replica has the latch", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
 		old.Kill()
 	})

@@ -187,10 +187,10 @@ func permitDeath(t *testing.T, cluster *redistest.Cluster) {
 	var dead *redistest.Server
 	permitsAreKept(t, cluster, rlock.ShardedAuto, func(name string) {
 		if dead != nil {
-			dead.Run() // as a replica of its former one
+			cluster.Rejoin(t, dead)
 		}
 		replicated(t, cluster, name)
-		dead = cluster.MasterOf(t, name)
+		dead = cluster.MasterToKill(t, name)
 		dead.Kill()
 	})
 }

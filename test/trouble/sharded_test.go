@@ -296,7 +296,7 @@ func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
 	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
 	testkit.Eventually(t, "the waiter is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
-	old := cluster.MasterOf(t, held.Name())
+	old := cluster.MasterToKill(t, held.Name())
 	testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), held.Name(), 1) })
 	replica := cluster.ReplicaOf(t, old)
 	old.Kill()
