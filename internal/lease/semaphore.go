@@ -130,17 +130,16 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 		defer cancel()
 	}
 	var last outcome.Result
-	for {
+	var silence outcome.Silence
+	for start := clock.Now(); ; {
 		err := s.prepare(bounded, op)
 		f := (*fault.Error)(nil)
 		switch {
-		case err == nil:
-			return nil
-		case bounded.Err() != nil && ctx.Err() == nil:
+		case err != nil && bounded.Err() != nil && ctx.Err() == nil:
 			return s.named(s.ended(ctx, last, 0), op)
 		case !errors.As(err, &f) || !mayPass(f) || ctx.Err() != nil:
 			return err
-		case !last.Known(): // it has tried for a command timeout
+		case silence.Noticed(start, clock.Now(), s.m.cfg.Table.CommandTimeout, false):
 			s.m.LogUnanswered(s.h.Name, false, f)
 		}
 		last.Err = f
