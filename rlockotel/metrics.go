@@ -15,9 +15,9 @@ var bounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, 
 
 // metrics has the instruments.
 type metrics struct {
-	acquire, hold   metric.Float64Histogram
-	handOvers, lost metric.Int64Counter
-	clients         clients
+	acquire, hold               metric.Float64Histogram
+	handOvers, lost, unanswered metric.Int64Counter
+	clients                     clients
 }
 
 // init makes the instruments. Those that cannot be made do nothing.
@@ -37,6 +37,10 @@ func (m *metrics) init(meter metric.Meter) error {
 	m.lost, err = meter.Int64Counter("rlock.lost", metric.WithUnit("{hold}"),
 		metric.WithDescription("Holds that were lost before their unlock."))
 	add(err)
+	m.unanswered, err = meter.Int64Counter("rlock.unanswered", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls that go on waiting although Redis has not answered them for as long as the command timeout."))
+	add(err)
+	m.unanswered.Add(context.Background(), 0) // so that the first one is an increase
 	add(m.clients.init(meter))
 	return errors.Join(errs...)
 }

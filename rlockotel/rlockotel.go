@@ -8,6 +8,7 @@
 //	rlock.hold.duration      histogram, s           by rlock.kind and rlock.end
 //	rlock.handovers          counter, {handover}    by rlock.kind and rlock.handover: local, remote
 //	rlock.lost               counter, {hold}        by rlock.kind and rlock.reason
+//	rlock.unanswered         counter, {call}        calls that went on waiting although Redis had not answered them for the command timeout
 //	rlock.held               up-down counter, {lock}
 //	rlock.waiting            up-down counter, {call}
 //	rlock.renewal.failures   counter, {renewal}
@@ -101,7 +102,10 @@ type observer struct {
 	metrics metrics
 }
 
-var _ rlock.ClientObserver = (*observer)(nil)
+var (
+	_ rlock.ClientObserver = (*observer)(nil)
+	_ rlock.EventObserver  = (*observer)(nil)
+)
 
 type acquisitionKey struct{}
 
@@ -186,6 +190,13 @@ func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
 	o.metrics.ended(ctx, a, d)
 	if d.End.Lost() && a.caller.IsRecording() {
 		a.caller.AddEvent("rlock.lost", trace.WithAttributes(append(a.attrs, reasonKey.String(string(d.End)))...))
+	}
+}
+
+// Event implements [rlock.EventObserver].
+func (o *observer) Event(d rlock.EventData) {
+	if d.Event == rlock.EventUnanswered {
+		o.metrics.unanswered.Add(context.Background(), 1)
 	}
 }
 

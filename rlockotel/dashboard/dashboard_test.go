@@ -154,15 +154,21 @@ func (s *service) calm(server *redistest.Server) {
 func (s *service) trouble(server *redistest.Server) {
 	s.Helper()
 	proxy := redistest.NewProxy(s, server.Addr)
+	seen, observe := testkit.Observe(s)
 	client := s.client(redistest.Open(s, &redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond}),
-		rlock.WithCommandTimeout(200*time.Millisecond))
+		rlock.WithCommandTimeout(200*time.Millisecond), observe)
 	lock := client.NewLock(testkit.NewName())
 	hold := testkit.Must(lock.Acquire(s.Context(), rlock.RenewedLease(500*time.Millisecond)))
 	proxy.Freeze()
 	testkit.Within(s, "the hold is lost", hold.Done())
 	_, err := client.NewLock(testkit.NewName()).TryLock(s.Context())
 	require.ErrorIs(s, err, rlock.ErrUnavailable)
+	patient := client.NewLock(testkit.NewName())
+	waits := testkit.Async(func() error { return patient.Lock(s.Context()) })
+	seen.AwaitEvent(rlock.EventUnanswered)
 	proxy.Thaw()
+	require.NoError(s, testkit.Within(s, "Redis is back", waits))
+	require.NoError(s, patient.Unlock(s.Context()))
 	require.ErrorIs(s, hold.Unlock(context.Background()), rlock.ErrLost)
 	require.NoError(s, client.Close())
 }
@@ -258,7 +264,7 @@ func TestAlerts(t *testing.T) {
 	t.Parallel()
 	s, server := newService(t), redistest.Start(t)
 	all := alerts(t)
-	require.Len(t, all, 5)
+	require.Len(t, all, 6)
 	for range 3 {
 		s.calm(server)
 		s.scrape()
@@ -271,7 +277,7 @@ func TestAlerts(t *testing.T) {
 	require.NotEmpty(t, s.value(all["RlockHoldLost"]), "by the first loss")
 	s.trouble(server)
 	s.scrape()
-	for _, name := range []string{"RlockHoldLost", "RlockUnavailable", "RlockRenewalsFail"} {
+	for _, name := range []string{"RlockHoldLost", "RlockUnavailable", "RlockUnanswered", "RlockRenewalsFail"} {
 		require.NotEmpty(t, s.value(all[name]), name)
 	}
 	require.Equal(t, "lease_ended", s.value(all["RlockHoldLost"])[0].Metric.Get("rlock_reason"))
