@@ -206,14 +206,15 @@ type held struct {
 	member *member
 	owner  *table.Owner
 
-	mu       sync.Mutex
-	deadline time.Time
-	err      error
-	calls    int  // of Err until it is lost; zero means that calls of Err do not end it
-	stopping bool // its client shuts down
-	loss     table.Loss
-	tell     context.CancelCauseFunc
-	soon     int // calls of RenewSoon
+	mu        sync.Mutex
+	deadline  time.Time
+	err       error
+	reentered bool
+	calls     int  // of Err until it is lost; zero means that calls of Err do not end it
+	stopping  bool // its client shuts down
+	loss      table.Loss
+	tell      context.CancelCauseFunc
+	soon      int // calls of RenewSoon
 }
 
 var _ lease.Held = (*held)(nil)
@@ -305,7 +306,7 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 
 func (h *held) Done() <-chan struct{} { return nil }
 func (h *held) Waited() bool          { return false }
-func (h *held) Reentered() bool       { return false }
+func (h *held) Reentered() bool       { return h.reentered }
 
 func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }

@@ -1,10 +1,9 @@
 package group
 
 import (
-	"slices"
+	"cmp"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
@@ -40,7 +39,14 @@ func (a *acquisition) tellEnd() func() {
 	return func() { a.seen.Ended(at, how, why) }
 }
 
-// Reentered reports whether the owner had all of the members.
+// Reentered reports whether the owner had the group before: enough members, of which a red lock may not have asked all yet.
 func (a *acquisition) Reentered() bool {
-	return !slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && !h.Reentered() })
+	n := 0
+	for i, h := range a.held() {
+		l := a.group.members[i].Locks()[0]
+		if h != nil && h.Reentered() || h == nil && l.Holds(cmp.Or(a.owners[i], a.owner)) {
+			n++
+		}
+	}
+	return n >= a.group.need
 }

@@ -131,6 +131,23 @@ func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
 	})
 }
 
+// A late member of the first acquisition may be granted to the second one.
+func TestARedLockIsReenteredIfAMajorityIs(t *testing.T) {
+	t.Parallel()
+	for reentered, want := range []bool{false, false, true, true} {
+		fakes, members, _ := newMembers(t, 3)
+		r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+		a := r.newAcquisition()
+		for i, f := range fakes {
+			h, err := f.Take(t.Context(), single)
+			require.NoError(t, err)
+			f.grant().reentered = i < reentered
+			require.True(t, a.add(i, h))
+		}
+		require.Equal(t, want, a.Reentered(), "%d members", reentered)
+	}
+}
+
 func TestAnUnlockWaitsForNoMemberThatKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
