@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,6 +32,7 @@ type acquisition struct {
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
 	since   []clock.Instant // when they joined an acquisition that was held by then; zero means before
+	weighed []lease.Held    // the members whose losses left enough
 	errs    []error         // why the others are not held
 	asked   []bool          // the members that have been asked and have not replied
 	changed chan struct{}   // has a token when a member has replied
@@ -58,7 +60,7 @@ func (r *request) newAcquisition() *acquisition {
 	return &acquisition{
 		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
+		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 }
@@ -106,6 +108,11 @@ func (a *acquisition) watch(i int, h lease.Held) {
 func (a *acquisition) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for i, h := range a.members { // what was lost before the beginning does not matter
+		if h != nil && h.Err() != nil {
+			a.weighed[i] = h
+		}
+	}
 	a.begun = a.live() >= a.group.need
 	return a.begun
 }
@@ -146,12 +153,13 @@ func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 		return n >= a.group.need
 	}
 	for i, h := range a.members {
-		if h == nil || counts(i) {
+		if h == nil || counts(i) || a.weighed[i] == h {
 			continue
 		}
 		if loss := h.Loss(); loss.Final || loss.Early && !enough(loss.Since) {
 			return false
 		}
+		a.weighed[i] = h
 	}
 	return enough(clock.Now())
 }
@@ -168,7 +176,7 @@ func (a *acquisition) look() (tell func()) {
 // reason returns why too few members are held: their client is closed, or the reason of the last one that was lost. a.mu must
 // be held.
 func (a *acquisition) reason() error {
-	reason := fault.ErrLost
+	var lost, closed error
 	for _, h := range a.members {
 		if h == nil {
 			continue
@@ -177,12 +185,14 @@ func (a *acquisition) reason() error {
 		var op *fault.OpError
 		switch {
 		case errors.Is(err, fault.ErrClosed):
-			return fault.ErrClosed
-		case errors.Is(err, fault.ErrLost) && errors.As(err, &op):
-			reason = op.Err
+			closed = fault.ErrClosed
+		case errors.Is(err, fault.ErrLost):
+			if lost = fault.ErrLost; errors.As(err, &op) {
+				lost = op.Err
+			}
 		}
 	}
-	return reason
+	return cmp.Or(lost, closed, fault.ErrLost)
 }
 
 // end ends the acquisition. The caller must call the returned function without a.mu. a.mu must be held.
@@ -190,6 +200,7 @@ func (a *acquisition) end(why error) (tell func()) {
 	if a.why != nil {
 		return func() {}
 	}
+	a.setDeadline()
 	a.why = why
 	if a.timer != nil {
 		a.timer.Stop()
@@ -258,124 +269,4 @@ func (a *acquisition) held() []lease.Held {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.members)
-}
-
-// The methods that a Hold or an outer group uses. See [lease.Held].
-
-// Err returns nil while enough members are held, and then why the acquisition is over.
-func (a *acquisition) Err() error {
-	a.mu.Lock()
-	tell := a.look()
-	why := a.why
-	a.mu.Unlock()
-	tell()
-	return why
-}
-
-// Done returns a channel that is closed when the acquisition is over.
-func (a *acquisition) Done() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.over == nil {
-		a.over = make(chan struct{})
-		if a.why != nil {
-			close(a.over)
-		}
-	}
-	return a.over
-}
-
-// Deadline returns the moment until which enough members are held.
-func (a *acquisition) Deadline() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var live, all []time.Time
-	for _, h := range a.members {
-		if h == nil {
-			continue
-		}
-		all = append(all, h.Deadline())
-		if h.Err() == nil {
-			live = append(live, h.Deadline())
-		}
-	}
-	if len(live) < a.group.need {
-		live = all
-	}
-	if len(live) > 0 {
-		slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
-		a.deadline = live[min(a.group.need, len(live))-1]
-	}
-	return a.deadline
-}
-
-// Description returns the name of the group, for log lines.
-func (a *acquisition) Description() string { return a.group.description }
-
-// Token returns 0: a group has no fencing token.
-func (a *acquisition) Token() uint64 { return 0 }
-
-// Waited reports whether one of the members was refused at first.
-func (a *acquisition) Waited() bool {
-	return slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && h.Waited() })
-}
-
-// Unlock releases the members, once.
-func (a *acquisition) Unlock(ctx context.Context) error {
-	if !a.close() {
-		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
-	}
-	return a.release(ctx)
-}
-
-// Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
-// already, and [fault.ErrClosed] while the client of a member shuts down.
-func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cancel, a.quiet = tell, quiet
-	if a.why == nil && a.stopping {
-		return fault.ErrClosed
-	}
-	return a.why
-}
-
-// Loss returns how the acquisition was lost, for an outer group. It counts as lost since its beginning, because it does not
-// record when each member was held.
-func (a *acquisition) Loss() table.Loss { return table.Loss{Early: time.Now().Before(a.Deadline())} }
-
-// RenewSoon has the members renewed sooner than they would be.
-func (a *acquisition) RenewSoon() {
-	for _, h := range a.held() {
-		if h != nil {
-			h.RenewSoon()
-		}
-	}
-}
-
-// Locks returns the base locks of the group.
-func (a *acquisition) Locks() []*lease.Lock { return a.group.locks }
-
-// OwnerOf returns the owner that holds one of the base locks.
-func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, h := range a.members {
-		if h != nil && slices.ContainsFunc(h.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
-			return h.OwnerOf(key)
-		}
-	}
-	return a.owner
-}
-
-// Leak ends an acquisition that nobody can unlock any more.
-func (a *acquisition) Leak() {
-	if !a.closeAs(true) {
-		return
-	}
-	for _, h := range a.held() {
-		if h != nil {
-			h.Leak()
-		}
-	}
 }

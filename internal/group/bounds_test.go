@@ -166,3 +166,50 @@ func TestAShortWaitInTheLocalQueueIsNoOutage(t *testing.T) {
 		require.ErrorIs(t, <-first, context.Canceled)
 	})
 }
+
+// The client of one member is closed, and its server hangs. The unlock waits only for a majority.
+func TestAnUnlockDoesNotWaitForTheMemberOfAClosedClient(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 3)
+			own := newManager(t)
+			fakes[0].lock = newLock(own, "a")
+			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+			require.NoError(t, err)
+			synctest.Wait()
+			if closed {
+				own.Close()
+			}
+			fakes[0].hangs = commandTimeout
+			start := time.Now()
+			require.NoError(t, h.Unlock(t.Context()))
+			require.LessOrEqual(t, time.Since(start), 2*minTimeout, "closed %v", closed)
+		})
+	}
+}
+
+// The first client is closed. A call does not outlast its bound because a release hangs.
+func TestAReleaseDoesNotProlongACallOfAClosedClient(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 4)
+			own := newManager(t)
+			fakes[0].lock = newLock(own, "a")
+			fakes[0].set(fault.ErrClosed)
+			fakes[1].hangs, fakes[2].hangs = commandTimeout, commandTimeout
+			fakes[3].set(fault.ErrRefused)
+			fakes[3].delay = time.Millisecond
+			if closed {
+				own.Close()
+			}
+			start := time.Now()
+			_, err := NewRed(members, newTestQuorum).Take(t.Context(), single)
+			require.Error(t, err)
+			require.LessOrEqual(t, time.Since(start), floor, "closed %v", closed)
+		})
+	}
+}

@@ -19,9 +19,17 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 		return a.group.wrap(lease.EndOf(ctx), "extend")
 	}
 	members := a.held()
-	errs := make([]error, len(members))
+	errs, answered := make([]error, len(members)), make([]bool, len(members))
 	results := make(chan extended, len(members))
-	running, confirmed := 0, 0
+	running := 0
+	confirmed := func() (n int) { // a member that is lost by now no longer counts
+		for i, h := range members {
+			if answered[i] && errs[i] == nil && h.Err() == nil {
+				n++
+			}
+		}
+		return n
+	}
 	for i, h := range members {
 		if h == nil || h.Err() != nil {
 			errs[i] = errMissing
@@ -30,17 +38,15 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 		running++
 		clientOf(h).Background(func() { results <- extended{i, h.Extend(ctx, d)} })
 	}
-	for confirmed < a.group.need && confirmed+running >= a.group.need {
+	for n := confirmed(); n < a.group.need && n+running >= a.group.need; n = confirmed() {
 		r := <-results
 		running--
-		if errs[r.member] = r.err; r.err == nil {
-			confirmed++
-		}
+		errs[r.member], answered[r.member] = r.err, true
 	}
 	switch why := a.Err(); {
 	case why != nil:
 		return a.endedAs(why)
-	case confirmed >= a.group.need:
+	case confirmed() >= a.group.need:
 		return nil
 	}
 	err := a.group.rule().Of(errs)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
@@ -119,5 +120,21 @@ func TestAMemberThatIsMissingIsNotExtended(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 		require.ErrorContains(t, err, "not held")
 		require.NoError(t, h.Unlock(t.Context()))
+	})
+}
+
+// Extend says that the lease lasts, on the word of a member that is lost by then.
+func TestExtendCountsOnlyMembersThatAreHeld(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		h := takeFakes(t, NewRed(members, newTestQuorum))
+		synctest.Wait()
+		fakes[1].hangs, fakes[2].hangs = time.Second, 2*time.Second
+		fakes[2].extend = errBroken
+		time.AfterFunc(time.Second/2, func() { fakes[0].grant().lose(table.Loss{Early: true, Since: clock.Now()}) })
+		require.Error(t, h.Extend(t.Context(), time.Hour))
+		require.Less(t, time.Until(h.Deadline()), time.Hour/2)
 	})
 }

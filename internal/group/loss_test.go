@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -113,4 +114,79 @@ func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
 	require.Equal(t, now.Add(time.Hour), a.Deadline())
 	fakes[1].grant().lose(table.Loss{Early: true, Since: clock.Now()})
 	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "once it is lost, the deadline that it had")
+}
+
+// A member was lost before the majority was there.
+func TestALossBeforeTheBeginningDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 3)
+		fakes[1].delay, fakes[2].delay = 20*time.Millisecond, 30*time.Millisecond
+		got := make(chan lease.Held, 1)
+		go func() {
+			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
+			require.NoError(t, err)
+			got <- h
+		}()
+		<-time.After(10 * time.Millisecond)
+		fakes[0].grant().lose(table.Loss{Early: true, Final: true})
+		h := <-got
+		require.NoError(t, h.Err(), "it was just acquired, with b and c")
+	})
+}
+
+// The first loss leaves a majority that was held all the time. So does the second one, which comes after a renewal.
+func TestALossIsWeighedOnce(t *testing.T) {
+	t.Parallel()
+	for _, terms := range []lease.Terms{forever, {Op: "acquire", ByHold: true, Lease: time.Hour}} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 5)
+			fakes[4].delay = 40 * time.Millisecond // it joins late
+			h, err := NewRed(members, newTestQuorum).Take(t.Context(), terms)
+			require.NoError(t, err)
+			began := time.Now()
+			<-time.After(time.Second)
+			require.NotNil(t, fakes[4].grant())
+			fakes[0].set(errBroken)
+			fakes[0].grant().lose(fakes[0].grant().confirmed(began))
+			require.NoError(t, h.Err())
+			<-time.After(time.Second)
+			require.NoError(t, h.Err())
+			// all others are confirmed now
+			confirmed := time.Now()
+			<-time.After(time.Second)
+			fakes[3].grant().lose(fakes[3].grant().confirmed(confirmed))
+			require.NoError(t, h.Err(), "lease %v: b and c were held always, d until 1 s ago, and e since the first second", terms.Lease)
+		})
+	}
+}
+
+// The deadline of a hold that is lost does not move any more.
+func TestTheDeadlineOfALostHoldStays(t *testing.T) {
+	t.Parallel()
+	for _, red := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			fakes, members, _ := newMembers(t, 3)
+			g := NewMulti(members)
+			if red {
+				g = NewRed(members, newTestQuorum)
+			}
+			h, err := g.Take(t.Context(), forever)
+			require.NoError(t, err)
+			synctest.Wait()
+			for i, f := range fakes {
+				f.grant().lasts(time.Duration(i+1) * time.Second)
+			}
+			fakes[2].grant().lose(table.Loss{Early: true, Final: true}) // by force
+			require.ErrorIs(t, h.Err(), fault.ErrLost)
+			before := h.Deadline()
+			for _, f := range fakes[:2] { // renewed, until the caller unlocks
+				require.NoError(t, f.grant().Extend(t.Context(), time.Hour))
+			}
+			require.Equal(t, before, h.Deadline(), "red %v", red)
+		})
+	}
 }

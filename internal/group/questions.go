@@ -40,16 +40,20 @@ func (q *questions) next(a *acquisition) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q.stands, q.mixed = false, false
+	others := 0
 	for i, m := range a.group.members {
 		refused := errors.Is(a.errs[i], fault.ErrRefused) || a.asked[i] // the round was over before it replied
 		q.missed[i] = refused || a.errs[i] != nil || q.missed[i] && a.members[i] == nil
 		q.queued[i] = refused && standable(m)
 		q.stands = q.stands || q.queued[i]
 		q.mixed = q.mixed || q.missed[i] && !q.queued[i]
+		if !q.missed[i] {
+			others++
+		}
 	}
-	if !q.stands { // all are asked
+	if q.stands = q.stands && others < a.group.need; !q.stands { // all are asked; one that was granted may have been lost at once
 		for i := range q.missed {
-			q.missed[i] = true
+			q.missed[i], q.queued[i] = true, false
 		}
 	}
 	return q.stands

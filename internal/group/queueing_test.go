@@ -230,3 +230,53 @@ func TestARedLockThatStandsInQueuesHoldsNothing(t *testing.T) {
 		})
 	}
 }
+
+// short is a member whose first grant is for a short time only.
+type short struct {
+	*member
+
+	grants int
+}
+
+func (s *short) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+	h, err := s.member.Take(ctx, t)
+	if s.grants++; err == nil && s.grants == 1 {
+		s.grant().lasts(time.Millisecond)
+	}
+	return h, err
+}
+
+// slowQueued refuses late.
+type slowQueued struct{ *queued }
+
+func (q slowQueued) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+	<-time.After(10 * time.Millisecond)
+	return q.queued.Take(ctx, t)
+}
+
+// A member is refused, and the lease of another one runs out in the first round. The second round stands in the queue of the
+// first, and asks nobody else.
+func TestARoundThatLostAMemberGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, free := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			t.Helper()
+			m := newManager(t)
+			fakes, _, _ := newMembersOf(m, 3)
+			fakes[2].delay = 5 * time.Millisecond // the lease of b is over by then
+			a := newQueued(m, "a")
+			<-a.turn
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			got := take(ctx, red(slowQueued{a}, &short{member: fakes[1]}, fakes[2]), forever)
+			<-time.After(10 * time.Second)
+			if free {
+				a.turn <- struct{}{}
+			}
+			<-time.After(time.Hour)
+			synctest.Wait()
+			require.Len(t, got, 1, "two of three members are free; a is free: %v", free)
+			require.NoError(t, <-got)
+		})
+	}
+}

@@ -34,7 +34,7 @@ func (a *acquisition) release(ctx context.Context) error {
 // unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
 // that hangs is unlocked in the background.
 func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
-	u := lease.NewUnlocking(a.held())
+	u := lease.NewUnlocking(a.held(), a.group.locks)
 	multi, begun := a.group.quorum == nil, time.Now()
 	for i := range u.Members {
 		if i > 0 || !multi {
@@ -84,7 +84,7 @@ func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	a.close()
 	result := make(chan error, 1)
-	clientOf(a.group).Background(func() {
+	lease.Runner(a.group.locks).Background(func() {
 		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
 		result <- errors.Join(slices.DeleteFunc(u.Errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -13,6 +14,7 @@ type Unlocking struct {
 	Members []Held  // nil means a member that is not held
 	Errs    []error // of the unlocks that returned, and of the members that are lost
 
+	locks    []*Lock
 	answered []bool // the members whose unlocks returned, or which are lost
 	running  int
 	ending   int // unlocks of members that are lost
@@ -26,11 +28,11 @@ type unlocked struct {
 	err    error
 }
 
-// NewUnlocking returns the unlocks of these members, none of which has begun.
-func NewUnlocking(members []Held) *Unlocking {
+// NewUnlocking returns the unlocks of these members of a group with these locks. None of them has begun.
+func NewUnlocking(members []Held, locks []*Lock) *Unlocking {
 	n := len(members)
 	return &Unlocking{
-		Members: members, Errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
+		Members: members, locks: locks, Errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
 	}
 }
 
@@ -48,7 +50,18 @@ func (u *Unlocking) Begin(ctx context.Context, i int) {
 	} else {
 		u.running++
 	}
-	h.Locks()[0].m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(ctx)} })
+	m := h.Locks()[0].m
+	if m.tasks.Retired() {
+		m = Runner(u.locks)
+	}
+	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(ctx)} })
+}
+
+// Runner returns a client of these locks that still runs what is in the background beside its caller, if there is one. A client for
+// whose background duties Close no longer waits runs them in place.
+func Runner(locks []*Lock) *Manager {
+	i := slices.IndexFunc(locks, func(l *Lock) bool { return !l.m.tasks.Retired() })
+	return locks[max(i, 0)].m
 }
 
 // Succeeded reports whether a member was held until its unlock.

@@ -341,6 +341,7 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step 
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
+	x.grant.rarely().loss = x.grant.lostBy(now)
 	return t.endRelease(x, why, now, n)
 }
 

@@ -33,9 +33,15 @@ func (t *Table) expire(g *Grant, n *Notices) {
 	g.turns.Notify() // an unlock that waits for its turn returns now
 }
 
+// lostBy returns the loss of the grant that is found at a moment.
+func (g *Grant) lostBy(now clock.Instant) Loss {
+	return Loss{Early: !g.term.Past(now), Since: g.term.Confirmed}
+}
+
 // lose ends the grant for its users and here.
 func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
-	g.rarely().loss = Loss{Early: !g.term.Past(now), Since: g.term.Confirmed, Final: errors.Is(why, errMaxHold) || errors.Is(why, errForced)}
+	g.rarely().loss = g.lostBy(now)
+	g.rarely().loss.Final = errors.Is(why, errMaxHold) || errors.Is(why, errForced)
 	g.rarely().lost = why
 	g.endAcquisitions(why, n)
 	at := now

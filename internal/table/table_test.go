@@ -141,6 +141,23 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	require.NotContains(t, l.told, LogLost+" name", "the receiver of the report logs it")
 }
 
+// A red lock has to know since when another owner may have had a member whose unlock finds nothing.
+func TestAnUnlockThatFindsNothingIsALoss(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[int64]Loss{1: {}, -1: {Early: true, Since: start}} {
+		table, h, _ := newTable()
+		a := acquire(t, h)
+		var n Notices
+		var x Exit
+		now := start.Add(time.Second)
+		require.Equal(t, Ask, table.Release(&x, a, now, &n).Do)
+		s := table.SettleRelease(&x, wire.Reply{N: reply}, now, &n)
+		require.Equal(t, Done, s.Do)
+		require.Equal(t, want.Early, errors.Is(s.Err, fault.ErrLost))
+		require.Equal(t, want, a.Loss())
+	}
+}
+
 func TestALossIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()

@@ -1,0 +1,148 @@
+package group
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+// The methods that a Hold or an outer group uses. See [lease.Held].
+
+// Err returns nil while enough members are held, and then why the acquisition is over.
+func (a *acquisition) Err() error {
+	a.mu.Lock()
+	tell := a.look()
+	why := a.why
+	a.mu.Unlock()
+	tell()
+	return why
+}
+
+// Done returns a channel that is closed when the acquisition is over.
+func (a *acquisition) Done() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over == nil {
+		a.over = make(chan struct{})
+		if a.why != nil {
+			close(a.over)
+		}
+	}
+	return a.over
+}
+
+// Deadline returns the moment until which enough members are held.
+func (a *acquisition) Deadline() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.why == nil {
+		a.setDeadline()
+	}
+	return a.deadline
+}
+
+// setDeadline sets the deadline to that of the members. a.mu must be held.
+func (a *acquisition) setDeadline() {
+	var live, all []time.Time
+	for _, h := range a.members {
+		if h == nil {
+			continue
+		}
+		all = append(all, h.Deadline())
+		if h.Err() == nil {
+			live = append(live, h.Deadline())
+		}
+	}
+	if len(live) < a.group.need {
+		live = all
+	}
+	if len(live) > 0 {
+		slices.SortFunc(live, func(a, b time.Time) int { return b.Compare(a) })
+		a.deadline = live[min(a.group.need, len(live))-1]
+	}
+}
+
+// Description returns the name of the group, for log lines.
+func (a *acquisition) Description() string { return a.group.description }
+
+// Token returns 0: a group has no fencing token.
+func (a *acquisition) Token() uint64 { return 0 }
+
+// Waited reports whether one of the members was refused at first.
+func (a *acquisition) Waited() bool {
+	return slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && h.Waited() })
+}
+
+// Unlock releases the members, once.
+func (a *acquisition) Unlock(ctx context.Context) error {
+	if !a.close() {
+		return a.group.wrap(fault.ErrUnlockedAlready, "unlock")
+	}
+	return a.release(ctx)
+}
+
+// Notify sets the function to which the end of the acquisition is reported. It returns why the acquisition is over, if it is
+// already, and [fault.ErrClosed] while the client of a member shuts down.
+func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cancel, a.quiet = tell, quiet
+	if a.why == nil && a.stopping {
+		return fault.ErrClosed
+	}
+	return a.why
+}
+
+// Loss returns how the acquisition was lost, for an outer group: as those of its members were that are lost.
+func (a *acquisition) Loss() (l table.Loss) {
+	for _, h := range a.held() {
+		if h == nil || h.Err() == nil {
+			continue
+		}
+		m := h.Loss()
+		if l.Final = l.Final || m.Final; m.Early && (!l.Early || m.Since < l.Since) {
+			l.Early, l.Since = true, m.Since
+		}
+	}
+	return l
+}
+
+// RenewSoon has the members renewed sooner than they would be.
+func (a *acquisition) RenewSoon() {
+	for _, h := range a.held() {
+		if h != nil {
+			h.RenewSoon()
+		}
+	}
+}
+
+// Locks returns the base locks of the group.
+func (a *acquisition) Locks() []*lease.Lock { return a.group.locks }
+
+// OwnerOf returns the owner that holds one of the base locks.
+func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, h := range a.members {
+		if h != nil && slices.ContainsFunc(h.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
+			return h.OwnerOf(key)
+		}
+	}
+	return a.owner
+}
+
+// Leak ends an acquisition that nobody can unlock any more.
+func (a *acquisition) Leak() {
+	if !a.closeAs(true) {
+		return
+	}
+	for _, h := range a.held() {
+		if h != nil {
+			h.Leak()
+		}
+	}
+}
