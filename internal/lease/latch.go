@@ -159,7 +159,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	defer m.tasks.End()
 	m.used()
 	a := awaiting{
-		latch: l, single: t.Single(), bound: m.bound(ctx, &t),
+		latch: l, single: t.Single(), bound: m.bound(ctx, &t, 0),
 		Waiter: m.latches.Join(l.names.Channel, m.hub.Orders(), t.Limited),
 	}
 	waiting := ctx
@@ -192,6 +192,7 @@ type awaiting struct {
 
 	latch  *Latch
 	single bool
+	tried  bool          // whether a question of its own failed
 	bound  clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
 	waits  bool          // whether it counts as waiting
 	epoch  uint64        // of the channel, before its latest question
@@ -211,7 +212,7 @@ func (a *awaiting) await(ctx, waiting context.Context) (open bool, err error) {
 			limit = ctx // a short wait does not cut the first question off
 		}
 		step := a.Next(now)
-		over := limit.Err() != nil || told && a.single || !told && a.bound != 0 && now >= a.bound
+		over := limit.Err() != nil || a.single && (told || a.tried) || !told && a.bound != 0 && now >= a.bound
 		switch {
 		case step.Do == latch.Done:
 			return step.Err == nil, step.Err
@@ -253,6 +254,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 		a.Abandoned(r.Err.Fate == fault.NotSent)
 	default:
 		a.Failed(r.Err, now)
+		a.tried = true
 		if long && mayPass(r.Err) {
 			m.LogUnanswered(a.latch.Name(), false, r.Err)
 		}

@@ -24,7 +24,7 @@ import (
 // The marks of calls that went well do not stay: a script that forgets gets their numbers.
 //
 // The caller must have begun an operation.
-func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
+func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wire.Reply {
 	cfg := &m.cfg.Table
 	if call.Script.Forgets {
 		call.Args.Other = m.settled.take(mark.Keys[0])
@@ -37,7 +37,10 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 		left := over.Sub(clock.Now())
 		// A lost reply should leave time for another try. A slow server gets more time with each.
 		within := max(min(left, cfg.Floor()<<min(tries-1, 8)), time.Millisecond)
-		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within}, nil)
+		if how.single {
+			within = left
+		}
+		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: how.stop}, nil)
 		if r.Err == nil {
 			if tries == 1 { // its only command
 				m.settled.add(mark.Keys[0], mark.Args.Number)
@@ -51,7 +54,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 			continue
 		}
 		pause := cfg.Retry(tries)
-		if mayPass(r.Err) && over.Sub(clock.Now()) > pause && m.waitOpen(ctx, pause) {
+		if !how.single && mayPass(r.Err) && over.Sub(clock.Now()) > pause && m.waitOpen(ctx, pause, how.stop) {
 			continue
 		}
 		if doubt == nil {
@@ -60,6 +63,12 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call) wire.Reply {
 		m.Background(func() { m.settle(context.WithoutCancel(ctx), mark) })
 		return *doubt
 	}
+}
+
+// limits says for how long a call that must count once is sent again. The zero value means for one command timeout.
+type limits struct {
+	stop   <-chan struct{} // ends it when it is closed; nil means that nothing does
+	single bool            // the call is sent once
 }
 
 // mayPass reports whether a call that failed may have another outcome later.
@@ -78,8 +87,8 @@ func (m *Manager) settle(ctx context.Context, mark wire.Call) {
 	}
 }
 
-// waitOpen pauses, and reports whether the pause was over before ctx ended and before Close.
-func (m *Manager) waitOpen(ctx context.Context, pause time.Duration) bool {
+// waitOpen pauses, and reports whether the pause was over before ctx ended, before Close, and before stop was closed.
+func (m *Manager) waitOpen(ctx context.Context, pause time.Duration, stop <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -87,6 +96,7 @@ func (m *Manager) waitOpen(ctx context.Context, pause time.Duration) bool {
 		return true
 	case <-ctx.Done():
 	case <-m.tasks.Closed():
+	case <-stop:
 	}
 	return false
 }

@@ -73,7 +73,7 @@ func TestCallsCountOnceOnABadNetwork(t *testing.T) {
 		number := m.table.Number()
 		require.True(t, m.tasks.Begin())
 		defer m.tasks.End()
-		r := m.once(ctx, latch.CountDown(number), latch.Mark(number))
+		r := m.once(ctx, latch.CountDown(number), latch.Mark(number), limits{})
 		if r.Err != nil {
 			unknown.Store(number, true)
 			return

@@ -30,7 +30,7 @@ func (o *oneShot) down(ctx context.Context) wire.Reply {
 	}
 	defer o.tasks.End()
 	number := o.table.Number()
-	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number))
+	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number), limits{})
 }
 
 // lose makes the server lose the replies to some commands: to the first ones that ask for it.

@@ -13,7 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -99,13 +98,13 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		return s.acquire(ctx, t, seen)
 	}
 	// All that follows takes no longer than the terms say.
-	bound, start := s.m.bound(ctx, &t), clock.Now()
+	bound, start := s.m.bound(ctx, &t, s.m.cfg.AckTimeout), clock.Now()
 	if t.SetsUp = true; bound != 0 && t.By.IsZero() {
 		t.By = bound.Add(-s.m.cfg.AckTimeout).Time()
 	}
 	wait, tried := t.Wait, false
 	for {
-		if err := s.prepareWithin(ctx, bound, t.Op); err != nil {
+		if err := s.prepareWithin(ctx, bound, t.Op, t.Single()); err != nil {
 			return nil, err
 		}
 		if !t.Single() && t.Limited {
@@ -118,53 +117,6 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
 		tried = t.Single()
 	}
-}
-
-// prepareWithin is [Semaphore.prepare] for an acquisition: it waits until Redis answers, or until a moment. Zero means that it has
-// time.
-func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string) error {
-	bounded := ctx
-	if bound != 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
-		defer cancel()
-	}
-	var last outcome.Result
-	var silence outcome.Silence
-	for start := clock.Now(); ; {
-		err := s.prepare(bounded, op)
-		f := (*fault.Error)(nil)
-		switch {
-		case err != nil && bounded.Err() != nil && ctx.Err() == nil:
-			return s.named(s.ended(ctx, last, 0), op)
-		case !errors.As(err, &f) || !mayPass(f) || ctx.Err() != nil:
-			return err
-		case silence.Noticed(start, clock.Now(), s.m.cfg.Table.CommandTimeout, false):
-			s.m.LogUnanswered(s.h.Name, false, f)
-		}
-		last.Err = f
-	}
-}
-
-// prepare sets the semaphore up if the handle was made with a total, once.
-func (s *Semaphore) prepare(ctx context.Context, op string) error {
-	if s.total < 0 || s.ready.Load() {
-		return nil
-	}
-	before, err := s.setUp(ctx, op, s.total, 0)
-	if err != nil {
-		return err
-	}
-	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
-	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
-		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d; SetPermits changes that", before, s.total), nil)
-	}
-	return nil
-}
-
-// setUp sets the semaphore up, and returns how many permits it had before. A negative number means that nobody had set it up.
-func (s *Semaphore) setUp(ctx context.Context, op string, total int64, lifetime time.Duration) (before int64, err error) {
-	return s.once(ctx, op, s.calls().Mark, func(number int64) wire.Call { return s.calls().SetUp(number, total, lifetime) })
 }
 
 func (s *Semaphore) calls() wire.Semaphore { return wire.NewSemaphore(s.Names()) }
@@ -354,8 +306,11 @@ func (l *Lock) once(ctx context.Context, op string, mark, call func(number int64
 	}
 	defer m.tasks.End()
 	number, sent := m.table.Number(), clock.Now()
-	r := m.once(ctx, call(number), mark(number))
+	r := m.once(ctx, call(number), mark(number), limits{})
 	err := l.failed(ctx, op, r.Err, sent)
+	if ctx.Err() != nil && r.Err != nil && r.Err.Replied() && mayPass(r.Err) {
+		err = l.named(WithEnd(ctx, l.explained(r.Err)), op)
+	}
 	var named *fault.OpError
 	if r.Err.InDoubt() && errors.As(err, &named) {
 		named.Phase = "outcome unknown"

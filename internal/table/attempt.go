@@ -52,6 +52,7 @@ type Attempt struct {
 	// The table's mutex guards what follows.
 
 	phase     phase
+	unset     bool // nobody has set the semaphore up, as another attempt was told
 	waits     bool // it has slept, and is not done
 	grant     *Grant
 	began     clock.Instant
@@ -295,6 +296,8 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
+	case a.unset && !a.handing:
+		return t.giveUp(a, nil, now, n)
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)
 	case a.grant.sibling().usable(now): // it need not queue any more

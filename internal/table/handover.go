@@ -88,6 +88,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 		return t.endGone(x, errHolderGone, now, n)
 	}
 	x.next, x.nextGrant = nil, nil // the release that follows is not about the next holder
+	x.repeats(r.Err)
 	x.doubt = r.Err.InDoubt() || r.Err != nil && r.Err.Fate == fault.Partial
 	if x.doubt && now.Sub(x.start) >= t.cfg.CommandTimeout {
 		return t.endSilent(x, fault.Unavailable(fault.ErrNoAnswer), now, n)
@@ -114,6 +115,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial
+		a.place.AskBy(now) // it may have it: no message says so
 	default:
 		a.knows().Answered()
 	}

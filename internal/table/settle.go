@@ -195,6 +195,7 @@ func (a *Attempt) refused(r *wire.Reply) {
 	}
 	if r.NotSetUp() {
 		a.knows().NotSetUp()
+		a.tellUnset()
 	}
 	if a.Handle.Kind.Queues && !a.Single {
 		a.grant.needsCleanup = true
@@ -315,4 +316,17 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 		return t.succeed(a, got, n)
 	}
 	return a.finish(fault.ErrLost)
+}
+
+// tellUnset has those behind it in the local queue give up that set the semaphore up, because it does not.
+func (a *Attempt) tellUnset() {
+	if a.SetsUp || a.line == nil {
+		return
+	}
+	for _, other := range a.line.All() {
+		if other.SetsUp {
+			other.unset = true
+			other.bell.Ring()
+		}
+	}
 }

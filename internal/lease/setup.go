@@ -1,0 +1,86 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// prepareWithin is [Semaphore.prepare] for an acquisition, and has its patience: a single one sends one command; another one waits until
+// Redis answers, or until a moment. Zero means that it has time. The end of ctx, and a shutdown, end it.
+func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string, single bool) error {
+	m, bounded := s.m, ctx
+	if bound != 0 {
+		var cancel context.CancelFunc
+		end := bound.Add(-m.cfg.AckTimeout).Time() // no replica acknowledges it
+		bounded, cancel = context.WithDeadlineCause(ctx, end, errWaitOver)
+		defer cancel()
+	}
+	var known outcome.Record
+	var silence outcome.Silence
+	for start := clock.Now(); !s.ready.Load(); {
+		switch {
+		case ctx.Err() != nil && known == (outcome.Record{}):
+			return s.named(EndOf(ctx), op)
+		case m.IsStopping() || !m.tasks.Begin():
+			return s.wrap(fault.ErrClosed, op)
+		}
+		known.Asked(clock.Now())
+		number := m.table.Number()
+		r := m.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{m.stopping, single})
+		m.tasks.End()
+		if r.Err == nil {
+			s.noteSetUp(r.N)
+			return nil
+		}
+		switch {
+		case bounded.Err() == nil || !errors.Is(r.Err, bounded.Err()):
+			known.Failed(r.Err)
+		case errors.Is(r.Err, fault.ErrNoConnection):
+			known.Unsent()
+		}
+		switch {
+		case bounded.Err() != nil:
+			return s.named(s.ended(ctx, known.At(clock.Now(), m.cfg.Table.Floor()), 0), op)
+		case m.IsStopping():
+			return s.wrap(fault.ErrClosed, op)
+		case single || !mayPass(r.Err):
+			return s.wrap(r.Err, op)
+		case silence.Noticed(start, clock.Now(), m.cfg.Table.CommandTimeout, false):
+			m.LogUnanswered(s.h.Name, false, r.Err)
+		}
+	}
+	return nil
+}
+
+// prepare sets the semaphore up if the handle was made with a total, once.
+func (s *Semaphore) prepare(ctx context.Context, op string) error {
+	if s.total < 0 || s.ready.Load() {
+		return nil
+	}
+	before, err := s.setUp(ctx, op, s.total, 0)
+	if err != nil {
+		return err
+	}
+	s.noteSetUp(before)
+	return nil
+}
+
+// noteSetUp notes that the semaphore is set up, and how many permits there were before it was set up.
+func (s *Semaphore) noteSetUp(before int64) {
+	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
+	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
+		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d; SetPermits changes that", before, s.total), nil)
+	}
+}
+
+// setUp sets the semaphore up, and returns how many permits it had before. A negative number means that nobody had set it up.
+func (s *Semaphore) setUp(ctx context.Context, op string, total int64, lifetime time.Duration) (before int64, err error) {
+	return s.once(ctx, op, s.calls().Mark, func(number int64) wire.Call { return s.calls().SetUp(number, total, lifetime) })
+}

@@ -1,0 +1,198 @@
+package trouble
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// acquire acquires from a semaphore that the handle sets up, and returns the error.
+type acquire func(ctx context.Context, opts ...rlock.AcquireOption) error
+
+// settingUp runs a test for each sort of semaphore, with a new handle that has a total. Redis is behind a proxy.
+func settingUp(t *testing.T, timeout time.Duration, test func(t *testing.T, f *testkit.Faulty, name string, acquire acquire)) {
+	t.Helper()
+	for sort, semaphore := range sorts {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			f, name := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout)), testkit.NewName()
+			test(t, f, name, func(ctx context.Context, opts ...rlock.AcquireOption) error {
+				return testkit.Second(semaphore(f.Client, name).Acquire(ctx, opts...))
+			})
+		})
+	}
+}
+
+func TestAShutdownEndsASetUp(t *testing.T) {
+	t.Parallel()
+	settingUp(t, time.Second, func(t *testing.T, f *testkit.Faulty, name string, acquire acquire) {
+		t.Helper()
+		hold := testkit.Must(f.Lock.Acquire(t.Context()))
+		f.Proxy.Freeze()
+		waits := testkit.Async(func() error { return acquire(t.Context()) })
+		stopped := testkit.Async(func() error { return f.Client.Shutdown(t.Context()) })
+		require.ErrorIs(t, testkit.Within(t, "it does not wait for Redis", waits), rlock.ErrClosed)
+		require.ErrorIs(t, acquire(t.Context()), rlock.ErrClosed)
+		f.Proxy.Thaw()
+		require.ErrorIs(t, acquire(t.Context()), rlock.ErrClosed)
+		require.Empty(t, f.Direct.Keys(t.Context(), "*"+name+"*").Val(), "it is not set up")
+		require.NoError(t, hold.Unlock(context.Background()))
+		require.NoError(t, testkit.Within(t, "the shutdown is over", stopped))
+	})
+}
+
+func TestACancellationOfASetUpAfterASilenceIsAnOutage(t *testing.T) {
+	t.Parallel()
+	const timeout = 500 * time.Millisecond
+	settingUp(t, timeout, func(t *testing.T, f *testkit.Faulty, _ string, acquire acquire) {
+		t.Helper()
+		f.Proxy.Freeze()
+		for _, rounds := range []float64{0.95, 1.05, 2.1, 3.1} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			because := errors.New("because")
+			time.AfterFunc(time.Duration(rounds*float64(timeout)), func() { cancel(because) })
+			err := acquire(ctx)
+			require.ErrorIs(t, err, rlock.ErrUnavailable, "after %v command timeouts", rounds)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, because)
+		}
+	})
+}
+
+// readOnly makes the server a replica of nobody.
+func readOnly(t *testing.T, f *testkit.Faulty) {
+	t.Helper()
+	require.NoError(t, f.Direct.Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+}
+
+func TestASingleAttemptTriesASetUpOnce(t *testing.T) {
+	t.Parallel()
+	settingUp(t, testkit.ALongTime, func(t *testing.T, f *testkit.Faulty, _ string, acquire acquire) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.ALongTime)
+		defer cancel()
+		readOnly(t, f)
+		for _, ctx := range []context.Context{t.Context(), ctx} {
+			start := time.Now()
+			err := acquire(ctx, rlock.Wait(0))
+			require.ErrorIs(t, err, rlock.ErrUnavailable)
+			require.ErrorContains(t, err, "READONLY")
+			require.NotContains(t, err.Error(), "outcome unknown", "a set-up does not count")
+			require.Less(t, time.Since(start), testkit.ALongTime/10)
+		}
+	})
+}
+
+func TestACallThatCountsOnceSaysWhyItsContextEnded(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, testkit.Quick())
+	readOnly(t, f)
+	latch, plain := f.Client.NewCountDownLatch(testkit.NewName()), f.Client.NewPlainSemaphore(testkit.NewName())
+	for what, call := range map[string]func(ctx context.Context) error{
+		"TrySetCount": func(ctx context.Context) error { return testkit.Second(latch.TrySetCount(ctx, 1)) },
+		"AddPermits":  func(ctx context.Context) error { return plain.AddPermits(ctx, 1) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		require.ErrorIs(t, err, rlock.ErrUnavailable, what)
+		require.ErrorIs(t, err, context.DeadlineExceeded, what)
+		require.ErrorContains(t, err, "READONLY", what)
+	}
+}
+
+// The first waiter does not set the semaphore up. The one behind it does, when it is gone.
+func TestASemaphoreIsSetUpForAWaiterWithoutATotal(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	for sort, semaphore := range sorts {
+		logger, _ := testkit.Recording()
+		client := testkit.NewClient(t, rdb, logger, rlock.WithPollInterval(200*time.Millisecond))
+		name := testkit.NewName()
+		with, without := semaphore(client, name), permits(client.NewSemaphore(name))
+		if sort == "plain" {
+			without = client.NewPlainSemaphore(name)
+		}
+		hold := testkit.Must(with.Acquire(t.Context(), rlock.Permits(permitsInAll)))
+		var got []<-chan error
+		for i, p := range []permits{without, with} {
+			got = append(got, testkit.Async(func() error {
+				hold, err := p.Acquire(t.Context())
+				if err != nil {
+					return err
+				}
+				return hold.Unlock(t.Context())
+			}))
+			testkit.Eventually(t, "it waits", func() bool { return client.Stats().Waiting == i+1 })
+		}
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		for _, got := range got {
+			require.NoError(t, testkit.Within(t, sort, got))
+		}
+		_ = hold.Unlock(t.Context()) // it was lost
+	}
+}
+
+// The reply to a hand-over within the process is lost: Redis has the receipt of the next holder.
+func TestAHandOverOfPermitsWithoutAReply(t *testing.T) {
+	t.Parallel()
+	for sort, semaphore := range sorts {
+		logger, log := testkit.Recording()
+		f := testkit.NewFaulty(t, testkit.Quick(), logger, rlock.WithHandOver(100, time.Minute), rlock.WithPollInterval(testkit.Never))
+		sem := semaphore(f.Client, testkit.NewName())
+		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1)))
+		hold := testkit.Must(sem.Acquire(t.Context()))
+		next := make(chan *rlock.Hold, 1)
+		go func() { next <- testkit.Must(sem.Acquire(context.Background())) }()
+		testkit.Eventually(t, "it waits", func() bool { return f.Client.Stats().Waiting == 1 })
+		testkit.Eventually(t, "it has asked for the last time", func() bool { return f.Proxy.Count(evals) == 6 })
+		lost := f.Proxy.DropReply(1, evals)
+		require.NoError(t, hold.Unlock(t.Context()))
+		testkit.Within(t, "the hand-over has no reply", lost.Met())
+		start := time.Now()
+		require.NoError(t, testkit.Within(t, "the waiter has it", next).Unlock(t.Context()))
+		require.Less(t, time.Since(start), 2*time.Second, "it does not wait for the line to notice")
+		require.NoError(t, most.Unlock(t.Context()))
+		testkit.Eventually(t, "all are back", func() bool { return testkit.Must(sem.AvailablePermits(t.Context())) == permitsInAll })
+		require.False(t, log.Contains("not given back"), "%s: %s", sort, log)
+	}
+}
+
+// An Await asks for a count, and a set-up for no lock: no replica acknowledges them.
+func TestWhatNoReplicaAcknowledgesDoesNotWaitForOne(t *testing.T) {
+	t.Parallel()
+	const timeout, acks = 6 * time.Second, 3 * time.Second
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(timeout), rlock.WithReplicaAcks(1, acks))
+	f.Proxy.Freeze()
+	for what, call := range map[string]func(rlock.AcquireOption) error{
+		"await": func(o rlock.AcquireOption) error {
+			return f.Client.NewCountDownLatch(testkit.NewName()).Await(t.Context(), o)
+		},
+		"set up": func(o rlock.AcquireOption) error {
+			return testkit.Second(f.Client.NewSemaphore(testkit.NewName(), rlock.Total(1)).Acquire(t.Context(), o))
+		},
+	} {
+		start := time.Now()
+		require.ErrorIs(t, call(rlock.Wait(300*time.Millisecond)), rlock.ErrUnavailable, what)
+		require.Less(t, time.Since(start), acks, "%s returns after a fifth of the command timeout", what)
+	}
+}
+
+func TestAnAwaitThatMayNotWaitAsksOnce(t *testing.T) {
+	t.Parallel()
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithCommandTimeout(testkit.ALongTime))
+	f.Server.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.ALongTime)
+	defer cancel()
+	start := time.Now()
+	require.ErrorIs(t, f.Client.NewCountDownLatch(testkit.NewName()).Await(ctx, rlock.Wait(0)), rlock.ErrUnavailable)
+	require.Less(t, time.Since(start), testkit.ALongTime/2)
+}
