@@ -64,8 +64,9 @@ func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, err
 	return tryLock(ctx, r.in(), opts)
 }
 
-// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil if a
-// majority was unlocked, [ErrLost] if the majority had been lost, and otherwise a [*QuorumError].
+// Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil once so few
+// are left that another owner can have a majority; these are unlocked in the background. The error is [ErrLost] if the majority
+// had been lost, and otherwise a [*QuorumError].
 func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for a majority of the members.
