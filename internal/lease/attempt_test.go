@@ -38,7 +38,8 @@ func TestMessageWakes(t *testing.T) {
 		require.NoError(f, holder.Unlock(f.Context()))
 		r.succeeded(time.Second)
 		require.NoError(f, waiter.Unlock(f.Context()))
-		require.Equal(f, either(f, []string{"release", "release"}, []string{"release", "acquire", "release"}), f.took())
+		took := slices.DeleteFunc(f.took(), func(command string) bool { return command == "pump" }) // by the watcher that leaves, at some moment
+		require.Equal(f, either(f, []string{"release", "release"}, []string{"release", "acquire", "release"}), took)
 		require.Zero(f, waiter.m.Hub().Listeners(""))
 	})
 }
