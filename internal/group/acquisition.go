@@ -32,7 +32,7 @@ type acquisition struct {
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
 	since   []clock.Instant // when they joined an acquisition that was held by then; zero means before
-	weighed []lease.Held    // the members whose losses left enough
+	weighed []lease.Held    // the lost members whose losses need not be weighed again
 	errs    []error         // why the others are not held
 	asked   []bool          // the members that have been asked and have not replied
 	changed chan struct{}   // has a token when a member has replied
@@ -173,8 +173,8 @@ func (a *acquisition) look() (tell func()) {
 	return a.end(a.group.wrap(a.reason(), "hold"))
 }
 
-// reason returns why too few members are held: their client is closed, or the reason of the last one that was lost. a.mu must
-// be held.
+// reason returns why too few members are held: the reason of the last one that was lost, or else that a client is closed. a.mu
+// must be held.
 func (a *acquisition) reason() error {
 	var lost, closed error
 	for _, h := range a.members {

@@ -176,8 +176,7 @@ func TestAnUnlockDoesNotWaitForTheMemberOfAClosedClient(t *testing.T) {
 			fakes, members, _ := newMembers(t, 3)
 			own := newManager(t)
 			fakes[0].lock = newLock(own, "a")
-			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
-			require.NoError(t, err)
+			h := takeFakes(t, NewRed(members, newTestQuorum))
 			synctest.Wait()
 			if closed {
 				own.Close()

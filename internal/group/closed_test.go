@@ -35,8 +35,7 @@ func TestALossAfterACloseIsALoss(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, n)
-			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
-			require.NoError(t, err)
+			h := takeFakes(t, NewRed(members, newTestQuorum))
 			synctest.Wait()
 			fakes[0].grant().close()
 			<-time.After(time.Second)
@@ -60,8 +59,7 @@ func TestTheLossOfAnInnerGroupIsThatOfItsMember(t *testing.T) {
 				if nested {
 					first = NewMulti(members[:1])
 				}
-				h, err := NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum).Take(t.Context(), forever)
-				require.NoError(t, err)
+				h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
 				<-time.After(2 * time.Second)
 				l := fakes[0].grant().confirmed(time.Now().Add(-time.Second)) // all have been renewed since they joined
 				l.Final = forced
@@ -85,8 +83,7 @@ func TestAClosedInnerGroupIsNoLoss(t *testing.T) {
 				first = NewMulti(members[:1])
 			}
 			fakes[2].set(errBroken)
-			h, err := NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum).Take(t.Context(), forever)
-			require.NoError(t, err)
+			h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
 			<-time.After(time.Second)
 			fakes[2].set(nil)
 			<-time.After(leaseTime / 2) // the third has joined

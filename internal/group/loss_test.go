@@ -18,8 +18,7 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, log := newMembers(t, 3)
-		h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
-		require.NoError(t, err)
+		h := takeFakes(t, NewRed(members, newTestQuorum))
 		synctest.Wait()
 		for _, f := range fakes[1:] {
 			f.grant().lose(f.grant().confirmed(time.Now()))
@@ -31,6 +30,19 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 		require.Empty(t, log.take(), "no member is asked again")
 		require.Equal(t, h.Err(), h.Unlock(t.Context()), "the loss, whatever became of the members")
 	})
+}
+
+// acquisitionOf returns an acquisition of a red lock that all members have joined, and that has not begun.
+func acquisitionOf(t *testing.T, fakes []*member, members []lease.Member) *acquisition {
+	t.Helper()
+	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
+	a := r.newAcquisition()
+	for i, f := range fakes {
+		h, err := f.Take(t.Context(), single)
+		require.NoError(t, err)
+		require.True(t, a.add(i, h))
+	}
+	return a
 }
 
 func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
@@ -51,13 +63,7 @@ func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
 		"both others joined, after a loss": {since: [3]clock.Instant{0, 101, 102}, loss: table.Loss{Early: true, Since: now}},
 	} {
 		fakes, members, _ := newMembers(t, 3)
-		r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
-		a := r.newAcquisition()
-		for i, f := range fakes {
-			h, err := f.Take(t.Context(), single)
-			require.NoError(t, err)
-			require.True(t, a.add(i, h))
-		}
+		a := acquisitionOf(t, fakes, members)
 		require.True(t, a.begin())
 		copy(a.since, c.since[:])
 		fakes[0].grant().lose(c.loss)
@@ -73,13 +79,12 @@ func TestALossIsWeighedBeforeTheMemberIsAskedAgain(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				t.Helper()
 				fakes, members, _ := newMembers(t, n)
-				h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
-				require.NoError(t, err)
+				h := takeFakes(t, NewRed(members, newTestQuorum))
 				synctest.Wait()
 				end := time.Now().Add(time.Second)
 				for _, f := range fakes[:2] {
 					f.set(errBroken)
-					f.grant().deadline = end
+					f.grant().lasts(time.Second)
 				}
 				forced := table.Loss{Early: true, Final: true}
 				fakes[1].grant().calls, fakes[1].grant().loss = calls, forced
@@ -98,15 +103,11 @@ func TestALossIsWeighedBeforeTheMemberIsAskedAgain(t *testing.T) {
 func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
 	t.Parallel()
 	fakes, members, _ := newMembers(t, 3)
-	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
-	a := r.newAcquisition()
-	require.Zero(t, a.Deadline())
+	require.Zero(t, (&request{group: NewRed(members, newTestQuorum)}).newAcquisition().Deadline())
+	a := acquisitionOf(t, fakes, members)
 	now := time.Now()
 	for i, f := range fakes {
-		h, err := f.Take(t.Context(), single)
-		require.NoError(t, err)
 		f.grant().deadline = now.Add(time.Duration(i+1) * time.Hour)
-		require.True(t, a.add(i, h))
 	}
 	require.True(t, a.begin())
 	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "until then two of three are held")
@@ -170,12 +171,7 @@ func TestTheDeadlineOfALostHoldStays(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 3)
-			g := NewMulti(members)
-			if red {
-				g = NewRed(members, newTestQuorum)
-			}
-			h, err := g.Take(t.Context(), forever)
-			require.NoError(t, err)
+			h := takeFakes(t, variant{red: red}.group(fakes, members))
 			synctest.Wait()
 			for i, f := range fakes {
 				f.grant().lasts(time.Duration(i+1) * time.Second)

@@ -136,13 +136,9 @@ func TestARedLockIsReenteredIfAMajorityIs(t *testing.T) {
 	t.Parallel()
 	for reentered, want := range []bool{false, false, true, true} {
 		fakes, members, _ := newMembers(t, 3)
-		r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
-		a := r.newAcquisition()
+		a := acquisitionOf(t, fakes, members)
 		for i, f := range fakes {
-			h, err := f.Take(t.Context(), single)
-			require.NoError(t, err)
 			f.grant().reentered = i < reentered
-			require.True(t, a.add(i, h))
 		}
 		require.Equal(t, want, a.Reentered(), "%d members", reentered)
 	}

@@ -49,7 +49,7 @@ func TestCounts(t *testing.T) {
 		require.ErrorIs(f, l.Unlock(f.Context()), fault.ErrLost)
 		require.Equal(f, uint64(2), counts().Losses, "the unlock noticed it")
 
-		f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+		f.refuseConnections()
 		require.Error(f, f.tryFor(l, time.Second))
 		require.Equal(f, 1, counts().InDoubt)
 		f.instead(nil)

@@ -246,8 +246,9 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	a.seen.Questions++
 	sent := clock.Now()
 	r := m.conn.Ask(limit, q, nil)
-	long := a.silence.Noticed(sent, clock.Now(), m.cfg.Table.CommandTimeout, r.Err == nil)
-	switch now := clock.Now(); {
+	now := clock.Now()
+	long := a.silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil)
+	switch {
 	case r.Err == nil:
 		a.Answered(r.N, now)
 	case !r.Err.Replied() && (limit.Err() != nil || q.Within > 0 && now >= a.bound || m.IsStopping()):

@@ -136,7 +136,7 @@ func TestLatchErrorsOfTheOutcome(t *testing.T) {
 	t.Parallel()
 	runLine(t, func(f *fixture) {
 		l := f.latch(f.client())
-		f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+		f.refuseConnections()
 		_, err := l.CountDown(f.Context())
 		require.ErrorIs(f, err, fault.ErrUnavailable)
 		require.EqualError(f, err, `rlock: count down "name": outcome unknown: Redis unavailable: connection reset`)

@@ -261,8 +261,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			sent := clock.Now()
 			r := m.ask(limit, &step, transport.WaitSlot)
-			step = m.table.Settle(a, r, clock.Now(), &n)
-			if silence.Noticed(sent, clock.Now(), m.cfg.Table.CommandTimeout, r.Err == nil) && step.Do != table.Done {
+			now := clock.Now()
+			step = m.table.Settle(a, r, now, &n)
+			if silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil) && step.Do != table.Done {
 				m.LogUnanswered(l.h.Name, false, r.Err)
 			}
 		case table.Sleep:

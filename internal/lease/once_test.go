@@ -175,7 +175,7 @@ func TestAMarkEnds(t *testing.T) {
 	t.Parallel()
 	runLine(t, func(f *fixture) {
 		o := f.oneShot()
-		f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+		f.refuseConnections()
 		require.True(f, o.down(f.Context()).Err.InDoubt())
 		f.until(2*commandTimeout + wire.MarkMemory - time.Second)
 		require.Equal(f, 1, o.tasks.Count())

@@ -9,7 +9,7 @@ import (
 // Silence notices that a waiting call has had no usable answer from Redis for long: errors that may pass are none. In the zero
 // value it has noticed nothing. It is not safe for concurrent use.
 type Silence struct {
-	since clock.Instant // when the first question was sent of those that have had no answer; zero means that there is none
+	since clock.Instant // when the oldest unanswered question was sent; zero means that there is none
 	told  bool
 }
 
