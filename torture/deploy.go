@@ -28,12 +28,11 @@ func (a *Arena) shutdown(r *rand.Rand, e *Event, patience time.Duration) {
 		a.collector.foundf("no new client: %v", err)
 		return
 	}
-	var wg sync.WaitGroup
-	var held sync.WaitGroup
+	var wg, held sync.WaitGroup
+	held.Add(deployHolders) // all at once: a rival may wait before the next holder starts
 	for n := range deployHolders {
 		name := fmt.Sprintf("deploy-%d-%d", now(), n)
 		d := deployed{running: site, client: old[0], name: name, lease: 2 * shortLease * time.Duration(1+n%2), random: r.Uint64(), held: held.Done}
-		held.Add(1)
 		wg.Go(d.hold)
 		wg.Go(func() { held.Wait(); rival.want(name) })
 	}
