@@ -30,10 +30,13 @@ help: ## list the targets
 run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
+# The packages whose tests take longest start first: the rest runs beside them.
+LONGEST = ./test/trouble ./test/claims
+
 .PHONY: test
 test: ## run the tests; tests that need a redis-server are skipped if none is installed
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
-	$(GO) test -timeout $(TIMEOUT) -parallel 8 ./...
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(LONGEST) ./...
 
 .PHONY: rueidis
 rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis the claims and one scene of the torture; DRIVER=rueidis runs all suites on it
@@ -89,7 +92,7 @@ quick: ## run the tests that need no redis-server, in a few seconds; for use whi
 
 .PHONY: race
 race: ## run the tests with the race detector
-	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 ./...
+	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 $(LONGEST) ./...
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal test)))

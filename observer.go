@@ -182,7 +182,7 @@ const (
 	EventSubscriptionReplaced Event = "subscription_replaced" // after a loss, a channel is subscribed again
 	EventReacquired           Event = "reacquired"            // a red lock has a member again that it had lost, or did not get at first
 	EventPlaceLost            Event = "place_lost"            // a waiter was out of a fair lock's queue: it was silent for too long, or Redis lost the queue
-	EventUnanswered           Event = "unanswered"            // a call goes on waiting, but Redis has not answered it for as long as the command timeout
+	EventUnanswered           Event = "unanswered"            // a call goes on waiting, but Redis has given no usable answer for as long as the command timeout; then again each minute
 )
 
 // WithObserver sets an observer of the client. If it is given several times, there are several observers: each gets the context that

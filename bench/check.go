@@ -182,12 +182,16 @@ func (l *lab) check(ctx context.Context, file string, tolerance float64, out, lo
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	var worse []string
-	for range 2 {
+	for round := range 2 {
 		now, err := l.figures(ctx, log)
 		if err != nil {
 			return err
 		}
-		if worse, err = judge(now, recorded, tolerance, out); err != nil || len(worse) == 0 {
+		this, err := judge(now, recorded, tolerance, out)
+		if round > 0 {
+			this = slices.DeleteFunc(this, func(name string) bool { return !slices.Contains(worse, name) })
+		}
+		if worse = this; err != nil || len(worse) == 0 {
 			return err
 		}
 	}

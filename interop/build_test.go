@@ -98,12 +98,16 @@ func build(v version) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", "java/pom.xml",
-		"-Dmaven.repo.local="+repository, "-Dredisson.version="+string(v), "compile")
-	if out, err := mvn.CombinedOutput(); err != nil {
-		return fmt.Errorf("mvn for Redisson %s: %w: %s", v, err, bytes.TrimSpace(out))
+	for range 3 { // a download may fail
+		mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", "java/pom.xml",
+			"-Dmaven.repo.local="+repository, "-Dredisson.version="+string(v), "compile")
+		var out []byte
+		if out, err = mvn.CombinedOutput(); err == nil {
+			return os.WriteFile(stamp, nil, 0o600)
+		}
+		err = fmt.Errorf("mvn for Redisson %s: %w: %s", v, err, bytes.TrimSpace(out))
 	}
-	return os.WriteFile(stamp, nil, 0o600)
+	return err
 }
 
 // buildLock prevents two runs of the tests from building at the same time.

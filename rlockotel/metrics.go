@@ -38,7 +38,7 @@ func (m *metrics) init(meter metric.Meter) error {
 		metric.WithDescription("Holds that were lost before their unlock."))
 	add(err)
 	m.unanswered, err = meter.Int64Counter("rlock.unanswered", metric.WithUnit("{call}"),
-		metric.WithDescription("Calls that go on waiting although Redis has not answered them for as long as the command timeout."))
+		metric.WithDescription("Calls that go on waiting although Redis has given no usable answer for as long as the command timeout, and again each minute."))
 	add(err)
 	m.unanswered.Add(context.Background(), 0) // so that the first one is an increase
 	add(m.clients.init(meter))

@@ -8,7 +8,7 @@
 //	rlock.hold.duration      histogram, s           by rlock.kind and rlock.end
 //	rlock.handovers          counter, {handover}    by rlock.kind and rlock.handover: local, remote
 //	rlock.lost               counter, {hold}        by rlock.kind and rlock.reason
-//	rlock.unanswered         counter, {call}        calls that went on waiting although Redis had not answered them for the command timeout
+//	rlock.unanswered         counter, {call}        calls that wait without a usable answer from Redis for the command timeout; again each minute
 //	rlock.held               up-down counter, {lock}
 //	rlock.waiting            up-down counter, {call}
 //	rlock.renewal.failures   counter, {renewal}

@@ -180,20 +180,14 @@ func Run(tb testing.TB, scene Scene) *History {
 		defer close(done)
 		runSites(ctx, a.sites)
 	}()
-	watched := make(chan struct{})
-	watching, unwatch := context.WithCancel(context.Background())
-	go func() {
-		defer close(watched)
-		a.watch(watching)
-	}()
+	unwatch := a.watched()
 	tb.Cleanup(func() { // does nothing if the scene ran to its end
 		cancel()
-		unwatch()
 		for _, s := range a.sites {
 			_, _ = s.close()
 		}
 		<-done
-		<-watched
+		unwatch()
 	})
 	hired := a.hire(ctx)
 	start := now()
@@ -213,7 +207,6 @@ func Run(tb testing.TB, scene Scene) *History {
 	}
 	a.end()
 	unwatch()
-	<-watched
 	a.probe()
 	a.settle()
 	a.clean()

@@ -30,7 +30,8 @@ func Check(h *History) Report {
 	all := maps.Clone(names)
 	maps.DeleteFunc(names, func(_ string, turns []*Turn) bool { return turns[0].counts() })
 	c := &checker{
-		History: h, all: all, names: names, noise: 2 * h.Stalls.at(1), late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
+		History: h, all: all, names: names, noise: 2 * max(h.Stalls.at(1), longest(h.Stood)),
+		late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
 	}
 	c.unconfirmed()
 	c.count()
@@ -285,6 +286,14 @@ func (c *checker) stood(from, to Moment) (total time.Duration) {
 		total += max(0, min(to, s.To).sub(max(from, s.From)))
 	}
 	return total
+}
+
+// longest returns the length of the longest stall.
+func longest(stalls []stall) (most time.Duration) {
+	for _, s := range stalls {
+		most = max(most, s.To.sub(s.From))
+	}
+	return most
 }
 
 // returns (I9) measures how late calls returned after their context had ended.

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// idleArena returns an arena with two sites that do nothing by themselves.
-func idleArena(t *testing.T) *Arena {
+// idleArena returns an arena with two sites that do nothing by themselves, and the end of its watch.
+func idleArena(t *testing.T) (a *Arena, unwatch func()) {
 	t.Helper()
-	a := newArena(t, Scene{Topology: topologySingle, Safe: true, Mix: mix()})
+	a = newArena(t, Scene{Topology: topologySingle, Safe: true, Mix: mix()})
 	for range 2 {
 		site := a.site(formPlain, 0)
 		site.Lasting = true
@@ -21,7 +21,9 @@ func idleArena(t *testing.T) *Arena {
 		t.Cleanup(func() { _, _ = r.close() })
 		a.sites = append(a.sites, r)
 	}
-	return a
+	unwatch = a.watched()
+	t.Cleanup(unwatch)
+	return a, unwatch
 }
 
 // TestShutdownsStrike checks that a shutdown meets holders at work, and that others then get their locks.
@@ -29,15 +31,18 @@ func TestShutdownsStrike(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	a := idleArena(t)
+	a, unwatch := idleArena(t)
 	e := Event{From: now()}
 	nemeses[n23Deploy](a, rand.New(rand.NewPCG(1, 0)), &e)
 	a.collector.happened(e)
 	require.Empty(t, e.Err)
+	unwatch()
 	h := a.collector.history(a.scene, 0, now())
 	told, others := 0, 0
 	for _, turn := range h.Turns {
-		require.Equal(t, got, turn.Unlock, "%v", turn)
+		if longest(h.Stood) < shortLease { // otherwise the machine may have cost it a lease
+			require.Equal(t, got, turn.Unlock, "%v", turn)
+		}
 		if turn.Told != 0 {
 			told++
 		} else {
@@ -55,8 +60,7 @@ func TestSilencesStrike(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	a := idleArena(t)
-	var h *History
+	a, unwatch := idleArena(t)
 	for seed := range uint64(4) { // with some seeds the silence is short
 		e := Event{From: now()}
 		nemeses[n5BlackHole](a, rand.New(rand.NewPCG(seed, 0)), &e)
@@ -64,8 +68,8 @@ func TestSilencesStrike(t *testing.T) {
 		a.collector.happened(e)
 		a.alone.Wait()
 	}
-	h = a.collector.history(a.scene, 0, now())
-	r := Check(h)
+	unwatch()
+	r := Check(a.collector.history(a.scene, 0, now()))
 	require.Empty(t, r.Broken)
 	require.NotZero(t, r.Figures.Silences)
 	require.NotZero(t, r.Figures.Outages)
@@ -77,16 +81,10 @@ func TestWorkersUseEverything(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	a := idleArena(t)
+	a, unwatch := idleArena(t)
 	for _, s := range a.sites {
 		s.Workers, s.Keepers = 8, 8
 	}
-	watching, unwatch := context.WithCancel(t.Context())
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		a.watch(watching)
-	}()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer time.AfterFunc(4*time.Second, cancel).Stop() // not a deadline: an attempt that it cuts off would report an outage
 	runSites(ctx, a.sites)
@@ -94,7 +92,6 @@ func TestWorkersUseEverything(t *testing.T) {
 		require.Empty(t, s.unsettled())
 	}
 	unwatch()
-	<-watched
 	r := Check(a.collector.history(a.scene, 0, now()))
 	require.Empty(t, r.Broken)
 	for what, n := range map[string]int{

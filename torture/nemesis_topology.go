@@ -31,11 +31,15 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 	if a.sentinel != nil {
 		rdb := redis.NewSentinelClient(&redis.Options{Addr: a.place.Addrs[0]})
 		defer func() { _ = rdb.Close() }()
-		before := a.masters()
-		_ = rdb.Failover(ctx, a.place.Master).Err()
+		before, _ := a.master(r)
+		var asked Moment
 		a.eventually("another master", func() bool {
+			if asked == 0 || now().sub(asked) > 5*time.Second { // a Sentinel refuses while another failover is under way
+				asked = now()
+				_ = rdb.Failover(ctx, a.place.Master).Err()
+			}
 			masters := a.masters()
-			return len(masters) == 1 && masters[0] != before[0]
+			return len(masters) == 1 && masters[0] != before
 		})
 		return
 	}

@@ -10,6 +10,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// watched starts to watch. The function that it returns ends that.
+func (a *Arena) watched() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var watching sync.WaitGroup
+	watching.Go(func() { a.watch(ctx) })
+	return func() {
+		cancel()
+		watching.Wait()
+	}
+}
+
 // watch observes Redis, past the proxies, until ctx ends. It samples which locks are held, and looks for keys of dead
 // processes that somebody keeps alive.
 func (a *Arena) watch(ctx context.Context) {

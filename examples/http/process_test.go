@@ -64,7 +64,9 @@ func (i *instance) ask(ctx context.Context, method, path string) answer {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, i.url+path, http.NoBody)
-	require.NoError(i.t, err)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
 	request.Close = true
 	began := time.Now()
 	response, err := http.DefaultClient.Do(request)
@@ -73,7 +75,9 @@ func (i *instance) ask(ctx context.Context, method, path string) answer {
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	require.NoError(i.t, err)
+	if err != nil {
+		return answer{text: err.Error()}
+	}
 	return answer{response.StatusCode, strings.TrimSpace(string(text)), response.Header, time.Since(began)}
 }
 

@@ -253,7 +253,7 @@ func usedTicket(p *place) {
 	})
 	direct := p.redis
 	p.redis = "redis://" + proxy.Addr
-	first := p.start("-lease", "5s", "work")
+	first := p.start("-lease", "15s", "work")
 	p.redis = direct
 	rdb := p.client()
 	redistest.Eventually(p, "Redis has executed the adoption", func() bool {

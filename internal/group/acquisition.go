@@ -28,6 +28,7 @@ type acquisition struct {
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
 	again bool           // a red lock has acquired it again, as a member
+	had   []bool         // the members that the owner held before any was asked; nil means none
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -57,12 +58,16 @@ var _ lease.Held = (*acquisition)(nil)
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
-	return &acquisition{
+	a := &acquisition{
 		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
+	if !r.plain {
+		a.had = r.group.heldBy(r.Owner)
+	}
+	return a
 }
 
 // add records that a member is held. It reports false when the acquisition is over: then the caller must release the
@@ -156,10 +161,12 @@ func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 		if h == nil || counts(i) || a.weighed[i] == h {
 			continue
 		}
-		if loss := h.Loss(); loss.Final || loss.Early && !enough(loss.Since) {
+		switch loss := h.Loss(); {
+		case loss.Final || loss.Early && !enough(loss.Since):
 			return false
+		case loss.Early: // of any other, it may turn out later that it was lost early
+			a.weighed[i] = h
 		}
-		a.weighed[i] = h
 	}
 	return enough(clock.Now())
 }
@@ -173,8 +180,8 @@ func (a *acquisition) look() (tell func()) {
 	return a.end(a.group.wrap(a.reason(), "hold"))
 }
 
-// reason returns why too few members are held: the reason of the last one that was lost, or else that a client is closed. a.mu
-// must be held.
+// reason returns why too few members are held: why a member was lost (the last of them in their order), or else that a client is
+// closed. a.mu must be held.
 func (a *acquisition) reason() error {
 	var lost, closed error
 	for _, h := range a.members {

@@ -38,7 +38,8 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 		running++
 		clientOf(h).Background(func() { results <- extended{i, h.Extend(ctx, d)} })
 	}
-	for n := confirmed(); n < a.group.need && n+running >= a.group.need; n = confirmed() {
+	n := confirmed()
+	for ; n < a.group.need && n+running >= a.group.need; n = confirmed() {
 		r := <-results
 		running--
 		errs[r.member], answered[r.member] = r.err, true
@@ -46,8 +47,13 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 	switch why := a.Err(); {
 	case why != nil:
 		return a.endedAs(why)
-	case confirmed() >= a.group.need:
+	case n >= a.group.need:
 		return nil
+	}
+	for i, h := range members {
+		if answered[i] && errs[i] == nil {
+			errs[i] = h.Err() // it was lost after it had confirmed
+		}
 	}
 	err := a.group.rule().Of(errs)
 	if ctx.Err() != nil && !errors.Is(err, fault.ErrUnavailable) { // a cancellation by itself says nothing about Redis

@@ -45,7 +45,7 @@ func (a *acquisition) Deadline() time.Time {
 	return a.deadline
 }
 
-// setDeadline sets the deadline to that of the members. a.mu must be held.
+// setDeadline sets the deadline to the moment until which enough members are held. a.mu must be held.
 func (a *acquisition) setDeadline() {
 	var live, all []time.Time
 	for _, h := range a.members {
@@ -97,7 +97,8 @@ func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	return a.why
 }
 
-// Loss returns how the acquisition was lost, for an outer group: as those of its members were that are lost.
+// Loss returns, for an outer group, how the acquisition was lost: by the earliest loss among its members, and on purpose if one of them
+// was.
 func (a *acquisition) Loss() (l table.Loss) {
 	for _, h := range a.held() {
 		if h == nil || h.Err() == nil {

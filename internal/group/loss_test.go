@@ -186,3 +186,15 @@ func TestTheDeadlineOfALostHoldStays(t *testing.T) {
 		})
 	}
 }
+
+// The unlock of a member is under way, so nothing is known of its loss. Then it turns out that it was lost before another one joined.
+func TestALossThatIsNotKnownYetIsWeighedLater(t *testing.T) {
+	t.Parallel()
+	fakes, members, _ := newMembers(t, 3)
+	a := acquisitionOf(t, fakes, members)
+	require.True(t, a.begin())
+	a.since[1] = 110
+	require.True(t, a.hadQuorum(func(i int) bool { return i != 2 }), "as far as the first two say")
+	fakes[2].grant().lose(table.Loss{Early: true, Since: 100})
+	require.ErrorIs(t, a.Err(), fault.ErrLost)
+}

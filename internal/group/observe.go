@@ -1,9 +1,10 @@
 package group
 
 import (
-	"cmp"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
@@ -43,10 +44,18 @@ func (a *acquisition) tellEnd() func() {
 func (a *acquisition) Reentered() bool {
 	n := 0
 	for i, h := range a.held() {
-		l := a.group.members[i].Locks()[0]
-		if h != nil && h.Reentered() || h == nil && l.Holds(cmp.Or(a.owners[i], a.owner)) {
+		if h != nil && h.Reentered() || h == nil && a.had != nil && a.had[i] {
 			n++
 		}
 	}
 	return n >= a.group.need
+}
+
+// heldBy returns which members an owner holds.
+func (g *Group) heldBy(o *table.Owner) []bool {
+	had := make([]bool, len(g.members))
+	for i, m := range g.members {
+		had[i] = !slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return !l.Holds(o) })
+	}
+	return had
 }

@@ -51,7 +51,9 @@ func (q *questions) next(a *acquisition) bool {
 			others++
 		}
 	}
-	if q.stands = q.stands && others < a.group.need; !q.stands { // all are asked; one that was granted may have been lost at once
+	// Otherwise all are asked. If those that are not asked first are a majority, the request must not wait in queues: they were
+	// granted, and lost before the round was over.
+	if q.stands = q.stands && others < a.group.need; !q.stands {
 		for i := range q.missed {
 			q.missed[i], q.queued[i] = true, false
 		}

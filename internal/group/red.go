@@ -73,9 +73,8 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		if q.round == 1 {
 			defer r.waits()()
 		}
-		if r.outage.Noticed(clock.Of(asked), clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable)) {
-			clientOf(r.group).LogUnanswered(r.group.description, true, err)
-		}
+		silent := r.outage.Noticed(clock.Of(asked), clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
+		clientOf(r.group).LogUnanswered(silent, r.group.description, true, err)
 		stands := q.next(a)
 		w.Listen(a.refusing())
 		if !stands {
@@ -353,8 +352,8 @@ func (a *acquisition) reacquire(pause time.Duration) {
 	}
 }
 
-// forgetLost removes the members that were lost. It returns all that are not held, with the holders that lost them. First it
-// weighs their losses. A member that is lost meanwhile stays for the next time.
+// forgetLost weighs the losses of the lost members, and removes those members. It returns every member to ask again, with its former
+// holder, or nil if it has had none. A member that is lost in the meantime stays until the next call.
 func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
 	missing := make(map[int]lease.Held)
 	a.mu.Lock()

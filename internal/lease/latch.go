@@ -247,7 +247,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	sent := clock.Now()
 	r := m.conn.Ask(limit, q, nil)
 	now := clock.Now()
-	long := a.silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil)
+	silent := a.silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil)
 	switch {
 	case r.Err == nil:
 		a.Answered(r.N, now)
@@ -256,8 +256,8 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	default:
 		a.Failed(r.Err, now)
 		a.tried = true
-		if long && mayPass(r.Err) {
-			m.LogUnanswered(a.latch.Name(), false, r.Err)
+		if mayPass(r.Err) {
+			m.LogUnanswered(silent, a.latch.Name(), false, r.Err)
 		}
 	}
 }

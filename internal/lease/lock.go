@@ -263,8 +263,8 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			r := m.ask(limit, &step, transport.WaitSlot)
 			now := clock.Now()
 			step = m.table.Settle(a, r, now, &n)
-			if silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil) && step.Do != table.Done {
-				m.LogUnanswered(l.h.Name, false, r.Err)
+			if silent := silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
+				m.LogUnanswered(silent, l.h.Name, false, r.Err)
 			}
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {

@@ -33,8 +33,17 @@ func (m *Manager) Log(line table.Line) {
 // held.
 func (m *Manager) LogHere(line table.Line) { m.logLine(line, func(log func()) { log() }) }
 
-// LogUnanswered logs that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group.
-func (m *Manager) LogUnanswered(lock string, group bool, err error) {
+// LogUnanswered tells for the nth time, of [outcome.Silence.Noticed], that a call goes on waiting although Redis does not answer: for a
+// lock, by its name, or for a group. Only the first time is logged; observers are told each time. An n of 0 means that there is nothing
+// to tell.
+func (m *Manager) LogUnanswered(n int, lock string, group bool, err error) {
+	switch {
+	case n == 0:
+		return
+	case n > 1:
+		m.reports.Event(notice.Unanswered, lock, err)
+		return
+	}
 	m.Log(table.Line{
 		Level: slog.LevelWarn, Sort: notice.Unanswered, Lock: lock, Err: err, Whole: group,
 		Message: "no usable answer from Redis for as long as the command timeout; the call goes on waiting",

@@ -14,8 +14,8 @@ import (
 
 // once has Redis carry out a call that must count once, however often it is sent and whenever it arrives. The call's script
 // looks for its number, of [table.Table.Number], among the marks: see once_prelude.lua. So the call is sent again with the same
-// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over. Close ends the
-// pauses.
+// number while it has no reply, or only trouble that may pass, until ctx ends or one command timeout is over, within the limits.
+// Close ends the pauses.
 //
 // If a command may still be executed when once gives up, the reply has the error of such a command: its fate says that
 // the outcome is unknown. mark, which marks the number as used, then goes out in the background until Redis has answered it.
@@ -67,7 +67,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wi
 
 // limits says for how long a call that must count once is sent again. The zero value means for one command timeout.
 type limits struct {
-	stop   <-chan struct{} // ends it when it is closed; nil means that nothing does
+	stop   <-chan struct{} // closing it ends the wait for a slot and the pauses, not a command under way; nil means that nothing does
 	single bool            // the call is sent once
 }
 
@@ -83,7 +83,12 @@ func (m *Manager) settle(ctx context.Context, mark wire.Call) {
 			return
 		}
 		timer := time.NewTimer(m.cfg.Table.Retry(tries))
-		<-timer.C
+		select {
+		case <-timer.C:
+		case <-m.tasks.Stopped():
+			timer.Stop()
+			return
+		}
 	}
 }
 

@@ -184,6 +184,22 @@ func TestAMarkEnds(t *testing.T) {
 	})
 }
 
+// Close gives up after a command timeout, and nothing is sent after it.
+func TestAMarkEndsWithClose(t *testing.T) {
+	t.Parallel()
+	runLine(t, func(f *fixture) {
+		o := f.oneShot()
+		f.refuseConnections()
+		require.True(f, o.down(f.Context()).Err.InDoubt())
+		o.Close()
+		sent := 0
+		f.instead(func(string, func() wire.Reply) wire.Reply { sent++; return network() })
+		f.until(time.Hour)
+		require.Zero(f, sent)
+		require.Zero(f, o.tasks.Count())
+	})
+}
+
 func TestCloseEndsACallThatPauses(t *testing.T) {
 	t.Parallel()
 	runLine(t, func(f *fixture) {

@@ -99,8 +99,11 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 	}
 	// All that follows takes no longer than the terms say.
 	bound, start := s.m.bound(ctx, &t, s.m.cfg.AckTimeout), clock.Now()
+	if bound != 0 {
+		bound = bound.Add(-s.m.cfg.AckTimeout) // no replica acknowledges a set-up
+	}
 	if t.SetsUp = true; bound != 0 && t.By.IsZero() {
-		t.By = bound.Add(-s.m.cfg.AckTimeout).Time()
+		t.By = bound.Time()
 	}
 	wait, tried := t.Wait, false
 	for {

@@ -12,14 +12,13 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// prepareWithin is [Semaphore.prepare] for an acquisition, and has its patience: a single one sends one command; another one waits until
-// Redis answers, or until a moment. Zero means that it has time. The end of ctx, and a shutdown, end it.
+// prepareWithin is [Semaphore.prepare] for an acquisition, within the limits of that. A single attempt sends one command. Any other
+// waits until Redis answers, or until the bound; a bound of 0 means no limit. The end of ctx and a shutdown end it.
 func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string, single bool) error {
 	m, bounded := s.m, ctx
 	if bound != 0 {
 		var cancel context.CancelFunc
-		end := bound.Add(-m.cfg.AckTimeout).Time() // no replica acknowledges it
-		bounded, cancel = context.WithDeadlineCause(ctx, end, errWaitOver)
+		bounded, cancel = context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
 		defer cancel()
 	}
 	var known outcome.Record
@@ -52,9 +51,8 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 			return s.wrap(fault.ErrClosed, op)
 		case single || !mayPass(r.Err):
 			return s.wrap(r.Err, op)
-		case silence.Noticed(start, clock.Now(), m.cfg.Table.CommandTimeout, false):
-			m.LogUnanswered(s.h.Name, false, r.Err)
 		}
+		m.LogUnanswered(silence.Noticed(start, clock.Now(), m.cfg.Table.CommandTimeout, false), s.h.Name, false, r.Err)
 	}
 	return nil
 }

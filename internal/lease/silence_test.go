@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -91,5 +93,35 @@ func TestAnAwaitWithoutAnAnswerIsTold(t *testing.T) {
 		<-second.done
 		require.NoError(f, first.err)
 		require.NoError(f, second.err)
+	})
+}
+
+// events counts events.
+type events struct {
+	observe.Observer
+
+	seen []notice.Sort
+}
+
+func (e *events) Event(of observe.Event)                                       { e.seen = append(e.seen, of.Sort) }
+func (e *events) Start(ctx context.Context, _ observe.Started) context.Context { return ctx }
+func (e *events) End(context.Context, observe.Result)                          {}
+func (e *events) Client(any, bool)                                             {}
+
+// An alert counts the events of the last minutes, and must not end before the silence does.
+func TestAnObserverIsToldOfASilenceEachMinute(t *testing.T) {
+	run(t, func(f *fixture) {
+		e := &events{}
+		m := f.client(func(cfg *Config) { cfg.Observers = []observe.Observer{e} })
+		l := f.lock(m, wire.Plain)
+		f.refuseConnections()
+		waits := f.async(func() error { return acquire(f.Context(), l) })
+		f.until(commandTimeout + 10*time.Minute + 30*time.Second)
+		require.Len(f, e.seen, 1+10)
+		require.Equal(f, notice.Unanswered, e.seen[0])
+		f.warned(1)
+		f.instead(nil)
+		<-waits.done
+		require.NoError(f, waits.err)
 	})
 }

@@ -57,8 +57,8 @@ func (u *Unlocking) Begin(ctx context.Context, i int) {
 	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(ctx)} })
 }
 
-// Runner returns a client of these locks that still runs what is in the background beside its caller, if there is one. A client for
-// whose background duties Close no longer waits runs them in place.
+// Runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first
+// client. That one runs them in place, because its Close no longer waits.
 func Runner(locks []*Lock) *Manager {
 	i := slices.IndexFunc(locks, func(l *Lock) bool { return !l.m.tasks.Retired() })
 	return locks[max(i, 0)].m

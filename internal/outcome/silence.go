@@ -6,26 +6,32 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 )
 
-// Silence notices that a waiting call has had no usable answer from Redis for long: errors that may pass are none. In the zero
-// value it has noticed nothing. It is not safe for concurrent use.
+// Silence notices that a waiting call has had no usable answer from Redis for long. An error is not a usable answer. The zero value
+// is ready for use. It is not safe for concurrent use.
 type Silence struct {
 	since clock.Instant // when the oldest unanswered question was sent; zero means that there is none
-	told  bool
+	next  clock.Instant // when it is to be told, or told again
+	told  int
 }
 
-// Noticed notes, at a moment, whether a question was answered that was sent before. It reports true once in each silence: when
-// that has lasted for the limit.
-func (s *Silence) Noticed(sent, now clock.Instant, limit time.Duration, answered bool) bool {
+// again is how long after the last time a silence is told again: an alert that counts what it was told in the last few minutes must not
+// end before the silence does.
+const again = time.Minute
+
+// Noticed notes, at a moment, whether a question was answered that was sent before. It returns how often the silence is to be told,
+// with this time, or 0 if it is not to be told now. It is told once it has lasted for the limit, and then once a minute.
+func (s *Silence) Noticed(sent, now clock.Instant, limit time.Duration, answered bool) int {
 	switch {
 	case answered:
 		*s = Silence{}
-		return false
+		return 0
 	case s.since == 0:
-		s.since = sent
+		s.since, s.next = sent, sent.Add(limit)
 	}
-	if s.told || now.Sub(s.since) < limit {
-		return false
+	if now < s.next {
+		return 0
 	}
-	s.told = true
-	return true
+	s.next = now.Add(max(limit, again))
+	s.told++
+	return s.told
 }

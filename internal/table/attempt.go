@@ -52,7 +52,7 @@ type Attempt struct {
 	// The table's mutex guards what follows.
 
 	phase     phase
-	unset     bool // nobody has set the semaphore up, as another attempt was told
+	unset     bool // another attempt was told that nobody has set the semaphore up
 	waits     bool // it has slept, and is not done
 	grant     *Grant
 	began     clock.Instant
@@ -296,7 +296,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.unset && !a.handing:
+	case a.unset && !a.handing && a.knows().At(now, t.cfg.Floor()).Unset: // unless there was another answer meanwhile
 		return t.giveUp(a, nil, now, n)
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)

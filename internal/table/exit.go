@@ -341,7 +341,8 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step 
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
-	x.grant.rarely().loss = x.grant.lostBy(now)
+	// It was sent before the deadline, but the reply may come after that: the lock was gone by then all the same.
+	x.grant.rarely().loss = Loss{Early: true, Since: x.grant.term.Confirmed}
 	return t.endRelease(x, why, now, n)
 }
 

@@ -115,7 +115,7 @@ func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial
-		a.place.AskBy(now) // it may have it: no message says so
+		a.place.AskBy(now) // Redis may have made it the holder, and no message will say so
 	default:
 		a.knows().Answered()
 	}

@@ -318,7 +318,8 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	return a.finish(fault.ErrLost)
 }
 
-// tellUnset has those behind it in the local queue give up that set the semaphore up, because it does not.
+// tellUnset wakes the attempts in the local queue whose callers set the semaphore up, so that they do. The caller of this one does
+// not, and they would wait behind it in vain.
 func (a *Attempt) tellUnset() {
 	if a.SetsUp || a.line == nil {
 		return

@@ -145,16 +145,17 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 func TestAnUnlockThatFindsNothingIsALoss(t *testing.T) {
 	t.Parallel()
 	for reply, want := range map[int64]Loss{1: {}, -1: {Early: true, Since: start}} {
-		table, h, _ := newTable()
-		a := acquire(t, h)
-		var n Notices
-		var x Exit
-		now := start.Add(time.Second)
-		require.Equal(t, Ask, table.Release(&x, a, now, &n).Do)
-		s := table.SettleRelease(&x, wire.Reply{N: reply}, now, &n)
-		require.Equal(t, Done, s.Do)
-		require.Equal(t, want.Early, errors.Is(s.Err, fault.ErrLost))
-		require.Equal(t, want, a.Loss())
+		for _, replied := range []time.Duration{time.Second, 2 * modelWatchdog} { // or after the deadline
+			table, h, _ := newTable()
+			a := acquire(t, h)
+			var n Notices
+			var x Exit
+			require.Equal(t, Ask, table.Release(&x, a, start.Add(time.Second), &n).Do)
+			s := table.SettleRelease(&x, wire.Reply{N: reply}, start.Add(replied), &n)
+			require.Equal(t, Done, s.Do)
+			require.Equal(t, want.Early, errors.Is(s.Err, fault.ErrLost))
+			require.Equal(t, want, a.Loss(), "replied after %v", replied)
+		}
 	}
 }
 

@@ -69,6 +69,9 @@ func (g *Group) Stop(ctx context.Context) {
 	Await(ctx, &w.running)
 }
 
+// Stopped returns a channel that Stop closes. A job that waits for something else must end then.
+func (g *Group) Stopped() <-chan struct{} { return g.workers.stopped }
+
 func (w *workers) work(job Job) {
 	idle := time.NewTimer(workerLinger)
 	defer idle.Stop()

@@ -133,6 +133,18 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
+// SendTo returns a function that sends what a call in another goroutine returned, or writes its error to stderr. There, [Must] would
+// panic when a test that has failed closes its clients, and hide why.
+func SendTo[T any](to chan<- T) func(T, error) {
+	return func(v T, err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "a call in the background:", err)
+			return
+		}
+		to <- v
+	}
+}
+
 // Async runs a function in a goroutine and returns a channel for its result.
 func Async(fn func() error) <-chan error {
 	result := make(chan error, 1)

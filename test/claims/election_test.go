@@ -110,7 +110,7 @@ func TestElectionAfterALoss(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb)
-	e := client.NewElection(testkit.NewName(), rlock.RenewedLease(300*time.Millisecond))
+	e := client.NewElection(testkit.NewName(), rlock.RenewedLease(time.Second))
 	lost, let, terms := make(chan error), make(chan struct{}), make(chan rlock.Token, 2)
 	ended := testkit.Async(func() error {
 		return e.Run(t.Context(), func(ctx context.Context, term rlock.Token) error {
@@ -159,7 +159,7 @@ func TestElectionWaitsForLead(t *testing.T) {
 	log := &testkit.Recorder{}
 	client := testkit.NewClient(t, rdb, rlock.WithLogger(log.Logger()))
 	name := testkit.NewName()
-	e := client.NewElection(name, rlock.RenewedLease(300*time.Millisecond))
+	e := client.NewElection(name, rlock.RenewedLease(2*time.Second))
 	let := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := testkit.Async(func() error {

@@ -139,7 +139,7 @@ func costOfAStoppedFairProcess(t *testing.T) time.Duration {
 	got := make(chan *rlock.Hold, 2)
 	for i := range 2 {
 		lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
-		go func() { got <- testkit.Must(lock.Acquire(t.Context())) }()
+		go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 		awaitQueued(t, rdb, holder, i+2)
 	}
 	require.NoError(t, child.Cmd.Process.Signal(syscall.SIGSTOP))
@@ -188,7 +188,7 @@ func TestCutSubscriptionsOfFairWaitersCostLittle(t *testing.T) {
 			got := make(chan *rlock.Hold, 3)
 			for i := range 3 {
 				lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(holder.Name())
-				go func() { got <- testkit.Must(lock.Acquire(t.Context())) }()
+				go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 				awaitQueued(t, rdb, holder, i+1)
 			}
 			require.NoError(t, rdb.Do(t.Context(), "client", "kill", "type", "pubsub").Err())

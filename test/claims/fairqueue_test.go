@@ -186,12 +186,15 @@ func TestAFairWaiterThatIsNotReachedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		q := newFairQueue(t, rdb)
-		q.hold(names("", 4)...)
-		q.release("holder:-1") // reaches nobody
-		hint := -1 - q.ask("3:-1")
-		require.Positive(t, hint, "the first ones have a moment to subscribe")
-		require.LessOrEqual(t, hint, int64(50))
+		var q *fairQueue
+		testkit.OnceGood(t, func() bool { // the question must come within 50 ms
+			q = newFairQueue(t, rdb)
+			q.hold(names("", 4)...)
+			q.release("holder:-1") // reaches nobody
+			hint := -1 - q.ask("3:-1")
+			require.LessOrEqual(t, hint, int64(50))
+			return hint > 0 // the first ones have a moment to subscribe
+		})
 		q.pass(50 * time.Millisecond)
 		require.Zero(t, q.ask("3:-1"))
 		require.Equal(t, []string{"1:-1", "2:-1", "4:-1"}, q.waiters(), "they keep their places")

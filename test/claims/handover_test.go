@@ -135,9 +135,8 @@ func TestALockIsHandedOverOnlyToANewGrantOfTheSameKind(t *testing.T) {
 	require.NoError(t, rw.WriteLock().Unlock(owner))
 	require.False(t, testkit.Must(client.NewRWLock(rw.ReadLock().Name()).WriteLock().TryLock(t.Context())), "the owner still reads")
 	readers := testkit.NewWaiterQueue(t, rw.ReadLock())
-	go func() {
-		readers.Got <- testkit.Must(testkit.NewClient(t, admin).NewRWLock(rw.ReadLock().Name()).ReadLock().Acquire(t.Context()))
-	}()
+	other := testkit.NewClient(t, admin).NewRWLock(rw.ReadLock().Name()).ReadLock()
+	go func() { testkit.SendTo(readers.Got)(other.Acquire(t.Context())) }()
 	require.NoError(t, readers.Next().Unlock(t.Context()), "readers of other processes may read too")
 	require.NoError(t, rw.ReadLock().Unlock(owner))
 	require.NoError(t, writers.Next().Unlock(t.Context()))

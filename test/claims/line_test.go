@@ -251,7 +251,7 @@ func costOfASilentWaiter(t *testing.T, terms string, killed bool) (cost time.Dur
 	got := make(chan *rlock.Hold, 5)
 	for i := range cap(got) {
 		next := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(holder.Name())
-		go func() { got <- testkit.Must(next.Acquire(t.Context())) }()
+		go func() { testkit.SendTo(got)(next.Acquire(t.Context())) }()
 		testkit.AwaitSleepers(t, rdb, 0, next)
 		require.Equal(t, i+2, inLine(t, rdb, holder))
 	}
@@ -334,7 +334,7 @@ func TestTheLineGoesOnAfterTheDeathOfAHolder(t *testing.T) {
 	start, got := time.Now(), make(chan *rlock.Hold, 2)
 	for i := range 2 {
 		lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewLock(name)
-		go func() { got <- testkit.Must(lock.Acquire(t.Context())) }()
+		go func() { testkit.SendTo(got)(lock.Acquire(t.Context())) }()
 		testkit.AwaitSleepers(t, rdb, i+1, lock)
 	}
 	for range 2 {

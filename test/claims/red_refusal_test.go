@@ -16,11 +16,12 @@ import (
 // members once more.
 func TestARefusedRedLockReportsNoOutage(t *testing.T) {
 	t.Parallel()
+	const timeout = 5 * time.Second // a stall of a fifth of it is an outage
 	server := redistest.Start(t)
 	name := testkit.NewName()
 	red := func() *rlock.RedLock {
 		var members []rlock.Locker
-		client := testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(time.Second))
+		client := testkit.NewClient(t, server.Client(t), rlock.WithCommandTimeout(timeout))
 		for _, suffix := range []string{":1", ":2", ":3"} {
 			members = append(members, client.NewLock(name+suffix))
 		}
@@ -33,8 +34,8 @@ func TestARefusedRedLockReportsNoOutage(t *testing.T) {
 		wg.Go(func() {
 			// While all connect at once, members are silent for longer than a short wait, and that is an outage.
 			_, _ = rival.TryLock(t.Context(), rlock.Wait(2*time.Second))
-			for j := range 20 {
-				wait := time.Duration(250+20*i+j) * time.Millisecond
+			for j := range 8 {
+				wait := timeout/5 + time.Duration(50+20*i+2*j)*time.Millisecond
 				if ok, err := rival.TryLock(t.Context(), rlock.Wait(wait)); err != nil || ok {
 					t.Errorf("after %v: %v, %v", wait, ok, err)
 				}

@@ -299,7 +299,8 @@ func TestAnOwnerThatGetsOneSideLeavesTheQueueForTheOther(t *testing.T) {
 	testkit.Eventually(t, "the stranger is subscribed", func() bool {
 		return rdb.PubSubNumSub(t.Context(), testkit.Channel(holder)).Val()[testkit.Channel(holder)] == 1
 	})
-	<-time.After(50 * time.Millisecond)                           // until the waiter has tried again and sleeps
+	testkit.AwaitSleepers(t, rdb, 0, rw.ReadLock())
+	<-time.After(50 * time.Millisecond)                           // until it has tried again since it is subscribed
 	require.NoError(t, rdb.Del(t.Context(), holder.Name()).Err()) // without a message
 	require.True(t, testkit.Must(rw.WriteLock().TryLock(owner)))
 	require.NoError(t, testkit.Within(t, "the owner reads under its own write lock", reading))

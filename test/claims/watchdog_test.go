@@ -146,7 +146,7 @@ func TestAGrantThatArrivesAfterItsLeaseIsRetried(t *testing.T) { // the subtests
 	} {
 		t.Run(what, func(t *testing.T) {
 			held := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
-			locking := testkit.Async(func() error { return lock(rlock.Lease(200 * time.Millisecond)) })
+			locking := testkit.Async(func() error { return lock(rlock.Lease(500 * time.Millisecond)) })
 			testkit.Within(t, "Redis has granted the lock", held.Met())
 			testkit.Eventually(t, "the lease ends", func() bool { return f.Count() == "0" })
 			held.Release()
@@ -299,7 +299,9 @@ func TestAHoldThatExpiredLocallyIsReleasedInRedis(t *testing.T) {
 	hold, err := f.Lock.Acquire(t.Context())
 	require.NoError(t, err)
 	testkit.Within(t, "the hold ends", hold.Done())
-	testkit.Eventually(t, "the hold is released without an unlock", func() bool { return f.Proxy.Count(testkit.Runs("release")) > 0 })
+	testkit.Eventually(t, "the hold is released without an unlock", func() bool {
+		return f.Proxy.Count(testkit.Runs("release")) > 0 && f.Count() == "0"
+	})
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
 	f.Free("released")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +15,6 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
-
-// kinds lists the kinds of locks, in the order of the page.
-var kinds = []string{"lock", "fenced", "fair", "read", "write", "spin", "multi", "red"}
 
 // bound is a way to bound a call.
 type bound struct {
@@ -58,68 +54,6 @@ func (b bound) context() (context.Context, context.CancelFunc, []rlock.AcquireOp
 	return ctx, cancel, nil
 }
 
-// call is what a case calls: the lock, and the hold if the lock was acquired before the fault.
-type call struct {
-	lock testkit.Locker
-	hold *rlock.Hold
-}
-
-// method is a method of a lock or of a hold.
-type method struct {
-	name     string
-	acquires bool
-	held     bool // the lock is acquired before the fault
-	single   bool // groups do not have it
-	unlocks  bool // the end of its context does not end it, because a lock must not stay taken
-	run      func(context.Context, call, []rlock.AcquireOption) (result string, err error)
-}
-
-// extender is the method that holds have as soon as their leases can be extended.
-type extender interface {
-	Extend(ctx context.Context, d time.Duration) error
-}
-
-var methods = slices.DeleteFunc([]method{
-	{name: "Lock", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
-		return "", c.lock.Lock(ctx, opts...)
-	}},
-	{name: "Acquire", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
-		return "", testkit.Second(c.lock.Acquire(ctx, opts...))
-	}},
-	{name: "Do", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
-		return "", c.lock.Do(ctx, func(context.Context) error { return nil }, opts...)
-	}},
-	{name: "TryLock", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
-		ok, err := c.lock.TryLock(ctx, opts...)
-		return fmt.Sprint(ok), err
-	}},
-	{name: "TryAcquire", acquires: true, run: func(ctx context.Context, c call, opts []rlock.AcquireOption) (string, error) {
-		return "", testkit.Second(c.lock.TryAcquire(ctx, opts...))
-	}},
-	{name: "Unlock", held: true, unlocks: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
-		return "", c.lock.Unlock(ctx)
-	}},
-	{name: "Hold.Unlock", held: true, unlocks: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
-		return "", c.hold.Unlock(ctx)
-	}},
-	{name: extend, held: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
-		return "", any(c.hold).(extender).Extend(ctx, time.Minute)
-	}},
-	{name: "IsLocked", single: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
-		locked, err := c.lock.IsLocked(ctx)
-		return fmt.Sprint(locked), err
-	}},
-	{name: "ForceUnlock", single: true, held: true, run: func(ctx context.Context, c call, _ []rlock.AcquireOption) (string, error) {
-		freed, err := c.lock.ForceUnlock(ctx)
-		return fmt.Sprint(freed), err
-	}},
-}, func(m method) bool {
-	_, ok := any((*rlock.Hold)(nil)).(extender)
-	return m.name == extend && !ok
-})
-
-const extend = "Hold.Extend"
-
 // cell is the outcome of one case.
 type cell struct {
 	fault  string
@@ -146,8 +80,8 @@ func (f fault) measure(t *testing.T, columns []bound) []*cell {
 		for m := range methods {
 			for b := range columns {
 				c := &cell{fault: f.name, kind: kind, method: &methods[m], bound: &columns[b]}
-				if c.applies(w) {
-					cells, run = append(cells, c), append(run, c.prepare(t, w, len(cells)))
+				if measured := c.prepare(t, w, len(cells)); measured != nil {
+					cells, run = append(cells, c), append(run, measured)
 				}
 			}
 		}
@@ -164,32 +98,42 @@ func (f fault) measure(t *testing.T, columns []bound) []*cell {
 	return cells
 }
 
-// applies reports whether the method exists for the kind, has the bound, and can be called under the fault.
-func (c *cell) applies(w *world) bool {
+// applies reports whether a handle has the method, the method has the bound, and it can be called under the fault.
+func (c *cell) applies(handle any, w *world) bool {
 	switch {
-	case testkit.Kinds[c.kind].Groups && c.method.single, c.bound.waits && !c.method.acquires, c.method.held && !w.works:
+	case c.method.single && testkit.Kinds[c.kind].Groups, c.bound.waits && !c.method.acquires, c.method.held && !w.works:
 		return false
 	}
-	return true
+	return c.method.fits(handle)
 }
 
-// prepare connects a client, acquires the lock if the method needs it, and returns the call.
+// prepare connects a client, acquires the lock if the method needs it, and returns the call. It returns nil if the case does not exist.
 func (c *cell) prepare(t *testing.T, w *world, n int) func() {
 	t.Helper()
 	rdb := w.open()
 	client, err := rlock.New(rdb, rlock.WithLogger(testkit.Discard))
 	require.NoError(t, err)
 	w.close(client, rdb)
-	on := call{lock: testkit.Kinds[c.kind].Make(client, fmt.Sprintf("{orders}:%d", n))}
+	on := call{handle: handleOf(c.kind, client, nameOf(c.kind, n))}
+	if !c.applies(on.handle, w) {
+		return nil
+	}
 	before := context.Background()
-	switch {
-	case c.method.name == "Unlock":
-		require.NoError(t, on.lock.Lock(before))
-	case c.method.held:
-		on.hold, err = on.lock.Acquire(before)
-		require.NoError(t, err)
-	case w.works:
-		require.NoError(t, rdb.Ping(before).Err())
+	switch handle := on.handle.(type) {
+	case *rlock.CountDownLatch:
+		if w.works {
+			require.True(t, testkit.Must(handle.TrySetCount(before, 2)))
+		}
+	case rlock.Acquirer:
+		switch {
+		case c.method.name == "Unlock":
+			require.NoError(t, handle.(rlock.Locker).Lock(before))
+		case c.method.held:
+			on.hold, err = handle.Acquire(before)
+			require.NoError(t, err)
+		case w.works:
+			require.NoError(t, rdb.Ping(before).Err())
+		}
 	}
 	return func() {
 		ctx, cancel, opts := c.bound.context()

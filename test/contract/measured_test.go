@@ -39,10 +39,13 @@ func (c *cell) late() bool { return c.took >= c.most() }
 func (c *cell) check(t *testing.T, what string) {
 	t.Helper()
 	require.False(t, c.late(), what)
-	require.NotErrorIs(t, c.err, rlock.ErrNotAcquired, what)
+	require.False(t, c.method.acquires && c.err == nil, what) // "false, nil" would say that somebody else has it
 	require.False(t, errors.Is(c.err, rlock.ErrUnavailable) && errors.Is(c.err, rlock.ErrLost), what)
-	require.NotEqual(t, "false, nil", c.class()+c.ofAcquire(), what)
-	if errors.Is(c.err, context.Canceled) || c.err == nil || c.method.name == extend && errors.Is(c.err, context.DeadlineExceeded) {
+	if c.kind == latch && (c.fault == "out of memory" || c.fault == "a read-only replica") && errors.Is(c.err, rlock.ErrNotAcquired) {
+		return // such a server can still say that the latch is closed
+	}
+	require.NotErrorIs(t, c.err, rlock.ErrNotAcquired, what)
+	if errors.Is(c.err, context.Canceled) || c.err == nil || c.method.name == "Hold.Extend" && errors.Is(c.err, context.DeadlineExceeded) {
 		return
 	}
 	unavailable := errors.Is(c.err, rlock.ErrUnavailable)
@@ -52,14 +55,6 @@ func (c *cell) check(t *testing.T, what string) {
 		return
 	}
 	require.True(t, unavailable || c.method.held && errors.Is(c.err, rlock.ErrNotHeld), what)
-}
-
-// ofAcquire returns a text that makes the results of queries differ from those of acquisitions.
-func (c *cell) ofAcquire() string {
-	if c.method.acquires {
-		return ""
-	}
-	return " of a query"
 }
 
 // TestMeasured writes the measured section of the page. It runs with make errors only, because it takes a minute.
@@ -158,13 +153,17 @@ func compress(cells []*cell) string {
 	return text
 }
 
-// kindsOf names kinds, and says "all" for all of them, or for all that have the method.
+// kindsOf names kinds, and says "all locks" for all kinds of locks, or for all that have the method.
 func kindsOf(some []string) string {
+	n := 0 // how many of them are locks, which come first
+	for n < len(some) && slices.Contains(locks, some[n]) {
+		n++
+	}
 	switch {
-	case slices.Equal(some, kinds):
-		return "all"
-	case slices.Equal(some, kinds[:len(kinds)-2]):
-		return "all but multi, red"
+	case slices.Equal(some[:n], locks):
+		some = append([]string{"all locks"}, some[n:]...)
+	case slices.Equal(some[:n], locks[:len(locks)-2]):
+		some = append([]string{"all locks but multi, red"}, some[n:]...)
 	}
 	return strings.Join(some, ", ")
 }

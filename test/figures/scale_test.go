@@ -20,7 +20,7 @@ import (
 // TestManyHoldsOutliveFailovers has one process hold many locks on a cluster, while one master steps down and another is killed.
 // Nothing is lost that Redis kept. As a figure, there are 100,000 with the usual lease.
 func TestManyHoldsOutliveFailovers(t *testing.T) {
-	n, lease := 3000, 12*time.Second
+	n, lease := 3000, 20*time.Second
 	if os.Getenv("RLOCK_FIGURES") != "" {
 		n, lease = 100_000, 30*time.Second
 	}

@@ -140,7 +140,7 @@ func TestAnAcquireThatArrivesAfterItsCallerLeftCreatesNoHolder(t *testing.T) {
 	t.Parallel()
 	for what, timeout := range map[string]time.Duration{
 		"while go-redis waits for the reply": 5 * time.Second,
-		"after go-redis has given up":        100 * time.Millisecond,
+		"after go-redis has given up":        500 * time.Millisecond,
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ func TestAnAskingHeadIsNotHandedTheLock(t *testing.T) {
 	mine := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
 	trying := make(chan *rlock.Hold, 1)
 	require.NoError(t, f.Direct.FlushDB(t.Context()).Err()) // silently, and the line, whose first waiter would get the lock
-	go func() { trying <- testkit.Must(f.Lock.TryAcquire(rlock.WithOwner(t.Context()))) }()
+	go func() { testkit.SendTo(trying)(f.Lock.TryAcquire(rlock.WithOwner(t.Context()))) }()
 	testkit.Within(t, "Redis has granted it", mine.Met())
 	asked := f.Proxy.HoldRequest(1, testkit.Runs("acquire"))
 	cancel()

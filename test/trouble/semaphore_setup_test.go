@@ -3,9 +3,11 @@ package trouble
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -151,7 +153,7 @@ func TestAHandOverOfPermitsWithoutAReply(t *testing.T) {
 		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1)))
 		hold := testkit.Must(sem.Acquire(t.Context()))
 		next := make(chan *rlock.Hold, 1)
-		go func() { next <- testkit.Must(sem.Acquire(context.Background())) }()
+		go func() { testkit.SendTo(next)(sem.Acquire(context.Background())) }()
 		testkit.Eventually(t, "it waits", func() bool { return f.Client.Stats().Waiting == 1 })
 		testkit.Eventually(t, "it has asked for the last time", func() bool { return f.Proxy.Count(evals) == 6 })
 		lost := f.Proxy.DropReply(1, evals)
@@ -195,4 +197,26 @@ func TestAnAwaitThatMayNotWaitAsksOnce(t *testing.T) {
 	start := time.Now()
 	require.ErrorIs(t, f.Client.NewCountDownLatch(testkit.NewName()).Await(ctx, rlock.Wait(0)), rlock.ErrUnavailable)
 	require.Less(t, time.Since(start), testkit.ALongTime/2)
+}
+
+// Redis answers late, but in time for an acquisition that a replica acknowledges: nobody has set the semaphore up. There is no time
+// left to do so.
+func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
+	t.Parallel()
+	for sort, semaphore := range sorts {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			f, name := testkit.NewFaulty(t, &redis.Options{}, rlock.WithReplicaAcks(1, 2*time.Second)), testkit.NewName()
+			redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(f.Server.Port))
+			testkit.Eventually(t, "the replica follows", func() bool { return testkit.Replicated(t, f.Direct, name, 1) })
+			s := semaphore(f.Client, name)
+			require.NoError(t, testkit.Must(s.Acquire(t.Context())).Unlock(t.Context()))
+			require.NoError(t, f.Direct.Del(t.Context(), f.Direct.Keys(t.Context(), "*"+name+"*").Val()...).Err())
+			f.Proxy.Delay(1200 * time.Millisecond) // a fifth of the command timeout is 1 s
+			_, err := s.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))
+			f.Proxy.Delay(0)
+			require.ErrorIs(t, err, rlock.ErrNoPermits)
+			require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		})
+	}
 }

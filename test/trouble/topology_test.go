@@ -189,19 +189,23 @@ func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option)
 	lock := client.NewLock(healthy)
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
-	cluster.Nodes[0].Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
+	cluster.Nodes[0].Pause()
+	defer cluster.Nodes[0].Resume() // before the other nodes mark it as failed
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() { _ = client.NewLock(fmt.Sprintf("%d{%s}", i, hung)).Lock(ctx) })
 	}
-	for range 50 {
-		require.NoError(t, lock.Lock(ctx))
-		require.NoError(t, lock.Unlock(ctx))
+	defer wg.Wait()
+	for n := 0; ; n++ {
+		require.NoError(t, lock.Lock(t.Context()))
+		require.NoError(t, lock.Unlock(t.Context()))
+		if ctx.Err() != nil {
+			require.Greater(t, n, 50)
+			return
+		}
 	}
-	wg.Wait()
-	cluster.Nodes[0].Resume() // before the other nodes mark it as failed
 }
 
 func clusterMovingSlot(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {

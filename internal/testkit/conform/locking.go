@@ -267,7 +267,7 @@ func waitOfZero(f *fixture) {
 func contextEndsWait(f *fixture) {
 	lock, other := f.lock(), f.rival()
 	require.NoError(f, lock.Lock(f.Context()))
-	ctx, cancel := context.WithTimeout(f.Context(), 500*time.Millisecond) // enough for a reply from Redis
+	ctx, cancel := context.WithTimeout(f.Context(), time.Second) // enough for a reply from Redis
 	defer cancel()
 	err := other.Lock(ctx)
 	require.ErrorIs(f, err, rlock.ErrNotAcquired)

@@ -96,7 +96,7 @@ func (p *Process) Code() int {
 // Says waits until the process has written a text.
 func (p *Process) Says(text string) {
 	p.tb.Helper()
-	redistest.Eventually(p.tb, "it says "+text, func() bool { return p.Said(text) })
+	redistest.EventuallyWithin(p.tb, aLongTime, "it says "+text, func() bool { return p.Said(text) })
 }
 
 // Said reports whether the process has written a text.

@@ -196,7 +196,7 @@ func TestRunLost(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			rdb := redistest.Start(t).Client(t)
-			p := program.Start(t, addr(rdb), append(append([]string{"run", "job", "--ttl", "600ms"}, c.flags...), "--", "sh", "-c", c.script)...)
+			p := program.Start(t, addr(rdb), append(append([]string{"run", "job", "--ttl", "2s"}, c.flags...), "--", "sh", "-c", c.script)...)
 			p.Says("ready")
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			require.Equal(t, exitLost, p.Code())
@@ -214,7 +214,7 @@ func TestRunOnHungRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
-	p := program.Start(t, proxy.Addr, "run", "job", "--ttl", "1s", "--timeout", "300ms", "--", "sh", "-c",
+	p := program.Start(t, proxy.Addr, "run", "job", "--ttl", "2s", "--timeout", "300ms", "--", "sh", "-c",
 		`trap 'echo got TERM; exit 3' TERM; echo ready; while :; do sleep 0.02; done`)
 	p.Says("ready")
 	proxy.Freeze()
@@ -248,9 +248,9 @@ func TestRunWaitsForTheGroup(t *testing.T) {
 	require.Equal(t, "first\nlast\n", p.Out.String())
 }
 
-// TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time.
+// TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time. It is not parallel: they leave no processor
+// to other tests.
 func TestRunManyAtOnce(t *testing.T) {
-	t.Parallel()
 	many := 200
 	if testing.Short() {
 		many = 40
@@ -312,7 +312,7 @@ func TestRunStopped(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	log := filepath.Join(t.TempDir(), "log")
 	p := program.StartWith(t, addr(rdb), func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} },
-		"run", "job", "--ttl", "500ms", "--", "sh", "-c", `echo ready; while echo x >>"$0"; do sleep 0.01; done`, log)
+		"run", "job", "--ttl", "2s", "--", "sh", "-c", `echo ready; while echo x >>"$0"; do sleep 0.01; done`, log)
 	p.Says("ready")
 	p.Signal(syscall.SIGTSTP)
 	lock := newClient(t, rdb).NewLock("job")

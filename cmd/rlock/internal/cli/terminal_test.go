@@ -94,10 +94,10 @@ echo "ended with $?"`)
 		for i := range 6 {
 			s.types(ctrlZ)
 			s.says(fmt.Sprintf("stopped with %d", 128+int(syscall.SIGTSTP)), i+1)
-			s.says("continued", i+1)
+			s.says("\ncontinued", i+1) // not in the command, which the shell prints
 		}
 		s.types(ctrlC)
-		s.says("interrupted", 1)
+		s.says("^Cinterrupted", 1)
 		s.says("ended with 4", 1)
 	}
 }

@@ -70,7 +70,10 @@ func startChromium() {
 		return
 	}
 	// Not chromedp's own defaults: they are for more than one platform, and change.
-	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.WindowSize(1360, 800)}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.WindowSize(1360, 800),
+		chromedp.WSURLReadTimeout(time.Minute), // its first start is slow
+	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "no-default-browser-check", "disable-background-networking",
 		"disable-component-update", "disable-sync", "disable-dev-shm-usage", "disable-extensions", "mute-audio", "hide-scrollbars",
