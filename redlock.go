@@ -65,9 +65,9 @@ func (r *RedLock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, err
 }
 
 // Unlock ends one acquisition made by Lock or TryLock, as [Lock.Unlock] does. It unlocks all members. It returns nil once so few
-// are left that another owner can have a majority; the rest are unlocked in the background. The error is [ErrLost] if the majority
-// had been lost, or may have been for a moment: a member without its data may have lost it just after its latest renewal, and members
-// that were granted since then do not make up for it. Any other error is a [*QuorumError].
+// are left that another owner can have a majority; the rest are unlocked in the background. It is [ErrLost] if the majority had been
+// lost, or may have been: if a member turns out to have lost its data, that may have happened right after its latest renewal, and a
+// member that was granted later does not count for the time before. If too many members could not be unlocked, it is a [*QuorumError].
 func (r *RedLock) Unlock(ctx context.Context) error { return r.in().Unlock(ctx) }
 
 // Do is [Lock.Do] for a majority of the members.

@@ -134,7 +134,7 @@ func TestEveryFaultIsMeasured(t *testing.T) {
 		m, err := l.measure(t.Context(), sc, c)
 		if err != nil {
 			t.Errorf("%s: %v", fault, err)
-		} else if m[mGap] <= 0 || m[mGap] > 1100 {
+		} else if m[mGap] <= 0 || m[mGap] > 3000 { // the most is what it measures, 1 s, and a stall of this machine
 			t.Errorf("%s: a gap of %v ms", fault, m[mGap])
 		}
 	}

@@ -54,7 +54,16 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range results {
+	for i, r := range results {
+		stalled := func(e entrant) bool { return strings.Contains(r.sizes[0].notes[e.name], errNothing.Error()) }
+		if slices.ContainsFunc(entrants(), func(e entrant) bool { return !e.peer && stalled(e) }) { // or this machine, for so short a time
+			again, err := l.run(t.Context(), plan{scale: p.scale, progress: p.progress, scenarios: p.scenarios[i : i+1]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r = again[0]
+			results[i] = r
+		}
 		s := r.sizes[0]
 		for _, e := range entrants() {
 			if !e.enters(r.scenario) {
@@ -62,7 +71,7 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 			}
 			why := e.skip(r.scenario.id, s.id)
 			n := len(s.samples.values(e.name, r.scenario.head))
-			if stalled := strings.Contains(s.notes[e.name], errNothing.Error()); stalled && e.peer {
+			if e.peer && stalled(e) {
 				continue // a peer that lost a wake-up does nothing in so short a time
 			}
 			if (n == 1) != (why == "") || s.notes[e.name] != why {

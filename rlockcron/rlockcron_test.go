@@ -83,7 +83,7 @@ func TestLocker(t *testing.T) {
 	redistest.EventuallyWithin(t, 30*time.Second, "six runs", func() bool { return len(r.all()) >= 6 })
 	at := r.all()
 	for i := range at[1:] {
-		require.Greater(t, at[i+1].Sub(at[i]), 600*time.Millisecond, "a run came twice: %v", at)
+		require.Greater(t, at[i+1].Sub(at[i]), 350*time.Millisecond, "a run came twice: %v", at)
 		require.Less(t, at[i+1].Sub(at[i]), 1900*time.Millisecond, "a run was skipped: %v", at)
 	}
 }

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 const (
 	atOnce = "0s"
 	soon   = "500ms"
+	later  = "2s"
 	never  = "1h"
 )
 
@@ -182,7 +183,7 @@ func TestTheClientLeaves(t *testing.T) {
 func TestTerminated(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	i := start(t, server, soon)
+	i := start(t, server, later)
 	result := i.paying(t.Context())
 	require.False(t, free(t, lock(t, server)))
 	i.Signal(syscall.SIGTERM)

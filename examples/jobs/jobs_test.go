@@ -253,7 +253,7 @@ func usedTicket(p *place) {
 	})
 	direct := p.redis
 	p.redis = "redis://" + proxy.Addr
-	first := p.start("-lease", "15s", "work")
+	first := p.start("-lease", "10s", "work")
 	p.redis = direct
 	rdb := p.client()
 	redistest.Eventually(p, "Redis has executed the adoption", func() bool {
@@ -269,7 +269,7 @@ func usedTicket(p *place) {
 	second := p.start("-lease", "5s", "-takes", "10ms", "work")
 	redistest.Eventually(p, "the second one has to wait", func() bool { return second.says("locks video:7 without a ticket") })
 	require.Positive(p, stop(), "nobody has had the lock since the job was enqueued")
-	redistest.Eventually(p, "the second one has done the job", func() bool { return second.says("has written video:7") })
+	redistest.EventuallyWithin(p, 40*time.Second, "the second one has done the job", func() bool { return second.says("has written video:7") })
 	require.Greater(p, p.row().token, enqueued.token)
 }
 

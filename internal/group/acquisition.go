@@ -28,7 +28,7 @@ type acquisition struct {
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
 	again bool           // a red lock has acquired it again, as a member
-	had   []bool         // the members that the owner held before any was asked; nil means none
+	had   []bool         // the members that the owner held before any was asked; nil if nobody observes it
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -58,16 +58,12 @@ var _ lease.Held = (*acquisition)(nil)
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
-	a := &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again,
+	return &acquisition{
+		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
-	if !r.plain {
-		a.had = r.group.heldBy(r.Owner)
-	}
-	return a
 }
 
 // add records that a member is held. It reports false when the acquisition is over: then the caller must release the
@@ -164,7 +160,7 @@ func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 		switch loss := h.Loss(); {
 		case loss.Final || loss.Early && !enough(loss.Since):
 			return false
-		case loss.Early: // of any other, it may turn out later that it was lost early
+		case loss.Early || errors.Is(h.Err(), fault.ErrLost): // another one may turn out later to have been lost early
 			a.weighed[i] = h
 		}
 	}

@@ -203,6 +203,9 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 	take := r.takeAll
 	if g.quorum != nil {
 		take = r.takeMajority
+		if (seen != nil || t.Group != nil) && !r.plain {
+			r.had = r.holdsWhich(ctx, g)
+		}
 	}
 	a, err := take(ctx)
 	if err != nil {

@@ -1,10 +1,9 @@
 package group
 
 import (
-	"slices"
+	"context"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
@@ -51,11 +50,24 @@ func (a *acquisition) Reentered() bool {
 	return n >= a.group.need
 }
 
-// heldBy returns which members an owner holds.
-func (g *Group) heldBy(o *table.Owner) []bool {
+// holdsWhich returns which members of the group, or of a group among its members, the owner holds.
+func (r *request) holdsWhich(ctx context.Context, g *Group) []bool {
 	had := make([]bool, len(g.members))
 	for i, m := range g.members {
-		had[i] = !slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return !l.Holds(o) })
+		if inner, ok := m.(*Group); ok {
+			had[i] = count(r.holdsWhich(ctx, inner)) >= inner.need
+		} else {
+			had[i] = r.holdsLock(ctx, m.Locks()[0])
+		}
 	}
 	return had
+}
+
+func count(all []bool) (n int) {
+	for _, yes := range all {
+		if yes {
+			n++
+		}
+	}
+	return n
 }

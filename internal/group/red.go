@@ -74,7 +74,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			defer r.waits()()
 		}
 		silent := r.outage.Noticed(clock.Of(asked), clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
-		clientOf(r.group).LogUnanswered(silent, r.group.description, true, err)
+		clientOf(r.group).TellUnanswered(silent, r.group.description, true, err)
 		stands := q.next(a)
 		w.Listen(a.refusing())
 		if !stands {

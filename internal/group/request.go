@@ -23,6 +23,7 @@ type request struct {
 	lease.Terms
 	group  *Group
 	seen   *observe.Sight // nil means that nobody observes it
+	had    []bool         // of a red lock that is observed: the members that the owner holds
 	plain  bool           // the context has no owner for any member
 	start  time.Time
 	floor  time.Duration   // how long members may be silent before that counts as an outage

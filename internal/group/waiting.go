@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -61,13 +62,12 @@ func (r *request) waits() (end func()) {
 
 // holdsAny reports whether the owner holds a member.
 func (r *request) holdsAny(ctx context.Context) bool {
-	return slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool {
-		o := l.OwnerIn(ctx)
-		if o == nil {
-			o = r.Owner
-		}
-		return l.Holds(o)
-	})
+	return slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool { return r.holdsLock(ctx, l) })
+}
+
+// holdsLock reports whether the owner holds a lock.
+func (r *request) holdsLock(ctx context.Context, l *lease.Lock) bool {
+	return l.Holds(cmp.Or(l.OwnerIn(ctx), r.Owner))
 }
 
 // Waiting returns how many requests of this process are in the local queue of a red lock.

@@ -257,7 +257,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 		a.Failed(r.Err, now)
 		a.tried = true
 		if mayPass(r.Err) {
-			m.LogUnanswered(silent, a.latch.Name(), false, r.Err)
+			m.TellUnanswered(silent, a.latch.Name(), false, r.Err)
 		}
 	}
 }

@@ -264,7 +264,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			now := clock.Now()
 			step = m.table.Settle(a, r, now, &n)
 			if silent := silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
-				m.LogUnanswered(silent, l.h.Name, false, r.Err)
+				m.TellUnanswered(silent, l.h.Name, false, r.Err)
 			}
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {

@@ -33,10 +33,9 @@ func (m *Manager) Log(line table.Line) {
 // held.
 func (m *Manager) LogHere(line table.Line) { m.logLine(line, func(log func()) { log() }) }
 
-// LogUnanswered tells for the nth time, of [outcome.Silence.Noticed], that a call goes on waiting although Redis does not answer: for a
-// lock, by its name, or for a group. Only the first time is logged; observers are told each time. An n of 0 means that there is nothing
-// to tell.
-func (m *Manager) LogUnanswered(n int, lock string, group bool, err error) {
+// TellUnanswered reports that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group. n is the
+// result of [outcome.Silence.Noticed]: at 1 it is logged and observers are told, above 1 only observers are told, and 0 does nothing.
+func (m *Manager) TellUnanswered(n int, lock string, group bool, err error) {
 	switch {
 	case n == 0:
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -106,8 +107,9 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		t.By = bound.Time()
 	}
 	wait, tried := t.Wait, false
+	var known outcome.Record
 	for {
-		if err := s.prepareWithin(ctx, bound, t.Op, t.Single()); err != nil {
+		if err := s.prepareWithin(ctx, bound, t.Op, t.Single(), known); err != nil {
 			return nil, err
 		}
 		if !t.Single() && t.Limited {
@@ -118,6 +120,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 			return a, err
 		}
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it
+		known.NotSetUp()
 		tried = t.Single()
 	}
 }

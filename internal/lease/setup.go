@@ -12,16 +12,16 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// prepareWithin is [Semaphore.prepare] for an acquisition, within the limits of that. A single attempt sends one command. Any other
-// waits until Redis answers, or until the bound; a bound of 0 means no limit. The end of ctx and a shutdown end it.
-func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string, single bool) error {
+// prepareWithin is [Semaphore.prepare] for an acquisition, within the limits of that acquisition. A single attempt sends one command. Any
+// other waits until Redis answers, or until the bound; a bound of 0 means no limit. The end of ctx and a shutdown end it. known is what
+// the acquisition has learned before.
+func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op string, single bool, known outcome.Record) error {
 	m, bounded := s.m, ctx
 	if bound != 0 {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
 		defer cancel()
 	}
-	var known outcome.Record
 	var silence outcome.Silence
 	for start := clock.Now(); !s.ready.Load(); {
 		switch {
@@ -52,7 +52,7 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 		case single || !mayPass(r.Err):
 			return s.wrap(r.Err, op)
 		}
-		m.LogUnanswered(silence.Noticed(start, clock.Now(), m.cfg.Table.CommandTimeout, false), s.h.Name, false, r.Err)
+		m.TellUnanswered(silence.Noticed(start, clock.Now(), m.cfg.Table.CommandTimeout, false), s.h.Name, false, r.Err)
 	}
 	return nil
 }

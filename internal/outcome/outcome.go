@@ -34,8 +34,8 @@ func (r *Record) Asked(now clock.Instant) {
 // was none of Redis's.
 func (r *Record) Unsent() { r.unsent = true }
 
-// Answered notes a reply that is no refusal.
-func (r *Record) Answered() { r.asked, r.open = 0, 0 }
+// Answered notes a reply that is no refusal: the semaphore is set up.
+func (r *Record) Answered() { r.asked, r.open, r.unset = 0, 0, false }
 
 // Late notes a reply that came after its caller had left. It may be about a moment that is long past, so it says only that
 // Redis answers: the silence of other questions counts from now.

@@ -10,16 +10,17 @@ import (
 // is ready for use. It is not safe for concurrent use.
 type Silence struct {
 	since clock.Instant // when the oldest unanswered question was sent; zero means that there is none
-	next  clock.Instant // when it is to be told, or told again
-	told  int
+	next  clock.Instant // when it is to be reported next
+	told  int           // how often it was reported
 }
 
-// again is how long after the last time a silence is told again: an alert that counts what it was told in the last few minutes must not
+// again is how long after the last report a silence is reported again: an alert that counts the reports of the last few minutes must not
 // end before the silence does.
 const again = time.Minute
 
-// Noticed notes, at a moment, whether a question was answered that was sent before. It returns how often the silence is to be told,
-// with this time, or 0 if it is not to be told now. It is told once it has lasted for the limit, and then once a minute.
+// Noticed notes, at a moment, whether a question was answered that was sent before. It returns 1 when the silence is to be
+// reported for the first time, 2 for the second, and so on; 0 means not now. It is reported once it has lasted for the limit, and then once
+// a minute.
 func (s *Silence) Noticed(sent, now clock.Instant, limit time.Duration, answered bool) int {
 	switch {
 	case answered:

@@ -296,7 +296,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.succeed(a, a.got, n)
 	case a.failed != nil:
 		return t.takeFailure(a, now, n)
-	case a.unset && !a.handing && a.knows().At(now, t.cfg.Floor()).Unset: // unless there was another answer meanwhile
+	case a.unset && !a.handing && a.knows().At(now, t.cfg.Floor()).Unset: // unless there was another answer, or a failure, meanwhile
 		return t.giveUp(a, nil, now, n)
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)

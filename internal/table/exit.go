@@ -28,6 +28,7 @@ type Exit struct {
 	acq        *Acquisition // nil for a background release
 	background bool
 	start      clock.Instant // of the release, which is before the deadline
+	sent       clock.Instant // the latest command
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
 	mark       yield.Mark // when it was sent
@@ -200,7 +201,7 @@ func (t *Table) left(x *Exit, now clock.Instant) time.Duration {
 func (t *Table) free(x *Exit, now clock.Instant) Step {
 	g := x.grant
 	within := t.left(x, now)
-	x.phase = freeing
+	x.phase, x.sent = freeing, now
 	left := g.parkedFor(now)
 	if x.parks = left > 0; x.parks {
 		x.byLine = false
@@ -341,8 +342,7 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step 
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
 	}
-	// It was sent before the deadline, but the reply may come after that: the lock was gone by then all the same.
-	x.grant.rarely().loss = Loss{Early: true, Since: x.grant.term.Confirmed}
+	x.grant.rarely().loss = x.grant.lostBy(x.sent) // the reply may come after the deadline, and yet it was gone before
 	return t.endRelease(x, why, now, n)
 }
 

@@ -64,7 +64,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	next.knows().RefusedUntil(due)
 	next.knows().Asked(now)
 	g.sending(next.Lease, now)
-	x.phase, x.next, x.nextGrant = handing, next, g
+	x.phase, x.sent, x.next, x.nextGrant = handing, now, next, g
 	call := g.inRedis().HandOver(g.handle.Names(), x.grant.inRedis(), next.Lease, t.lined(g.handle))
 	return Step{Do: Ask, Acked: true, Call: call}
 }

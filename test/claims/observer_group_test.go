@@ -23,7 +23,7 @@ func TestARedLockReportsAMemberThatCameBack(t *testing.T) {
 	client := testkit.NewClient(t, server.Client(t), observe, rlock.WithLogger(testkit.Discard))
 	lost := client.NewLock(testkit.NewName())
 	red := rlock.NewRedLock(client.NewLock(testkit.NewName()), lost, client.NewLock(testkit.NewName()))
-	hold := testkit.Must(red.Acquire(t.Context(), rlock.RenewedLease(time.Second)))
+	hold := testkit.Must(red.Acquire(t.Context(), rlock.RenewedLease(3*time.Second)))
 	testkit.Eventually(t, "all members are held and renewed", func() bool {
 		return client.Stats().Held == 3 && client.Stats().Renewals >= 6
 	})
@@ -169,4 +169,24 @@ func TestAClientEndsLast(t *testing.T) {
 	require.NoError(t, testkit.Within(t, "it returns", locked))
 	require.NoError(t, testkit.Within(t, "Close returns", closed))
 	require.Equal(t, []string{"client", "start", "end", "hold", "over"}, seen.all)
+}
+
+// TestAReentryOfARedLockIsObserved even if a member that its owner holds does not reply. Each member has an owner of its own.
+func TestAReentryOfARedLockIsObserved(t *testing.T) {
+	t.Parallel()
+	seen, observe := testkit.Observe(t)
+	f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithLogger(testkit.Discard))
+	client := testkit.NewClient(t, f.Direct, observe)
+	a, c := client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName())
+	first := testkit.Must(a.Acquire(t.Context()))
+	silent := testkit.Must(f.Lock.Acquire(first.Context()))
+	f.Proxy.Freeze()
+	hold := testkit.Must(rlock.NewRedLock(a, f.Lock, c).Acquire(silent.Context()))
+	groups := slices.DeleteFunc(seen.All(), func(s testkit.Observation) bool { return s.Start.Kind != "red" })
+	require.Len(t, groups, 1)
+	require.True(t, groups[0].End.Reentry, "its owner had a majority")
+	f.Proxy.Thaw()
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, silent.Unlock(t.Context()))
+	require.NoError(t, first.Unlock(t.Context()))
 }

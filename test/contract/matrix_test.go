@@ -80,8 +80,8 @@ func (f fault) measure(t *testing.T, columns []bound) []*cell {
 		for m := range methods {
 			for b := range columns {
 				c := &cell{fault: f.name, kind: kind, method: &methods[m], bound: &columns[b]}
-				if measured := c.prepare(t, w, len(cells)); measured != nil {
-					cells, run = append(cells, c), append(run, measured)
+				if c.applies(w) {
+					cells, run = append(cells, c), append(run, c.prepare(t, w, len(cells)))
 				}
 			}
 		}
@@ -98,16 +98,16 @@ func (f fault) measure(t *testing.T, columns []bound) []*cell {
 	return cells
 }
 
-// applies reports whether a handle has the method, the method has the bound, and it can be called under the fault.
-func (c *cell) applies(handle any, w *world) bool {
+// applies reports whether the kind has the method, the method has the bound, and it can be called under the fault.
+func (c *cell) applies(w *world) bool {
 	switch {
 	case c.method.single && testkit.Kinds[c.kind].Groups, c.bound.waits && !c.method.acquires, c.method.held && !w.works:
 		return false
 	}
-	return c.method.fits(handle)
+	return c.method.fits(handleOf(c.kind, nil, "")) // the handles of no client
 }
 
-// prepare connects a client, acquires the lock if the method needs it, and returns the call. It returns nil if the case does not exist.
+// prepare connects a client, acquires the lock if the method needs it, and returns the call.
 func (c *cell) prepare(t *testing.T, w *world, n int) func() {
 	t.Helper()
 	rdb := w.open()
@@ -115,9 +115,6 @@ func (c *cell) prepare(t *testing.T, w *world, n int) func() {
 	require.NoError(t, err)
 	w.close(client, rdb)
 	on := call{handle: handleOf(c.kind, client, nameOf(c.kind, n))}
-	if !c.applies(on.handle, w) {
-		return nil
-	}
 	before := context.Background()
 	switch handle := on.handle.(type) {
 	case *rlock.CountDownLatch:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -39,12 +40,21 @@ func handleOf(kind string, client *rlock.Client, name string) any {
 
 // nameOf returns the nth name. All of them are in the slot of "{orders}". In a cluster, a latch cannot have braces in its name.
 func nameOf(kind string, n int) string {
-	name := fmt.Sprintf("{orders}:%d", n)
-	for i := 0; kind == latch && (i == 0 || wire.Slot(name) != wire.Slot("orders")); i++ {
-		name = fmt.Sprintf("orders:%d:%d", n, i)
+	if kind == latch {
+		return latchNames()[n%len(latchNames())]
 	}
-	return name
+	return fmt.Sprintf("{orders}:%d", n)
 }
+
+// latchNames returns more names than there are latches under one fault.
+var latchNames = sync.OnceValue(func() (names []string) {
+	for i := 0; len(names) < 40; i++ {
+		if name := fmt.Sprintf("orders:%d", i); wire.Slot(name) == wire.Slot("orders") {
+			names = append(names, name)
+		}
+	}
+	return names
+})
 
 // permits is what both kinds of semaphores have.
 type permits interface {

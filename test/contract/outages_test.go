@@ -3,7 +3,6 @@ package contract
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -96,10 +95,9 @@ func blackHole(t *testing.T) *world {
 
 func refused(t *testing.T) *world {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return newWorld(t, false, opener(l.Addr().String()), func() {}, nil)
+	server := redistest.Start(t) // nobody else gets its port
+	server.Kill()
+	return newWorld(t, false, opener(server.Addr), func() {}, nil)
 }
 
 func outOfMemory(t *testing.T) *world {
@@ -124,7 +122,7 @@ func readOnly(t *testing.T) *world {
 	}
 	return newWorld(t, true, opener(server.Addr), func() {
 		inSync(promoted)
-		require.True(t, testkit.Replicated(t, admin, "any", 1), "the replica has the locks")
+		redistest.Eventually(t, "the replica has the locks", func() bool { return testkit.Replicated(t, admin, "any", 1) })
 		require.NoError(t, promoted.Do(context.Background(), "replicaof", "no", "one").Err())
 		require.NoError(t, admin.Do(context.Background(), "replicaof", "127.0.0.1", other.Port).Err())
 		inSync(admin)

@@ -90,8 +90,8 @@ var refusals = []scene{
 		return testkit.Second(s.taken().lock.TryAcquire(bg))
 	}},
 	{"`Lock` with `Wait` of such a lock", func(s *stage) error { return s.taken().lock.Lock(bg, rlock.Wait(moment)) }},
-	{"`Lock` with a deadline of such a lock", func(s *stage) error { return s.taken().lock.Lock(s.within(moment)) }},
-	{"`Lock`, canceled, of such a lock", func(s *stage) error { return s.taken().lock.Lock(s.soon(2 * moment)) }},
+	{"`Lock` with a deadline of such a lock", func(s *stage) error { return s.taken().lock.Lock(s.within(time.Second)) }},
+	{"`Lock`, canceled, of such a lock", func(s *stage) error { return s.taken().lock.Lock(s.soon(time.Second)) }},
 	{"`Do` of a fair lock with `Wait`", func(s *stage) error {
 		require.NoError(s, s.connect(s.server.Addr).NewFairLock(name).Lock(bg))
 		return s.client.NewFairLock(name).Do(bg, func(context.Context) error { return nil }, rlock.Wait(moment))

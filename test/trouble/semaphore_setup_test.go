@@ -220,3 +220,22 @@ func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
 		})
 	}
 }
+
+// The wait ends when the set-up that follows a refusal has had no answer, but not for long.
+func TestASetUpThatIsCutOffLeavesTheRefusal(t *testing.T) {
+	t.Parallel()
+	for sort, semaphore := range sorts {
+		t.Run(sort, func(t *testing.T) {
+			t.Parallel()
+			f, name := testkit.NewFaulty(t, &redis.Options{}, rlock.WithCommandTimeout(10*time.Second)), testkit.NewName()
+			s := semaphore(f.Client, name)
+			require.NoError(t, testkit.Must(s.Acquire(t.Context())).Unlock(t.Context()))
+			require.NoError(t, f.Direct.Del(t.Context(), f.Direct.Keys(t.Context(), "*"+name+"*").Val()...).Err())
+			f.Proxy.Delay(1200 * time.Millisecond) // an attempt has 2 s
+			_, err := s.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))
+			f.Proxy.Delay(0)
+			require.ErrorIs(t, err, rlock.ErrNoPermits)
+			require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		})
+	}
+}

@@ -202,7 +202,7 @@ func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option)
 		require.NoError(t, lock.Lock(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()))
 		if ctx.Err() != nil {
-			require.Greater(t, n, 50)
+			require.Greater(t, n, 10, "that many in a second; if they had to wait for the node, hardly one")
 			return
 		}
 	}

@@ -123,7 +123,7 @@ func silentFailover(t *testing.T, open Open) {
 	c := redistest.StartCluster(t)
 	d := open(t, Server{Cluster: c.Options()}, driver.Config{CommandTimeout: timeout})
 	name := NewName()
-	require.Nil(t, d.Run(t.Context(), nil, Inspect(name, "a:1")).Err)
+	redistest.Eventually(t, "it is connected", func() bool { return d.Run(t.Context(), nil, Inspect(name, "a:1")).Err == nil })
 	old := c.MasterOf(t, name)
 	replica := c.ReplicaOf(t, old)
 	old.Pause()

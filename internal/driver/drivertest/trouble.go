@@ -63,7 +63,7 @@ func lostReply(t *testing.T, open Open) {
 
 // silence has the server go quiet. A driver that says so ends each command within the command timeout.
 func silence(t *testing.T, open Open) {
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	d, proxy := behind(t, open, timeout)
 	if !d.Info().Bounded {
 		t.Skip("the driver does not bound commands")
@@ -86,7 +86,7 @@ func silence(t *testing.T, open Open) {
 // silentConnection cuts one connection without a word: what is sent there gets no reply, and no error. The driver must find another
 // one within a few command timeouts, however long the client library takes to notice.
 func silentConnection(t *testing.T, open Open) {
-	const timeout = 300 * time.Millisecond
+	const timeout = time.Second
 	d, proxy := behind(t, open, timeout)
 	if !d.Info().Bounded {
 		t.Skip("the driver does not bound commands")
