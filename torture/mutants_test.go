@@ -222,7 +222,7 @@ var mutants = []mutant{
 		{"internal/lua/lock_ticket.lua", "  redis.call('HDEL', KEYS[1], ARGV[4])\n", ""},
 	}},
 	{"T2", "an export frees the lock for a moment", []string{"quiet"}, []edit{
-		{"internal/table/ticket.go", "x.phase = exporting\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
+		{"internal/table/ticket.go", "x.phase, x.sent = exporting, now\n", "x.phase = exporting\n\tif x.retries == 0 {\n\t\tx.retries++\n\t\treturn Step{Do: Ask, Call: x.grant.inRedis().Release(x.grant.handle.Names(), 0)}\n\t}\n"},
 	}},
 	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
 		{"internal/wire/ticket.go", "if k.HasTickets() && k.Tokens {", "if false {"},
