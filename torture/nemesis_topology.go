@@ -32,14 +32,19 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 		rdb := redis.NewSentinelClient(&redis.Options{Addr: a.place.Addrs[0]})
 		defer func() { _ = rdb.Close() }()
 		before, _ := a.master(r)
-		var asked Moment
+		next := now() // when to ask: a Sentinel refuses for a while after another failover, and gives one up that gets stuck
 		a.eventually("another master", func() bool {
-			if asked == 0 || now().sub(asked) > 5*time.Second { // a Sentinel refuses while another failover is under way
-				asked = now()
-				_ = rdb.Failover(ctx, a.place.Master).Err()
-			}
 			masters := a.masters()
-			return len(masters) == 1 && masters[0] != before
+			if len(masters) == 1 && masters[0] != before {
+				return true
+			}
+			if now() > next && len(masters) == 1 { // not while the old master waits to be told
+				next = now().add(20 * time.Second)
+				if err := rdb.Failover(ctx, a.place.Master).Err(); err != nil {
+					next = now().add(time.Second)
+				}
+			}
+			return false
 		})
 		return
 	}
