@@ -160,7 +160,7 @@ func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 		switch loss := h.Loss(); {
 		case loss.Final || loss.Early && !enough(loss.Since):
 			return false
-		case loss.Early || errors.Is(h.Err(), fault.ErrLost): // another one may turn out later to have been lost early
+		case loss.Early || errors.Is(h.Err(), fault.ErrLost): // the loss of any other is not known yet: it is being unlocked, for example
 			a.weighed[i] = h
 		}
 	}
