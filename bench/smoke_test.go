@@ -54,31 +54,18 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range results {
-		stalled := func(e entrant) bool { return strings.Contains(r.sizes[0].notes[e.name], errNothing.Error()) }
-		if slices.ContainsFunc(entrants(), func(e entrant) bool { return !e.peer && stalled(e) }) { // or this machine, for so short a time
-			again, err := l.run(t.Context(), plan{scale: p.scale, progress: p.progress, scenarios: p.scenarios[i : i+1]})
+	for i := range results {
+		if slices.ContainsFunc(entrants(), func(e entrant) bool { return !e.peer && stalled(results[i], e) }) {
+			// This machine may have stood still instead, for so short a time.
+			p.scenarios = []scenario{results[i].scenario}
+			again, err := l.run(t.Context(), p)
 			if err != nil {
 				t.Fatal(err)
 			}
-			r = again[0]
-			results[i] = r
-		}
-		s := r.sizes[0]
-		for _, e := range entrants() {
-			if !e.enters(r.scenario) {
-				continue
-			}
-			why := e.skip(r.scenario.id, s.id)
-			n := len(s.samples.values(e.name, r.scenario.head))
-			if e.peer && stalled(e) {
-				continue // a peer that lost a wake-up does nothing in so short a time
-			}
-			if (n == 1) != (why == "") || s.notes[e.name] != why {
-				t.Errorf("%s, %s: %d figures; %q", r.scenario.id, e.name, n, s.notes[e.name])
-			}
+			results[i] = again[0]
 		}
 	}
+	requireAllRan(t, results)
 	dir := t.TempDir()
 	if err := l.writeReport(t.Context(), dir, "-test", results); err != nil {
 		t.Fatal(err)
@@ -95,6 +82,32 @@ func TestEveryLibraryRunsEveryScenario(t *testing.T) {
 		}
 		if !strings.Contains(string(text), "\n## "+r.scenario.id+". ") {
 			t.Errorf("the report has no %s", r.scenario.id)
+		}
+	}
+}
+
+// stalled reports whether an entrant did nothing in a scenario of one size.
+func stalled(r result, e entrant) bool {
+	return strings.Contains(r.sizes[0].notes[e.name], errNothing.Error())
+}
+
+// requireAllRan requires a figure of each entrant that takes part in a scenario.
+func requireAllRan(t *testing.T, results []result) {
+	t.Helper()
+	for _, r := range results {
+		s := r.sizes[0]
+		for _, e := range entrants() {
+			if !e.enters(r.scenario) {
+				continue
+			}
+			why := e.skip(r.scenario.id, s.id)
+			n := len(s.samples.values(e.name, r.scenario.head))
+			if e.peer && stalled(r, e) {
+				continue // a peer that lost a wake-up does nothing in so short a time
+			}
+			if (n == 1) != (why == "") || s.notes[e.name] != why {
+				t.Errorf("%s, %s: %d figures; %q", r.scenario.id, e.name, n, s.notes[e.name])
+			}
 		}
 	}
 }

@@ -51,8 +51,8 @@ func (q *questions) next(a *acquisition) bool {
 			others++
 		}
 	}
-	// Otherwise all are asked. If those that are not asked first are a majority, the request must not wait in queues: they were
-	// granted, and lost before the round was over.
+	// Without a queue to stand in, the next round asks all members. So it does if a majority was granted but lost before this round
+	// ended: the request must not wait in the queues of the others then.
 	if q.stands = q.stands && others < a.group.need; !q.stands {
 		for i := range q.missed {
 			q.missed[i], q.queued[i] = true, false

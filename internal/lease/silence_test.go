@@ -96,7 +96,7 @@ func TestAnAwaitWithoutAnAnswerIsTold(t *testing.T) {
 	})
 }
 
-// events counts events.
+// events is an observer that collects the sorts of events.
 type events struct {
 	observe.Observer
 

@@ -28,7 +28,7 @@ type Exit struct {
 	acq        *Acquisition // nil for a background release
 	background bool
 	start      clock.Instant // of the release, which is before the deadline
-	sent       clock.Instant // the latest command
+	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
 	mark       yield.Mark // when it was sent

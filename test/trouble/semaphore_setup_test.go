@@ -199,20 +199,22 @@ func TestAnAwaitThatMayNotWaitAsksOnce(t *testing.T) {
 	require.Less(t, time.Since(start), testkit.ALongTime/2)
 }
 
-// Redis answers late, but in time for an acquisition that a replica acknowledges: nobody has set the semaphore up. There is no time
-// left to do so.
-func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
-	t.Parallel()
+// refusesLate checks that the refusal of a semaphore that is gone stands, although there is no time left to set it up again. Redis answers
+// after 1.2 s. An attempt has a fifth of the command timeout, and the time for acknowledgements.
+func refusesLate(t *testing.T, replicas int, opts ...rlock.Option) {
+	t.Helper()
 	for sort, semaphore := range sorts {
 		t.Run(sort, func(t *testing.T) {
 			t.Parallel()
-			f, name := testkit.NewFaulty(t, &redis.Options{}, rlock.WithReplicaAcks(1, 2*time.Second)), testkit.NewName()
-			redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(f.Server.Port))
-			testkit.Eventually(t, "the replica follows", func() bool { return testkit.Replicated(t, f.Direct, name, 1) })
+			f, name := testkit.NewFaulty(t, &redis.Options{}, opts...), testkit.NewName()
+			for range replicas {
+				redistest.Start(t, "--replicaof", "127.0.0.1", fmt.Sprint(f.Server.Port))
+			}
+			testkit.Eventually(t, "the replicas follow", func() bool { return testkit.Replicated(t, f.Direct, name, int64(replicas)) })
 			s := semaphore(f.Client, name)
 			require.NoError(t, testkit.Must(s.Acquire(t.Context())).Unlock(t.Context()))
 			require.NoError(t, f.Direct.Del(t.Context(), f.Direct.Keys(t.Context(), "*"+name+"*").Val()...).Err())
-			f.Proxy.Delay(1200 * time.Millisecond) // a fifth of the command timeout is 1 s
+			f.Proxy.Delay(1200 * time.Millisecond)
 			_, err := s.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))
 			f.Proxy.Delay(0)
 			require.ErrorIs(t, err, rlock.ErrNoPermits)
@@ -221,21 +223,14 @@ func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
 	}
 }
 
-// The wait ends when the set-up that follows a refusal has had no answer, but not for long.
+// The answer is in time only because replicas may have to acknowledge the acquisition.
+func TestALateAnswerThatThereAreNoPermitsIsARefusal(t *testing.T) {
+	t.Parallel()
+	refusesLate(t, 1, rlock.WithReplicaAcks(1, 2*time.Second))
+}
+
+// The wait ends when the set-up that follows the refusal has had no answer, but not for long.
 func TestASetUpThatIsCutOffLeavesTheRefusal(t *testing.T) {
 	t.Parallel()
-	for sort, semaphore := range sorts {
-		t.Run(sort, func(t *testing.T) {
-			t.Parallel()
-			f, name := testkit.NewFaulty(t, &redis.Options{}, rlock.WithCommandTimeout(10*time.Second)), testkit.NewName()
-			s := semaphore(f.Client, name)
-			require.NoError(t, testkit.Must(s.Acquire(t.Context())).Unlock(t.Context()))
-			require.NoError(t, f.Direct.Del(t.Context(), f.Direct.Keys(t.Context(), "*"+name+"*").Val()...).Err())
-			f.Proxy.Delay(1200 * time.Millisecond) // an attempt has 2 s
-			_, err := s.Acquire(t.Context(), rlock.Wait(300*time.Millisecond))
-			f.Proxy.Delay(0)
-			require.ErrorIs(t, err, rlock.ErrNoPermits)
-			require.ErrorIs(t, err, rlock.ErrNotAcquired)
-		})
-	}
+	refusesLate(t, 0, rlock.WithCommandTimeout(10*time.Second))
 }
