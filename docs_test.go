@@ -1,13 +1,16 @@
 package rlock_test
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,18 +23,22 @@ import (
 // reliability is the document that lists what rlock does about each failure, and the test that shows it.
 const reliability = "docs/reliability.md"
 
+// rules is the document that has the rules which the rows of reliability, the code and the tests cite.
+const rules = "docs/rules.md"
+
 // failures lists the first and last number of each group of failures.
 var failures = [][2]int{{1, 9}, {10, 17}, {20, 31}, {40, 55}, {60, 80}}
 
-// rules is the number of rules for each letter. Zero means that the letter itself is a rule. Of the letters in single, only
-// these rules are built.
-var (
-	rules = map[string]int{
-		"A": 8, "B": 10, "C": 2, "D": 3, "E": 5, "F": 4, "G": 3, "H": 0, "I": 4, "J": 3, "K": 0, "L": 14, "M": 10, "N": 9, "O": 7, "P": 10,
-		"R": 8, "S": 11,
+// ruleNames returns the names of the rules, and the numbers of the invariants: the headings of the document.
+func ruleNames(t *testing.T) (names []string) {
+	t.Helper()
+	heading := regexp.MustCompile(`(?m)^### (?:Invariant )?(\d+|[A-Z](?:\.\d+)?)$`)
+	for _, m := range heading.FindAllStringSubmatch(string(testkit.Must(os.ReadFile(rules))), -1) {
+		names = append(names, m[1])
 	}
-	single = []string{"Q.1", "Q.2", "Q.3", "Q.4", "Q.5", "Q.6", "Q.7", "Q.8", "Q.9", "Q.10", "Q.11", "Q.12"}
-)
+	require.Greater(t, len(names), 100)
+	return names
+}
 
 // TestReliabilityHasEveryRow checks that the document has exactly one row for each failure, invariant and rule, and that each
 // row links a test.
@@ -43,23 +50,12 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 			want = append(want, fmt.Sprintf("F%02d", n))
 		}
 	}
-	for n := range 11 {
-		want = append(want, strconv.Itoa(n+1))
-	}
-	for letter, n := range rules {
-		if n == 0 {
-			want = append(want, letter)
-		}
-		for i := range n {
-			want = append(want, fmt.Sprintf("%s.%d", letter, i+1))
-		}
-	}
-	want = append(want, single...)
+	want = append(want, ruleNames(t)...)
 	document, err := os.ReadFile(reliability)
 	require.NoError(t, err)
 	var have []string
 	columns := 0 // of the current table
-	id := regexp.MustCompile(`^(F\d\d|\d+|[A-S](\.\d+)?)$`)
+	id := regexp.MustCompile(`^(F\d\d|\d+|[A-Z](\.\d+)?)$`)
 	for line := range strings.Lines(string(document)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		if strings.HasPrefix(line, "| ---") {
@@ -72,6 +68,34 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, want, have)
+}
+
+// TestCitedRulesExist fails when the code, a test or a document cites a rule that docs/rules.md does not have, and when the rules of
+// a letter are not numbered from 1 on.
+func TestCitedRulesExist(t *testing.T) {
+	t.Parallel()
+	names := ruleNames(t)
+	for i, name := range names[1:] {
+		letter, number, numbered := strings.Cut(name, ".")
+		want := name
+		if n, _ := strconv.Atoi(number); numbered && n > 1 {
+			want = fmt.Sprintf("%s.%d", letter, n-1)
+			require.Equal(t, want, names[i], "stands before %s", name)
+		}
+	}
+	cited := regexp.MustCompile(`\b[A-V]\.\d{1,2}\b`)
+	require.NoError(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != "." {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !slices.Contains([]string{".go", ".lua", ".md"}, filepath.Ext(path)) {
+			return nil
+		}
+		for _, name := range cited.FindAllString(string(testkit.Must(os.ReadFile(path))), -1) {
+			require.Contains(t, names, name, "in %s", path)
+		}
+		return nil
+	}))
 }
 
 // TestReliabilityLinksExistingTests fails when a test that the document links is renamed or moved.

@@ -1,7 +1,7 @@
 -- Returns the fraction of a millisecond, an odd number of 2048ths, that marks the deadline of an rlock waiter. It shows the
 -- waiter's state: 0 when it has asked, 1 when a message did not reach it since, and 2 when one did but it has not come. The
 -- fraction is derived from the waiter's name, because a Redisson waiter copies that of the deadline ahead. Versions of rlock
--- before the rules of decisions.md R used other fractions. Their waiters count as Redisson's, which they resemble: one that
+-- before the rules of docs/rules.md R used other fractions. Their waiters count as Redisson's, which they resemble: one that
 -- acquires or leaves takes its wait off all deadlines behind it.
 local function mark(waiter, state)
   return (tonumber(string.sub(redis.sha1hex(waiter), 1, 8), 16) % 341 * 2 + 682 * state + 1) / 2048
