@@ -96,6 +96,12 @@ func (k namedKind) excludes(t *testing.T, rdb *redis.Client, name string, holder
 // onNames runs a test for every kind, with a holder of either language and a waiter of the other.
 func onNames(t *testing.T, test func(t *testing.T, h *namesHarness)) {
 	t.Helper()
+	onMappedNames(t, "", test)
+}
+
+// onMappedNames is onNames with a Redisson whose nameMapper puts a prefix before each name. An empty one means no nameMapper.
+func onMappedNames(t *testing.T, prefix string, test func(t *testing.T, h *namesHarness)) {
+	t.Helper()
 	onVersions(t, func(t *testing.T, v version) {
 		t.Helper()
 		for _, k := range namedKinds {
@@ -104,11 +110,15 @@ func onNames(t *testing.T, test func(t *testing.T, h *namesHarness)) {
 					t.Parallel()
 					server := redistest.Start(t)
 					watchdog := watchdogOf(v)
-					if k.message == "1" { // it wakes only threads in Java that sleep already
+					if k.message == "1" || k.kind == "fair" && !mapsQueues(v) { // no release wakes a waiter that stands in another queue
 						watchdog = 3 * time.Second
 					}
-					java := sharedJVM(t, v).open(t, settings{Watchdog: watchdog}, server.Addr)
-					test(t, &namesHarness{k, watchdog, server.Client(t), java, holder == "Java"})
+					set := settings{Watchdog: watchdog}
+					if prefix != "" {
+						set.More = map[string]any{"nameMapper": prefix}
+					}
+					java := sharedJVM(t, v).open(t, set, server.Addr)
+					test(t, &namesHarness{k, v, watchdog, server.Client(t), java, holder == "Java"})
 				})
 			}
 		}
@@ -117,6 +127,7 @@ func onNames(t *testing.T, test func(t *testing.T, h *namesHarness)) {
 
 type namesHarness struct {
 	namedKind
+	version   version
 	watchdog  time.Duration
 	rdb       *redis.Client
 	java      *redissonClient
@@ -128,21 +139,27 @@ func (h *namesHarness) open(t *testing.T, opts ...rlock.Option) *rlock.Client {
 	return newClient(t, h.rdb, append(opts, rlock.WithWatchdogTimeout(h.watchdog))...)
 }
 
-// test checks that the languages exclude each other from one lock, whose name in Go and in Java may differ.
-func (h *namesHarness) test(t *testing.T, client *rlock.Client, nameInGo, nameInJava string) {
+// hands returns those that hold a lock and wait for it, given its name in each language.
+func (h *namesHarness) hands(t *testing.T, client *rlock.Client, nameInGo, nameInJava string) (holder, waiter hand) {
 	t.Helper()
 	inGo := func(kind string) hand { return goHand(t.Context(), kindNamed(kind).newLock(client, nameInGo)) }
 	inJava := func(kind string) hand { return javaHand(h.java.thread(1).lock(kind, nameInJava)) }
+	if h.javaHolds {
+		return inJava(h.kind), inGo(h.rival)
+	}
+	return inGo(h.kind), inJava(h.rival)
+}
+
+// test checks that the languages exclude each other from one lock, whose name in Go may not be that in Java and in Redis.
+func (h *namesHarness) test(t *testing.T, client *rlock.Client, nameInGo, name string) {
+	t.Helper()
 	defer func() {
 		if t.Failed() {
-			t.Logf("the name was %q", nameInJava)
+			t.Logf("the name was %q", name)
 		}
 	}()
-	if h.javaHolds {
-		h.excludes(t, h.rdb, nameInJava, inJava(h.kind), inGo(h.rival))
-	} else {
-		h.excludes(t, h.rdb, nameInJava, inGo(h.kind), inJava(h.rival))
-	}
+	holder, waiter := h.hands(t, client, nameInGo, name)
+	h.excludes(t, h.rdb, name, holder, waiter)
 }
 
 func TestOddNames(t *testing.T) {
@@ -164,5 +181,34 @@ func TestMappedNames(t *testing.T) {
 		h.test(t, h.open(t, rlock.WithKeyPrefix("app:")), "x", "app:x")
 		mapper := func(name string) string { return "{app}:" + name }
 		h.test(t, h.open(t, rlock.WithNameMapper(mapper)), "x", "{app}:x")
+	})
+}
+
+// mapsQueues reports whether Redisson applies its nameMapper to the queue of a fair lock: redisson/redisson#6759.
+func mapsQueues(v version) bool { return v.atLeast(3, 52) }
+
+// TestANameMapperInBothLanguages has both map the name. A Redisson that does not map the name of a fair lock's queue has a queue of
+// its own: the languages exclude each other, but no release of one side wakes the other.
+func TestANameMapperInBothLanguages(t *testing.T) {
+	t.Parallel()
+	onMappedNames(t, "app:", func(t *testing.T, h *namesHarness) {
+		t.Helper()
+		holder, waiter := h.hands(t, h.open(t, rlock.WithKeyPrefix("app:")), "x", "x")
+		if h.kind != "fair" || mapsQueues(h.version) {
+			h.excludes(t, h.rdb, "app:x", holder, waiter)
+			return
+		}
+		queue := "x"
+		if h.javaHolds {
+			queue = "app:x"
+		}
+		holder.lock(t)
+		waiter.refused(t, "another owner holds the lock")
+		asked := waiter.ask()
+		queued(t, h.rdb, queue, 1)
+		requireKeys(t, h.rdb, append(fairKeys(queue), "app:x"))
+		holder.release(t)
+		waiter.granted(t, asked)
+		waiter.release(t)
 	})
 }

@@ -1,8 +1,10 @@
 package rlock.interop;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Map;
 import org.redisson.Redisson;
@@ -71,6 +73,9 @@ final class Settings {
 
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static Object convert(JsonNode value, Class<?> type) {
+        if (type.getSimpleName().equals("NameMapper")) {
+            return prefix(value.asText(), type);
+        }
         if (type.isEnum()) {
             return Enum.valueOf((Class) type, value.asText());
         }
@@ -84,5 +89,15 @@ final class Settings {
             return value.asBoolean();
         }
         return value.asText();
+    }
+
+    /** Makes a NameMapper, whose package differs between versions, that puts a prefix before each name. */
+    private static Object prefix(String prefix, Class<?> type) {
+        InvocationHandler handler = (proxy, method, args) -> switch (method.getName()) {
+            case "map" -> prefix + args[0];
+            case "unmap" -> ((String) args[0]).substring(prefix.length());
+            default -> throw new UnsupportedOperationException(method.getName());
+        };
+        return Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler);
     }
 }
