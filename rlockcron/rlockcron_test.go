@@ -88,6 +88,44 @@ func TestLocker(t *testing.T) {
 	}
 }
 
+// told tells the errors of a locker.
+type told struct {
+	gocron.Locker
+
+	failed chan error
+}
+
+func (l told) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	lock, err := l.Locker.Lock(ctx, key)
+	l.failed <- err
+	return lock, err
+}
+
+// TestNoJobRunsWithoutItsLock has Redis be away, so that nobody gets a lock.
+func TestNoJobRunsWithoutItsLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	locker, err := rlockcron.NewLocker(newClient(t, server.Client(t)), "shop:", time.Second, 700*time.Millisecond)
+	require.NoError(t, err)
+	server.Kill()
+	failed, ran := make(chan error, 99), make(chan struct{}, 99)
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(told{locker, failed}))
+	require.NoError(t, err)
+	_, err = scheduler.NewJob(gocron.CronJob("* * * * * *", true), gocron.NewTask(func() { ran <- struct{}{} }), gocron.WithName("report"))
+	require.NoError(t, err)
+	scheduler.Start()
+	t.Cleanup(func() { require.NoError(t, scheduler.Shutdown()) })
+	for range 2 {
+		select {
+		case err := <-failed:
+			require.ErrorIs(t, err, rlock.ErrUnavailable)
+		case <-time.After(20 * time.Second):
+			t.Fatal("no run was due")
+		}
+	}
+	require.Empty(t, ran)
+}
+
 // TestADeathCostsFewRuns has an instance die in its run, and leave the lock to its lease.
 func TestADeathCostsFewRuns(t *testing.T) {
 	t.Parallel()
