@@ -28,6 +28,7 @@ func (w *world) check() {
 			w.failf("Alarm: at %v, due at %v", time.Duration(p.alarm), time.Duration(p.table.heap.Head().DueAt()))
 		}
 		w.checkRenewals(p)
+		w.checkLeast(p)
 	}
 	for _, p := range w.procs {
 		w.checkStop(p)

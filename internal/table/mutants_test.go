@@ -178,10 +178,16 @@ var bugs = []bug{
 		{"server_line_test.go", "case s.now.Sub(*missed) >= passedOver:", "case s.now.Sub(*missed) < 0:"},
 	}},
 	{"line 4", "the deadline of a granted lock counts from the arrival of the message (S.5)", []edit{
-		{"../standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard)", "at, ok = g.Heard, true"},
+		{"../standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"line 5", "a grant is relied on although Redis's clock was stepped (S.5)", []edit{
-		{"../standing/sight.go", "if passed < 0 || at > arrived || arrived.Sub(at) > term/4 {", "if arrived.Sub(at) > term/4 {"},
+		{"../standing/sight.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
+	}},
+	{"S.14a", "a reply counts until the lease is over", []edit{
+		{"../term/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},
+	}},
+	{"S.14b", "a re-entry counts although little of the lease is left", []edit{
+		{"settle.go", "\t\tr.Err = errLateCount\n", "\t\tr.Err = nil\n"},
 	}},
 	{"line 6", "a message for a number that does not wait causes a release (S.7)", []edit{
 		{

@@ -204,10 +204,10 @@ func (t *Table) learn(m wire.Message, arrived clock.Instant, n *Notices) {
 	}
 }
 
-// heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or the lease is too short,
-// the attempt asks.
+// heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
+// is left, the attempt asks.
 func (t *Table) heed(a *Attempt, now clock.Instant, n *Notices) {
-	if g, at, ok := a.place.Take(a.least()); ok {
+	if g, at, ok := a.place.Take(a.least(), now); ok {
 		t.granted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
 	}
 }

@@ -329,6 +329,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if s.Got != nil && f.late == nil && r.N == 0 {
 			w.failf("LostSticky: re-entered a lock that Redis does not have")
 		}
+		if s.Got != nil && f.late == nil && s.Got.grant.term.Deadline.Sub(w.now) < v.a.Lease/4 {
+			w.failf("Least: re-entered with %v of %v", s.Got.grant.term.Deadline.Sub(w.now), v.a.Lease)
+		}
 		p.deliver()
 		w.next(v, s)
 		if place, ok := r.Stood(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
