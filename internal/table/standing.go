@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -37,6 +38,14 @@ func (t *Table) term(a *Attempt) time.Duration {
 		return wire.Woken
 	}
 	return min(a.Lease, firstTerm)
+}
+
+// Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
+func Least(lease time.Duration, renewed bool) time.Duration {
+	if renewed {
+		lease = min(lease, firstTerm)
+	}
+	return term.Least(lease)
 }
 
 // least returns the shortest lease of a grant on which an attempt may rely. The watchdog soon lengthens that of a renewed hold. No
