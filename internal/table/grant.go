@@ -55,7 +55,6 @@ type Grant struct {
 	needsCleanup bool
 
 	contested bool // it, or the grant from which it was handed over, stood in the line
-	passed    bool // its holder in Redis is that of another grant now
 	accused   bool // a possible self-deadlock was logged
 
 	// For the watchdog.
@@ -282,6 +281,7 @@ func (t *Table) finish(g *Grant) {
 		t.owed--
 	}
 	g.stage, g.attempt = retired, nil
+	t.alive.forget(g)
 	t.heap.Remove(g)
 	g.turns.Notify()
 }

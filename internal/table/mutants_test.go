@@ -272,20 +272,21 @@ var bugs = []bug{
 		{"line.go", "if t.standsFor(a.Handle) {\n\t\treturn min", "if t.lined(a.Handle) {\n\t\treturn min"},
 		{"standing.go", "t.standsFor(a.Handle):\n\t\treturn names.Own()", "t.lined(a.Handle):\n\t\treturn names.Own()"},
 	}},
-	{"ghost 1", "a client forgets who stood in the line", []edit{
-		{"standing.go", "\t\t\tt.past.Add(a.grant)\n", ""},
+	{"ghost 1", "a client keeps a lock that was granted to a waiter of its past", []edit{
+		{"standing.go", "\t\tt.unknown(h, m, arrived, n)\n", ""},
 	}},
-	{"ghost 2", "a client forgets those who stood in the line and left", []edit{
-		{"standing.go", "a.grant.stage == pending || a.place.Stands() ||", "a.grant.stage != pending && a.place.Stands() ||"},
+	{"ghost 2", "a waiter that left the line, and still asks, counts as one of the past", []edit{
+		{"standing.go", "\t\tt.alive.note(a.grant)\n", ""},
 	}},
-	{"ghost 3", "a client forgets those who stood in the line and had their turn", []edit{
-		{"standing.go", "a.grant.stage == pending || a.place.Stands() ||", "a.grant.stage == pending ||"},
+	{"ghost 3", "a holder counts as a waiter of the past", []edit{
+		{"unknown.go", "case t.alive[m.Number] != nil, g != nil && g.holder.Number == m.Number:", "case t.counts.InDoubt > 0:"},
 	}},
-	{"ghost 4", "a message for a waiter whose turn was passed on ends that turn", []edit{
-		{"standing.go", " && !g.passed })", " })"},
+	{"ghost 4", "a holder to whom a turn was passed on counts as a waiter of the past", []edit{
+		{"handover.go", "\tt.alive.pass(g, next)\n", ""},
+		{"unknown.go", "!= nil, g != nil && g.holder.Number == m.Number:", "!= nil:"},
 	}},
-	{"ghost 5", "a client remembers only the last one that stood in the line", []edit{
-		{"../queue/latest.go", "const maxLatest = 1024", "const maxLatest = 1"},
+	{"ghost 5", "a client never forgets those who stood in the line", []edit{
+		{"grant.go", "\tt.alive.forget(g)\n", ""},
 	}},
 	{"line 20", "a release of a lock that others took wakes nobody in the line", []edit{
 		{"server_line_test.go", "case len(s.line.waiters) == 0 && next == nil:\n\t\ts.shout(c)", "case next == nil:\n\t\ts.shout(c)"},

@@ -123,7 +123,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {
 			return t.stood(a, place, r.Hint(), now, n)
 		}
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 		return t.rest(a, t.pauseAfter(a, r.Hint()), n)
 	}
 	if a.line != nil {
@@ -173,7 +173,7 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	}
 	pause := t.retryPause(a)
 	a.place.AskBy(now.Add(pause)) // also if something wakes it before
-	t.unknown(a, now, n)
+	t.unanswered(a, now, n)
 	return t.rest(a, pause, n)
 }
 

@@ -92,8 +92,10 @@ func (t *Table) channel(a *Attempt) string {
 // joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
 // the reply comes.
 func (t *Table) joins(a *Attempt, now clock.Instant) {
+	channel := t.channel(a)
 	t.standing[a.grant.holder.Number] = a
-	a.place.Join(t.messages.Epoch(t.channel(a)), now)
+	t.origins.note(channel, a.Handle, t.messages)
+	a.place.Join(t.messages.Epoch(channel), now)
 	a.sent = now
 }
 
@@ -127,8 +129,8 @@ func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.
 	t.heed(a, now, n)
 }
 
-// unknown notes that the command had no useful reply. An attempt that stood in the line before still does.
-func (t *Table) unknown(a *Attempt, now clock.Instant, n *Notices) {
+// unanswered notes that the command had no useful reply. An attempt that stood in the line before still does.
+func (t *Table) unanswered(a *Attempt, now clock.Instant, n *Notices) {
 	if a.place.Unanswered() {
 		t.heed(a, now, n)
 	}
@@ -138,9 +140,7 @@ func (t *Table) unknown(a *Attempt, now clock.Instant, n *Notices) {
 func (t *Table) leavesLine(a *Attempt) {
 	if a.place.May() {
 		delete(t.standing, a.grant.holder.Number)
-		if a.grant.stage == pending || a.place.Stands() || a.grant.inDoubt {
-			t.past.Add(a.grant)
-		}
+		t.alive.note(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = t.term(a)
 		}
@@ -182,7 +182,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	defer t.lock().Unlock()
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(m, arrived, n)
+		t.learn(t.origins.handles[channel], m, arrived, n)
 	case wire.EndsSoon:
 		if next := t.standing[m.Number]; next != nil {
 			next.place.EndsAt(arrived.Add(m.Term))
@@ -199,17 +199,17 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	}
 }
 
-// learn takes the message that an attempt has the lock. If the attempt does not wait any more, it has found the lock by asking,
-// or its release is on its way. If that is over, a failover has brought the waiter back, and the lock is released once more.
-func (t *Table) learn(m wire.Message, arrived clock.Instant, n *Notices) {
+// learn takes the message that an attempt has the lock of a handle. Nil means that it is not known which lock that is. If the attempt
+// does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
+func (t *Table) learn(h *Handle, m wire.Message, arrived clock.Instant, n *Notices) {
 	if a := t.standing[m.Number]; a != nil {
 		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
 	}
-	if g := t.past.Find(func(g *Grant) bool { return g.holder.Number == m.Number && !g.passed }); g != nil && g.stage == retired {
-		t.cleanUp(g, arrived, n)
+	if h != nil {
+		t.unknown(h, m, arrived, n)
 	}
 }
 
@@ -286,7 +286,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial || r.Err.Denied() // it was, or may have been, given the lock
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 	case given.What == wire.ToNext:
 		t.granted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
 		if a.got != nil {
@@ -304,7 +304,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 		}
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 	}
 	a.bell.Ring()
 }

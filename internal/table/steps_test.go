@@ -349,6 +349,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.hearsOf(p, f.name, m)
 		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
+		if m, ok := r.GaveHere(); ok && r.Err == nil {
+			w.givesBack(p, f.name, m)
+		}
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
 		if over && (e.x.denied || p.table.unlined.Has(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false

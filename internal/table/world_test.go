@@ -57,6 +57,7 @@ type name struct {
 	places []place // in the queue of a fair lock after the last action
 
 	replicas [3]backup
+	snapshot backup
 }
 
 func (w *world) nameOf(text string) *name {
