@@ -246,7 +246,7 @@ var mutants = []mutant{
 		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
-		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477')\n", ""},
+		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},

@@ -100,6 +100,9 @@ func (t *Table) newGrant(a *Attempt) {
 		term: term.Term{Lease: a.Lease}, shared: a.Owner != nil,
 	}
 	g.turns.Begin()
+	if h.Kind.Lasting {
+		t.alive.note(g)
+	}
 	a.grant = g
 	if g.shared {
 		g.attempt = a

@@ -273,17 +273,17 @@ var bugs = []bug{
 		{"standing.go", "t.standsFor(a.Handle):\n\t\treturn names.Own()", "t.lined(a.Handle):\n\t\treturn names.Own()"},
 	}},
 	{"ghost 1", "a client keeps a lock that was granted to a waiter of its past", []edit{
-		{"standing.go", "\t\tt.unknown(h, m, arrived, n)\n", ""},
+		{"standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
 	{"ghost 2", "a waiter that left the line, and still asks, counts as one of the past", []edit{
 		{"standing.go", "\t\tt.alive.note(a.grant)\n", ""},
 	}},
 	{"ghost 3", "a holder counts as a waiter of the past", []edit{
-		{"unknown.go", "case t.alive[m.Number] != nil, g != nil && g.holder.Number == m.Number:", "case t.counts.InDoubt > 0:"},
+		{"unknown.go", "case t.alive[number] != nil, g != nil && g.holder.Number == number:", "case t.counts.InDoubt > 0:"},
 	}},
 	{"ghost 4", "a holder to whom a turn was passed on counts as a waiter of the past", []edit{
 		{"handover.go", "\tt.alive.pass(g, next)\n", ""},
-		{"unknown.go", "!= nil, g != nil && g.holder.Number == m.Number:", "!= nil:"},
+		{"unknown.go", "!= nil, g != nil && g.holder.Number == number:", "!= nil:"},
 	}},
 	{"ghost 5", "a client never forgets those who stood in the line", []edit{
 		{"grant.go", "\tt.alive.forget(g)\n", ""},

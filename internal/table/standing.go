@@ -209,7 +209,7 @@ func (t *Table) learn(h *Handle, m wire.Message, arrived clock.Instant, n *Notic
 		return
 	}
 	if h != nil {
-		t.unknown(h, m, arrived, n)
+		t.unknown(h, m.Number, 1, m.Term, arrived, n)
 	}
 }
 

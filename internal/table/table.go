@@ -97,7 +97,8 @@ type Table struct {
 	standing map[int64]*Attempt // by the holder's number: those that a release may grant a lock to
 	alive    alive              // those that stood there before
 	origins  origins
-	seats    map[Key]*seats // in the queues of fair locks
+	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
+	seats    map[Key]*seats                    // in the queues of fair locks
 	watches  pump.Watches[*Handle]
 	pumps    pump.Pumps[*Handle]
 	// unlined has the names whose line this client does without, because it cannot work there.

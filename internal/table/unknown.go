@@ -1,6 +1,8 @@
 package table
 
 import (
+	"time"
+
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -38,10 +40,11 @@ func (o *origins) note(channel string, h *Handle, messages Messages) {
 	o.handles[channel] = h
 }
 
-// alive has the grants that stood in the line, or may have, and that are not over. They are pending, held or being released.
+// alive has the grants that stood in the line, or may have, and that are not over. They are pending, held or being released. It has
+// all grants of permits without leases, too: see [Table.Audit].
 type alive map[int64]*Grant
 
-// note notes a grant that does not stand in the line any more.
+// note notes a grant that does not stand in the line any more, or that may get a receipt.
 func (s alive) note(g *Grant) {
 	if g.stage != retired {
 		s[g.holder.Number] = g
@@ -66,14 +69,15 @@ func (s alive) forget(g *Grant) {
 // waiter has the lock for its first term.
 const maxUnknown = 1000
 
-// unknown gives back a lock that was granted to a number which is over. A number that was never drawn is not this client's.
-func (t *Table) unknown(h *Handle, m wire.Message, now clock.Instant, n *Notices) {
+// unknown gives back what Redis has given to a number, if that is over. A number that was never drawn is not this client's.
+func (t *Table) unknown(h *Handle, number int64, permits int, lease time.Duration, now clock.Instant, n *Notices) {
 	switch g := t.holder(h.Key); {
-	case m.Number <= 0, m.Number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
-	case t.alive[m.Number] != nil, g != nil && g.holder.Number == m.Number:
+	case number <= 0, number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
+	case t.alive[number] != nil, g != nil && g.holder.Number == number:
 	default:
 		g = &Grant{
-			table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, m.Number), term: term.Term{Lease: m.Term}, stage: retired,
+			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: term.Term{Lease: lease},
+			stage:   retired,
 			inDoubt: true, // its tombstone may have been lost, too
 		}
 		t.cleanUp(g, now, n)
