@@ -181,7 +181,7 @@ var mutants = []mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
-		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard)", "at, ok = g.Heard, true"},
+		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
 		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
@@ -246,7 +246,7 @@ var mutants = []mutant{
 		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
-		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477')\n", ""},
+		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},

@@ -46,7 +46,7 @@ var (
 	// ErrNotSent is the error of a call that was not tried: its wait ended before, or no node was found for it.
 	ErrNotSent = errors.New("not sent")
 
-	// ErrLate is the error of an acquisition that Redis granted, but whose reply came after its lease was over, or
+	// ErrLate is the error of an acquisition that Redis granted, but whose reply came when little of its lease was left, or
 	// after the lock had been unlocked by force.
 	ErrLate error = outage("the reply from Redis came too late to rely on")
 

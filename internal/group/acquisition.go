@@ -105,7 +105,7 @@ func (a *acquisition) watch(i int, h lease.Held) {
 	}
 }
 
-// begin makes the acquisition held if enough members are. It reports whether they are.
+// begin makes the acquisition held if enough members are, each with enough of its lease left. It reports whether they are.
 func (a *acquisition) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -114,7 +114,7 @@ func (a *acquisition) begin() bool {
 			a.weighed[i] = h
 		}
 	}
-	a.begun = a.live() >= a.group.need
+	a.begun = a.count(a.lasts) >= a.group.need
 	return a.begun
 }
 
@@ -126,11 +126,11 @@ func (a *acquisition) interrupted() bool {
 	return a.stopping && !a.reenters
 }
 
-// live counts the members that are held now. a.mu must be held.
-func (a *acquisition) live() int {
+// count counts the members of a sort. a.mu must be held.
+func (a *acquisition) count(fits func(int) bool) int {
 	n := 0
 	for i := range a.members {
-		if a.holds(i) {
+		if fits(i) {
 			n++
 		}
 	}
@@ -139,6 +139,17 @@ func (a *acquisition) live() int {
 
 // holds reports whether a member is held now. a.mu must be held.
 func (a *acquisition) holds(i int) bool { return a.members[i] != nil && a.members[i].Err() == nil }
+
+// lasts reports whether a member is held now, and whether so much of its lease is left that the group may begin with it. Others may
+// have been asked since it was granted. a.mu must be held.
+func (a *acquisition) lasts(i int) bool {
+	h := a.members[i]
+	if !a.holds(i) {
+		return false
+	}
+	lease := cmp.Or(a.lease, clientOf(h).Config().Table.WatchdogTimeout)
+	return time.Until(h.Deadline()) >= table.Least(lease, a.renewed)
+}
 
 // hadQuorum reports whether the counted members, all of which are held now, have been enough since the beginning. A lost
 // member may have been lost since its last confirmation. From then on, only the members that were held by then excluded

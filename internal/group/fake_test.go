@@ -142,7 +142,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(leaseTime)}
+	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(cmp.Or(t.Lease, leaseTime))}
 	return m.held, nil
 }
 

@@ -163,10 +163,10 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 		}
 	}
 	switch {
-	case a.live()+open >= a.group.need:
+	case a.count(a.lasts)+open >= a.group.need:
 		return false, nil
 	case !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }):
-		return true, fault.ErrLate // the leases that were granted have run out
+		return true, fault.ErrLate // the leases that were granted have run out, or nearly
 	}
 	return true, a.group.rule().Of(a.errs)
 }
@@ -183,7 +183,7 @@ func (a *acquisition) isSilent(outcome error) bool {
 func (a *acquisition) holdsAny() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.live() > 0
+	return a.count(a.holds) > 0
 }
 
 // cutOff returns the outcome of a round that ends before it is decided: the members that have not replied are silent.

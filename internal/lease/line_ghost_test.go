@@ -1,8 +1,11 @@
 package lease
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -129,4 +132,90 @@ func TestAFailoverBringsBackAPastWaiter(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestARestoreBringsBackManyPastWaiters has a line come back as it was long ago, as after the restore of a snapshot: each client had
+// some waiters there since. The lock is granted to one after the other, and its client gives it back at once, however old it is.
+func TestARestoreBringsBackManyPastWaiters(t *testing.T) {
+	const clients, each = 4, 5
+	for _, kind := range []*wire.Kind{wire.Plain, wire.Fenced, wire.Write} {
+		t.Run(kind.Name(), func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				holder := f.lock(f.client(), kind)
+				h := f.hold(f.Context(), holder, Terms{})
+				var waiting []*waiting
+				var past []string
+				for range clients {
+					m := f.client()
+					for range each { // the numbers of waiters that had their turn, long ago
+						past = append(past, fmt.Sprintf("%s:%d", m.cfg.Table.ClientID, m.Table().Number()))
+					}
+					for range 2000 {
+						m.Table().Number()
+					}
+					waiting = append(waiting, f.waitsFor(f.lock(m, kind), Terms{}))
+				}
+				f.until(time.Second)
+				_, suffix, _ := strings.Cut(f.line()[0], "|")
+				for _, holder := range past {
+					if kind == wire.Write {
+						holder += ":write"
+					}
+					f.bringBack(holder + "|" + suffix)
+				}
+				f.took()
+				require.NoError(f, h.Unlock(f.Context()))
+				waiting[0].now()
+				require.Equal(f, 1+clients*each, count(f, "release"), "each of them once")
+				for i, w := range waiting {
+					w.now()
+					require.Equal(f, time.Second, w.at, "%d", i)
+					require.NoError(f, w.hold.Unlock(f.Context()))
+				}
+				f.until(time.Minute)
+				f.free()
+			})
+		})
+	}
+}
+
+// TestAMessageForALiveNumberReleasesNothing has a client hear once more that it was granted a lock that it has, that it is about to
+// give back, or for which it asks without the line. It hears of numbers that it has never drawn, too.
+func TestAMessageForALiveNumberReleasesNothing(t *testing.T) {
+	runLine(t, func(f *fixture) {
+		m, holder := f.client(), f.newLock()
+		h := f.hold(f.Context(), holder, Terms{})
+		w := f.waitsFor(f.lock(m, wire.Plain), Terms{})
+		f.until(time.Second)
+		_, client, number, term, _ := parts(f.line()[0])
+		channel := f.base + ":" + client
+		again := func(number int64) {
+			f.server.mu.Lock()
+			f.publish(channel, fmt.Sprintf("6 %d %d %d 0", number, time.Now().UnixMicro(), term))
+			f.server.mu.Unlock()
+			synctest.Wait()
+		}
+		require.NoError(f, h.Unlock(f.Context()))
+		w.now()
+		f.took()
+		again(number)
+		again(number + 1000)
+		again(0)
+		f.until(1050 * time.Millisecond)
+		require.Empty(f, f.took())
+		require.NoError(f, w.hold.Err())
+		f.slowly("release", 0, 100*time.Millisecond)
+		over := f.async(func() error { return w.hold.Unlock(f.Context()) })
+		again(number)
+		f.until(1250 * time.Millisecond)
+		over.succeeded(1150 * time.Millisecond)
+		require.Equal(f, 1, count(f, "release"))
+
+		direct := f.hold(f.Context(), f.lock(m, wire.Plain), Terms{})
+		again(number + 1) // that number never stood in the line
+		f.until(1300 * time.Millisecond)
+		require.NoError(f, direct.Err())
+		require.Equal(f, []string{"acquire"}, f.took())
+		require.NoError(f, direct.Unlock(f.Context()))
+	})
 }

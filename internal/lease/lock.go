@@ -261,6 +261,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			sent := clock.Now()
 			r := m.ask(limit, &step, transport.WaitSlot)
+			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
+				m.audit(&l.h)
+			}
 			now := clock.Now()
 			step = m.table.Settle(a, r, now, &n)
 			if silent := silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
@@ -381,20 +384,5 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 		default:
 			return step.Err
 		}
-	}
-}
-
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Manager) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
 	}
 }

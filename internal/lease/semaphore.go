@@ -15,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -219,7 +220,25 @@ func (s *Semaphore) Counts(ctx context.Context, op string) (free, out int64, err
 	if err != nil {
 		return 0, 0, err
 	}
+	if s.h.Kind.Lasting {
+		s.m.audit(&s.h)
+	}
 	return r.List[0], r.List[1], nil
+}
+
+// audit has the client give back permits without leases that Redis takes for its own, and that it does not have. It does not wait for
+// that.
+func (m *Manager) audit(h *table.Handle) {
+	call, due := m.table.Audit(h, clock.Now())
+	if !due {
+		return
+	}
+	m.Background(func() {
+		r := m.conn.Ask(context.Background(), transport.Question{Call: call, Slot: transport.DutySlot}, nil)
+		var n table.Notices
+		m.table.Audited(h, r, clock.Now(), &n)
+		n.Deliver(m)
+	})
 }
 
 // Release gives permits back by their ids, all or none: see the root package.

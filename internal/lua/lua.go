@@ -149,6 +149,8 @@ var (
 	PlainHandOver string
 	//go:embed plain_drain.lua
 	PlainDrain string
+	//go:embed plain_receipts.lua
+	PlainReceipts string
 )
 
 // functions is the line of a script at which the functions are put that no line above it uses.

@@ -22,7 +22,7 @@ if wrong then
   return wrong
 end
 local receipt, ttl = redis.call('HGET', KEYS[2], ARGV[3]), redis.call('PTTL', KEYS[2])
-if receipt == '922337203685477' then -- the time that never comes
+if isOut(receipt) then
   keep(KEYS[2], ttl, ARGV[2])
   return math.max(value or 0, 0)
 elseif receipt then

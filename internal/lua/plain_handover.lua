@@ -12,7 +12,6 @@
 -- ARGV[6] last      the holder that gives the permits up
 -- returns what semaphore_handover.lua does
 
-local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])
 local last = string.match(ARGV[6], ':(%d+)')
 local mine, theirs = redis.call('HGET', KEYS[2], ARGV[3]), redis.call('HGET', KEYS[2], last)
@@ -20,11 +19,11 @@ if wrong then
   return wrong
 elseif not value or value < 0 then
   return -2
-elseif not mine and theirs == has then
+elseif not mine and isOut(theirs) then
   redis.call('HDEL', KEYS[2], '') -- Redis then accepts the rest even when it is out of memory; and it fails if the last one would
-  redis.call('HSET', KEYS[2], ARGV[3], has)
+  redis.call('HSET', KEYS[2], ARGV[3], theirs)
   redis.call('HDEL', KEYS[2], last)
-elseif mine ~= has or theirs == has then
+elseif not isOut(mine) or isOut(theirs) then
   return -2
 end
 keep(KEYS[2], redis.call('PTTL', KEYS[2]), ARGV[2]) -- a failure does no harm: renewals keep the receipts, too

@@ -13,25 +13,24 @@
 -- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier
 -- release gave them back, or Redis never had the acquisition, or has lost it
 
-local has = '922337203685477' -- the time that never comes
 local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
 local receipt, left = redis.call('HGET', KEYS[2], ARGV[3]), nil
-local late = receipt and receipt ~= has -- a release was repeated, and this one comes late
+local late = receipt and not isOut(receipt) -- a release was repeated, and this one comes late
 if not late then
   redis.call('HDEL', KEYS[2], ARGV[3]) -- Redis then accepts the rest even when it is out of memory
   abandon(KEYS[2], ARGV[3], ARGV[2])
   if receipt and value then
     left = redis.pcall('INCRBY', KEYS[1], permitsOf(ARGV[1]))
     if type(left) == 'table' then
-      redis.call('HSET', KEYS[2], ARGV[3], has)
+      redis.call('HSET', KEYS[2], ARGV[3], receipt)
       return left
     end
   end
 end
-local reply = receipt == has and 1 or 0
+local reply = isOut(receipt) and 1 or 0
 if not KEYS[3] or redis.pcall('EXISTS', KEYS[3]) ~= 1 then
   if left then
     announceValue(ARGV[5], ARGV[4], left)

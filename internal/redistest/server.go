@@ -203,6 +203,29 @@ func (s *Server) Kill() {
 	}
 }
 
+// Snapshot returns what the server has now, for [Server.Restore].
+func (s *Server) Snapshot() []byte {
+	s.tb.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer func() { _ = rdb.Close() }()
+	must(s.tb, rdb.Save(context.Background()).Err())
+	path := filepath.Join(s.dir, "dump.rdb")
+	snapshot, err := os.ReadFile(path)
+	must(s.tb, err)
+	must(s.tb, os.Remove(path)) // later starts begin empty
+	return snapshot
+}
+
+// Restore kills the server, and starts it again with what a snapshot has.
+func (s *Server) Restore(snapshot []byte) {
+	s.tb.Helper()
+	s.Kill()
+	path := filepath.Join(s.dir, "dump.rdb")
+	must(s.tb, os.WriteFile(path, snapshot, 0o600))
+	s.Run()
+	must(s.tb, os.Remove(path))
+}
+
 // Pause stops the process with SIGSTOP. It keeps its connections and replies to nothing until Resume.
 func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 

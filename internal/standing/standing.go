@@ -63,8 +63,9 @@ func (p *Place) Unanswered() bool {
 func (p *Place) Hear(g Grant) { p.grant = &g }
 
 // Take returns the grant of the lock, and a moment that was not after it. It reports false if there is none, or if the waiter has
-// to wait for a reply before it. If the moment cannot be told, or the term is below least, the waiter is unsure.
-func (p *Place) Take(least time.Duration) (g Grant, at clock.Instant, ok bool) {
+// to wait for a reply before it. If the moment cannot be told, or the grant is too old now, or the term is below least, the waiter
+// is unsure.
+func (p *Place) Take(least time.Duration, now clock.Instant) (g Grant, at clock.Instant, ok bool) {
 	if p.grant == nil || p.asks {
 		return Grant{}, 0, false
 	}
@@ -72,7 +73,7 @@ func (p *Place) Take(least time.Duration) (g Grant, at clock.Instant, ok bool) {
 		return Grant{}, 0, false
 	}
 	g, p.grant = *p.grant, nil
-	at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard)
+	at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)
 	p.unsure = !ok || g.Term < least
 	return g, at, !p.unsure
 }

@@ -28,22 +28,25 @@ func standing() *Place {
 	return p
 }
 
+// soon is when the grant is taken, unless a test says otherwise.
+const soon = start + clock.Instant(1002*time.Millisecond)
+
 // taken takes a grant, which must be there, and from which a little less than a second has passed since start.
 func taken(t *testing.T, p *Place) {
 	t.Helper()
-	g, at, ok := p.Take(lease)
+	g, at, ok := p.Take(lease, soon)
 	require.True(t, ok)
 	require.EqualValues(t, 7, g.Token)
 	require.InDelta(t, time.Second, at.Sub(start), float64(10*time.Millisecond))
 	require.LessOrEqual(t, at.Sub(start), time.Second, "not after the grant")
 	require.False(t, p.Unsure())
-	_, _, ok = p.Take(lease)
+	_, _, ok = p.Take(lease, soon)
 	require.False(t, ok, "once")
 }
 
 func refused(t *testing.T, p *Place, least time.Duration) {
 	t.Helper()
-	_, _, ok := p.Take(least)
+	_, _, ok := p.Take(least, soon.Add(time.Second))
 	require.False(t, ok)
 }
 
@@ -82,6 +85,27 @@ func TestAGrantThatComesBeforeTheReply(t *testing.T) {
 			}
 			refused(t, p, lease)
 			require.True(t, p.Unsure(), "it has to ask")
+		}
+	}
+}
+
+// A grant waits for the reply to a question. Its age is that at the end of this wait.
+func TestAGrantThatWaitedForTooLong(t *testing.T) {
+	t.Parallel()
+	for _, answered := range [2]bool{false, true} {
+		for waited, ok := range map[time.Duration]bool{lease / 8: true, lease / 2: false, lease: false} {
+			p := standing()
+			p.Join(1, start)
+			p.Hear(grant())
+			refused(t, p, lease)
+			if answered {
+				p.Stand(Sight{start, micros}, start.Add(lease))
+			} else {
+				p.Unanswered()
+			}
+			_, _, taken := p.Take(lease, soon.Add(waited))
+			require.Equal(t, ok, taken, "%v", waited)
+			require.Equal(t, !ok, p.Unsure(), "%v: it has to ask", waited)
 		}
 	}
 }

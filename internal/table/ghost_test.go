@@ -26,10 +26,7 @@ func (s *server) givesTo(field string) {
 // hearsOf notes, before the table sees it, that a process is told that one of its waiters has the lock. While a release of that
 // waiter is under way, the table leaves it at that.
 func (w *world) hearsOf(p *process, n *name, m wire.Message) {
-	s, field := n.server, p.table.cfg.ClientID+":"+strconv.FormatInt(m.Number, 10)
-	if n.family == wire.RWFamily {
-		field += ":write"
-	}
+	s, field := n.server, n.fieldOf(p, m)
 	s.mistaken(field)
 	b, g := s.born[field], w.grants[field]
 	if b.given.micros != m.At || g == nil || g.stage != retired {
@@ -38,6 +35,22 @@ func (w *world) hearsOf(p *process, n *name, m wire.Message) {
 	b.given.known = true
 	s.born[field] = b
 	w.logf("%s, which is over, has %s", field, n.text)
+}
+
+// fieldOf returns the field that has the lock by a message to a process.
+func (n *name) fieldOf(p *process, m wire.Message) string {
+	field := p.table.cfg.ClientID + ":" + strconv.FormatInt(m.Number, 10)
+	if n.family == wire.RWFamily {
+		field += ":write"
+	}
+	return field
+}
+
+// givesBack notes, after the table saw such a message, the grant by which the process gives the lock back.
+func (w *world) givesBack(p *process, n *name, m wire.Message) {
+	if g := p.table.alive[m.Number]; g != nil && g.stage == retiring {
+		w.grants[n.fieldOf(p, m)] = g
+	}
 }
 
 // haunts reports whether a holder in Redis is a ghost that its process knows of, so that a release must be on its way.

@@ -55,7 +55,6 @@ type Grant struct {
 	needsCleanup bool
 
 	contested bool // it, or the grant from which it was handed over, stood in the line
-	passed    bool // its holder in Redis is that of another grant now
 	accused   bool // a possible self-deadlock was logged
 
 	// For the watchdog.
@@ -101,6 +100,9 @@ func (t *Table) newGrant(a *Attempt) {
 		term: term.Term{Lease: a.Lease}, shared: a.Owner != nil,
 	}
 	g.turns.Begin()
+	if h.Kind.Lasting {
+		t.alive.note(g)
+	}
 	a.grant = g
 	if g.shared {
 		g.attempt = a
@@ -282,6 +284,7 @@ func (t *Table) finish(g *Grant) {
 		t.owed--
 	}
 	g.stage, g.attempt = retired, nil
+	t.alive.forget(g)
 	t.heap.Remove(g)
 	g.turns.Notify()
 }

@@ -60,6 +60,20 @@ func (w *world) see(g *Grant) {
 	}
 }
 
+// checkLeast checks that enough is left of the lease of every hold when it begins.
+func (w *world) checkLeast(p *process) {
+	for _, g := range p.table.heap.All() {
+		if g.stage != held || w.begun[g] {
+			continue
+		}
+		w.begun[g] = true
+		lease, left := g.term.Ends().Sub(g.term.Confirmed), g.term.Deadline.Sub(w.now)
+		if left < lease/4 {
+			w.failf("Least: #%d begins with %v of %v", g.holder.Number, left, lease)
+		}
+	}
+}
+
 // rivalOf reports whether another owner of the process holds the lock exclusively, inside its deadline.
 func (w *world) rivalOf(v *verb) bool {
 	g := v.proc.table.holder(v.a.Handle.Key)

@@ -112,6 +112,7 @@ func (w *world) hears(p *process, s *subscription, m message) {
 			failed[v.a] = v.a.failed
 		}
 		p.table.Hear(m.channel, told, w.now, &p.notices)
+		w.givesBack(p, m.name, told)
 		for _, v := range w.verbs {
 			if v.a.failed != nil && failed[v.a] == nil {
 				*w.evidenceOf(v.a) = evidence{failed: w.step}

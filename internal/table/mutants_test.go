@@ -178,10 +178,16 @@ var bugs = []bug{
 		{"server_line_test.go", "case s.now.Sub(*missed) >= passedOver:", "case s.now.Sub(*missed) < 0:"},
 	}},
 	{"line 4", "the deadline of a granted lock counts from the arrival of the message (S.5)", []edit{
-		{"../standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard)", "at, ok = g.Heard, true"},
+		{"../standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"line 5", "a grant is relied on although Redis's clock was stepped (S.5)", []edit{
-		{"../standing/sight.go", "if passed < 0 || at > arrived || arrived.Sub(at) > term/4 {", "if arrived.Sub(at) > term/4 {"},
+		{"../standing/sight.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
+	}},
+	{"S.14a", "a reply counts until the lease is over", []edit{
+		{"../term/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},
+	}},
+	{"S.14b", "a re-entry counts although little of the lease is left", []edit{
+		{"settle.go", "\t\tr.Err = errLateCount\n", "\t\tr.Err = nil\n"},
 	}},
 	{"line 6", "a message for a number that does not wait causes a release (S.7)", []edit{
 		{
@@ -266,20 +272,21 @@ var bugs = []bug{
 		{"line.go", "if t.standsFor(a.Handle) {\n\t\treturn min", "if t.lined(a.Handle) {\n\t\treturn min"},
 		{"standing.go", "t.standsFor(a.Handle):\n\t\treturn names.Own()", "t.lined(a.Handle):\n\t\treturn names.Own()"},
 	}},
-	{"ghost 1", "a client forgets who stood in the line", []edit{
-		{"standing.go", "\t\t\tt.past.Add(a.grant)\n", ""},
+	{"ghost 1", "a client keeps a lock that was granted to a waiter of its past", []edit{
+		{"standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
-	{"ghost 2", "a client forgets those who stood in the line and left", []edit{
-		{"standing.go", "a.grant.stage == pending || a.place.Stands() ||", "a.grant.stage != pending && a.place.Stands() ||"},
+	{"ghost 2", "a waiter that left the line, and still asks, counts as one of the past", []edit{
+		{"standing.go", "\t\tt.alive.note(a.grant)\n", ""},
 	}},
-	{"ghost 3", "a client forgets those who stood in the line and had their turn", []edit{
-		{"standing.go", "a.grant.stage == pending || a.place.Stands() ||", "a.grant.stage == pending ||"},
+	{"ghost 3", "a holder counts as a waiter of the past", []edit{
+		{"unknown.go", "case t.alive[number] != nil, g != nil && g.holder.Number == number:", "case t.counts.InDoubt > 0:"},
 	}},
-	{"ghost 4", "a message for a waiter whose turn was passed on ends that turn", []edit{
-		{"standing.go", " && !g.passed })", " })"},
+	{"ghost 4", "a holder to whom a turn was passed on counts as a waiter of the past", []edit{
+		{"handover.go", "\tt.alive.pass(g, next)\n", ""},
+		{"unknown.go", "!= nil, g != nil && g.holder.Number == number:", "!= nil:"},
 	}},
-	{"ghost 5", "a client remembers only the last one that stood in the line", []edit{
-		{"../queue/latest.go", "const maxLatest = 1024", "const maxLatest = 1"},
+	{"ghost 5", "a client never forgets those who stood in the line", []edit{
+		{"grant.go", "\tt.alive.forget(g)\n", ""},
 	}},
 	{"line 20", "a release of a lock that others took wakes nobody in the line", []edit{
 		{"server_line_test.go", "case len(s.line.waiters) == 0 && next == nil:\n\t\ts.shout(c)", "case next == nil:\n\t\ts.shout(c)"},

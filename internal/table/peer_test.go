@@ -151,7 +151,7 @@ func (w *world) forceByStranger() bool {
 	return true
 }
 
-// failOver makes Redis forget a name, or remember an older state of it.
+// failOver makes Redis forget a name, or remember an older state of it: that of a replica, or that of an old snapshot.
 func (w *world) failOver() bool {
 	n := w.names[w.rand(2)]
 	if w.crowded {
@@ -162,15 +162,22 @@ func (w *world) failOver() bool {
 		w.logf("%s is lost", n.text)
 		return true
 	}
-	n.server.restore(n.replicas[w.rand(len(n.replicas))])
+	if i := w.rand(len(n.replicas) + 1); i < len(n.replicas) {
+		n.server.restore(n.replicas[i])
+	} else {
+		n.server.restore(n.snapshot)
+	}
 	w.logf("%s is as before", n.text)
 	return true
 }
 
 // replicate lets the replicas of each name have its state now and then, one after the other.
 func (w *world) replicate() {
-	const apart = 8
+	const apart, long = 8, 64
 	for _, n := range w.names {
+		if w.step%long == apart {
+			n.snapshot = n.server.save()
+		}
 		if w.step%apart == 0 {
 			n.replicas[w.step/apart%len(n.replicas)] = n.server.save()
 		}

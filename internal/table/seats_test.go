@@ -118,13 +118,14 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	first := table.Wake(waiters[0], ByNews, start, &n).Got
 	require.NotNil(t, first)
 
+	channel := first.grant.handle.Names().Base() + ":c:-1"
 	late := wire.Message{Sort: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
-	table.Hear("", late, start, &n)
+	table.Hear(channel, late, start, &n)
 	_, exits := table.Due(start, false, &n)
 	require.Empty(t, exits, "it has the lock")
 	x = Exit{}
 	require.Equal(t, Ask, table.Release(&x, first, start, &n).Do)
-	table.Hear("", late, start, &n)
+	table.Hear(channel, late, start, &n)
 	_, exits = table.Due(start, false, &n)
 	require.Empty(t, exits, "its release is under way")
 

@@ -123,7 +123,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {
 			return t.stood(a, place, r.Hint(), now, n)
 		}
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 		return t.rest(a, t.pauseAfter(a, r.Hint()), n)
 	}
 	if a.line != nil {
@@ -173,7 +173,7 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 	}
 	pause := t.retryPause(a)
 	a.place.AskBy(now.Add(pause)) // also if something wakes it before
-	t.unknown(a, now, n)
+	t.unanswered(a, now, n)
 	return t.rest(a, pause, n)
 }
 
@@ -289,6 +289,9 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 		return t.reenter(a, now)
 	}
 	defer g.turns.End()
+	if r.Err == nil && r.N != 0 && g.usable(now) && term.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < term.Least(a.Lease) {
+		r.Err = errLateCount
+	}
 	switch {
 	case t.closed:
 		return a.finish(fault.ErrClosed)
@@ -317,6 +320,10 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 	}
 	return a.finish(fault.ErrLost)
 }
+
+// errLateCount is the error of a re-entry that Redis replied to when little of the lease was left. It is repeated, as after no
+// reply: that changes nothing but the lease.
+var errLateCount = &fault.Error{Transient: true, Err: fault.ErrLate}
 
 // tellUnset wakes the attempts in the local queue whose callers set the semaphore up, so that they do. The caller of this one does
 // not, and they would wait behind it in vain.

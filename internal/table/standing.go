@@ -7,6 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -37,6 +38,14 @@ func (t *Table) term(a *Attempt) time.Duration {
 		return wire.Woken
 	}
 	return min(a.Lease, firstTerm)
+}
+
+// Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
+func Least(lease time.Duration, renewed bool) time.Duration {
+	if renewed {
+		lease = min(lease, firstTerm)
+	}
+	return term.Least(lease)
 }
 
 // least returns the shortest lease of a grant on which an attempt may rely. The watchdog soon lengthens that of a renewed hold. No
@@ -83,8 +92,10 @@ func (t *Table) channel(a *Attempt) string {
 // joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
 // the reply comes.
 func (t *Table) joins(a *Attempt, now clock.Instant) {
+	channel := t.channel(a)
 	t.standing[a.grant.holder.Number] = a
-	a.place.Join(t.messages.Epoch(t.channel(a)), now)
+	t.origins.note(channel, a.Handle, t.messages)
+	a.place.Join(t.messages.Epoch(channel), now)
 	a.sent = now
 }
 
@@ -118,8 +129,8 @@ func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.
 	t.heed(a, now, n)
 }
 
-// unknown notes that the command had no useful reply. An attempt that stood in the line before still does.
-func (t *Table) unknown(a *Attempt, now clock.Instant, n *Notices) {
+// unanswered notes that the command had no useful reply. An attempt that stood in the line before still does.
+func (t *Table) unanswered(a *Attempt, now clock.Instant, n *Notices) {
 	if a.place.Unanswered() {
 		t.heed(a, now, n)
 	}
@@ -129,9 +140,7 @@ func (t *Table) unknown(a *Attempt, now clock.Instant, n *Notices) {
 func (t *Table) leavesLine(a *Attempt) {
 	if a.place.May() {
 		delete(t.standing, a.grant.holder.Number)
-		if a.grant.stage == pending || a.place.Stands() || a.grant.inDoubt {
-			t.past.Add(a.grant)
-		}
+		t.alive.note(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = t.term(a)
 		}
@@ -173,7 +182,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	defer t.lock().Unlock()
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(m, arrived, n)
+		t.learn(t.origins.handles[channel], m, arrived, n)
 	case wire.EndsSoon:
 		if next := t.standing[m.Number]; next != nil {
 			next.place.EndsAt(arrived.Add(m.Term))
@@ -190,24 +199,24 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	}
 }
 
-// learn takes the message that an attempt has the lock. If the attempt does not wait any more, it has found the lock by asking,
-// or its release is on its way. If that is over, a failover has brought the waiter back, and the lock is released once more.
-func (t *Table) learn(m wire.Message, arrived clock.Instant, n *Notices) {
+// learn takes the message that an attempt has the lock of a handle. Nil means that it is not known which lock that is. If the attempt
+// does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
+func (t *Table) learn(h *Handle, m wire.Message, arrived clock.Instant, n *Notices) {
 	if a := t.standing[m.Number]; a != nil {
 		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
 	}
-	if g := t.past.Find(func(g *Grant) bool { return g.holder.Number == m.Number && !g.passed }); g != nil && g.stage == retired {
-		t.cleanUp(g, arrived, n)
+	if h != nil {
+		t.unknown(h, m.Number, 1, m.Term, arrived, n)
 	}
 }
 
-// heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or the lease is too short,
-// the attempt asks.
+// heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
+// is left, the attempt asks.
 func (t *Table) heed(a *Attempt, now clock.Instant, n *Notices) {
-	if g, at, ok := a.place.Take(a.least()); ok {
+	if g, at, ok := a.place.Take(a.least(), now); ok {
 		t.granted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
 	}
 }
@@ -277,7 +286,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial || r.Err.Denied() // it was, or may have been, given the lock
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 	case given.What == wire.ToNext:
 		t.granted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
 		if a.got != nil {
@@ -295,7 +304,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 		}
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
-		t.unknown(a, now, n)
+		t.unanswered(a, now, n)
 	}
 	a.bell.Ring()
 }

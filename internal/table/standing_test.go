@@ -106,7 +106,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	require.Equal(t, Step{Do: Done}, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n))
 	n.Deliver(c)
 
-	table.Hear("", wire.Message{Sort: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: firstTerm}, start, &n)
+	table.Hear(h.Names().Own(), wire.Message{Sort: wire.Granted, Number: x.grant.holder.Number, At: 1_000_000, Term: firstTerm}, start, &n)
 	_, release := table.Due(start, false, &n)
 	require.Len(t, release, 1, "it gives the lock back")
 }

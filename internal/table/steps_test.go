@@ -329,6 +329,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		if s.Got != nil && f.late == nil && r.N == 0 {
 			w.failf("LostSticky: re-entered a lock that Redis does not have")
 		}
+		if s.Got != nil && f.late == nil && s.Got.grant.term.Deadline.Sub(w.now) < v.a.Lease/4 {
+			w.failf("Least: re-entered with %v of %v", s.Got.grant.term.Deadline.Sub(w.now), v.a.Lease)
+		}
 		p.deliver()
 		w.next(v, s)
 		if place, ok := r.Stood(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
@@ -346,6 +349,9 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.hearsOf(p, f.name, m)
 		}
 		s := p.table.SettleRelease(e.x, r, w.now, n)
+		if m, ok := r.GaveHere(); ok && r.Err == nil {
+			w.givesBack(p, f.name, m)
+		}
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
 		if over && (e.x.denied || p.table.unlined.Has(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false

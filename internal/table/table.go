@@ -94,9 +94,11 @@ type Table struct {
 	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
 	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
 
-	standing map[int64]*Attempt   // by the holder's number: those that a release may grant a lock to
-	past     queue.Latest[*Grant] // those that stood there before
-	seats    map[Key]*seats       // in the queues of fair locks
+	standing map[int64]*Attempt // by the holder's number: those that a release may grant a lock to
+	alive    alive              // those that stood there before
+	origins  origins
+	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
+	seats    map[Key]*seats                    // in the queues of fair locks
 	watches  pump.Watches[*Handle]
 	pumps    pump.Pumps[*Handle]
 	// unlined has the names whose line this client does without, because it cannot work there.
@@ -111,7 +113,7 @@ type Table struct {
 func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
-		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
+		standing: make(map[int64]*Attempt), alive: make(alive), seats: make(map[Key]*seats),
 	}
 }
 

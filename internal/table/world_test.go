@@ -28,6 +28,7 @@ type world struct {
 	batches   []*renewal // to be sent
 	records   []*record
 	grants    map[string]*Grant // by field
+	begun     map[*Grant]bool   // those that were held once
 	step      int
 	log       []string
 	logging   bool
@@ -56,6 +57,7 @@ type name struct {
 	places []place // in the queue of a fair lock after the last action
 
 	replicas [3]backup
+	snapshot backup
 }
 
 func (w *world) nameOf(text string) *name {
@@ -253,7 +255,7 @@ const (
 
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
-	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
+	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
 	cfg := Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: oneOf(w, 10*time.Second, 10*time.Second, 900*time.Millisecond), BatchSize: modelBatch,

@@ -31,9 +31,14 @@ func Margin(lease time.Duration) time.Duration {
 	return min(lease/100+2*time.Millisecond, lease/4)
 }
 
-// Late reports whether the reply to a command that was sent at a moment comes too late to rely on its lease.
+// Least returns how much of a lease must be left when its caller gets the lock. It is a quarter: enough for a short section, and
+// for two renewals, if the watchdog keeps the lock. A reply may still take most of the lease.
+func Least(lease time.Duration) time.Duration { return lease / 4 }
+
+// Late reports whether the reply to a command that was sent at a moment comes too late to rely on its lease: less than [Least] is
+// left of it.
 func Late(sent clock.Instant, lease time.Duration, now clock.Instant) bool {
-	return now.Sub(sent) >= lease-Margin(lease)
+	return sent.Add(lease-Margin(lease)).Sub(now) < Least(lease)
 }
 
 // Past reports whether the lock can no longer be guaranteed.

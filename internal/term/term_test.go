@@ -64,11 +64,15 @@ func TestARenewalIsDueBeforeTheLeaseIsShort(t *testing.T) {
 	require.Equal(t, start.Add(lease/3), term.Renewal(lease, lease), "the second lease is no longer than the first")
 }
 
-func TestAReplyIsLateFromTheDeadlineOn(t *testing.T) {
+func TestAReplyIsLateWhenLittleOfTheLeaseIsLeft(t *testing.T) {
 	t.Parallel()
-	deadline := start.Add(lease - Margin(lease))
-	require.False(t, Late(start, lease, deadline-1))
-	require.True(t, Late(start, lease, deadline))
+	for _, lease := range []time.Duration{lease, time.Millisecond} {
+		deadline := start.Add(lease - Margin(lease))
+		require.False(t, Late(start, lease, deadline.Add(-lease/4)))
+		require.True(t, Late(start, lease, deadline.Add(-lease/4+1)))
+		require.True(t, Late(start, lease, deadline))
+		require.False(t, Late(start, lease, start.Add(lease/4)), "a quick reply is never late")
+	}
 }
 
 func TestRedisMayKeepTheHolderForAsLongAsAnyCommandSaid(t *testing.T) {

@@ -165,7 +165,7 @@ func TestReceiptsOfPlainPermits(t *testing.T) {
 		h := wire.NewHolder(wire.PlainPermit.Of(2), p.names, p.id, 2)
 		require.EqualValues(t, 3, p.run(h.Acquire(p.names, time.Minute, nil)).N)
 		require.EqualValues(t, 3, p.run(h.Acquire(p.names, time.Minute, nil)).N, "the same again")
-		require.Equal(t, map[string]string{"2": "922337203685477"}, rdb.HGetAll(ctx, receipts).Val())
+		require.Equal(t, map[string]string{"2": "922337203685477.2"}, rdb.HGetAll(ctx, receipts).Val())
 		require.LessOrEqual(t, rdb.PTTL(ctx, receipts).Val(), time.Minute)
 		renewal := wire.NewRenewal(wire.PlainPermit.Renew, time.Hour, 2)
 		renewal.Renew(&h, name)
@@ -182,4 +182,63 @@ func TestReceiptsOfPlainPermits(t *testing.T) {
 		require.EqualValues(t, 0, p.run(h.Release(p.names, 0)).N)
 		require.Equal(t, "5", rdb.Get(ctx, name).Val(), "a first release that is late finds the tombstone")
 	})
+}
+
+// TestUnknownReceipts asks for the receipts of permits that their client does not know, among those of its holds, and tombstones.
+func TestUnknownReceipts(t *testing.T) {
+	t.Parallel()
+	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+		t.Helper()
+		p := newPlainPermits(t, rdb)
+		unknown := func(alive ...int64) map[int64]int64 {
+			list := p.run(p.calls.Receipts(alive, 1)).List
+			require.Len(t, list, 32)
+			found := make(map[int64]int64)
+			for i := 0; i < len(list); i += 2 {
+				if list[i] != 0 {
+					found[list[i]] = list[i+1]
+				}
+			}
+			return found
+		}
+		require.Empty(t, unknown(1, 2, 3), "there are no receipts")
+		p.run(p.calls.SetUp(1, 4000, 0))
+		var all []wire.Holder
+		for number, n := range map[int64]int{2: 1, 3: 7, 31: 1, 4: 1} {
+			h := wire.NewHolder(wire.PlainPermit.Of(n), p.names, p.id, number)
+			p.run(h.Acquire(p.names, time.Minute, nil))
+			if number == 4 {
+				p.run(h.Release(p.names, time.Minute))
+			}
+			all = append(all, h)
+		}
+		require.Equal(t, map[int64]int64{2: 1, 3: 7, 31: 1}, unknown())
+		require.Equal(t, map[int64]int64{31: 1}, unknown(3, 2))
+		require.Equal(t, map[int64]int64{2: 1}, unknown(31, 3, 4))
+		require.Empty(t, unknown(2, 3, 31))
+		for _, h := range all {
+			p.run(h.Release(p.names, 0))
+		}
+		require.Empty(t, unknown())
+	})
+}
+
+// TestUnknownReceiptsAmongMany has so many receipts that one call does not look at all of them.
+func TestUnknownReceiptsAmongMany(t *testing.T) {
+	t.Parallel()
+	p := newPlainPermits(t, redistest.Start(t).Client(t))
+	p.run(p.calls.SetUp(1, 4000, 0))
+	for number := range int64(1500) {
+		h := wire.NewHolder(wire.PlainPermit, p.names, p.id, 100+number)
+		p.run(h.Acquire(p.names, time.Minute, nil))
+	}
+	seen := make(map[int64]bool)
+	for place := range int64(20) {
+		for i, number := range p.run(p.calls.Receipts(nil, place)).List {
+			if i%2 == 0 && number != 0 {
+				seen[number] = true
+			}
+		}
+	}
+	require.Greater(t, len(seen), 32, "it does not look at the same ones each time")
 }

@@ -104,6 +104,7 @@ var (
 	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
 	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
 	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
+	plainReceipts     = newSemaphore(Script{Keys: 1, Argv: 3, Numbers: 32}, lua.PlainReceipts)
 )
 
 // Others has the scripts that belong to no kind of lock, by name, for tests.
@@ -111,7 +112,7 @@ var Others = map[string]*Script{
 	"mark": onceMark, "set count": latchSet, "count down": latchCountDown, "delete latch": latchDelete, "latch count": latchCount,
 	"set up": semaphoreSetUp, "change": semaphoreChange, "give back": semaphoreGiveBack, "delete semaphore": semaphoreDelete,
 	"permits": semaphoreCount, "permit lease": semaphoreLease,
-	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain,
+	"acquire plain permits": plainAcquire, "release plain permits": plainRelease, "keep receipts": plainRenew, "drain": plainDrain, "unknown receipts": plainReceipts,
 	"acquire permits": semaphoreAcquire, "release permits": semaphoreRelease, "renew permits": semaphoreRenew,
 	"pump permits": semaphorePump, "hand permits over": semaphoreHandOver, "hand plain permits over": plainHandOver,
 }

@@ -54,6 +54,16 @@ func (s Semaphore) Drain(number int64) Call {
 	return Call{Script: plainDrain, Keys: []any{s.names.Keys[0], s.names.Keys[2]}, Args: onceArgs(number)}
 }
 
+// Receipts returns the call that asks for receipts of permits of a plain semaphore that its client does not know. alive are the
+// numbers that it knows, and place is any number.
+func (s Semaphore) Receipts(alive []int64, place int64) Call {
+	var text []byte
+	for _, number := range alive {
+		text = append(strconv.AppendInt(text, number, 10), ' ')
+	}
+	return Call{Script: plainReceipts, Keys: s.names.Keys[2:3], Args: Args{Holder: string(text), Number: place}}
+}
+
 // Delete returns the call that deletes it.
 func (s Semaphore) Delete(number int64) Call { return s.once(semaphoreDelete, number) }
 

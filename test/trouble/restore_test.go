@@ -1,0 +1,110 @@
+package trouble
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// TestARestoreBringsBackWaitersOfLongAgo has four clients wait for a lock while a snapshot is taken, and take turns for long after
+// that. Then the snapshot is restored. The lock is granted to one past waiter after the other, and none of them keeps it.
+func TestARestoreBringsBackWaitersOfLongAgo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "fenced", "write", "fair"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const clients, turns = 4, 1200
+			server, name := redistest.Start(t), testkit.NewName()
+			holder := testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), name)
+			var locks []testkit.Locker
+			for range clients {
+				locks = append(locks, testkit.MakeLock(kind, testkit.NewClient(t, server.Client(t)), name))
+			}
+			inTurn := func(times int) {
+				var all sync.WaitGroup
+				for _, lock := range locks {
+					all.Go(func() {
+						for range times {
+							hold, err := lock.Acquire(t.Context(), rlock.Wait(time.Minute))
+							if err == nil {
+								err = hold.Unlock(t.Context())
+							}
+							if err != nil {
+								t.Error(err)
+								return
+							}
+						}
+					})
+				}
+				all.Wait()
+			}
+			hold := testkit.Must(holder.Acquire(t.Context(), rlock.Lease(time.Minute)))
+			waiting := testkit.Async(func() error { inTurn(1); return nil })
+			key, size := "redisson_unlock_latch:{"+name+"}:waiters", server.Client(t).ZCard
+			if kind == "fair" {
+				key, size = "redisson_lock_queue:{"+name+"}", server.Client(t).LLen
+			}
+			testkit.Eventually(t, "all of them wait", func() bool { return size(t.Context(), key).Val() >= clients })
+			snapshot := server.Snapshot()
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.NoError(t, testkit.Within(t, "they have their turns", waiting))
+			inTurn(turns)
+
+			server.Restore(snapshot)
+			server.Client(t).Del(t.Context(), name) // its holder is gone
+			began := time.Now()
+			inTurn(1)
+			gap := time.Since(began)
+			t.Logf("all had a turn %v after the restore", gap)
+			require.Less(t, gap, 9*time.Second, "none of them waits for the end of %d first terms", clients)
+		})
+	}
+}
+
+// TestARestoreForgetsReleasesOfPlainPermits has a snapshot in which permits are out that were given back later. The client that had
+// them gives them back once more, and keeps those that it has.
+func TestARestoreForgetsReleasesOfPlainPermits(t *testing.T) {
+	t.Parallel()
+	const total = 6
+	ctx := t.Context()
+	server, name := redistest.Start(t), testkit.NewName()
+	sem := testkit.NewClient(t, server.Client(t)).NewPlainSemaphore(name, rlock.Total(total))
+	kept := testkit.Must(sem.Acquire(ctx))
+	before := []*rlock.Hold{testkit.Must(sem.Acquire(ctx)), testkit.Must(sem.Acquire(ctx, rlock.Permits(3)))}
+	snapshot := server.Snapshot()
+	for _, hold := range before {
+		require.NoError(t, hold.Unlock(ctx))
+	}
+	for round := range 2 { // the second time, the snapshot has releases that were sent again, but no tombstones
+		server.Restore(snapshot)
+		rest := testkit.Must(sem.Acquire(ctx, rlock.Permits(total-1), rlock.Wait(time.Minute)))
+		require.ErrorIs(t, testkit.Second(sem.TryAcquire(ctx)), rlock.ErrNotAcquired, "round %d", round)
+		require.NoError(t, rest.Unlock(ctx))
+		free, err := sem.AvailablePermits(ctx)
+		require.NoError(t, err)
+		require.Equal(t, total-1, free)
+		if round == 0 {
+			snapshot = snapshotOf(t, server, sem)
+		}
+	}
+	require.NoError(t, kept.Unlock(ctx))
+	free, err := sem.AvailablePermits(ctx)
+	require.NoError(t, err)
+	require.Equal(t, total, free, "no permit was given back twice")
+}
+
+// snapshotOf returns a snapshot in which two permits are out that are given back afterwards.
+func snapshotOf(t *testing.T, server *redistest.Server, sem *rlock.PlainSemaphore) []byte {
+	t.Helper()
+	hold := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(2)))
+	snapshot := server.Snapshot()
+	require.NoError(t, hold.Unlock(context.Background()))
+	return snapshot
+}
