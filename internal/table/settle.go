@@ -72,6 +72,9 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) 
 }
 
 func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+	if r.Repeated && a.phase != counting {
+		a.grant.inDoubt = true // the earlier run may come late
+	}
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
