@@ -63,6 +63,7 @@ func (k *keys) again() {
 	var rejection redis.Error
 	switch err := k.cmd.Err(); {
 	case err == nil && whole(k.cmd.Val()):
+		k.doubt = k.doubt || k.earlier != nil && first(k.earlier) != first(k.cmd.Val())
 		k.earlier = k.cmd.Val()
 	case errors.As(err, &rejection) && driver.Rejected(err, rejection.Error(), false).Fate == fault.Rejected:
 	default:
