@@ -72,9 +72,6 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) 
 }
 
 func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
-	if r.Repeated && a.phase != counting {
-		a.grant.inDoubt = true // the earlier run may come late
-	}
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
@@ -89,6 +86,7 @@ func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notic
 
 func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
 		g.needsCleanup = true
 	}
