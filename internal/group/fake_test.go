@@ -26,8 +26,10 @@ const (
 	floor          = commandTimeout / 5 // the least time that a call with a wait has
 )
 
-// noDriver is the driver of a client that never sends anything.
+// noDriver is the driver of a client that sends nothing but a first query, so that it need not connect later.
 type noDriver struct{ driver.Driver }
+
+func (noDriver) Run(context.Context, driver.Node, wire.Call) wire.Reply { return wire.Reply{List: make([]int64, 3)} }
 
 func (noDriver) Info() driver.Info { return driver.Info{} }
 
@@ -57,6 +59,9 @@ func newLoggingManager(t *testing.T, log slog.Handler) *lease.Manager {
 		Logger: func() *slog.Logger { return slog.New(log) },
 	}, noDriver{})
 	t.Cleanup(m.Close)
+	if _, err := newLock(m, "any").IsLocked(t.Context()); err != nil {
+		t.Error(err)
+	}
 	return m
 }
 

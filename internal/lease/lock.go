@@ -182,7 +182,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
 		defer cancel()
 	}
-	a.Wait, a.Bound = waiting, l.m.bound(ctx, &t, l.m.cfg.AckTimeout)
+	a.Wait, a.Bound = waiting, l.m.bound(ctx, l.h.Key.Name, &t, l.m.cfg.AckTimeout)
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
@@ -217,30 +217,6 @@ func (l *Lock) fits(t *Terms) error {
 var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks", fault.ErrInvalidOption)
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
-
-// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
-// bounds each of its questions.
-func (m *Manager) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
-	cfg := &m.cfg.Table
-	switch {
-	case t.Ticket != "":
-		return clock.Now().Add(cfg.CommandTimeout)
-	case !t.By.IsZero() && t.Single():
-		return min(clock.Of(t.By).Add(acks), clock.Now().Add(cfg.CommandTimeout))
-	case !t.By.IsZero():
-		return clock.Of(t.By).Add(acks)
-	case !t.Limited:
-		return 0
-	}
-	now := clock.Now()
-	if t.Wait > 0 {
-		return now.Add(max(t.Wait, cfg.Floor())).Add(acks)
-	}
-	if _, limited := ctx.Deadline(); limited {
-		return now.Add(cfg.CommandTimeout)
-	}
-	return now.Add(min(cfg.Floor()+acks, cfg.CommandTimeout))
-}
 
 // errWaitOver is the cause of a wait that has taken as long as Wait said.
 var errWaitOver = errors.New("wait is over")

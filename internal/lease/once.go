@@ -42,7 +42,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wi
 		}
 		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: how.stop}, nil)
 		if r.Err == nil {
-			if tries == 1 { // its only command
+			if tries == 1 && !r.Repeated { // its only command
 				m.settled.add(mark.Keys[0], mark.Args.Number)
 			}
 			return r

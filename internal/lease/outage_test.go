@@ -26,6 +26,14 @@ func (f *fixture) hang() {
 	})
 }
 
+// connect has the client of a lock get a reply, so that it need not connect later.
+func (f *fixture) connect(l *Lock) {
+	f.Helper()
+	_, err := l.IsLocked(f.Context())
+	require.NoError(f, err)
+	f.took()
+}
+
 // class is how an error tells its caller what happened.
 type class string
 
@@ -112,6 +120,7 @@ func TestSilence(t *testing.T) {
 				run(t, func(f *fixture) {
 					f.info = driver.Info{Bounded: bounded, Slots: 9}
 					l := f.newLock()
+					f.connect(l)
 					f.hang()
 					r := f.async(func() error { return c.acquire(f, l) })
 					r.ends(c.want, c.at)
@@ -122,6 +131,60 @@ func TestSilence(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestConnectingDoesNotCount has a client that connects for longer than a single attempt may take. That holds for the first call, and
+// after a time without calls. What the user limits is limited, and in an outage only the first call waits for a connection.
+func TestConnectingDoesNotCount(t *testing.T) {
+	const far = floor + floor/2
+	once := patience{"a single attempt", 0, 0, 0}
+	connecting := func(f *fixture) {
+		f.instead(func(_ string, do func() wire.Reply) wire.Reply {
+			time.Sleep(far)
+			return do()
+		})
+	}
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		for range 2 { // the second time after a time without calls
+			connecting(f)
+			began := time.Since(f.start)
+			f.async(func() error { return once.acquire(f, l) }).succeeded(began + far)
+			f.instead(nil)
+			require.NoError(f, l.Unlock(f.Context()))
+			f.hang()
+			began = time.Since(f.start)
+			f.async(func() error { return once.acquire(f, l) }).ends(unavailable, began+floor)
+			f.instead(nil)
+			f.until(began + 2*commandTimeout)
+			f.connect(l)
+			f.until(began + 2*time.Minute)
+		}
+	})
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		connecting(f)
+		f.async(func() error { return patience{"a wait", floor / 2, 0, 0}.acquire(f, l) }).ends(unavailable, floor)
+		f.until(time.Minute - time.Second)
+	})
+	run(t, func(f *fixture) {
+		l := f.newLock()
+		connecting(f)
+		f.async(func() error { return patience{"a deadline", 0, floor, 0}.acquire(f, l) }).ends(unavailable, floor)
+		f.until(time.Minute - time.Second)
+	})
+	run(t, func(f *fixture) { // a black hole from the beginning
+		l := f.newLock()
+		f.hang()
+		f.async(func() error { return once.acquire(f, l) }).ends(unavailable, commandTimeout)
+		for range 3 {
+			began := time.Since(f.start)
+			f.async(func() error { return once.acquire(f, l) }).ends(unavailable, began+floor)
+		}
+		f.instead(nil)
+		f.until(time.Minute)
+		f.free()
+	})
 }
 
 // TestSilenceBehindAHead has a waiter of a local queue, whose head has no reply.
@@ -173,6 +236,7 @@ func TestSilenceWithoutAConnection(t *testing.T) {
 				m := f.client()
 				busy, l := new(Lock), f.lock(m, wire.Plain)
 				busy.Init(m, wire.Plain, "busy", "busy")
+				f.connect(l)
 				f.slowly("acquire", 0, commandTimeout-time.Millisecond)
 				first := f.async(func() error { return acquire(f.Context(), busy) })
 				f.took()

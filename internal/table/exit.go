@@ -222,6 +222,9 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 // SettleRelease takes the reply to the exit's call.
 func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
+	if r.Repeated && r.Err == nil && !x.doubt && (r.N < 0 || r.N == 0 && x.phase == freeing) { // an earlier run may have released it
+		r = wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
+	}
 	switch {
 	case x.phase == showing:
 		return t.settlePart(x, r, now, n)

@@ -22,8 +22,8 @@ func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t.repliedLate(g, r, now)
 	switch {
 	case r.Acquired():
-		g.needsCleanup = true
-	case r.Err.InDoubt():
+		g.needsCleanup, g.inDoubt = true, g.inDoubt || r.Repeated
+	case r.Err.InDoubt(), r.Repeated:
 		g.inDoubt = true
 	default:
 		return

@@ -86,6 +86,7 @@ func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notic
 
 func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
 	g := a.grant
+	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
 		g.needsCleanup = true
 	}

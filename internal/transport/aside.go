@@ -113,7 +113,11 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 		return wire.Reply{N: -1, Err: noConnection(ctx)}
 	case e.state.CompareAndSwap(running, abandoned):
 		e.stop()
-		return c.left(ctx)
+		r := c.left(ctx)
+		if r.Err.TimedOut() {
+			c.healthOf(way, e.question.Call.Key()).heard(r.Err)
+		}
+		return r
 	}
 	<-e.done
 	return c.reuse(e)

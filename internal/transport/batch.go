@@ -142,6 +142,7 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	}
 	b.replies = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)]
 	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
+	b.lane.health.heard(b.replies[0].Err)
 	kept := 0
 	for i, e := range b.errands {
 		r := b.replies[i]

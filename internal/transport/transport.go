@@ -176,10 +176,12 @@ func (c *Conn) send(ctx context.Context, q *Question, way *lane, e *errand) (r w
 		return wire.Reply{}, false
 	}
 	if q.Acked && c.Acks != nil {
-		return c.sendAcked(ctx, q.Call), true
+		r = c.sendAcked(ctx, q.Call)
+	} else {
+		r = c.driver.Run(ctx, nil, q.Call)
+		c.note(r.Err)
 	}
-	r = c.driver.Run(ctx, nil, q.Call)
-	c.note(r.Err)
+	c.healthOf(way, q.Call.Key()).heard(r.Err)
 	return r, true
 }
 

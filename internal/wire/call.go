@@ -114,7 +114,10 @@ type Reply struct {
 	N    int64         // the number; valid if Err is nil or its fate is [fault.Unreplicated]
 	List []int64       // instead, for a script that replies several; a script that may be short sets N to the first of them, too
 	Took time.Duration // from sending to the reply
-	Err  *fault.Error  // nil means success
+	// Repeated means that the script may have run before, or may still run once more, because a hook of the client library has sent
+	// the call again. Then nobody knows the reply of the earlier run, or it was another one.
+	Repeated bool
+	Err      *fault.Error // nil means success
 }
 
 // Acquired reports whether an acquire or a hand-over made its caller the holder.

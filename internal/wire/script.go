@@ -19,7 +19,7 @@ import (
 // acquire replies -1 less the milliseconds until another attempt may help.
 //
 // Every script is safe to run twice, late, or out of order: it changes only its own holder's state, and creates a holder
-// only if that holder's number has no tombstone.
+// only if that holder's number has no tombstone. The exception is an unlock by force, which is [Script.Single].
 var (
 	lockAcquire  = newScript(acquire(1), lua.LockAcquire)
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
@@ -134,7 +134,7 @@ func newLine(keys int, preludes ...string) *Line {
 		Acquire: script(6, 4, lua.LineAcquire), Release: script(9, 6, lua.LineRelease),
 		Force: script(7, 2, lua.LineForce), Pump: script(5, 0, lua.LinePump),
 	}
-	l.Acquire.Refuses = true
+	l.Acquire.Refuses, l.Force.Single = true, true
 	return l
 }
 
@@ -151,13 +151,14 @@ type Script struct {
 	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
 	Lined     bool // whether its last key is a line, which it can do without
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
+	Single    bool // whether it must not run twice: it would free the lock from the next holder, too
 }
 
 func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
 
 func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
 
-func force(keys int) Script { return Script{Keys: keys, Argv: 7, Announces: true} }
+func force(keys int) Script { return Script{Keys: keys, Argv: 7, Announces: true, Single: true} }
 
 func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
 	script := func(argv, numbers int, source string) *Script {
@@ -165,8 +166,9 @@ func newFair(keys int, preludes ...string) (acquire, release, force *Script) {
 		return newScript(s, append(slices.Clone(preludes), lua.LinePrelude, lua.FairPrelude, source)...)
 	}
 	acquire = script(9, 4, lua.FairAcquire)
-	acquire.Refuses = true
-	return acquire, script(6, 5, lua.FairRelease), script(7, 2, lua.FairForce)
+	force = script(7, 2, lua.FairForce)
+	acquire.Refuses, force.Single = true, true
+	return acquire, script(6, 5, lua.FairRelease), force
 }
 
 func newScript(s Script, parts ...string) *Script {

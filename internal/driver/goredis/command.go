@@ -24,6 +24,7 @@ var evalsha, eval any = "evalsha", "eval"
 // block is a command and its arguments, in one allocation.
 type block struct {
 	cmd  redis.Cmd
+	keys keys
 	args [16]any // enough for most scripts, but not for a batch of renewals
 }
 
@@ -34,11 +35,11 @@ type bounded struct {
 }
 
 // command makes the command that runs a call's script, by its digest or in full.
-func command(ctx context.Context, full bool, c *wire.Call) noRetry {
+func command(ctx context.Context, full bool, c *wire.Call) *block {
 	return new(block).command(ctx, full, c)
 }
 
-func (b *block) command(ctx context.Context, full bool, c *wire.Call) noRetry {
+func (b *block) command(ctx context.Context, full bool, c *wire.Call) *block {
 	all := b.args[:0]
 	if n := 3 + len(c.Keys) + max(c.Script.Argv, len(c.Argv)); n > len(b.args) {
 		all = make([]any, 0, n)
@@ -48,11 +49,15 @@ func (b *block) command(ctx context.Context, full bool, c *wire.Call) noRetry {
 	} else {
 		all = append(all, evalsha, c.Script.Digest)
 	}
-	all = append(append(all, len(c.Keys)), c.Keys...)
+	b.keys.n, b.keys.cmd, b.keys.single = len(c.Keys), &b.cmd, c.Script.Single
+	all = append(append(all, &b.keys), c.Keys...)
 	b.cmd = *redis.NewCmd(ctx, c.AppendArgv(all)...)
 	b.cmd.SetFirstKeyPos(3)
-	return noRetry{&b.cmd}
+	return b
 }
+
+// once returns the command, for go-redis.
+func (b *block) once() noRetry { return noRetry{&b.cmd} }
 
 // Run sends a call once. If Redis does not know the script, it says so without running anything, and Run sends the
 // script in full. On a cluster without a node, go-redis follows redirections.
@@ -61,10 +66,11 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	r := d.to(at)
 	b := &bounded{ctx: driver.Bound(ctx, d.timeout)}
 	cmd := b.command(&b.ctx, false, &c)
-	err := d.rdb.Process(&b.ctx, r.aim(cmd))
+	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = command(&b.ctx, true, &c)
-		err = d.rdb.Process(&b.ctx, r.aim(cmd))
+		cmd.keys.doubt = b.keys.doubt
+		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	}
 	reply := d.reply(cmd, err, &c)
 	reply.Took = time.Since(sent)
@@ -72,7 +78,14 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 }
 
 // reply returns the outcome of a call's command.
-func (d *Driver) reply(cmd noRetry, err error, c *wire.Call) wire.Reply {
+func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
+	r := d.outcome(&b.cmd, err, c)
+	b.keys.repeated(&r)
+	return r
+}
+
+// outcome returns what the latest run of a command says.
+func (d *Driver) outcome(cmd *redis.Cmd, err error, c *wire.Call) wire.Reply {
 	if err != nil {
 		return driver.Failed(d.classify(err))
 	}

@@ -43,14 +43,15 @@ type pipe struct {
 func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
 	sent := time.Now()
 	pipeline := p.driver.rdb.Pipeline()
-	cmds := make([]noRetry, len(indexes))
+	cmds := make([]*block, len(indexes))
 	var waits []noRetry
 	if p.acks != nil {
 		waits = make([]noRetry, len(indexes))
 	}
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
-		_ = pipeline.Process(ctx, p.route.aim(cmds[i])) // queues; cannot fail
+		cmds[i].keys.doubt = full && p.out[at].Repeated
+		_ = pipeline.Process(ctx, p.route.aim(cmds[i].once())) // queues; cannot fail
 		if p.acks != nil {
 			waits[i] = noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))}
 			_ = pipeline.Process(ctx, p.route.aim(waits[i]))
@@ -59,9 +60,10 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	_, execErr := pipeline.Exec(ctx)
 	took := time.Since(sent)
 	for i, at := range indexes {
-		ownError(cmds[i], execErr)
-		err := cmds[i].Err()
+		ownError(cmds[i].once(), execErr)
+		err := cmds[i].cmd.Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
+			p.out[at].Repeated = cmds[i].keys.doubt
 			unknown = append(unknown, at)
 			continue
 		}
