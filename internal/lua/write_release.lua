@@ -11,7 +11,8 @@
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 if freed == 1 then
-  local left = longest(KEYS[1])
+  local size = redis.call('HLEN', KEYS[1])
+  local left = size > 1 and longest(KEYS[1], size, redis.call('PTTL', KEYS[1]), ARGV[3]) or 0
   if left > 0 then
     redis.call('HSET', KEYS[1], 'mode', 'read')
     redis.call('PEXPIRE', KEYS[1], left) -- so a dead reader blocks writers for its own lease, not for the writer's
