@@ -202,6 +202,9 @@ var mutants = []mutant{
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
 		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
 	}},
+	{"M49", "whoever watches all channels counts as a waiter", []string{"struck"}, []edit{
+		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
+	}},
 	{"E1", "the context of a leader goes on after a loss", []string{"unsafe"}, []edit{
 		{"election.go", "own = lead(held, hold.Token())", "own = lead(context.WithoutCancel(held), hold.Token())"},
 	}},

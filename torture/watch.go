@@ -2,6 +2,7 @@ package torture
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ func (a *Arena) watched() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	watching.Go(func() { a.watch(ctx) })
+	watching.Go(func() { a.spectate(ctx) })
 	return func() {
 		cancel()
 		watching.Wait()
@@ -54,6 +56,27 @@ func (a *Arena) watch(ctx context.Context) {
 		}
 		if round%30 == 0 {
 			a.lookForTheDead(ctx)
+		}
+	}
+}
+
+// spectate has somebody watch all channels from time to time, as redis-cli and RedisInsight do. Nothing may come of it.
+func (a *Arena) spectate(ctx context.Context) {
+	random := rand.New(rand.NewPCG(a.scene.Seed, 2<<32))
+	for ctx.Err() == nil {
+		pause(ctx, time.Duration(random.Int64N(int64(time.Second))))
+		var all []*redis.PubSub
+		for _, node := range a.nodes {
+			sub := a.admins[node].PSubscribe(ctx, "*")
+			all = append(all, sub)
+			go func() {
+				for range sub.Channel() { // Redis would end a connection that does not read
+				}
+			}()
+		}
+		pause(ctx, time.Duration(random.Int64N(int64(3*time.Second))))
+		for _, sub := range all {
+			_ = sub.Close()
 		}
 	}
 }

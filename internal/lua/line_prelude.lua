@@ -101,12 +101,26 @@ local function latest(line)
   return redis.call('ZREVRANGEBYSCORE', line, 3e15, 0, 'LIMIT', 0, 10)
 end
 
+-- Returns whether a message on a channel reaches somebody here. It does not send the message, because PUBLISH and SPUBLISH do not
+-- count everybody who receives it: replicas pass it on, and after a failover a waiter may still listen at the old master. Such a
+-- waiter would believe that it has a lock that is then given to the next one. If the user may not ask, a message that says
+-- nothing is counted instead.
+local function hears(publish, channel)
+  return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
+end
+
+-- Sends a message to a waiter if somebody hears it, and returns whether somebody does. If the user may not ask, its receivers are
+-- counted.
+local function deliver(publish, channel, message)
+  return hearers(publish, channel) ~= 0 and announce(publish, channel, message) > 0
+end
+
 -- Asks one of the last waiters to watch, the first of them that is reached, but not that client. It will wait for longer than those
 -- before it.
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
     local client = string.match(member, '^(.-):') or ''
-    if client ~= but and announce(publish, base .. ':' .. client, '7') > 0 then
+    if client ~= but and deliver(publish, base .. ':' .. client, '7') then
       return
     end
   end
@@ -134,22 +148,10 @@ local function forewarn(line, place, publish, base, lease, now)
       return
     end
     local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if announce(publish, base .. ':' .. (client or ''), string.format('9 %s %s', number or 0, lease)) > 0 then
+    if deliver(publish, base .. ':' .. (client or ''), string.format('9 %s %s', number or 0, lease)) then
       return
     end
   end
-end
-
--- Returns whether a message on a channel reaches somebody here. It does not send the message, because PUBLISH and SPUBLISH do not
--- count everybody who receives it: replicas pass it on, and after a failover a waiter may still listen at the old master. Such a
--- waiter would believe that it has a lock that is then given to the next one. If the user may not ask, a message that says
--- nothing is counted instead.
-local function hears(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  if not counts or counts.err or not counts[2] then
-    return announce(publish, channel, '9') > 0
-  end
-  return counts[2] > 0
 end
 
 -- Gives a free lock to the first waiter of the line that is reached, and tells it. A script that calls it must have written
@@ -180,7 +182,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local holder, client, number, term, wants = string.match(member, '^((.-):(%d+):?%a*)|(%d+)|?(t?)$')
       local asks, reached = term == '0' or wants == 't' and not token, 0
       if asks then
-        reached = client == waits and 0 or announce(publish, base .. ':' .. client, '8')
+        reached = client ~= waits and deliver(publish, base .. ':' .. client, '8') and 1 or 0
       elseif holder and hears(publish, base .. ':' .. client) then
         if wants == 't' and not drawn then
           drawn = raise(token)

@@ -20,11 +20,15 @@ redis.call('DEL', KEYS[3])
 abandon(KEYS[4], ARGV[3], ARGV[2])
 -- A writer's lease does not depend on readers. A hold that was not the longest did not determine how long the lock lasts.
 -- The margin of 100 ms is there because the clock may move between setting the two expiries.
-if freed ~= 1 or redis.call('HGET', KEYS[1], 'mode') == 'write'
-  or own + 100 < ttl and redis.call('HLEN', KEYS[1]) > 1 then
+-- As long as there were more readers than 16, the lock may have become too long.
+if freed ~= 1 or redis.call('HGET', KEYS[1], 'mode') == 'write' then
   return freed
 end
-local left = longest(KEYS[1])
+local size = redis.call('HLEN', KEYS[1])
+if own + 100 < ttl and size > 1 and size ~= 17 then
+  return freed
+end
+local left = size > 1 and longest(KEYS[1], size, ttl, ARGV[3]) or 0
 if left <= 0 then
   redis.call('DEL', KEYS[1])
   if redis.pcall('EXISTS', KEYS[2]) ~= 1 then
@@ -35,7 +39,9 @@ end
 
 -- functions
 if left > 0 then
-  redis.call('PEXPIRE', KEYS[1], left)
+  if left ~= ttl then
+    redis.call('PEXPIRE', KEYS[1], left)
+  end
   if left + 100 < ttl then -- a waiting writer was told a longer lease, and sleeps that long
     announce(ARGV[5], ARGV[4], '0')
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], left)

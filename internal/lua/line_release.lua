@@ -56,7 +56,8 @@ local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], AR
 local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then
-  local reads = longest(KEYS[1])
+  local size = redis.call('HLEN', KEYS[1])
+  local reads = size > 1 and longest(KEYS[1], size, redis.call('PTTL', KEYS[1]), ARGV[3]) or 0
   if reads > 0 then
     redis.call('HSET', KEYS[1], 'mode', 'read')
     redis.call('PEXPIRE', KEYS[1], reads) -- so a dead reader blocks writers for its own lease, not for the writer's

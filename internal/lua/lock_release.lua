@@ -7,7 +7,7 @@
 -- ARGV[3] number     of the holder
 -- ARGV[4] channel    empty means none
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
--- returns 1 plus the number of listeners that received the message when freed, 0 when not held
+-- returns 1 plus the number of listeners to the channel when freed, 0 when not held
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 if ARGV[2] == '0' and (freed ~= 1 or ARGV[4] == '') then
@@ -16,7 +16,8 @@ end
 
 -- functions
 if freed == 1 and ARGV[4] ~= '' then
-  freed = 1 + announce(ARGV[5], ARGV[4], '0')
+  local receivers = announce(ARGV[5], ARGV[4], '0')
+  freed = 1 + (receivers > 0 and hearers(ARGV[5], ARGV[4]) or receivers)
 end
 abandon(KEYS[2], ARGV[3], ARGV[2]) -- last, because it may fail
 return freed

@@ -101,6 +101,13 @@ local function heldByOthers(lock, holders)
   return false
 end
 
+-- Returns how many subscribe to a channel here, by its name. PUBLISH and SPUBLISH do not say that: they count whoever watches all
+-- channels, too. Returns nothing if the user may not ask, or if nobody knows yet whether channels are sharded.
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+
 -- Publishes a message by PUBLISH, by SPUBLISH, or by BOTH; neither command reaches the waiters of the other. A failure is
 -- ignored, because a user may lack the right to publish: waiters then find the release by polling. Returns how many
 -- listeners received the message, as far as this server knows.

@@ -1,19 +1,47 @@
--- Returns how long the longest read hold of a lock still runs, in ms. Zero means that there is none. A hold whose key is
--- gone is over, even if its field still exists. Redisson has one key per acquisition of a holder, rlock has one for all.
-local function longest(lock)
+-- Returns how long a lock must last for its read holds, in ms: as long as the longest of them still runs. Zero means that there is
+-- none. A hold whose key is gone is over, even if its field still exists. Redisson has one key per acquisition of a holder, rlock
+-- has one for all.
+--
+-- Redis serves nobody else meanwhile. So this looks at 200 keys at most, and if there are more than 16 readers, only until it finds
+-- a hold that runs for half of ttl, which is what is left of the lock's lease. Others may run for longer, so the result is not less
+-- than ttl then. size is how many fields the lock has, with its mode. Of many readers, number selects those to look at.
+local function longest(lock, size, ttl, number)
   local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  local most, fields = 0, redis.call('HGETALL', lock)
-  for i = 1, #fields, 2 do
-    if fields[i] ~= 'mode' then
-      for entry = 1, tonumber(fields[i + 1]) or 0 do
-        local ttl = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
-        if type(ttl) == 'table' then
-          return redis.call('PTTL', lock) -- while a slot moves, a cluster does not answer whether a key is gone
+  local few, most, looks, cursor = size <= 17, 0, 0, '0'
+  if ttl < 0 then
+    ttl = 30000 -- somebody took its lease away
+  end
+  if size > 200 then
+    cursor = string.format('%.0f', number % 65536 * 2654435761 % 4294967296)
+  end
+  repeat
+    local fields
+    if few then
+      fields = redis.call('HGETALL', lock)
+    else
+      local page = redis.pcall('HSCAN', lock, cursor, 'COUNT', 16)
+      if page.err then
+        return ttl
+      end
+      cursor, fields = page[1], page[2]
+    end
+    for i = 1, #fields, 2 do
+      for entry = 1, fields[i] ~= 'mode' and math.max(tonumber(fields[i + 1]) or 0, 1) or 0 do
+        if looks == 200 then
+          return math.max(ttl, most)
         end
-        most = math.max(most, ttl)
+        looks = looks + 1
+        local left = redis.pcall('PTTL', prefix .. ':' .. fields[i] .. ':rwlock_timeout:' .. entry)
+        if type(left) == 'table' then
+          return math.max(ttl, most) -- while a slot moves, a cluster does not answer whether a key is gone
+        end
+        most = math.max(most, left)
+        if not few and 2 * most >= ttl then
+          return math.max(ttl, most)
+        end
       end
     end
-  end
+  until few or cursor == '0' and size <= 200
   return most
 end
 

@@ -168,7 +168,7 @@ local function serve(line, free, total, publish, base, now, asker, waiting)
           free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
         elseif asked and not fresh then
           redis.call('ZREM', line, member, mark)
-        elseif announce(publish, base .. ':' .. its, '8') > 0 then
+        elseif deliver(publish, base .. ':' .. its, '8') then
           redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
           free, place, told = free - wants, place + 1, true
         elseif not fresh and age >= 3000 then

@@ -183,7 +183,8 @@ func (g grouped) keys() (all []string) {
 
 const readersShare = "readers do not exclude each other"
 
-// Servers contains every kind of Redis that the suite runs on.
+// Servers contains every kind of Redis that the suite runs on. Somebody watches all channels of the real one, which nothing may
+// depend on.
 var Servers = map[string]func(testing.TB) redis.UniversalClient{
 	"embedded": func(tb testing.TB) redis.UniversalClient {
 		tb.Helper()
@@ -191,7 +192,9 @@ var Servers = map[string]func(testing.TB) redis.UniversalClient{
 	},
 	"single": func(tb testing.TB) redis.UniversalClient {
 		tb.Helper()
-		return redistest.Start(tb).Client(tb)
+		rdb := redistest.Start(tb).Client(tb)
+		WatchAll(tb, rdb)
+		return rdb
 	},
 }
 

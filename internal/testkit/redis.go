@@ -54,6 +54,20 @@ func Queued(tb testing.TB, rdb redis.UniversalClient, lock *rlock.Lock) []string
 	return queue.Val()
 }
 
+// WatchAll subscribes to all channels until the test ends, as redis-cli and RedisInsight do for those who want to see what goes on.
+// PUBLISH then counts one receiver of every message.
+func WatchAll(tb testing.TB, rdb redis.UniversalClient) {
+	tb.Helper()
+	sub := rdb.PSubscribe(context.Background(), "*")
+	tb.Cleanup(func() { _ = sub.Close() })
+	_, err := sub.Receive(context.Background())
+	require.NoError(tb, err)
+	go func() {
+		for range sub.Channel() { // Redis would end a connection that does not read
+		}
+	}()
+}
+
 // Replicated reports whether enough replicas have all writes of the master of a key. WAIT covers only the writes of its own
 // connection, so Replicated writes a key first.
 func Replicated(t *testing.T, master *redis.Client, key string, replicas int64) bool {

@@ -61,6 +61,9 @@ func (g *golden) run(lines string) {
 	for seat := range 6 {
 		listening = append(listening, wire.NewSeat(wire.NewNames(wire.Fair, g.name, g.client.ID()), g.client.ID(), seat+1).Channel)
 	}
+	for thread := range 4 { // Java's waiters
+		listening = append(listening, fmt.Sprintf("redisson_lock__channel:%s:%s:%d", g.tag, testkit.Stranger[:36], thread+1))
+	}
 	own := g.rdb.Subscribe(ctx, listening...)
 	defer own.Close()
 	for range listening {

@@ -8,7 +8,7 @@ package wire_test
 // like Redisson, except for these general differences:
 //
 //   - An acquire replies 0 or a token instead of nil. Instead of the hint it replies -1 minus the hint, here written "wait".
-//   - A release replies 1 plus the number of receivers (one here), or 0, instead of 1 or nil. It frees the lock whatever the
+//   - A release replies 1 plus the number of listeners by name (none here), or 0, instead of 1 or nil. It frees the lock whatever the
 //     count is. The client counts: a re-entry or a partial release calls count with the number of open acquisitions. That
 //     script replies 1, or 0 if the holder is gone.
 //   - The write lock publishes 1 and then 0. A Java waiter that has subscribed but does not sleep yet ignores a 1.
@@ -34,7 +34,7 @@ var vectors = []struct{ claim, lines string }{
 		count lock 1 10000 1 = 1 -> {u:1:1} 30000 // 0, a latch: a count is absolute, so it may be repeated
 		count lock 1 10000 1 = 1
 		count lock 1 10000 2 = 1 -> {u:1:2} 30000
-		release lock 1 = 2 -> free ! redisson_lock__channel:@ 0 // 0, counts 1: the client counts
+		release lock 1 = 1 -> free ! redisson_lock__channel:@ 0 // 0, counts 1: the client counts
 		release lock 1 = 0
 		count lock 1 30000 2 = 0 // nil, is held again: a lost lock stays lost
 	`},
@@ -47,7 +47,7 @@ var vectors = []struct{ claim, lines string }{
 		handOver lock 3 30000 u:1 = -1
 		release lock 4 120000 = 0 -> {u:2:1} 30000, redisson_unlock_latch:@:u
 		handOver lock 4 30000 u:2 = -2
-		release lock 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
+		release lock 2 = 1 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
 		handOver lock 2 30000 u:1 = -1
 		java HSET $ j:1 2; PEXPIRE $ 10000 -> {j:1:2} 10000, redisson_unlock_latch:@:u
 		handOver lock 2 30000 u:1 = -1
@@ -64,13 +64,13 @@ var vectors = []struct{ claim, lines string }{
 		acquire write 1 60000 = 0 -> {mode:write u:1:write:1} 60000
 		handOver write 2 30000 u:1:write = 0 -> {mode:write u:2:write:1} 30000
 		handOver write 3 30000 u:1:write = -1
-		release write 2 = 2 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		release write 2 = 1 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"1 lock: an acquire that arrives after its release is refused", `
 		release lock 1 120000 = 0 -> free, redisson_unlock_latch:@:u // nil: an acquire may be in flight
 		acquire lock 1 30000 = wait 0 // nil, without an owner: its number has a tombstone
 		acquire lock 2 30000 = 0 -> {u:2:1} 30000, redisson_unlock_latch:@:u
-		release lock 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
+		release lock 2 = 1 -> free, redisson_unlock_latch:@:u ! redisson_lock__channel:@ 0
 	`},
 	{"1 lock: Java's lock is respected, except by force", `
 		force lock = 0
@@ -91,9 +91,9 @@ var vectors = []struct{ claim, lines string }{
 		acquire fenced 2 30000 = wait 30000
 		java PERSIST $ -> {u:1:2} 0
 		acquire fenced 2 30000 = wait 30000 -> {u:1:2} 30000 // [-1, -1], as if acquired: the lock gets a lease, as above
-		release fenced 1 = 2 -> free ! redisson_lock__channel:@ 0
+		release fenced 1 = 1 -> free ! redisson_lock__channel:@ 0
 		acquire fenced 2 30000 = new token -> {u:2:1} 30000
-		release fenced 2 = 2 -> free ! redisson_lock__channel:@ 0
+		release fenced 2 = 1 -> free ! redisson_lock__channel:@ 0
 		java SET redisson_lock_token:@ 8000000000000000
 		acquire fenced 3 30000 = new token -> {u:3:1} 30000
 		acquire fenced 3 30000 = same token
@@ -125,7 +125,7 @@ var vectors = []struct{ claim, lines string }{
 		acquire fenced_write 2 30000 = wait 60000
 		acquire read 3 30000 0 u:1:write = 0 -> {mode:write u:1:write:2 u:3:1} 60000, u:3#1 30000
 		acquire fenced_write 1 30000 = same token
-		release fenced_write 1 = 2 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		release fenced_write 1 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 		acquire fenced_write 2 30000 = wait 30000
 		release read 3 = 1 -> free ! redisson_rwlock:@ 0
 		release fenced_write 4 120000 = 0 -> free, redisson_unlock_latch:@:u
@@ -142,7 +142,7 @@ var vectors = []struct{ claim, lines string }{
 		handOver fenced_write 3 30000 u:1:write = -1
 		release fenced_write 4 120000 = 0 -> {mode:write u:2:write:1} 40000, redisson_unlock_latch:@:u
 		handOver fenced_write 4 30000 u:2:write = -2
-		release fenced_write 2 = 2 -> free, redisson_unlock_latch:@:u ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		release fenced_write 2 = 1 -> free, redisson_unlock_latch:@:u ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 	`},
 	{"4 rw: a writer may read, and keep reading after it unlocks the write lock", `
 		acquire write 1 30000 = 0 -> {mode:write u:1:write:1} 30000
@@ -153,7 +153,7 @@ var vectors = []struct{ claim, lines string }{
 		acquire read 3 30000 0 u:2:write = wait 30000
 		acquire read 3 30000 0 u:1:write = 0 -> {mode:write u:1:write:2 u:3:1} 30000, u:3#1 30000
 		count write 1 30000 1 = 1 -> {mode:write u:1:write:1 u:3:1} 30000, u:3#1 30000
-		release write 1 = 2 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers can read now
+		release write 1 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers can read now
 		acquire write 1 30000 = wait 30000
 		acquire read 2 50000 = 0 -> {mode:read u:2:1 u:3:1} 50000, u:2#1 50000, u:3#1 30000
 		release read 2 = 1 -> {mode:read u:3:1} 30000, u:3#1 30000 ! redisson_rwlock:@ 0 // 0, silent: writers sleep for the longer lease
@@ -161,7 +161,7 @@ var vectors = []struct{ claim, lines string }{
 	`},
 	{"5 rw: a caller without a hold frees nothing", `
 		acquire write 1 30000 = 0 -> {mode:write u:1:write:1} 30000
-		release write 1 = 2 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
+		release write 1 = 1 -> free ! redisson_rwlock:@ 1, redisson_rwlock:@ 0
 		release read 1 = 0 // nil, latch 1, message 0, then 1: it freed nothing
 		release write 1 = 0 // nil, latch 1, message 1, then 1: it freed nothing
 		acquire read 1 30000 = 0 -> {mode:read u:1:1} 30000, u:1#1 30000
@@ -193,11 +193,11 @@ var vectors = []struct{ claim, lines string }{
 	{"8 rw: after a downgrade the lease is the reader's", `
 		acquire write 1 10000 = 0 -> {mode:write u:1:write:1} 10000
 		acquire read 2 30000 0 u:1:write = 0 -> {mode:write u:1:write:1 u:2:1} 30000, u:2#1 30000
-		release write 1 = 2 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers can read now
+		release write 1 = 1 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // silent: waiting readers can read now
 		release read 2 = 1 -> free ! redisson_rwlock:@ 0
 		acquire write 1 60000 = 0 -> {mode:write u:1:write:1} 60000
 		acquire read 2 30000 0 u:1:write = 0 -> {mode:write u:1:write:1 u:2:1} 60000, u:2#1 30000
-		release write 1 = 2 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // PTTL 60000: that lease was the writer's
+		release write 1 = 1 -> {mode:read u:2:1} 30000, u:2#1 30000 ! redisson_rwlock:@ 1, redisson_rwlock:@ 0 // PTTL 60000: that lease was the writer's
 	`},
 	{"8 rw: an acquisition never shortens a read hold, and Java sees its lease", `
 		acquire read 1 30000 = 0 -> {mode:read u:1:1} 30000, u:1#1 30000

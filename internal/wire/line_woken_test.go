@@ -146,3 +146,42 @@ func TestATurnOfAWokenWaiterCounts(t *testing.T) {
 		require.Equal(l, wire.ToPublic, l.give("C3", "").What)
 	})
 }
+
+// TestDeadWaitersAreNotWoken has one waiter that lives behind four that are dead. It alone gets a message, from the script that
+// frees the lock, although somebody watches all channels of the real server.
+func TestDeadWaitersAreNotWoken(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		l.stand("A1")
+		for _, who := range []string{"B2", "fC3", "D4", "E5", "F6"} {
+			l.standWoken(who)
+		}
+		everything, f := l.rdb.PSubscribe(l.Context(), "*"), l.listen("F")
+		l.Cleanup(func() { _ = everything.Close() })
+		_, err := everything.Receive(l.Context())
+		require.NoError(l, err)
+		require.Equal(l, wire.ToWaiter, l.give("A1", "").What)
+		l.hears(f, "8")
+		l.hears(everything, "8")
+		l.hearsNothing(everything)
+		require.Zero(l, l.standWoken("F6").N)
+		l.holds("F6")
+	})
+}
+
+// TestWaitersAreWokenByAUserWhoMayNotCount wakes a waiter behind one that is dead.
+func TestWaitersAreWokenByAUserWhoMayNotCount(t *testing.T) {
+	t.Parallel()
+	onBothSorts(t, func(t *testing.T, sort sort) {
+		t.Helper()
+		l := onLine(t, sort)
+		l.stand("A1")
+		l.standWoken("B2")
+		l.standWoken("C3")
+		c := l.listen("C")
+		user := l.without("pubsub")
+		require.Equal(t, wire.ToWaiter, user.give("A1", "").What)
+		l.hears(c, "8")
+		l.hearsNothing(c)
+	})
+}

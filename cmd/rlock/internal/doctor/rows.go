@@ -33,7 +33,7 @@ var rows = []row{
 	{name: "fenced fair, in addition to fair", rules: "~redisson_lock_token:{app:* +get +set +incr"},
 	{
 		name: "read-write", line: true,
-		rules: "&redisson_rwlock:{app:* ~{app:* +hget +hsetnx +set +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore " +
+		rules: "&redisson_rwlock:{app:* ~{app:* +hget +hscan +hsetnx +set +zadd +zcount +zrange +zrank +zrem +zrevrangebyscore +zscore " +
 			"+pubsub|numsub",
 	},
 	{name: "fenced read-write, in addition to read-write", rules: "~redisson_lock_token:{app:* +get +incr"},
