@@ -132,7 +132,7 @@ var mutants = []mutant{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
 	}},
 	{"M28", "the unlock of a lost lock asks Redis", []string{"quiet", "safe"}, []edit{
-		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed = true", "\ta.closed = true"},
+		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "\ta.closed.Store(true)"},
 		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\tswitch {", "\tswitch {"},
 	}},
 	{"M29", "a hand-over of a fenced lock keeps the last holder's token", []string{"quiet"}, []edit{

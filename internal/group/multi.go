@@ -60,7 +60,7 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
 	var last error // why the first member was not acquired in the round before
 	for round := 1; ; round++ {
-		a := r.newAcquisition()
+		a := r.newAcquisition(ctx)
 		failed, err := r.takeFrom(ctx, a, first, round, last)
 		if err == nil && a.begin() {
 			if !a.interrupted() {

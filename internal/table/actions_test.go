@@ -101,7 +101,7 @@ func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, o *Owner) bo
 		return false
 	}
 	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence), ticket: k}
-	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	v.a = &Attempt{Handle: h, Who: Who{Owner: o}, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
 	v.seen = &ending{world: w}
 	v.a.Watcher = v.seen

@@ -285,9 +285,9 @@ func (w *world) unlock() bool {
 	case r.byHold || how == 0 || w.handedOver(r.handle):
 		s = p.table.Release(x, r.acq, w.now, &p.notices)
 	case how == 1:
-		s = p.table.Unlock(x, r.handle, nil, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, Who{}, w.now, &p.notices)
 	default:
-		s = p.table.Unlock(x, r.handle, r.owner, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, Who{Owner: r.owner}, w.now, &p.notices)
 	}
 	w.unlockedOne(p, r, x, s)
 	return true

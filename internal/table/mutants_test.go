@@ -54,8 +54,8 @@ var bugs = []bug{
 		{"settle.go", "case r.N == 0 && g.stage == held:", "case false:"},
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
-		{"exit.go", "if a.closed {", "if false {"},
-		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
+		{"exit.go", "if a.closed.Load() {", "if false {"},
+		{"handle.go", "return !a.closed.Load() && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
 		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.grant"},
@@ -74,7 +74,7 @@ var bugs = []bug{
 		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
 	}},
 	{"15", "an unlock past the deadline asks Redis", []edit{
-		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed = true", "a.closed = true"},
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "a.closed.Store(true)"},
 		{"exit.go", "t.loseIfPast(g, now, n)\n\tswitch {", "switch {"},
 	}},
 	{"16", "the release after an unlock past the deadline waits for the end of the margin", []edit{
