@@ -320,6 +320,22 @@ var bugs = []bug{
 	{"T7", "the lease of an adopted hold counts from the reply", []edit{
 		{"ticket.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
 	}},
+	{"X1", "the context of a hold that is over stands for its owner", []edit{
+		{"../owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},
+	}},
+	{"X2", "an attempt that waits for its turn goes on for the owner of a hold that is over by then", []edit{
+		{"attempt.go", "if a.owner, a.by = a.Now(); a.owner != nil {", "if a.owner == nil {\n\t\ta.owner, a.by = a.Now()\n\t}\n\tif a.owner != nil {"},
+	}},
+	{"X3", "an unlock does not find what a hold that is over let its context acquire", []edit{
+		{"handle.go", "left = h.owed(w.Holds)", "_ = h.owed(w.Holds)"},
+	}},
+	{"X4", "a late unlock with the context of a hold that is over frees the lock of the next holder", []edit{
+		{"handle.go", "case left != nil && !left.grant.usable(now):", "case left != nil && left == a:"},
+	}},
+	{"X5", "an unlock closes its hold only when it has its turn", []edit{
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "t.loseIfPast(g, now, n)"},
+		{"exit.go", "	g.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {", "\ta.closed.Store(true)\n\tg.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {"},
+	}},
 }
 
 // plant returns the files with a bug, by their path.

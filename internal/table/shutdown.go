@@ -94,6 +94,7 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 	got.handle.unlocks.Forget(got)
 	got.ending.End(fault.ErrClosed, n)
 	t.settle(got)
+	t.loseIfPast(g, now, n) // another call of the owner may have re-entered it
 	g.settleLost()
 	if g.stage != held && g.stage != expired {
 		t.leaveLine(a, n)
