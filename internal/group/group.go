@@ -55,6 +55,9 @@ func newGroup(what string, members []lease.Member) *Group {
 		g.locks = append(g.locks, m.Locks()...)
 		names = append(names, lease.QuoteName(m))
 	}
+	if g.err == nil {
+		g.err = apart(g.locks)
+	}
 	if len(members) == 0 {
 		g.err = fmt.Errorf("%w: a %s has no locks", fault.ErrInvalidOption, what)
 	}

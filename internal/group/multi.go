@@ -69,6 +69,9 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 			_ = a.giveUp(ctx, r)
 			continue
 		}
+		if err != nil && failed != first {
+			r.suspect(ctx, a, func(i int) bool { return i == failed && errors.Is(err, fault.ErrRefused) })
+		}
 		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
 		released := a.giveUp(ctx, r)
 		late := err == nil // a lease ran out while the others were taken

@@ -59,6 +59,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			a.scheduleReacquire()
 			return a, nil
 		}
+		r.suspect(ctx, a, a.wasRefused)
 		released := a.giveUp(ctx, r)
 		waiter.Share(forOthers(err))
 		switch {

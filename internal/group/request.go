@@ -31,6 +31,9 @@ type request struct {
 	bound  <-chan struct{} // closed at By, or when ctx has ended
 	silent time.Time       // of a red lock: since when its rounds have had no outcome but silence
 	outage outcome.Silence // of a red lock
+
+	looked  time.Duration // when it last looked whether it waits for itself, since the start
+	accused bool          // the log says that it does
 }
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.

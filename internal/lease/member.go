@@ -123,6 +123,9 @@ func (t taken) Locks() []*Lock { return []*Lock{t.lock} }
 // OwnerOf implements [Held].
 func (t taken) OwnerOf(table.Key) *table.Owner { return t.Owner() }
 
+// Fields returns its holder in Redis.
+func (t taken) Fields() []string { return []string{t.Field()} }
+
 // Unlock implements [Held].
 func (t taken) Unlock(ctx context.Context) error { return t.lock.release(ctx, t.Acquisition) }
 

@@ -51,6 +51,13 @@ func (a *Acquisition) Closed() *atomic.Bool { return &a.closed }
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition
 
+// Field returns its holder in Redis.
+func (a *Acquisition) Field() string {
+	defer a.grant.table.lock().Unlock()
+	field, _ := a.grant.inRedis().Field.(string)
+	return field
+}
+
 // PermitIDs returns the ids of its permits, or nil if it has none.
 func (a *Acquisition) PermitIDs() []string {
 	g := a.grant
