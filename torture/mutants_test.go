@@ -132,7 +132,7 @@ var mutants = []mutant{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
 	}},
 	{"M28", "the unlock of a lost lock asks Redis", []string{"quiet", "safe"}, []edit{
-		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed = true", "\ta.closed = true"},
+		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "\ta.closed.Store(true)"},
 		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\tswitch {", "\tswitch {"},
 	}},
 	{"M29", "a hand-over of a fenced lock keeps the last holder's token", []string{"quiet"}, []edit{
@@ -146,7 +146,7 @@ var mutants = []mutant{
 		{"internal/lease/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
 	}},
 	{"M31", "a new owner does not hide the holds of its context", []string{"quiet"}, []edit{
-		{"internal/lease/carried.go", "hold.created == hiding;", "(hold.created == hiding || hiding != nil);"},
+		{"internal/lease/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
 	}},
 	{"M32", "a renewal is due before the end of the lease, however long the lease is", []string{"unsafe"}, []edit{
 		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
@@ -256,6 +256,10 @@ var mutants = []mutant{
 	}},
 	{"C8", "a hand-over leaves the last holder its permits", []string{"counts"}, []edit{
 		{"internal/lua/semaphore_handover.lua", "redis.call('ZREM', KEYS[2], unpack(theirs)) or 0", "#mine or 0"},
+	}},
+	{"X1", "the context of a hold that is over stands for its owner", []string{"quiet"}, []edit{
+		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},
+		{"internal/lease/hold.go", "past || !closed.Load() {", "past || closed != nil {"},
 	}},
 }
 

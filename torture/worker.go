@@ -98,6 +98,7 @@ type section struct {
 
 	clients []*rlock.Client
 	lock    rlock.Acquirer
+	past    *outlived // that the context of the turn has; nil means none
 }
 
 // terms returns the context and the options of the attempt, and notes when it is asked. The caller must call the function
@@ -130,6 +131,7 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 		stop := time.AfterFunc(s.cancel, end)
 		ctx, cancel = ended, func() { stop.Stop(); end() }
 	}
+	ctx = s.outlive(ctx)
 	s.Hears = s.deadline == 0 && s.cancel == 0
 	s.Asked = now()
 	s.emit(*s.Turn)
@@ -293,6 +295,7 @@ func (s *section) release(hold *rlock.Hold) {
 		s.believe(hold)
 	}
 	s.unlock(ctx, hold)
+	s.leaves(hold)
 	if s.plan.release == releaseTwice {
 		if err := hold.Unlock(ctx); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
 			s.wrong("the second unlock returned %v", err)

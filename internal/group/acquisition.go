@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -20,10 +21,11 @@ import (
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
 type acquisition struct {
 	group   *Group
-	owner   *table.Owner
-	plain   bool           // made without an owner in the context
-	renewed bool           // members that are not held are asked again
-	owners  []*table.Owner // of the members of a red lock; nil means owner. Only one question to a member is under way
+	as      []table.Who  // for whom each member is acquired
+	owner   *table.Owner // whose unlock ends it
+	by      *atomic.Bool // the flag of the hold that made it that owner's, or nil
+	plain   bool         // made without an owner in the context
+	renewed bool         // members that are not held are asked again
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
@@ -39,14 +41,14 @@ type acquisition struct {
 	changed chan struct{}   // has a token when a member has replied
 	stop    func()          // ends the waits for members of a red lock; nil means that there are none
 
-	deadline time.Time // the latest one that was returned
-	begun    bool      // enough members were held, once
-	why      error     // it is over; nil means that it is not
-	stopping bool      // the client of a member shuts down: the context has ended, although the acquisition may not be over
-	reenters bool      // a client shut down before any member was asked, so its members are re-entered or not held
-	closed   bool      // unlocked, or being unlocked, or given up
-	leaked   bool      // given up because the program cannot unlock it any more
-	watched  bool      // seen is told of its end
+	deadline time.Time   // the latest one that was returned
+	begun    bool        // enough members were held, once
+	why      error       // it is over; nil means that it is not
+	stopping bool        // the client of a member shuts down: the context has ended, although the acquisition may not be over
+	reenters bool        // a client shut down before any member was asked, so its members are re-entered or not held
+	closed   atomic.Bool // unlocked, or being unlocked, or given up; others may read it without mu
+	leaked   bool        // given up because the program cannot unlock it any more
+	watched  bool        // seen is told of its end
 	over     chan struct{}
 	cancel   context.CancelCauseFunc
 	quiet    bool        // an outer group logs a loss
@@ -55,15 +57,20 @@ type acquisition struct {
 
 var _ lease.Held = (*acquisition)(nil)
 
-func (r *request) newAcquisition() *acquisition {
+func (r *request) newAcquisition(ctx context.Context) *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
-	return &acquisition{
-		group: r.group, owner: r.Owner, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had,
+	a := &acquisition{
+		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), owners: make([]*table.Owner, n), since: make([]clock.Instant, n),
+		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), as: make([]table.Who, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
+	a.owner, a.by = r.As.Now()
+	for i, m := range r.group.members {
+		a.as[i] = m.Locks()[0].Who(ctx, false).Or(r.As)
+	}
+	return a
 }
 
 // add records that a member is held. It reports false when the acquisition is over: then the caller must release the
@@ -72,7 +79,7 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 	a.mu.Lock()
 	// Check first that enough members were held until now. An acquisition that was lost once stays lost.
 	tell := a.look()
-	added := !a.closed && a.why == nil
+	added := !a.closed.Load() && a.why == nil
 	var others []lease.Held
 	if added {
 		a.members[i], a.errs[i] = h, nil
@@ -265,12 +272,13 @@ func (a *acquisition) close() bool { return a.closeAs(false) }
 // closeAs is close, and says whether the program cannot unlock the acquisition any more.
 func (a *acquisition) closeAs(leaked bool) bool {
 	a.mu.Lock()
-	if a.closed {
+	if a.closed.Load() {
 		a.mu.Unlock()
 		return false
 	}
 	tell := a.look()
-	a.closed, a.leaked = true, leaked
+	a.closed.Store(true)
+	a.leaked = leaked
 	also := a.end(fault.ErrUnlockedAlready)
 	a.mu.Unlock()
 	tell()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,7 +148,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held = &held{member: m, owner: t.Owner, deadline: time.Now().Add(cmp.Or(t.Lease, leaseTime))}
+	m.held = &held{member: m, owner: ownerOf(t), deadline: time.Now().Add(cmp.Or(t.Lease, leaseTime))}
 	return m.held, nil
 }
 
@@ -210,6 +211,7 @@ func (m *member) grant() *held {
 type held struct {
 	member *member
 	owner  *table.Owner
+	closed atomic.Bool
 
 	mu        sync.Mutex
 	deadline  time.Time
@@ -279,6 +281,7 @@ func (h *held) Unlock(context.Context) error {
 	defer h.mu.Unlock()
 	was := h.err
 	h.err = fault.ErrNotHeld
+	h.closed.Store(true)
 	if was != nil {
 		return was
 	}
@@ -317,6 +320,7 @@ func (h *held) Token() uint64                  { return 0 }
 func (h *held) Leak()                          { h.lose(table.Loss{}) }
 func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
 func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) Closed() *atomic.Bool           { return &h.closed }
 func (h *held) confirmed(at time.Time) table.Loss {
 	return table.Loss{Early: true, Since: clock.Of(at)}
 }
@@ -338,19 +342,6 @@ func (h *held) lose(loss table.Loss) {
 		tell(fault.ErrLost)
 	}
 }
-
-// quorumError is the error of a red lock in these tests.
-type quorumError struct {
-	need int
-	errs []error
-}
-
-func newTestQuorum(need int, errs []error) error { return &quorumError{need, errs} }
-
-func (e *quorumError) Error() string   { return fmt.Sprint(e.need, e.errs) }
-func (e *quorumError) Unwrap() []error { return slices.DeleteFunc(slices.Clone(e.errs), isNil) }
-
-func isNil(err error) bool { return err == nil }
 
 // newMembers returns fake members of one client, with the names a, b, c and so on.
 func newMembers(t *testing.T, n int) (fakes []*member, members []lease.Member, log *journal) {

@@ -55,6 +55,9 @@ func newGroup(what string, members []lease.Member) *Group {
 		g.locks = append(g.locks, m.Locks()...)
 		names = append(names, lease.QuoteName(m))
 	}
+	if g.err == nil {
+		g.err = apart(g.locks)
+	}
 	if len(members) == 0 {
 		g.err = fmt.Errorf("%w: a %s has no locks", fault.ErrInvalidOption, what)
 	}
@@ -154,15 +157,13 @@ func (g *Group) kind() string {
 	return "multi"
 }
 
-// ownerIn returns the owner that ctx stands for: that of the first member for which ctx has an owner. Nil means that ctx has
-// none for any member.
-func (g *Group) ownerIn(ctx context.Context) *table.Owner {
+// who returns for whom ctx stands: the holds of all members count, in the order of the members. past says that closed holds are
+// wanted too.
+func (g *Group) who(ctx context.Context, past bool) (w table.Who) {
 	for _, l := range g.locks {
-		if o := l.OwnerIn(ctx); o != nil {
-			return o
-		}
+		w = table.Who{Holds: w.Holds}.Or(l.Who(ctx, past))
 	}
-	return nil
+	return w
 }
 
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and

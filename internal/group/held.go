@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -128,13 +129,21 @@ func (a *acquisition) Locks() []*lease.Lock { return a.group.locks }
 func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, h := range a.members {
-		if h != nil && slices.ContainsFunc(h.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
+	for i, m := range a.group.members {
+		if !slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
+			continue
+		}
+		if h := a.members[i]; h != nil {
 			return h.OwnerOf(key)
 		}
+		o, _ := a.as[i].Now()
+		return o
 	}
 	return a.owner
 }
+
+// Closed returns the flag that says whether the acquisition is unlocked or dropped.
+func (a *acquisition) Closed() *atomic.Bool { return &a.closed }
 
 // Leak ends an acquisition that nobody can unlock any more.
 func (a *acquisition) Leak() {

@@ -60,7 +60,7 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
 	var last error // why the first member was not acquired in the round before
 	for round := 1; ; round++ {
-		a := r.newAcquisition()
+		a := r.newAcquisition(ctx)
 		failed, err := r.takeFrom(ctx, a, first, round, last)
 		if err == nil && a.begin() {
 			if !a.interrupted() {
@@ -68,6 +68,9 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 			}
 			_ = a.giveUp(ctx, r)
 			continue
+		}
+		if err != nil && failed != first {
+			r.suspect(ctx, a, func(i int) bool { return i == failed && errors.Is(err, fault.ErrRefused) })
 		}
 		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
 		released := a.giveUp(ctx, r)

@@ -37,7 +37,7 @@ func (q *queued) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	}
 	select {
 	case <-q.turn:
-		h := &held{member: &member{lock: q.lock, log: new(journal)}, owner: t.Owner, deadline: time.Now().Add(leaseTime)}
+		h := &held{member: &member{lock: q.lock, log: new(journal)}, owner: ownerOf(t), deadline: time.Now().Add(leaseTime)}
 		return &turn{h, q}, nil
 	case <-over:
 		return nil, fault.ErrRefused

@@ -47,7 +47,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	q := newQuestions(r.group)
 	for {
 		q.round++
-		a, asked := r.newAcquisition(), time.Now()
+		a, asked := r.newAcquisition(ctx), time.Now()
 		r.silent = cmp.Or(r.silent, asked)
 		granted, err := r.poll(ctx, a, q, w.C(), last)
 		if granted && a.interrupted() {
@@ -59,6 +59,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			a.scheduleReacquire()
 			return a, nil
 		}
+		r.suspect(ctx, a, a.wasRefused)
 		released := a.giveUp(ctx, r)
 		waiter.Share(forOthers(err))
 		switch {
@@ -272,10 +273,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	m := a.group.members[i]
-	if o := m.Locks()[0].OwnerIn(ctx); o != nil { // the context of a later question has none
-		a.owners[i] = o
-	}
-	t.Owner = cmp.Or(a.owners[i], a.owner)
+	t.As = a.as[i] // the context of a later question says nothing
 	a.mu.Lock()
 	a.asked[i] = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before

@@ -16,7 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// request is one acquisition of a group under way. Its Owner acquires the members for which the context has no owner. Its By
+// request is one acquisition of a group under way. Its As acquires the members for which the context has no owner. Its By
 // is the moment by which all members together must reply or be given up. Zero means that each attempt has the command
 // timeout.
 type request struct {
@@ -31,16 +31,16 @@ type request struct {
 	bound  <-chan struct{} // closed at By, or when ctx has ended
 	silent time.Time       // of a red lock: since when its rounds have had no outcome but silence
 	outage outcome.Silence // of a red lock
+
+	looked  time.Duration // when it last looked whether it waits for itself, since the start
+	accused bool          // the log says that it does
 }
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.
 func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, cancel func()) {
 	r = &request{Terms: t, group: g, start: time.Now()}
-	if o := g.ownerIn(ctx); o != nil {
-		r.Owner = o
-	}
-	if r.Owner == nil {
-		r.Owner, r.plain = table.NewOwner(), true
+	if r.As = g.who(ctx, false).Or(t.As); r.As.Owner == nil {
+		r.As.Owner, r.plain = table.NewOwner(), len(r.As.Holds) == 0
 	}
 	var acks, single time.Duration
 	for _, l := range g.locks {
@@ -97,7 +97,7 @@ const unlimited time.Duration = -1
 // there was a reply before, the end of the wait ends also the first question to the member.
 func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, replied bool) (lease.Held, error) {
 	t := lease.Terms{
-		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, Owner: r.Owner, By: r.By,
+		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.As, By: r.By,
 		Member: true, Group: r.seen, Again: r.Again,
 	}
 	switch {

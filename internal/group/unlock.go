@@ -3,6 +3,7 @@ package group
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/owner"
@@ -15,12 +16,9 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
 	}
-	o := g.ownerIn(ctx)
+	w := g.who(ctx, true)
 	for {
-		a := g.soonest()
-		if o != nil {
-			a = latest(ownedBy(o).All(), g)
-		}
+		a, o := g.toUnlock(w)
 		if a == nil {
 			return g.wrap(g.notHeld(o), "unlock")
 		}
@@ -32,6 +30,28 @@ func (g *Group) Unlock(ctx context.Context) error {
 		}
 		g.forget(a) // another goroutine is unlocking it
 	}
+}
+
+// toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. What a hold of the context let it acquire
+// counts also once the hold is over, as for a single lock.
+func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
+	o, by := w.Now()
+	var left *acquisition
+	for i := 0; by == nil && left == nil && i < len(w.Holds); i++ {
+		left = g.latest(w.Holds[i].Owner, w.Holds[i].Closed)
+	}
+	switch {
+	case left != nil && left.Err() != nil:
+		return left, o
+	case o != nil:
+		a = g.latest(o, nil)
+	default:
+		a = g.soonest()
+	}
+	if left != nil && (a == nil || o == nil && !a.plain) {
+		a = left
+	}
+	return a, o
 }
 
 // notHeld returns why an unlock has nothing to end.
@@ -87,10 +107,11 @@ func (g *Group) soonest() *acquisition {
 	})
 }
 
-// latest returns the last of the acquisitions that is of the same group, or nil.
-func latest(open []*acquisition, g *Group) *acquisition {
-	for _, a := range slices.Backward(open) {
-		if a.group.same(g) {
+// latest returns the last acquisition of the same group that an owner has yet to unlock, or nil: that a hold made this owner's, unless by is
+// nil.
+func (g *Group) latest(o *table.Owner, by *atomic.Bool) *acquisition {
+	for _, a := range slices.Backward(ownedBy(o).All()) {
+		if a.group.same(g) && (by == nil || a.by == by) {
 			return a
 		}
 	}

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -67,7 +66,8 @@ func (r *request) holdsAny(ctx context.Context) bool {
 
 // holdsLock reports whether the owner holds a lock.
 func (r *request) holdsLock(ctx context.Context, l *lease.Lock) bool {
-	return l.Holds(cmp.Or(l.OwnerIn(ctx), r.Owner))
+	o, _ := l.Who(ctx, false).Or(r.As).Now()
+	return l.Holds(o)
 }
 
 // Waiting returns how many requests of this process are in the local queue of a red lock.

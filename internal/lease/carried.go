@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"iter"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
@@ -19,20 +20,36 @@ func EnsureOwner(ctx context.Context) context.Context {
 }
 
 // Borrow makes the zero Hold the nearest hold of a lock or a group that ctx carries, on loan. It reports whether there is
-// one. It looks outward only as far as the lock would be re-entered: an owner made by [WithOwner] hides the holds outside it.
+// one. It looks outward only as far as the lock would be re-entered: an owner made by [WithOwner] hides the holds outside it. A hold
+// that is closed comes after all others, as it does for a re-entry.
 func (h *Hold) Borrow(ctx context.Context, m Member) bool {
 	locks := m.Locks()
 	if len(locks) == 0 || locks[0] == nil || locks[0].m == nil {
 		return false
 	}
-	hiding, key := hidingOwner(ctx), locks[0].h.Key
-	for hold := nearest(ctx, key); hold != nil && hold.created == hiding; hold = nearest(hold.parent, key) {
-		if part := hold.of.Part(m); part != nil {
+	for hold := range holdsOf(ctx, locks[0].h.Key) {
+		part := hold.of.Part(m)
+		if part == nil {
+			continue
+		}
+		if closed := hold.of.Closed().Load(); h.of == nil || !closed {
 			h.of = borrowed{part, hold}
-			return true
+			if !closed {
+				break
+			}
 		}
 	}
-	return false
+	return h.of != nil
+}
+
+// holdsOf yields the holds of a name that ctx carries, on either side, the nearest first. An owner made by [WithOwner] hides those outside it.
+func holdsOf(ctx context.Context, key table.Key) iter.Seq[*Hold] {
+	return func(yield func(*Hold) bool) {
+		hiding := hidingOwner(ctx)
+		for hold := nearest(ctx, key); hold != nil && hold.created == hiding && yield(hold); {
+			hold = nearest(hold.parent, key)
+		}
+	}
 }
 
 // nearest returns the hold of a name that ctx carries, on either side, or nil. The next one is in the context that acquired

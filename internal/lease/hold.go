@@ -45,16 +45,19 @@ func hidingOwner(ctx context.Context) *table.Owner {
 	return o
 }
 
-// OwnerIn returns the owner that ctx stands for when it asks for this lock, or nil if it is none. A hold of this lock
-// counts, unless WithOwner created an owner within the hold. So does a hold of the other side of the name: all holds that no
-// such owner hides have the same owner.
-func (l *Lock) OwnerIn(ctx context.Context) *table.Owner {
-	if ctx.Value(holdsKey{}) != nil { // cheaper to look for than the hold of one lock
-		if hold := nearest(ctx, l.h.Key); hold != nil && hold.created == hidingOwner(ctx) {
-			return hold.of.OwnerOf(l.h.Key)
+// Who returns for whom ctx stands when it asks for this lock. A hold of this lock counts until it is closed, unless WithOwner
+// created an owner within the hold. So does a hold of the other side of the name. past says that closed holds are wanted too.
+func (l *Lock) Who(ctx context.Context, past bool) table.Who {
+	w := table.Who{Owner: OwnerOf(ctx)}
+	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
+		return w
+	}
+	for hold := range holdsOf(ctx, l.h.Key) {
+		if closed := hold.of.Closed(); past || !closed.Load() {
+			w.Holds = append(w.Holds, table.Claim{Owner: hold.of.OwnerOf(l.h.Key), Closed: closed})
 		}
 	}
-	return OwnerOf(ctx)
+	return w
 }
 
 // Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -52,6 +53,25 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 		return Inspection{a.info, who}, nil
 	case <-ctx.Done(): // what is known counts
 		return Inspection{Info: a.info}, nil
+	}
+}
+
+// HeldBy reports whether Redis has one of these holders for the lock. It reports false if ctx ends before there is a reply.
+func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
+	if !l.m.tasks.Begin() {
+		return false
+	}
+	defer l.m.tasks.End()
+	found := make(chan bool, 1)
+	l.m.Background(func() {
+		info, _ := l.look(ctx)
+		found <- slices.ContainsFunc(info.Holders, func(h wire.InfoHolder) bool { return slices.Contains(fields, h.Field) })
+	})
+	select {
+	case yes := <-found:
+		return yes
+	case <-ctx.Done():
+		return false
 	}
 }
 

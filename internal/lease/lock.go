@@ -169,7 +169,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		a.Watcher = seen
 	}
 	if !l.h.Kind.Counted() {
-		a.Owner = cmp.Or(l.OwnerIn(ctx), t.Owner)
+		a.Who = l.Who(ctx, false).Or(t.As)
 	}
 	switch {
 	case l.h.Kind.Lasting:
@@ -326,7 +326,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	}
 	var x table.Exit
 	var n table.Notices
-	step := l.m.table.Unlock(&x, &l.h, l.OwnerIn(ctx), clock.Now(), &n)
+	step := l.m.table.Unlock(&x, &l.h, l.Who(ctx, true), clock.Now(), &n)
 	return l.wrap(l.m.release(ctx, &x, step, &n), "unlock")
 }
 

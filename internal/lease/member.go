@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -31,8 +32,8 @@ type Terms struct {
 	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
 	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
 	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
-	// Owner acquires where the context has no owner. Nil means an owner of its own.
-	Owner *table.Owner
+	// As is for whom it acquires where the context stands for nobody.
+	As table.Who
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
 	// together. The zero time means that Wait, the context and the command timeout decide.
 	By time.Time
@@ -89,6 +90,9 @@ type Held interface {
 	Locks() []*Lock
 	// OwnerOf returns the owner that holds one of them.
 	OwnerOf(k table.Key) *table.Owner
+	// Closed returns the flag that says whether it is unlocked, exported or dropped. It is set before any of the base locks is
+	// unlocked. From then on the context of the hold stands for nobody.
+	Closed() *atomic.Bool
 	// Part returns the part of the acquisition that is one of a lock or a group, or nil: the whole, or that of a member.
 	Part(of Member) Held
 }
@@ -118,6 +122,9 @@ func (t taken) Locks() []*Lock { return []*Lock{t.lock} }
 
 // OwnerOf implements [Held].
 func (t taken) OwnerOf(table.Key) *table.Owner { return t.Owner() }
+
+// Fields returns its holder in Redis.
+func (t taken) Fields() []string { return []string{t.Field()} }
 
 // Unlock implements [Held].
 func (t taken) Unlock(ctx context.Context) error { return t.lock.release(ctx, t.Acquisition) }

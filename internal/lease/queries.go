@@ -69,7 +69,7 @@ func (l *Lock) HoldCount(ctx context.Context, op string) (int, error) {
 	if err := l.Check(op); err != nil {
 		return 0, err
 	}
-	g := l.m.table.Chosen(&l.h, l.OwnerIn(ctx))
+	g := l.m.table.Chosen(&l.h, l.Who(ctx, true), clock.Now())
 	seen, err := l.inspect(ctx, op, g)
 	if err != nil || !seen.held {
 		return 0, err

@@ -59,9 +59,12 @@ func some(names []string) string {
 	return strings.Join(text, ", ")
 }
 
-// carriedBy reports whether ctx carries a hold of this client.
+// carriedBy reports whether ctx carries a hold of this client that is not over.
 func (m *Manager) carriedBy(ctx context.Context) bool {
 	for hold := carried(ctx); hold != nil; hold = carried(hold.parent) {
+		if hold.of.Closed().Load() {
+			continue
+		}
 		for _, l := range hold.of.Locks() {
 			if l.m == m {
 				return true

@@ -3,6 +3,7 @@ package table
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -23,10 +24,9 @@ type Acquisition struct {
 	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
 	byHold  bool            // only its Hold unlocks it
 	plain   bool            // made without an owner in the context
-	waited  bool            // it was refused until its turn came
-	closed  bool            // unlocked, or being unlocked, or leaked
 	quiet   bool            // a group logs its loss
 	settled bool            // no caller has to unlock it any more, and its unlock is over
+	closed  atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
 }
 
 // Owner returns the owner that holds the lock, and makes it if the caller had none.
@@ -45,8 +45,18 @@ func (a *Acquisition) Owner() *Owner {
 	return g.owner
 }
 
+// Closed returns the flag that says whether it is unlocked, exported or dropped.
+func (a *Acquisition) Closed() *atomic.Bool { return &a.closed }
+
 // Token returns the fencing token, or 0 for a kind without tokens.
 func (a *Acquisition) Token() uint64 { return a.grant.token } // set before there is an acquisition
+
+// Field returns its holder in Redis.
+func (a *Acquisition) Field() string {
+	defer a.grant.table.lock().Unlock()
+	field, _ := a.grant.inRedis().Field.(string)
+	return field
+}
 
 // PermitIDs returns the ids of its permits, or nil if it has none.
 func (a *Acquisition) PermitIDs() []string {
@@ -80,7 +90,7 @@ func (a *Acquisition) Deadline() clock.Instant {
 }
 
 // Waited reports whether another owner had the lock at first. A re-entry waits for nobody.
-func (a *Acquisition) Waited() bool { return a.waited } // set when it is made
+func (a *Acquisition) Waited() bool { return !a.Reentered() && a.grant.waited } // set when it is made
 
 // Reentered reports whether its owner had the lock already.
 func (a *Acquisition) Reentered() bool { return a != &a.grant.first }
@@ -128,7 +138,7 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
-	if a.closed {
+	if a.closed.Load() {
 		return
 	}
 	switch lasting := a.handle.Kind.Lasting; {
@@ -140,7 +150,7 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
-	a.closed = true
+	a.closed.Store(true)
 	t.settle(a)
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done

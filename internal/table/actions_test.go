@@ -95,13 +95,13 @@ func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
 	return w.admitFor(nil, p, n, h, o)
 }
 
-// admitFor begins a verb that acquires, or that adopts the hold of a ticket.
-func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, o *Owner) bool {
+// admitFor begins a verb that acquires, or that adopts the hold of a ticket. Its context has an owner, or carries holds, or both.
+func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, base *Owner, holds ...*record) bool {
 	if len(w.verbs) >= 7 {
 		return false
 	}
-	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence), ticket: k}
-	v.a = &Attempt{Handle: h, Owner: o, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence), ticket: k, holds: holds}
+	v.a = &Attempt{Handle: h, Who: Who{Holds: claims(holds), Owner: base}, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
 	v.seen = &ending{world: w}
 	v.a.Watcher = v.seen
@@ -128,12 +128,14 @@ func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, o *Owner) bo
 		p.since[n.index] = v.began
 	}
 	began := p.tasks.Begin()
+	o := ownerOf(holds, base)
 	lost, dropped := w.lost(p, n, o)
 	again := (v.a.AtLeast > 0 || k != nil) && !dropped && w.holds(p, n, o)
 	bare := h.Kind.Tokens && !dropped && w.holdsWithoutToken(p, n, o)
 	w.logf("%s begins: lease %v, renewed %v, single %v, by hold %v, ends %v",
 		v, v.a.Lease, v.a.Renewed, v.a.Single, v.a.ByHold, time.Duration(v.a.Ends))
 	s := p.table.Admit(v.a, w.now, &p.notices)
+	w.checkOwner(v)
 	switch {
 	case !began && (s.Do != Done || s.Err != fault.ErrClosed): // the very error
 		w.failf("Ends: an attempt begins after Close: %s", s)
@@ -161,16 +163,6 @@ func (w *world) start() bool {
 	}
 	handles := p.handles[n.index]
 	return w.admit(p, n, handles[w.rand(len(handles))], oneOf(w, nil, nil, w.owners[0], w.owners[1]))
-}
-
-// startBeside begins a re-entry, or an acquisition of the other side.
-func (w *world) startBeside() bool {
-	r, ok := pick(w, w.records, (*record).open)
-	if !ok {
-		return false
-	}
-	handles := r.proc.handles[r.name.index]
-	return w.admit(r.proc, r.name, handles[w.rand(len(handles))], r.owner)
 }
 
 func (w *world) executeOne() bool {
@@ -388,7 +380,11 @@ func (w *world) wake() bool {
 	default: // takes no token
 	}
 	w.logf("%s wakes: %d", v, why)
+	claims := v.a.phase == claiming
 	s := v.proc.table.Wake(v.a, why, w.now, &v.proc.notices)
+	if claims {
+		w.checkOwner(v)
+	}
 	v.proc.deliver()
 	w.next(v, s)
 	return true

@@ -2,6 +2,7 @@ package table
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -17,7 +18,7 @@ import (
 // [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
 type Attempt struct {
 	Handle  *Handle
-	Owner   *Owner        // nil means an owner of its own
+	Who                   // for whom it acquires
 	Lease   time.Duration // at least 1 ms
 	Renewed bool          // the watchdog renews the lease
 	ByHold  bool          // only the Hold unlocks it
@@ -55,6 +56,8 @@ type Attempt struct {
 	unset     bool // another attempt was told that nobody has set the semaphore up
 	waits     bool // it has slept, and is not done
 	grant     *Grant
+	owner     *Owner       // for whom it acquires, since it last looked; nil means an owner of its own
+	by        *atomic.Bool // the flag of the hold that makes it so, or nil
 	began     clock.Instant
 	suspected bool           // own was looked for
 	own       *Grant         // the hold for which it waits, if that may be its caller's own
@@ -102,18 +105,7 @@ const (
 func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
 	a.began = now
-	return t.after(a, t.admit(a, now, n), now)
-}
-
-func (t *Table) admit(a *Attempt, now clock.Instant, n *Notices) Step {
-	if a.Owner != nil {
-		return t.claim(a, now, n)
-	}
-	if t.stopping {
-		return a.finish(fault.ErrClosed)
-	}
-	t.newGrant(a)
-	return t.contend(a, now, n)
+	return t.after(a, t.claim(a, now, n), now)
 }
 
 // Wake continues an attempt after a Sleep.
@@ -153,19 +145,21 @@ func (a *Attempt) finish(err error) Step {
 	return Step{Do: Done, Err: err}
 }
 
-// claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. If another goroutine of the owner is
-// busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their questions.
+// claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. Meanwhile the hold may be over that made the
+// attempt one of that owner: then it is no more. If another goroutine of the owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their questions.
 func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
-	if err := t.mayNot(a.Handle, a.Owner, a.AtLeast > 0 || a.Ticket != "", now); err != nil {
-		return a.finish(err)
+	if a.owner, a.by = a.Now(); a.owner != nil {
+		if err := t.mayNot(a.Handle, a.owner, a.AtLeast > 0 || a.Ticket != "", now); err != nil {
+			return a.finish(err)
+		}
 	}
 	if t.bars(a, now) {
 		return a.finish(fault.ErrClosed)
 	}
-	g := t.grants.Of(a.Handle.sideKey(), a.Owner)
+	g := t.grants.Of(a.Handle.sideKey(), a.owner)
 	a.phase, a.grant, a.ahead = claiming, g, nil
 	switch {
 	case g == nil:

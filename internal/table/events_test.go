@@ -281,13 +281,17 @@ func (w *world) unlock() bool {
 	p := r.proc
 	x := new(Exit)
 	var s Step
-	switch how := w.rand(3); {
+	switch how := w.rand(4); {
 	case r.byHold || how == 0 || w.handedOver(r.handle):
 		s = p.table.Release(x, r.acq, w.now, &p.notices)
 	case how == 1:
-		s = p.table.Unlock(x, r.handle, nil, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, Who{}, w.now, &p.notices)
+	case how == 2:
+		late := errors.Is(r.acq.Err(w.now), fault.ErrLost)
+		s = p.table.Unlock(x, r.handle, Who{Holds: claims(r.holds), Owner: r.base}, w.now, &p.notices)
+		w.checkChosen(r, x, late)
 	default:
-		s = p.table.Unlock(x, r.handle, r.owner, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, Who{Owner: r.owner}, w.now, &p.notices)
 	}
 	w.unlockedOne(p, r, x, s)
 	return true

@@ -61,12 +61,9 @@ const (
 
 // Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
 // acquisition made through this handle. It never is another caller's, even if that is the only one.
-func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notices) Step {
+func (t *Table) Unlock(x *Exit, h *Handle, w Who, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	a := h.soonest()
-	if o != nil {
-		a = h.latest(o)
-	}
+	a, o := h.toUnlock(w, now)
 	if a == nil {
 		return x.finish(t.notHeld(h, o))
 	}
@@ -79,7 +76,7 @@ func (t *Table) Unlock(x *Exit, h *Handle, o *Owner, now clock.Instant, n *Notic
 // Release begins the unlock of one acquisition.
 func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
-	if a.closed {
+	if a.closed.Load() {
 		if why := a.ending.Err(); errors.Is(why, fault.ErrExported) {
 			return x.finish(why)
 		}
@@ -94,7 +91,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 	g := a.grant
 	x.grant, x.acq = g, a
 	t.loseIfPast(g, now, n)
-	a.closed = true
+	a.closed.Store(true)
 	if g.over() {
 		return t.endLost(x)
 	}

@@ -44,7 +44,7 @@ func (a *Acquisition) over(now clock.Instant) error {
 	switch why := a.ending.Err(); {
 	case why != nil:
 		return why
-	case a.closed: // leaked
+	case a.closed.Load(): // leaked
 		return fault.ErrNotHeld
 	case a.grant.term.Past(now):
 		return lossOf(a.handle, fault.ErrLost)

@@ -48,6 +48,7 @@ type Grant struct {
 	// inDoubt means that a command that can make this number a holder has had no reply: it may still be executed.
 	inDoubt bool
 	lost    bool // or ended before its last unlock; for the count of losses
+	waited  bool // it was refused until its turn came
 	// lengthened means that a command asked for a longer lease than the acquisition did, whether or not it had a reply.
 	lengthened bool
 	// needsCleanup means that Redis may have something that only a release removes: a lock that it granted after the verb
@@ -96,8 +97,8 @@ func (t *Table) newGrant(a *Attempt) {
 	t.number++
 	h := a.Handle
 	g := &Grant{
-		table: t, handle: h, owner: a.Owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: a.Lease}, shared: a.Owner != nil,
+		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
+		term: term.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
 	g.turns.Begin()
 	if h.Kind.Lasting {
@@ -332,6 +333,7 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 	if !q.byHold {
 		a.Handle.unlocks.Add(q)
 		a.Handle.locked = true
+		g.owes(q, a.by)
 	}
 	return q
 }

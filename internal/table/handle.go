@@ -1,7 +1,9 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -51,7 +53,7 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 		return nil
 	}
 	for i := g.open() - 1; i >= 0; i-- {
-		if a := g.at(i); !a.byHold && !a.closed {
+		if a := g.at(i); !a.byHold && !a.closed.Load() {
 			return a
 		}
 	}
@@ -63,8 +65,46 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 func (h *Handle) soonest() *Acquisition {
 	sooner := func(a, b *Acquisition) bool { return a.grant.term.Deadline < b.grant.term.Deadline }
 	for _, plain := range [2]bool{true, false} {
-		if a := h.unlocks.First(func(a *Acquisition) bool { return !a.closed && a.plain == plain }, sooner); a != nil {
+		if a := h.unlocks.First(func(a *Acquisition) bool { return !a.closed.Load() && a.plain == plain }, sooner); a != nil {
 			return a
+		}
+	}
+	return nil
+}
+
+// toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. If the context carries a hold that is over, that
+// is the one of a call without it, unless nothing is left but what the hold had let its context acquire. Of that, a lost one comes first.
+func (h *Handle) toUnlock(w Who, now clock.Instant) (a *Acquisition, o *Owner) {
+	o, by := w.Now()
+	var left *Acquisition
+	if by == nil {
+		left = h.owed(w.Holds)
+	}
+	switch {
+	case left != nil && !left.grant.usable(now):
+		return left, o
+	case o != nil:
+		a = h.latest(o)
+	default:
+		a = h.soonest()
+	}
+	if left != nil && (a == nil || o == nil && !a.plain) {
+		a = left
+	}
+	return a, o
+}
+
+// owed returns the latest acquisition without a Hold that one of these holds let its context make, or nil.
+func (h *Handle) owed(holds []Claim) *Acquisition {
+	for _, c := range holds {
+		g := cmp.Or(h.Key.Table.grants.Of(h.sideKey(), c.Owner), lostOf(c.Owner, h.sideKey()))
+		if g == nil || g.rare == nil {
+			continue
+		}
+		for _, o := range slices.Backward(g.rare.owed) {
+			if o.by == c.Closed && !o.acq.closed.Load() {
+				return o.acq
+			}
 		}
 	}
 	return nil
@@ -73,6 +113,12 @@ func (h *Handle) soonest() *Acquisition {
 // Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So a
 // lost grant lives as long as the owner's context, and needs no place in the table.
 type Owner = owner.Owner
+
+// Who says for whom a call is, and Claim is a hold of its context that may say so.
+type (
+	Who   = owner.Who
+	Claim = owner.Claim
+)
 
 // NewOwner returns an owner that holds nothing.
 func NewOwner() *Owner { return new(Owner) }

@@ -172,7 +172,7 @@ func (w *world) learnsOfHandOver(next *Attempt, r wire.Reply, sent clock.Instant
 // checkRefusal checks an attempt that says that another owner has the lock.
 func (w *world) checkRefusal(v *verb) {
 	since := v.began
-	if !v.a.Single || v.a.Owner != nil {
+	if !v.a.Single || v.a.Owner != nil || v.holds != nil {
 		since = v.proc.since[v.name.index]
 	}
 	if v.proc.refused[v.name.index] < since {
@@ -194,7 +194,7 @@ func (w *world) checkOutage(v *verb) {
 	if v.proc.closed {
 		return
 	}
-	if v.a.Last.Err == nil && !v.canceled && v.a.Owner == nil && !v.unsent && !v.a.overdue(w.now) {
+	if v.a.Last.Err == nil && !v.canceled && v.a.Owner == nil && v.holds == nil && !v.unsent && !v.a.overdue(w.now) {
 		w.failf("OneResult: %s ends, and nobody knows why", v)
 	}
 	if v.ticket != nil {

@@ -103,7 +103,7 @@ func (v *verb) label() string {
 			kind = name
 		}
 	}
-	return fmt.Sprintf("%s %s #%d (owner %v)", kind, v.name.text, number, v.a.Owner != nil)
+	return fmt.Sprintf("%s %s #%d (owner %v)", kind, v.name.text, number, v.a.owner != nil)
 }
 
 func (e *exit) String() string {

@@ -54,7 +54,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 	for i := range g.open() {
 		a := g.at(i)
 		switch {
-		case a.closed:
+		case a.closed.Load():
 			a.handle.unlocks.Forget(a)
 		case !a.byHold:
 			a.handle.unlocks.Lose(a)

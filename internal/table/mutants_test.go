@@ -54,8 +54,8 @@ var bugs = []bug{
 		{"settle.go", "case r.N == 0 && g.stage == held:", "case false:"},
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []edit{
-		{"exit.go", "if a.closed {", "if false {"},
-		{"handle.go", "return !a.closed && a.plain == plain", "return a.plain == plain"},
+		{"exit.go", "if a.closed.Load() {", "if false {"},
+		{"handle.go", "return !a.closed.Load() && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
 		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.grant"},
@@ -74,7 +74,7 @@ var bugs = []bug{
 		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
 	}},
 	{"15", "an unlock past the deadline asks Redis", []edit{
-		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed = true", "a.closed = true"},
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "a.closed.Store(true)"},
 		{"exit.go", "t.loseIfPast(g, now, n)\n\tswitch {", "switch {"},
 	}},
 	{"16", "the release after an unlock past the deadline waits for the end of the margin", []edit{
@@ -326,6 +326,22 @@ var bugs = []bug{
 	}},
 	{"T7", "the lease of an adopted hold counts from the reply", []edit{
 		{"ticket.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
+	}},
+	{"X1", "the context of a hold that is over stands for its owner", []edit{
+		{"../owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},
+	}},
+	{"X2", "an attempt that waits for its turn goes on for the owner of a hold that is over by then", []edit{
+		{"attempt.go", "if a.owner, a.by = a.Now(); a.owner != nil {", "if a.owner == nil {\n\t\ta.owner, a.by = a.Now()\n\t}\n\tif a.owner != nil {"},
+	}},
+	{"X3", "an unlock does not find what a hold that is over let its context acquire", []edit{
+		{"handle.go", "left = h.owed(w.Holds)", "_ = h.owed(w.Holds)"},
+	}},
+	{"X4", "a late unlock with the context of a hold that is over frees the lock of the next holder", []edit{
+		{"handle.go", "case left != nil && !left.grant.usable(now):", "case left != nil && left == a:"},
+	}},
+	{"X5", "an unlock closes its hold only when it has its turn", []edit{
+		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "t.loseIfPast(g, now, n)"},
+		{"exit.go", "	g.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {", "\ta.closed.Store(true)\n\tg.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {"},
 	}},
 }
 

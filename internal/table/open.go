@@ -1,6 +1,8 @@
 package table
 
 import (
+	"slices"
+
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/queue"
 )
@@ -48,12 +50,15 @@ func (g *Grant) close(a *Acquisition) {
 	case g.rare != nil:
 		g.rare.more = queue.Without(g.rare.more, a)
 	}
+	if g.rare != nil {
+		g.rare.owed = slices.DeleteFunc(g.rare.owed, func(o owed) bool { return o.acq == a })
+	}
 }
 
 // mustUnlock reports whether a caller has yet to unlock one of the acquisitions.
 func (g *Grant) mustUnlock() bool {
 	for i := range g.open() {
-		if !g.at(i).closed {
+		if !g.at(i).closed.Load() {
 			return true
 		}
 	}

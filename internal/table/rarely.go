@@ -1,6 +1,7 @@
 package table
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -12,6 +13,7 @@ import (
 type rarely struct {
 	more     []*Acquisition // open, besides the first one, in the order in which they were made
 	leaked   []*Acquisition // open, but no caller can unlock them any more
+	owed     []owed         // those without a Hold that a hold let its context make
 	giveUpAt clock.Instant  // when a background release gives up
 	lost     error          // why the grant was lost
 	keep     clock.Instant  // until when the lock stays taken, even if it is unlocked before; zero means no longer than that
@@ -20,6 +22,19 @@ type rarely struct {
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     Loss
 	watcher  notice.Watcher // is told when the grant is over; nil once it was, or if nobody wants to know
+}
+
+// owed is an acquisition without a Hold that a hold let its context make. The context unlocks it also when the hold is over.
+type owed struct {
+	acq *Acquisition
+	by  *atomic.Bool // the flag of the hold
+}
+
+// owes notes that a hold let its context make an acquisition. A nil flag means that none did.
+func (g *Grant) owes(a *Acquisition, by *atomic.Bool) {
+	if by != nil {
+		g.rarely().owed = append(g.rarely().owed, owed{a, by})
+	}
 }
 
 // stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means

@@ -125,7 +125,7 @@ func TestAWaiterThatMayNotListenLeavesTheLine(t *testing.T) {
 		if gets {
 			x = new(Exit)
 			require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
-			s = table.Unlock(x, a.Handle, nil, start, &n)
+			s = table.Unlock(x, a.Handle, Who{}, start, &n)
 		} else {
 			s = table.Settle(a, wire.Reply{N: -1000}, start, &n)
 			require.Equal(t, base, s.Listen, "it is woken as waiters that know of no line")
@@ -165,7 +165,7 @@ func TestAWaiterThatMayNotListenKeepsTheLockThatItGot(t *testing.T) {
 	table.Hear("", wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: firstTerm}, start, &n)
 	s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
 	require.NotNil(t, s.Got)
-	s = table.Unlock(new(Exit), a.Handle, nil, start, &n)
+	s = table.Unlock(new(Exit), a.Handle, Who{}, start, &n)
 	require.Equal(t, wire.Plain.Release, s.Call.Script, "its only acquisition")
 }
 

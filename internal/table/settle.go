@@ -247,7 +247,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	}
 	t.compareSorts(a.Handle, n)
 	got := g.acquired(a)
-	got.waited = a.knows().At(now, t.cfg.Floor()).Refused
+	g.waited = a.knows().At(now, t.cfg.Floor()).Refused
 	g.confirm(p.sent, p.lease, n)
 	if a.line != nil && a.Handle.Kind.Side == wire.MainSide {
 		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it

@@ -49,7 +49,7 @@ func (t *Table) settle(a *Acquisition) {
 // settleOver settles the acquisitions of a grant that is over. An unlock that is under way settles its own.
 func (t *Table) settleOver(g *Grant) {
 	for i := range g.open() {
-		if a := g.at(i); !a.closed {
+		if a := g.at(i); !a.closed.Load() {
 			t.settle(a)
 		}
 	}
@@ -63,7 +63,7 @@ func (t *Table) bars(a *Attempt, now clock.Instant) bool {
 		return t.closed
 	}
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
-		g := t.grants.Of(HeldKey{a.Handle.Key, side}, a.Owner)
+		g := t.grants.Of(HeldKey{a.Handle.Key, side}, a.owner)
 		if !g.usable(now) {
 			continue
 		}
@@ -90,10 +90,11 @@ func (t *Table) barred(a *Attempt, now clock.Instant) error {
 func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
 	got, g := a.got, a.grant
 	a.got = nil
-	got.closed = true
+	got.closed.Store(true)
 	got.handle.unlocks.Forget(got)
 	got.ending.End(fault.ErrClosed, n)
 	t.settle(got)
+	t.loseIfPast(g, now, n) // another call of the owner may have re-entered it
 	g.settleLost()
 	if g.stage != held && g.stage != expired {
 		t.leaveLine(a, n)

@@ -13,7 +13,7 @@ import (
 func (w *world) mayReenter(v *verb, got *Acquisition) bool {
 	t := v.proc.table
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
-		g := t.grants.Of(HeldKey{v.a.Handle.Key, side}, v.a.Owner)
+		g := t.grants.Of(HeldKey{v.a.Handle.Key, side}, v.a.owner)
 		if !g.usable(w.now) {
 			continue
 		}

@@ -102,7 +102,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
 	var x Exit
-	require.Equal(t, Ask, table.Unlock(&x, h, nil, start, &n).Do)
+	require.Equal(t, Ask, table.Unlock(&x, h, Who{}, start, &n).Do)
 	require.Equal(t, Step{Do: Done}, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n))
 	n.Deliver(c)
 

@@ -61,7 +61,7 @@ func (t *Table) notHeld(h *Handle, o *Owner) error {
 			a := g.at(i)
 			mine := o != nil && o == g.owner || o == nil && a.handle == h
 			switch {
-			case a.closed:
+			case a.closed.Load():
 			case mine && a.byHold:
 				return fault.ErrTakenByHold
 			case o == nil && a.plain && !a.byHold:

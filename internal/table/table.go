@@ -193,12 +193,11 @@ func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
 
 // Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the
 // acquisition that [Table.Unlock] would end. It returns nil if that grant is not held.
-func (t *Table) Chosen(h *Handle, o *Owner) *Grant {
+func (t *Table) Chosen(h *Handle, w Who, now clock.Instant) *Grant {
 	defer t.lock().Unlock()
-	var g *Grant
-	if o != nil {
-		g = t.grants.Of(h.sideKey(), o)
-	} else if a := h.soonest(); a != nil {
+	o, _ := w.Now()
+	g := t.grants.Of(h.sideKey(), o)
+	if a, _ := h.toUnlock(w, now); g == nil && a != nil {
 		g = a.grant
 	}
 	if g == nil || g.stage != held {

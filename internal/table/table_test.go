@@ -82,7 +82,7 @@ func TestAPairTakesTheMutexFourTimesAtMost(t *testing.T) {
 	acquire(t, h)
 	var n Notices
 	var x Exit
-	s := table.Unlock(&x, h, nil, start, &n)
+	s := table.Unlock(&x, h, Who{}, start, &n)
 	require.Equal(t, Ask, s.Do)
 	s = table.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
 	require.Equal(t, Step{Do: Done}, s)
@@ -206,12 +206,12 @@ func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 	require.NotContains(t, h.unlocks.Lost(), all[0])
 	for range MaxLost {
 		var x Exit
-		s := table.Unlock(&x, h, nil, start, &n)
+		s := table.Unlock(&x, h, Who{}, start, &n)
 		require.Equal(t, Done, s.Do)
 		require.ErrorIs(t, s.Err, fault.ErrLost)
 	}
 	var x Exit
-	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, nil, start, &n))
+	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, Who{}, start, &n))
 	s := table.Release(&x, all[0], start, &n)
 	require.ErrorIs(t, s.Err, fault.ErrLost, "its hold still knows")
 }

@@ -69,7 +69,7 @@ func (t *Table) exportTurn(x *Exit, now clock.Instant, n *Notices) Step {
 	if !g.turns.BeginAnnounced() {
 		return g.awaitTurn(-1)
 	}
-	a.closed = true
+	a.closed.Store(true)
 	a.ending.End(fault.ErrExported, n)
 	g.drop(a)
 	g.endLeaked(n)

@@ -37,7 +37,7 @@ func (w *world) export() bool {
 // exported takes the result of an export. If nothing was sent, the acquisition goes on.
 func (w *world) exported(e *exit, err error) {
 	r, x := e.rec, e.x
-	if !r.acq.closed {
+	if !r.acq.closed.Load() {
 		if err == nil {
 			w.failf("Ticket: exported, but the hold goes on")
 		}

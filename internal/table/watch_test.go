@@ -43,7 +43,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 		table.Hear(h.Names().Own(), message, now, &n)
 		require.NotNil(t, table.Wake(a, ByMessage, now, &n).Got)
 		var x Exit
-		require.Equal(t, Ask, table.Unlock(&x, h, nil, now, &n).Do)
+		require.Equal(t, Ask, table.Unlock(&x, h, Who{}, now, &n).Do)
 		require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, now, &n).Do)
 		n.Deliver(l)
 	}

@@ -93,6 +93,7 @@ type verb struct {
 	told     *evidence // of its own questions
 	seen     *ending
 	ticket   *ticket       // that it adopts; nil means that it acquires
+	holds    []*record     // that its context carries, the nearest one first
 	missed   bool          // Redis did not have the holder of that ticket
 	lag      time.Duration // from the execution of its latest call to the reply: its hint is that old
 }
@@ -181,6 +182,8 @@ type record struct {
 	name     *name
 	handle   *Handle
 	owner    *Owner
+	base     *Owner    // that WithOwner put into the context that acquired
+	holds    []*record // that this context carries
 	byHold   bool
 	seen     *ending // of the attempt that acquired
 	done     <-chan struct{}

@@ -92,7 +92,7 @@ func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acq
 func (c *client) lockAs(o *table.Owner, name string, lease time.Duration, renewed bool) *table.Acquisition {
 	c.Helper()
 	h := &table.Handle{Key: c.table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
-	a := &table.Attempt{Handle: h, Owner: o, Lease: lease, Renewed: renewed, Single: true}
+	a := &table.Attempt{Handle: h, Who: table.Who{Owner: o}, Lease: lease, Renewed: renewed, Single: true}
 	var n table.Notices
 	step := c.table.Admit(a, clock.Now(), &n)
 	require.Equal(c, table.Ask, step.Do)

@@ -1,0 +1,48 @@
+package torture
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock"
+)
+
+// outlived is a context that carries holds that are over. Several workers use it at the same time, and must not be one owner.
+type outlived struct {
+	ctx   context.Context
+	holds int
+}
+
+// twofold is a context that has the values of another one, as if code passed on both.
+type twofold struct {
+	context.Context
+	values context.Context
+}
+
+// Value returns that of the other context first.
+func (w twofold) Value(key any) any {
+	if value := w.values.Value(key); value != nil {
+		return value
+	}
+	return w.Context.Value(key)
+}
+
+// outlive lets a turn use the context of a hold that is over, now and then.
+func (s *section) outlive(ctx context.Context) context.Context {
+	s.past = nil
+	if past := s.outlived.Load(); past != nil && s.random.IntN(3) == 0 {
+		s.past = past
+		return twofold{ctx, past.ctx}
+	}
+	return ctx
+}
+
+// leaves leaves the context of a hold behind that is over.
+func (s *section) leaves(hold *rlock.Hold) {
+	holds := 1
+	if s.past != nil {
+		holds += s.past.holds
+	}
+	if holds <= 3 && !s.counts() { // a longer chain would keep ever more holds in memory
+		s.outlived.Store(&outlived{context.WithoutCancel(hold.Context()), holds})
+	}
+}
