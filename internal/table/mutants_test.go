@@ -276,7 +276,7 @@ var bugs = []bug{
 		{"standing.go", "a.grant.stage == pending || a.place.Stands() ||", "a.grant.stage == pending ||"},
 	}},
 	{"ghost 4", "a message for a waiter whose turn was passed on ends that turn", []edit{
-		{"standing.go", " && !g.passed })", " })"},
+		{"standing.go", " && !g.passed && its", " && its"},
 	}},
 	{"ghost 5", "a client remembers only the last one that stood in the line", []edit{
 		{"../queue/latest.go", "const maxLatest = 1024", "const maxLatest = 1"},

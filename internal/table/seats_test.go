@@ -112,6 +112,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	t.Parallel()
 	table, held, waiters, _ := inQueue(t)
 	var n Notices
+	seat := waiters[0].seat.Channel
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Done, table.SettleRelease(&x, hereNow(waiters[0]), start, &n).Do)
@@ -119,12 +120,12 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	require.NotNil(t, first)
 
 	late := wire.Message{Sort: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
-	table.Hear("", late, start, &n)
+	table.Hear(seat, late, start, &n)
 	_, exits := table.Due(start, false, &n)
 	require.Empty(t, exits, "it has the lock")
 	x = Exit{}
 	require.Equal(t, Ask, table.Release(&x, first, start, &n).Do)
-	table.Hear("", late, start, &n)
+	table.Hear(seat, late, start, &n)
 	_, exits = table.Due(start, false, &n)
 	require.Empty(t, exits, "its release is under way")
 

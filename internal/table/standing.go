@@ -168,14 +168,15 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 	return a.place.AskAt().Sub(now)
 }
 
-// Hear takes a message on a channel of this client.
+// Hear takes a message on a channel of this client. What it says of a number counts only for the lock whose waiters it tells there.
 func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
+	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(m, arrived, n)
+		t.learn(m, its, arrived, n)
 	case wire.EndsSoon:
-		if next := t.standing[m.Number]; next != nil {
+		if next := t.standing[m.Number]; next != nil && its(next.Handle) {
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}
@@ -190,16 +191,19 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	}
 }
 
-// learn takes the message that an attempt has the lock. If the attempt does not wait any more, it has found the lock by asking,
+// learn takes the message that an attempt for one of its locks has that. If the attempt does not wait any more, it has found the lock by asking,
 // or its release is on its way. If that is over, a failover has brought the waiter back, and the lock is released once more.
-func (t *Table) learn(m wire.Message, arrived clock.Instant, n *Notices) {
+func (t *Table) learn(m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *Notices) {
 	if a := t.standing[m.Number]; a != nil {
+		if !its(a.Handle) {
+			return
+		}
 		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
 	}
-	if g := t.past.Find(func(g *Grant) bool { return g.holder.Number == m.Number && !g.passed }); g != nil && g.stage == retired {
+	if g := t.past.Find(func(g *Grant) bool { return g.holder.Number == m.Number && !g.passed && its(g.handle) }); g != nil && g.stage == retired {
 		t.cleanUp(g, arrived, n)
 	}
 }
