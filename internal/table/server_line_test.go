@@ -37,7 +37,9 @@ func (s *server) runLine(c *wire.Call) (r wire.Reply, ok bool) {
 // hasTomb reports whether a number has a tombstone.
 func (s *server) hasTomb(key string, number int64) bool { return s.tombs[tomb{key, number}] > s.now }
 
-func (s *server) others(base string) int64 { return max(s.listeners(base)-s.listeners(s.twin(base)), 0) }
+func (s *server) others(base string) int64 {
+	return max(s.listeners(base)-s.listeners(s.twin(base)), 0)
+}
 
 // draw raises the token, if the call has its key, and returns it.
 func (s *server) draw(c *lineCall) int64 {
