@@ -118,7 +118,7 @@ func (w *waits) listening() (n int64) {
 	channels, err := w.rdb.PubSubChannels(ctx, base+"*").Result()
 	require.NoError(w, err)
 	for channel, listeners := range w.rdb.PubSubNumSub(ctx, channels...).Val() {
-		if channel == base+":rlock" {
+		if channel == base+":rlock-twin" {
 			listeners = -listeners
 		}
 		n += listeners

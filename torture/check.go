@@ -308,12 +308,15 @@ func (c *checker) returns() {
 	}
 }
 
+// isFair reports whether a name is that of a fair lock.
+func isFair(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "{"), "fair") }
+
 // order (I4) counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
 // later that they must have been behind in the queue.
 func (c *checker) order() {
 	later := 300*time.Millisecond + c.noise
 	for name, turns := range c.names {
-		if !strings.HasPrefix(name, "fair") {
+		if !isFair(name) {
 			continue
 		}
 		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
@@ -335,7 +338,7 @@ func (c *checker) order() {
 // wakeUps (I8) measures how long a lock was free before a waiter got it.
 func (c *checker) wakeUps() {
 	for name, turns := range c.names {
-		if strings.HasPrefix(name, "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
+		if strings.HasPrefix(strings.TrimPrefix(name, "{"), "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
 			continue // readers overlap; spinning is slow by nature
 		}
 		var ends []span // in each of them the lock became free

@@ -124,7 +124,7 @@ func written(ops []porcupine.Operation) string {
 // Refusals in that time are excused and left out.
 func (c *checker) operations(name string, turns []*Turn) []porcupine.Operation {
 	// A free lock may still refuse an owner: a waiter in a fair queue comes first, or a group has taken only some members.
-	silent := strings.HasPrefix(name, "fair") ||
+	silent := isFair(name) ||
 		slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindMulti || t.Kind == kindRed })
 	excused := func(t *Turn) bool {
 		return slices.ContainsFunc(turns, func(other *Turn) bool {

@@ -175,7 +175,7 @@ var mutants = []mutant{
 	}},
 	{"M40", "the lock is granted to a waiter that is not reached", []string{"./internal/wire TestAWaiterThatIsNotReachedIsPassedOver"}, []edit{
 		{"internal/lua/line_prelude.lua", "          if reached == 0 then\n            redis.call('DEL', lock)\n          end\n", "          reached = 1\n"},
-		{"internal/lua/line_prelude.lua", "elseif holder and hears(publish, base .. ':' .. client) then", "elseif holder then"},
+		{"internal/lua/line_prelude.lua", "elseif holder and hears(publish, beside(base, client)) then", "elseif holder then"},
 	}},
 	{"M41", "a release gives the lock to a waiter of its process that has left", []string{"fleet", "struck", "late"}, []edit{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
@@ -229,6 +229,14 @@ var mutants = []mutant{
 	}},
 	{"T3", "an adopted hold keeps the token of the exporter", []string{"quiet"}, []edit{
 		{"internal/wire/ticket.go", "if k.HasTickets() && k.Tokens {", "if false {"},
+	}},
+	{"B1", "the locks x and {x} have one line", []string{"quiet"}, []edit{
+		{"internal/wire/names.go", "\t\treturn braced\n", "\t\treturn \"\"\n"},
+		{"internal/lua/line_prelude.lua", "and '{}' or '')", "and '' or '')"},
+	}},
+	{"B2", "a release of x gives the lock to the first one in the queue, who waits for {x}", []string{"quiet"}, []edit{
+		{"internal/wire/names.go", "add(prefix, suffix, own)", "add(prefix, suffix, \"\")"},
+		{"internal/lua/fair_prelude.lua", "  return ours(waiter) and (string.byte(waiter, -1) == 125) ~=", "  return false and (string.byte(waiter, -1) == 125) ~="},
 	}},
 	{"C1", "a repeated acquire of permits takes them again", []string{"./internal/wire TestPermitsCountOnce"}, []edit{
 		{"internal/lua/semaphore_acquire.lua", "  if added == #ids then\n", "  if true then\n"},

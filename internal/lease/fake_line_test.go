@@ -134,7 +134,7 @@ func (t *turn) abandoned(number int64) bool {
 
 // listeners returns how many listen that know of no line, and how many watch.
 func (t *turn) listeners() (others, watchers int64) {
-	watchers = t.numsub(t.base + ":rlock")
+	watchers = t.numsub(t.base + ":rlock-twin")
 	return max(t.numsub(t.base)-watchers, 0), watchers
 }
 

@@ -41,7 +41,7 @@ func (s *subscription) confirm(channels []string) {
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	for _, channel := range channels {
-		if s.server.deaf != "" && (channel == s.server.deaf || channel == s.server.deaf+":rlock") {
+		if s.server.deaf != "" && (channel == s.server.deaf || channel == s.server.deaf+":rlock-twin") {
 			continue
 		}
 		if !slices.Contains(s.channels, channel) {

@@ -146,7 +146,7 @@ func TestAWatcherPumps(t *testing.T) {
 		f.until(time.Second)
 		base := wire.NewNames(f.kind(wire.Plain), name, "").Base()
 		f.server.mu.Lock()
-		watchers, others := f.numsub(base+":rlock"), f.numsub(base)
+		watchers, others := f.numsub(base+":rlock-twin"), f.numsub(base)
 		f.server.mu.Unlock()
 		require.Equal(f, int64(1), watchers, "one is asked to watch within a second")
 		require.Equal(f, watchers, others)

@@ -12,6 +12,22 @@ local function ours(waiter)
   return string.find(waiter, ':-', 1, true)
 end
 
+-- Returns whether a waiter waits for another lock. The locks x and {x} have one queue, by Redisson's rule. The seats of {x} end
+-- differently. The scripts of x neither grant, notify nor remove them, and nobody stands behind them. Redisson's waiters do not tell.
+local function foreign(waiter)
+  return ours(waiter) and (string.byte(waiter, -1) == 125) ~= (string.find(KEYS[1], '^{[^{]*}$') ~= nil) -- 125 is }
+end
+
+-- Returns the first waiter for this lock, from a place on, or false.
+local function first(queue, place)
+  local waiter
+  repeat
+    waiter = redis.call('LINDEX', queue, place or 0)
+    place = (place or 0) + 1
+  until not waiter or not foreign(waiter)
+  return waiter
+end
+
 -- Returns the state of an rlock waiter, or nil for one of Redisson's.
 local function stateOf(waiter, deadline)
   if not ours(waiter) then
@@ -81,12 +97,15 @@ end
 local function alert(q, place, client, lease)
   for i = place, place + 15 do
     local waiter = redis.call('LINDEX', q.queue, i)
-    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
+    local other = waiter and foreign(waiter)
+    if not waiter or tonumber(lease) >= 3000 and not other and ours(waiter) and string.match(waiter, '^(.*):') == client then
       return
     end
     local number, term, wants = sitter(q.seats, waiter)
     local receivers
-    if grantable(q, term, wants) then
+    if other then
+      receivers = 0
+    elseif grantable(q, term, wants) then
       receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
     else
       receivers = reach(q, waiter)
@@ -100,7 +119,7 @@ end
 -- Gives the head of the queue time, if it is one of Redisson's: it became first because an rlock waiter acquired the lock or
 -- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free.
 local function favor(q, ends)
-  local head = redis.call('LINDEX', q.queue, 0)
+  local head = first(q.queue)
   local deadline = head and not ours(head) and tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
   if deadline and deadline < ends + 300000 and not stateOf(head, deadline) then
     redis.call('ZADD', q.deadlines, string.format('%.0f', ends + 300000), head)
@@ -158,8 +177,9 @@ local function serve(q, asking, here)
       if waiter == asking then
         return nil, leave > now and leave or nil, true, passed
       end
+      local other = foreign(waiter)
       local number, term, wants = sitter(q.seats, waiter)
-      local given, drawn = grantable(q, term, wants), 0
+      local given, drawn = not other and grantable(q, term, wants), 0
       if given and wants == 't' then
         given, drawn = pcall(raise, q.token)
       end
@@ -170,7 +190,9 @@ local function serve(q, asking, here)
       local deadline = tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
       local state = deadline and stateOf(waiter, deadline)
       local over = not deadline or deadline <= now
-      if state == 1 and not over and deadline < now + 3001 then
+      if other then
+        passed = passed + 1
+      elseif state == 1 and not over and deadline < now + 3001 then
         passed, leave = passed + 1, math.max(leave, math.floor(deadline) - 2950)
       elseif given then
         if state == 1 and over then
@@ -214,7 +236,7 @@ end
 local function evict(q, asking)
   local evicted = false
   while true do
-    local head = redis.call('LINDEX', q.queue, 0)
+    local head = first(q.queue)
     if not head or head == asking or not evicted and ours(head) and q.publish ~= 'NODE' and q.publish ~= 'BOTH' then
       return head
     end
@@ -237,7 +259,7 @@ local function deserted(q, asking)
     local waiter = redis.call('LINDEX', q.queue, place)
     if not waiter or waiter == asking then
       return true
-    elseif not ours(waiter) or hears(q.publish, q.channel .. ':' .. waiter) then
+    elseif not ours(waiter) or not foreign(waiter) and hears(q.publish, q.channel .. ':' .. waiter) then
       return false
     end
   end

@@ -31,7 +31,8 @@ if ARGV[2] == '0' and left == 1 and freed == 1 and (ARGV[5] == 'PUBLISH' or ARGV
   if next and string.sub(next, 1, length) == seats and (not behind or string.sub(behind, 1, length) == seats) then
     local entry = redis.pcall('HGET', KEYS[4], next)
     local number, term = string.match(type(entry) == 'string' and entry or '', '^(%d+)|(%d+)$')
-    if number and (tonumber(term) >= 3000 or not behind and term ~= '0') then
+    local alike = not behind or (string.byte(next, -1) == 125) == (string.byte(behind, -1) == 125) -- see foreign
+    if number and alike and (tonumber(term) >= 3000 or not behind and term ~= '0') then
       redis.call('HSET', KEYS[1], client .. number, 1)
       redis.call('PEXPIRE', KEYS[1], term)
       if behind then
@@ -54,13 +55,13 @@ if queued ~= 1 then
   return able and freed or failure(why)
 end
 
-local q, first = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5]), false
+local q, leads = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5]), false
 if freed ~= 1 and ARGV[6] ~= '' and (sitter(q.seats, ARGV[6]) or ARGV[3]) == ARGV[3] then
-  first = redis.call('LINDEX', KEYS[2], 0) == ARGV[6]
+  leads = first(KEYS[2]) == ARGV[6]
   remove(q, ARGV[6])
 end
-local left = first and math.max(redis.call('PTTL', KEYS[1]), 0)
-local head = first and favor(q, q.now + left)
+local left = leads and math.max(redis.call('PTTL', KEYS[1]), 0)
+local head = leads and favor(q, q.now + left)
 if redis.pcall('EXISTS', KEYS[1]) ~= 1 then
   local given = serve(q, nil, string.match(ARGV[1], '^(.*):'))
   if able and given and given[2] then

@@ -18,12 +18,18 @@ local function settle(lock, lease, holder)
   end
 end
 
+-- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
+-- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
+local function beside(base, what)
+  return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
+end
+
 -- Returns how many listen to Redisson's channel that know of no line, and how many of rlock's processes watch it. A watcher
 -- also listens to the twin of the channel. If the user may not ask, one other listens, and nobody is needed to watch. Also
 -- returns how many listen to another channel, if that is known.
 local function listeners(publish, base, own)
   local counts = publish ~= 'BOTH'
-    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, base .. ':rlock', own or base)
+    and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', base, beside(base, 'rlock-twin'), own or base)
   if not counts or counts.err or not counts[4] then
     return 1, 2
   end
@@ -120,7 +126,7 @@ end
 local function summon(last, publish, base, but)
   for _, member in ipairs(last) do
     local client = string.match(member, '^(.-):') or ''
-    if client ~= but and deliver(publish, base .. ':' .. client, '7') then
+    if client ~= but and deliver(publish, beside(base, client), '7') then
       return
     end
   end
@@ -148,7 +154,7 @@ local function forewarn(line, place, publish, base, lease, now)
       return
     end
     local client, number = string.match(behind[1], '^(.-):(%d+)')
-    if deliver(publish, base .. ':' .. (client or ''), string.format('9 %s %s', number or 0, lease)) then
+    if deliver(publish, beside(base, client or ''), string.format('9 %s %s', number or 0, lease)) then
       return
     end
   end
@@ -182,14 +188,14 @@ local function grant(lock, line, token, publish, base, now, asker, others)
       local holder, client, number, term, wants = string.match(member, '^((.-):(%d+):?%a*)|(%d+)|?(t?)$')
       local asks, reached = term == '0' or wants == 't' and not token, 0
       if asks then
-        reached = client ~= waits and deliver(publish, base .. ':' .. client, '8') and 1 or 0
-      elseif holder and hears(publish, base .. ':' .. client) then
+        reached = client ~= waits and deliver(publish, beside(base, client), '8') and 1 or 0
+      elseif holder and hears(publish, beside(base, client)) then
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
         local failed = settle(lock, term, holder)
         if not failed then
-          reached = announce(publish, base .. ':' .. client, string.format('6 %s %.0f %s %.0f', number, now, term,
+          reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
           if reached == 0 then
             redis.call('DEL', lock)
@@ -250,7 +256,7 @@ end
 local function ahead(line, place, publish, base)
   for dead = 0, math.min(place, 64) - 1 do
     local client = string.match(redis.call('ZRANGE', line, dead, dead)[1], '^(.-):')
-    if client and hears(publish, base .. ':' .. client) then
+    if client and hears(publish, beside(base, client)) then
       return place - dead
     end
   end
@@ -266,7 +272,7 @@ local function stand(line, member, publish, base, now, hint, more)
     place = ahead(line, place, publish, base)
   end
   local client = string.match(member, '^(.-):')
-  local _, watchers, hearers = listeners(publish, base, base .. ':' .. client)
+  local _, watchers, hearers = listeners(publish, base, beside(base, client))
   if hearers then
     tell = tell + (hearers == 0 and 2 or 4)
   end
@@ -289,7 +295,7 @@ local function offer(line, publish, base, now, watchers, side)
   redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
-      announce(publish, base .. ':rlock', '5') -- the message that follows is no reason to pump
+      announce(publish, beside(base, 'rlock-twin'), '5') -- the message that follows is no reason to pump
     end
     announce(publish, base, message)
   end

@@ -38,9 +38,15 @@ until cursor == '0' or #holders >= 4 * most
 local waiters, waiting, kind = {}, 0, redis.call('TYPE', KEYS[2]).ok
 if kind == 'list' then
   waiting = redis.call('LLEN', KEYS[2])
+  local ending = string.find(KEYS[1], '^{[^{]*}$') and '{}' or '' -- the locks x and {x} have one queue
   for _, waiter in ipairs(redis.call('LRANGE', KEYS[2], 0, most - 1)) do
-    table.insert(waiters, waiter)
-    table.insert(waiters, '0')
+    local seat = string.match(waiter, ':%-%d+(.*)$')
+    if seat and seat ~= ending then
+      waiting = waiting - 1 -- it waits for the other one
+    else
+      table.insert(waiters, waiter)
+      table.insert(waiters, '0')
+    end
   end
 elseif kind == 'zset' then
   waiting = redis.call('ZCOUNT', KEYS[2], '-inf', '3e15') -- the members beyond are marks

@@ -112,7 +112,7 @@ local function stops(line, member, publish, base, ms)
   if at > 0 and at < 8e15 and age >= 0 then
     return age < 10000
   end
-  local reached = hears(publish, base .. ':' .. string.match(member, '^(.-):'))
+  local reached = hears(publish, beside(base, string.match(member, '^(.-):')))
   if reached then
     redis.call('ZADD', line, string.format('%.0f', 7.5e15 + ms), mark)
   end
@@ -168,7 +168,7 @@ local function serve(line, free, total, publish, base, now, asker, waiting)
           free, place, rest = free - wants, place + 1, math.min(rest, 3000 - age)
         elseif asked and not fresh then
           redis.call('ZREM', line, member, mark)
-        elseif deliver(publish, base .. ':' .. its, '8') then
+        elseif deliver(publish, beside(base, its), '8') then
           redis.call('ZADD', line, string.format('%.0f', 8e15 + ms), mark)
           free, place, told = free - wants, place + 1, true
         elseif not fresh and age >= 3000 then
@@ -215,7 +215,7 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
   end)
   if value and value > 0 and (others > 0 or not able) then
     if able and watchers > 0 then
-      announce(publish, base .. ':rlock', '5') -- the message that follows is no reason to pump
+      announce(publish, beside(base, 'rlock-twin'), '5') -- the message that follows is no reason to pump
     end
     announceValue(publish, base, value)
   end

@@ -54,14 +54,14 @@ func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 		require.False(f, woken(wake), "the messages to one client are those of the line")
 		require.Equal(f, []string{own + " 17"}, f.heard())
 
-		f.hub.Watch(semaphore, semaphore+":rlock")
+		f.hub.Watch(semaphore, semaphore+":rlock-twin")
 		f.after(0)
 		f.heard()
 		s.published(semaphore, "3")
 		require.Equal(f, []string{semaphore + " 3", semaphore}, f.heard(), "a permit may be free")
-		s.published(semaphore+":rlock", "5")
+		s.published(semaphore+":rlock-twin", "5")
 		require.Empty(f, f.heard())
-		f.hub.Unwatch(semaphore, semaphore+":rlock")
+		f.hub.Unwatch(semaphore, semaphore+":rlock-twin")
 	})
 }
 

@@ -36,7 +36,7 @@ func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 	d, err := goredis.New(rdb, driver.Config{CommandTimeout: 5 * time.Second})
 	require.NoError(t, err)
 	base := "redisson_lock__channel:{t-" + uuid.NewString() + "}"
-	r := &realHub{base: base, twin: base + ":rlock", own: base + ":own"}
+	r := &realHub{base: base, twin: base + ":rlock-twin", own: base + ":own"}
 	tasks := task.New()
 	r.Hub = New(Config{
 		Hear: func(channel, payload string, _ uint64, at clock.Instant) {

@@ -26,13 +26,13 @@ func (p *process) Unheard(string, uint64) {}
 
 // pumping is a command that a table asked for.
 type pumping struct {
-	base string
-	at   clock.Instant
+	own string
+	at  clock.Instant
 }
 
 // Pump implements Told.
-func (p *process) Pump(base string, after time.Duration) {
-	p.pumps = append(p.pumps, &pumping{base, p.world.now.Add(after)})
+func (p *process) Pump(own string, after time.Duration) {
+	p.pumps = append(p.pumps, &pumping{own, p.world.now.Add(after)})
 }
 
 // Watch implements Told. Both channels are in one command. The process does not subscribe to the twin while it listens to the
@@ -80,7 +80,7 @@ func (p *process) Unwatch(base, twin string) {
 func (w *world) hears(p *process, s *subscription, m message) {
 	switch m.payload {
 	case "5":
-		if base := p.sub(strings.TrimSuffix(s.channel, ":rlock")); base != nil {
+		if base := p.sub(strings.TrimSuffix(strings.TrimSuffix(s.channel, "{}"), ":rlock-twin")); base != nil {
 			base.public = w.now
 		}
 		return
@@ -173,7 +173,7 @@ func (w *world) checkStall(n *name) {
 	}
 	for _, m := range s.line.waiters {
 		g := w.grants[m.field]
-		if g == nil || g.stage != pending || m.epoch != s.epoch || !s.watching(ownChannel(w.base(n), m.field)) || w.procOf(g).stopped {
+		if g == nil || g.stage != pending || m.epoch != s.epoch || !s.watching(n.server.ownChannel(w.base(n), m.field)) || w.procOf(g).stopped {
 			continue
 		}
 		atOnce := 100 * time.Millisecond
@@ -189,7 +189,7 @@ func (w *world) checkStall(n *name) {
 
 // freed says that the lock of a watched channel may be free.
 func (p *process) freed(s *subscription) {
-	if s.watches > 0 && !strings.HasSuffix(s.channel, ":rlock") {
+	if s.watches > 0 && !strings.Contains(s.channel, ":rlock-twin") {
 		p.table.Freed(s.channel, &p.notices)
 		p.deliver()
 	}
@@ -204,9 +204,9 @@ func (w *world) pump() bool {
 		}
 		q := p.pumps[i]
 		p.pumps = slices.Delete(p.pumps, i, i+1)
-		c := p.table.PumpCall(q.base)
+		c := p.table.PumpCall(q.own)
 		w.bag = append(w.bag, &flight{call: c, proc: p, name: w.nameOf(text(c.Keys[0])), pump: q, until: w.now.Add(modelCommand)})
-		w.logf("c%d pumps %s", p.index, q.base)
+		w.logf("c%d pumps %s", p.index, q.own)
 		return true
 	}
 	return false
@@ -214,7 +214,7 @@ func (w *world) pump() bool {
 
 // checkPump checks that a process follows up what left the lock free.
 func (w *world) checkPump(p *process, n *name, what string) {
-	if !p.table.pumps.Has(w.base(n)) && !p.closed {
+	if !p.table.pumps.Has(p.own(n)) && !p.closed {
 		w.failf("Pump: c%d does not follow up %s", p.index, what)
 	}
 }
@@ -224,6 +224,6 @@ func (w *world) pumping(n *name) bool {
 	base := w.base(n)
 	return base != "" && slices.ContainsFunc(w.procs, func(p *process) bool {
 		s := p.sub(base)
-		return slices.ContainsFunc(p.pumps, func(q *pumping) bool { return q.base == base }) || s != nil && s.watches > 0 && !s.confirmed
+		return slices.ContainsFunc(p.pumps, func(q *pumping) bool { return q.own == p.own(n) }) || s != nil && s.watches > 0 && !s.confirmed
 	})
 }

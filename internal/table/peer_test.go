@@ -23,6 +23,9 @@ func (w *world) base(n *name) string {
 	return w.procs[0].handles[n.index][0].Names().Channel
 }
 
+// own returns the channel of the waiters of a process for a name.
+func (p *process) own(n *name) string { return p.handles[n.index][0].Names().Own() }
+
 // peers returns a name of which a peer takes part, or nil.
 func (w *world) peers() *name {
 	n := w.names[w.rand(2)]

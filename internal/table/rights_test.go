@@ -162,7 +162,7 @@ func TestAWaiterThatMayNotListenKeepsTheLockThatItGot(t *testing.T) {
 	var n Notices
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	table.Refused([]string{a.Handle.Names().Own()}, start)
-	table.Hear("", wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: firstTerm}, start, &n)
+	table.Hear(a.Handle.Names().Own(), wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: firstTerm}, start, &n)
 	s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
 	require.NotNil(t, s.Got)
 	s = table.Unlock(new(Exit), a.Handle, Who{}, start, &n)
@@ -190,10 +190,10 @@ func TestWaitersLeaveTheLineWhenRedisRefusesAPump(t *testing.T) {
 	t.Parallel()
 	table, a := stands(t)
 	var n Notices
-	base := a.Handle.Names().Base()
+	own := a.Handle.Names().Own()
 	table.pump(a.Handle, 0, &n)
-	require.Equal(t, wire.Plain.Line.Pump, table.PumpCall(base).Script)
-	table.Pumped(base, wire.Reply{N: -1, Err: errRights}, start, &n)
+	require.Equal(t, wire.Plain.Line.Pump, table.PumpCall(own).Script)
+	table.Pumped(own, wire.Reply{N: -1, Err: errRights}, start, &n)
 	require.Len(t, a.bell.C(), 1, "it wakes")
 	require.Equal(t, wire.Plain.Acquire, table.Wake(a, ByNews, start, &n).Call.Script)
 }

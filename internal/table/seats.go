@@ -73,7 +73,7 @@ func (a *Attempt) leavesSeat() {
 // out in between.
 func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 	if m, ok := r.GaveHere(); ok {
-		t.learn(x.grant.handle, m, now, n)
+		t.learn(x.grant.handle, m, func(h *Handle) bool { return h.Key == x.grant.handle.Key }, now, n)
 	}
 	if r.Err == nil && x.retries == 0 && (!x.background || x.grant.failures == 0) {
 		return

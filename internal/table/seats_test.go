@@ -112,6 +112,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	t.Parallel()
 	table, held, waiters, _ := inQueue(t)
 	var n Notices
+	seat := waiters[0].seat.Channel
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Done, table.SettleRelease(&x, hereNow(waiters[0]), start, &n).Do)

@@ -87,9 +87,9 @@ func memberOf(member string) (m inLine) {
 }
 
 // ownChannel returns the channel of the process to which a field belongs.
-func ownChannel(base, field string) string {
+func (s *server) ownChannel(base, field string) string {
 	client, _, _ := strings.Cut(field, ":")
-	return base + ":" + client
+	return base + ":" + client + s.ending
 }
 
 // writes reports whether a field is that of a writer of a read-write lock.
@@ -103,7 +103,7 @@ func modeOf(field string) string {
 	return ""
 }
 
-func twin(base string) string { return base + ":rlock" }
+func (s *server) twin(base string) string { return base + ":rlock-twin" + s.ending }
 
 func numbers(all []int64) string {
 	var b strings.Builder

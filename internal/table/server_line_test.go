@@ -37,7 +37,9 @@ func (s *server) runLine(c *wire.Call) (r wire.Reply, ok bool) {
 // hasTomb reports whether a number has a tombstone.
 func (s *server) hasTomb(key string, number int64) bool { return s.tombs[tomb{key, number}] > s.now }
 
-func (s *server) others(base string) int64 { return max(s.listeners(base)-s.listeners(twin(base)), 0) }
+func (s *server) others(base string) int64 {
+	return max(s.listeners(base)-s.listeners(s.twin(base)), 0)
+}
 
 // draw raises the token, if the call has its key, and returns it.
 func (s *server) draw(c *lineCall) int64 {
@@ -58,15 +60,15 @@ func (s *server) serve(c *lineCall, asking string) string {
 		asks := false
 		switch {
 		case m.term == 0, m.token && !c.token:
-			own := c.waits && asking != "" && ownChannel(c.base, m.field) == ownChannel(c.base, asking)
-			asks = !own && s.announce(ownChannel(c.base, m.field), "8") > 0
+			own := c.waits && asking != "" && s.ownChannel(c.base, m.field) == s.ownChannel(c.base, asking)
+			asks = !own && s.announce(s.ownChannel(c.base, m.field), "8") > 0
 		default:
 			token := int64(0)
 			if m.token {
 				token = s.token + 1
 			}
 			message := []int64{6, numberOf(m.field), s.micros(), m.term, token}
-			if s.announce(ownChannel(c.base, m.field), numbers(message)) > 0 {
+			if s.announce(s.ownChannel(c.base, m.field), numbers(message)) > 0 {
 				if m.token {
 					s.draw(c)
 				}
@@ -152,7 +154,7 @@ func (s *server) refuseLine(c *lineCall, refused int64) []int64 {
 			place = s.ahead(c.base, place)
 		}
 		if watch = s.askToWatch(c.base, false); watch != 0 {
-			s.summon(c.base, ownChannel(c.base, c.holder))
+			s.summon(c.base, s.ownChannel(c.base, c.holder))
 		}
 	}
 	return []int64{refused, s.micros(), watch, int64(place)}
@@ -161,7 +163,7 @@ func (s *server) refuseLine(c *lineCall, refused int64) []int64 {
 // ahead returns how many stand before a place, without the dead ones at the front.
 func (s *server) ahead(base string, place int) int {
 	for dead, m := range s.line.waiters[:place] {
-		if s.listeners(ownChannel(base, m.field)) > 0 {
+		if s.listeners(s.ownChannel(base, m.field)) > 0 {
 			return place - dead
 		}
 	}
@@ -185,7 +187,7 @@ func (s *server) stand(m inLine) {
 
 // askToWatch reports whether somebody is to be asked to watch.
 func (s *server) askToWatch(base string, urgent bool) int64 {
-	watchers := s.listeners(twin(base))
+	watchers := s.listeners(s.twin(base))
 	if watchers >= 2 || s.line.watched != 0 && s.now.Sub(s.line.watched) < claim && s.now >= s.line.watched && (!urgent || watchers > 0) {
 		return 0
 	}
@@ -196,7 +198,7 @@ func (s *server) askToWatch(base string, urgent bool) int64 {
 // summon asks the last waiter that is reached to watch, but not on that channel.
 func (s *server) summon(base, but string) {
 	for _, w := range slices.Backward(s.line.waiters) {
-		if own := ownChannel(base, w.field); own != but && s.announce(own, "7") > 0 {
+		if own := s.ownChannel(base, w.field); own != but && s.announce(own, "7") > 0 {
 			return
 		}
 	}
@@ -267,8 +269,8 @@ func (s *server) lineRelease(c *lineCall) []int64 {
 		s.line.offered, s.line.turns, s.public = s.now, 0, c.holder
 		s.quiet, s.hushed = false, 0
 		for _, message := range messagesOf(c) {
-			if s.listeners(twin(c.base)) > 0 {
-				s.announce(twin(c.base), "5")
+			if s.listeners(s.twin(c.base)) > 0 {
+				s.announce(s.twin(c.base), "5")
 			}
 			s.announce(c.base, message)
 		}
@@ -340,7 +342,7 @@ func (s *server) linePump(c *lineCall) int64 {
 	case len(s.line.waiters) == 0:
 		return 0
 	case len(s.holders) > 0:
-		if s.listeners(twin(c.base)) == 0 {
+		if s.listeners(s.twin(c.base)) == 0 {
 			s.summon(c.base, "")
 		}
 		return 0

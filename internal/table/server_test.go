@@ -42,6 +42,7 @@ type server struct {
 	cut    bool   // a hand-over shortened the lease, so that other processes sleep for too long
 	told   bool   // a waiter was granted the lock in this step
 	lined  bool   // there is a line
+	ending string // of the channels that are rlock's
 	longer bool   // the clock stepped back, which lengthened the lease
 	back   string // a field with a tombstone that came back
 }

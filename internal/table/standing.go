@@ -177,14 +177,15 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 	return a.place.AskAt().Sub(now)
 }
 
-// Hear takes a message on a channel of this client.
+// Hear takes a message on a channel of this client. What it says of a number counts only for the lock whose waiters it tells there.
 func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
+	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(t.origins.handles[channel], m, arrived, n)
+		t.learn(t.origins.handles[channel], m, its, arrived, n)
 	case wire.EndsSoon:
-		if next := t.standing[m.Number]; next != nil {
+		if next := t.standing[m.Number]; next != nil && its(next.Handle) {
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}
@@ -199,10 +200,13 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	}
 }
 
-// learn takes the message that an attempt has the lock of a handle. Nil means that it is not known which lock that is. If the attempt
+// learn takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
 // does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
-func (t *Table) learn(h *Handle, m wire.Message, arrived clock.Instant, n *Notices) {
+func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *Notices) {
 	if a := t.standing[m.Number]; a != nil {
+		if !its(a.Handle) {
+			return
+		}
 		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()

@@ -134,7 +134,7 @@ func TestAProcessFollowsUpItsPublicRelease(t *testing.T) {
 		"after a reply that is lost": {{N: -1, Err: errDoubt}, repeated},
 	} {
 		table, held, a, c := waiting(t)
-		base := held.handle.Names().Base()
+		own := held.handle.Names().Own()
 		var n Notices
 		var x Exit
 		s := table.Release(&x, held, start, &n)
@@ -145,13 +145,13 @@ func TestAProcessFollowsUpItsPublicRelease(t *testing.T) {
 				require.Equal(t, Ask, table.ResumeRelease(&x, start, &n).Do)
 			}
 			n.Deliver(c)
-			require.NotContains(t, c.told, "pump "+base, what)
+			require.NotContains(t, c.told, "pump "+own, what)
 			s = table.SettleRelease(&x, r, start, &n)
 		}
 		require.Equal(t, Done, s.Do)
 		require.NoError(t, s.Err)
 		n.Deliver(c)
-		require.Contains(t, c.told, "pump "+base, what)
+		require.Contains(t, c.told, "pump "+own, what)
 	}
 }
 

@@ -373,7 +373,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		p.table.Renewed(f.renewal.b, f.renewal.sent, r, w.now, n)
 		p.deliver()
 	case f.pump != nil:
-		p.table.Pumped(f.pump.base, r, w.now, n)
+		p.table.Pumped(f.pump.own, r, w.now, n)
 		if r.Err == nil {
 			p.pumpFails = 0
 		} else if p.pumpFails++; !r.Err.Transient || p.pumpFails > 5 { // then the polls find the lock

@@ -16,6 +16,9 @@ func (t *Table) watch(a *Attempt, n *Notices) {
 		return
 	}
 	names := a.Handle.Names()
+	if h, ok := t.watches.Of(names.Base()); ok && h.Key != a.Handle.Key {
+		return // the names x and {x} have one such channel, and each of the two locks counts watchers of its own
+	}
 	a.line.Shared.watched = names.Base()
 	t.watches.Begin(names.Base(), a.Handle)
 	n.Watch(names.Base(), names.Twin())
@@ -57,17 +60,17 @@ func (t *Table) Freed(channel string, n *Notices) {
 }
 
 // pump has the client grant a free lock to the first one in the line, after a pause in which others may take it. One such
-// command is under way for a name.
+// command is under way for a name, which the channel of this client's waiters stands for: no other name has it.
 func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
-	if base := h.Names().Base(); t.pumps.Begin(base, h) {
-		n.Pump(base, pause)
+	if own := h.Names().Own(); t.pumps.Begin(own, h) {
+		n.Pump(own, pause)
 	}
 }
 
 // PumpCall returns the call that a [Told] was asked for, which grants a lock to the first one in the line.
-func (t *Table) PumpCall(base string) wire.Call {
+func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
-	h := t.pumps.Send(base)
+	h := t.pumps.Send(own)
 	return h.Kind.PumpCall(h.Names())
 }
 
@@ -79,13 +82,13 @@ func (t *Table) followUp(x *Exit, r wire.Reply, n *Notices) {
 }
 
 // Pumped takes the reply of such a call. It asks for another one if others may still take the lock, or if there was no reply.
-func (t *Table) Pumped(base string, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	p := t.pumps.End(base)
+	p := t.pumps.End(own)
 	switch {
 	case t.closed, t.refusesLine(p.Handle, true, r.Err, now, n):
 	case r.Err != nil && r.Err.Transient && p.Failures < maxPumps:
-		n.Pump(base, t.cfg.Retry(t.pumps.Repeat(base, p)))
+		n.Pump(own, t.cfg.Retry(t.pumps.Repeat(own, p)))
 	case r.Err == nil && r.N < 0:
 		t.pump(p.Handle, time.Duration(-1-r.N)*time.Millisecond, n)
 	case p.Again:

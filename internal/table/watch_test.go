@@ -17,7 +17,7 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	table, h, _ := newTable()
 	l := &lineClient{epoch: 1}
 	table.messages, table.told = l, l
-	base := h.Names().Base()
+	base, own := h.Names().Base(), h.Names().Own()
 	told := func() []string {
 		all := l.told
 		l.told = nil
@@ -37,8 +37,8 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 		require.Equal(t, Ask, table.Admit(a, now, &n).Do)
 		table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, watch, 0}}, now, &n)
 		n.Deliver(l)
-		require.Equal(t, []string{"pump " + base}, freed(), "while it waits")
-		table.Pumped(base, wire.Reply{}, start, &n)
+		require.Equal(t, []string{"pump " + own}, freed(), "while it waits")
+		table.Pumped(own, wire.Reply{}, start, &n)
 		message := wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: time.Second}
 		table.Hear(h.Names().Own(), message, now, &n)
 		require.NotNil(t, table.Wake(a, ByMessage, now, &n).Got)
@@ -49,14 +49,14 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	}
 	turn(start, 1)
 	require.Contains(t, told(), "unwatch "+base)
-	require.Equal(t, []string{"pump " + base}, freed(), "its subscription is still counted")
+	require.Equal(t, []string{"pump " + own}, freed(), "its subscription is still counted")
 	var n Notices
-	table.Pumped(base, wire.Reply{}, start, &n)
+	table.Pumped(own, wire.Reply{}, start, &n)
 	turn(start+1, 0) // nobody asks it to watch, but it goes on
 	require.Contains(t, told(), "unwatch "+base)
 	table.Unwatched(base, &n)
 	n.Deliver(l)
-	require.Equal(t, []string{"pump " + base}, told(), "somebody else may have to watch")
+	require.Equal(t, []string{"pump " + own}, told(), "somebody else may have to watch")
 	require.Empty(t, freed())
 	require.Zero(t, table.watches.Len())
 }

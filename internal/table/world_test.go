@@ -276,7 +276,7 @@ func newWorld(choice uint32) *world {
 	if w.fleet = w.rand(5) < 2; w.fleet {
 		w.crowded, w.counts = true, true
 	}
-	for i, text := range [2]string{"a", "b"} {
+	for i, text := range [2]string{"a", "{a}"} { // which have common channels, by Redisson's rule
 		families[i] = oneOf(w, wire.PlainFamily, wire.RWFamily, wire.PlainFamily, wire.RWFamily, wire.FairFamily, wire.PlainFamily, wire.PlainFamily)
 		if w.fleet && i == 0 {
 			families[0] = oneOf(w, wire.PlainFamily, wire.PlainFamily, wire.RWFamily)
@@ -286,7 +286,7 @@ func newWorld(choice uint32) *world {
 		n.peer.listens = w.foreign && w.rand(2) == 0
 		n.server.skew, n.server.lined = time.Hour, w.counts && families[i] != wire.FairFamily
 		n.server.tick(w.now)
-		n.server.counts = !cfg.Cluster
+		n.server.counts, n.server.ending = !cfg.Cluster, [2]string{"", "{}"}[i]
 		n.server.announce = func(channel, payload string) int64 { return w.announce(n, channel, payload) }
 		n.server.listeners = func(channel string) int64 { return w.listeners(n, channel) }
 		n.server.watching = func(channel string) bool {

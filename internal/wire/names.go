@@ -41,34 +41,38 @@ func NewNames(k *Kind, name, clientID string) *Names {
 		all = make([]any, 0, size)
 	}
 	const longest = 40 // more than any prefix with its suffix
+	own := ownEnding(name)
 	var text strings.Builder
 	text.Grow((len(k.Keys)+3)*(len(name)+longest) + 2*len(clientID))
-	add := func(prefix, suffix, client string) string {
+	add := func(prefix, suffix, ending string) string {
 		from := text.Len()
 		derive(&text, prefix, name)
 		text.WriteString(suffix)
-		text.WriteString(client)
+		text.WriteString(ending)
 		return text.String()[from:]
 	}
 	all = append(all, name)
 	for _, key := range k.Keys {
-		if prefix, suffix, _ := strings.Cut(key, "*"); prefix != "" {
-			all = append(all, add(prefix, suffix, ""))
-		} else {
+		switch prefix, suffix, _ := strings.Cut(key, "*"); {
+		case prefix == "":
 			all = append(all, suffixed(name, suffix))
+		case suffix != "": // it is rlock's
+			all = append(all, add(prefix, suffix, own))
+		default:
+			all = append(all, add(prefix, "", ""))
 		}
 	}
 	all = append(all, add(latch, ":", clientID))
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:
-		if line := add(latch, ":waiters", ""); k.Counted() {
+		if line := add(latch, ":waiters", own); k.Counted() {
 			n.LineKeys = append(append(all[count:], k.Acquire.WithTombstones(n.Keys)...), line)
 		} else {
 			n.LineKeys = append(append(all[count:], all[0], line), all[1:count]...)
 		}
-		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID)
-		n.base = n.own[:len(n.own)-1-len(clientID)]
+		n.own = add(cmp.Or(k.Channel, baseChannel), ":", clientID+own)
+		n.base = n.own[:len(n.own)-1-len(clientID)-len(own)]
 		if k.Channel != "" {
 			n.Boxed = n.base
 		}
@@ -98,11 +102,43 @@ func (n *Names) Base() string {
 // stands in the line.
 func (n *Names) Own() string { return n.own }
 
+// Tells reports whether a script tells waiters of this client for the lock on a channel that they have it.
+func (n *Names) Tells(channel, clientID string) bool {
+	if n.own != "" {
+		return channel == n.own
+	}
+	name, _ := n.Keys[0].(string)
+	for _, part := range [...]string{n.Channel, ":", clientID, seatMark} {
+		rest, ok := strings.CutPrefix(channel, part)
+		if !ok {
+			return false
+		}
+		channel = rest
+	}
+	return strings.TrimLeft(channel, "0123456789") == ownEnding(name)
+}
+
 // Twin returns the channel to which a process subscribes together with [Names.Base], so that it does not count as one of the
 // others that listen there.
-func (n *Names) Twin() string { return n.Base() + twinSuffix }
+func (n *Names) Twin() string {
+	name, _ := n.Keys[0].(string)
+	return n.Base() + twinSuffix + ownEnding(name)
+}
 
-const twinSuffix = ":rlock"
+const twinSuffix = ":rlock-twin"
+
+// braced ends what rlock derives from the name {x}, by which it is not that of x: see [ownEnding].
+const braced = "{}"
+
+// ownEnding returns what ends the keys, channels and seats that rlock derives from a name, and Redisson does not have. Redisson's rule
+// makes one text of the names x and {x}, and of no other two. So what rlock makes of {x} has an ending that nothing else has.
+// beside in line_prelude.lua is the same rule.
+func ownEnding(name string) string {
+	if strings.HasPrefix(name, "{") && strings.HasSuffix(name, "}") && !strings.Contains(name[1:], "{") {
+		return braced
+	}
+	return ""
+}
 
 // derived is Redisson's rule for the keys and channels that belong to a lock: they carry its name as hash tag, so that a
 // cluster keeps them in the lock's slot.
@@ -148,11 +184,29 @@ func checkName(name, tagged string, cluster bool, what string) error {
 		return fmt.Errorf("%w: the name is empty", fault.ErrInvalidName)
 	case len(name) > maxName:
 		return fmt.Errorf("%w: %s is longer than 64 KiB", fault.ErrInvalidName, fault.Quote(name))
+	case reserved(name):
+		return fmt.Errorf("%w: %s is a key or a channel that Redisson or rlock derives from the name of another lock",
+			fault.ErrInvalidName, fault.Quote(name))
 	case cluster && hashTag(name) != hashTag(tagged):
 		return fmt.Errorf("%w: the braces of %s put the keys of the %s into different slots of the cluster",
 			fault.ErrInvalidName, fault.Quote(name), what)
 	}
 	return nil
+}
+
+// reserved reports whether a name in Redis is one that is derived from another name, or whose channel would be. All of these have
+// braces. Not among them is what begins with a name, such as {x}:timeout, the leases of a semaphore: that is of another type than
+// whatever a user can make, so Redis refuses to mix them.
+func reserved(name string) bool {
+	if !strings.Contains(name, "{") {
+		return false
+	}
+	for _, prefix := range [...]string{latch, "redisson_lock_queue", "redisson_lock_timeout", tokenKey} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ":") {
+			return true
+		}
+	}
+	return strings.HasSuffix(strings.TrimSuffix(name, braced), twinSuffix)
 }
 
 // hashTag returns the part of a key that decides its slot in a cluster.

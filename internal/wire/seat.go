@@ -11,12 +11,16 @@ type Seat struct {
 	// Channel is where the waiter is notified. Redisson's rule makes it from the name of the seat, too.
 	Channel string
 
-	name any // <client id>:-<a small number>, a string, as it is sent
+	name any // <client id>:-<a small number>, with the ending of what is rlock's, a string, as it is sent
 }
+
+// seatMark stands between a client's id and the number of a seat. The name of one of Redisson's waiters never has it.
+const seatMark = ":-"
 
 // NewSeat returns a seat of a client. Its waiters must not have it at the same time.
 func NewSeat(n *Names, clientID string, number int) *Seat {
-	name := clientID + ":-" + strconv.Itoa(number)
+	lock, _ := n.Keys[0].(string)
+	name := clientID + seatMark + strconv.Itoa(number) + ownEnding(lock)
 	return &Seat{Channel: n.Channel + ":" + name, name: name}
 }
 

@@ -15,5 +15,5 @@ func Signals(channel, clientID string) bool {
 	if strings.HasPrefix(channel, latchChannel+"{") {
 		return true
 	}
-	return strings.HasPrefix(channel, semaphoreChannel+":") && (clientID == "" || !strings.HasSuffix(channel, ":"+clientID))
+	return strings.HasPrefix(channel, semaphoreChannel+":") && (clientID == "" || !strings.HasSuffix(strings.TrimSuffix(channel, braced), ":"+clientID))
 }

@@ -27,7 +27,7 @@ func TestNamesOfTheLine(t *testing.T) {
 		require.Equal(t, keys, n.LineKeys, kind)
 		require.Equal(t, channel+":{name}", n.Base(), kind)
 		require.Equal(t, channel+":{name}:client", n.Own(), kind)
-		require.Equal(t, channel+":{name}:rlock", n.Twin(), kind)
+		require.Equal(t, channel+":{name}:rlock-twin", n.Twin(), kind)
 		for _, c := range []string{n.Base(), n.Own(), n.Twin()} {
 			require.Equal(t, Slot("name"), Slot(c), kind)
 		}

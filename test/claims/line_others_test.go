@@ -71,7 +71,7 @@ func testOthersAreWatched(t *testing.T, closes bool) bool {
 	rdb := server.Client(t)
 	holder, hold, _, _ := queueing(t, server, "lock", 0)
 	channel := testkit.Channel(holder)
-	twin := channel + ":rlock"
+	twin := channel + ":rlock-twin"
 	watchers := func() int64 { return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin] }
 	watching := testkit.NewClient(t, server.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -293,7 +293,7 @@ func TestALineOutlivesItsMaster(t *testing.T) {
 	rdb := sentinel.Client(t)
 	redistest.EventuallyWithin(t, time.Minute, "all are subscribed again", func() bool {
 		channels := rdb.PubSubChannels(t.Context(), testkit.Channel(first)+":*").Val()
-		return len(slices.DeleteFunc(channels, func(c string) bool { return strings.HasSuffix(c, ":rlock") })) == len(all)
+		return len(slices.DeleteFunc(channels, func(c string) bool { return strings.HasSuffix(c, ":rlock-twin") })) == len(all)
 	})
 	for i := range all {
 		require.NoError(t, hold.Unlock(t.Context()))

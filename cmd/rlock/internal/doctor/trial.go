@@ -64,7 +64,7 @@ func (t *trial) callsFor(rule string) (all [][]any) {
 			add("evalsha 0 1 K", name, "")
 		}
 	case '&':
-		for _, channel := range []string{name, name + ":rlock"} {
+		for _, channel := range []string{name, name + ":rlock-twin"} {
 			if !t.dry || strings.HasPrefix(name, "redisson_countdownlatch") && channel != name { // which has no line
 				break
 			}

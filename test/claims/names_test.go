@@ -1,0 +1,135 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+)
+
+// pairOf returns a name and the same in braces, or the other way round. Redisson's rule derives the same from both.
+func pairOf(swapped bool) (one, other string) {
+	one = testkit.NewName()
+	other = "{" + one + "}"
+	if swapped {
+		return other, one
+	}
+	return one, other
+}
+
+// TestANameInBracesIsAnotherLock has one process hold {x} while another one waits for it. Whoever releases x gives it to a waiter for
+// x, although the other one stands before it in what the two locks have in common.
+func TestANameInBracesIsAnotherLock(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "fenced", "spin", "fair", "fenced fair", "write", "fenced write", "read"} {
+		for _, swapped := range []bool{false, true} {
+			for _, together := range []bool{false, true} { // whether one client waits for both
+				t.Run(fmt.Sprintf("%s, swapped: %v, together: %v", kind, swapped, together), func(t *testing.T) {
+					t.Parallel()
+					requireTwoLocks(t, kind, swapped, together)
+				})
+			}
+		}
+	}
+}
+
+func requireTwoLocks(t *testing.T, kind string, swapped, together bool) {
+	t.Helper()
+	server := redistest.Start(t)
+	one, other := pairOf(swapped)
+	open := func() *rlock.Client {
+		return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never))
+	}
+	rivals := kind
+	if kind == "read" {
+		rivals = "write"
+	}
+	a, b := open(), open()
+	if together {
+		b = a
+	}
+	// wait has a client wait for a lock that is held, as the nth waiter for both. It gets the hold once it has it.
+	wait := func(c *rlock.Client, name string, nth int) <-chan turn {
+		lock, got := testkit.MakeLock(rivals, c, name), make(chan turn, 1)
+		go func() {
+			hold, err := lock.Acquire(t.Context(), rlock.Lease(testkit.Never))
+			got <- turn{0, hold, err, time.Now()}
+		}()
+		if strings.Contains(kind, "fair") {
+			awaitQueued(t, server.Client(t), lock, nth)
+		} else {
+			testkit.Eventually(t, "the waiter waits", func() bool {
+				return testkit.Waiting(lock) == 1 && (kind == "spin" || testkit.Rests(lock) && testkit.Listens(lock))
+			})
+		}
+		return got
+	}
+	othersHold := testkit.Must(testkit.MakeLock(kind, open(), other).Acquire(t.Context(), rlock.Lease(testkit.Never)))
+	hold := testkit.Must(testkit.MakeLock(kind, open(), one).Acquire(t.Context(), rlock.Lease(testkit.Never)))
+	before := wait(b, other, 1)
+	waiter := wait(a, one, 2)
+	require.NoError(t, hold.Unlock(t.Context()))
+	got := testkit.Within(t, "the waiter for the lock that was unlocked has it", waiter)
+	require.NoError(t, got.err)
+	require.Empty(t, before, "the other lock has an owner")
+	require.NoError(t, othersHold.Err())
+	require.True(t, testkit.Must(testkit.MakeLock(kind, open(), other).IsLocked(t.Context())))
+	require.NoError(t, got.hold.Unlock(t.Context()))
+	require.False(t, testkit.Must(testkit.MakeLock(kind, open(), one).IsLocked(t.Context())), "nobody waits for it")
+	require.NoError(t, othersHold.Unlock(t.Context()))
+	got = testkit.Within(t, "the waiter for the other lock has that", before)
+	require.NoError(t, got.err)
+	require.NoError(t, got.hold.Unlock(t.Context()))
+	require.False(t, testkit.Must(testkit.MakeLock(kind, open(), other).IsLocked(t.Context())))
+}
+
+// TestTheFirstWaiterOfEachFairLockWatchesItsLease has a waiter for {x} stand before the waiters for x in the queue that both have. The
+// holder of x dies, and the first waiter for x leaves. The second one sees when the lease ends.
+func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
+	t.Parallel()
+	for _, swapped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("swapped: %v", swapped), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			one, other := pairOf(swapped)
+			open := func(name string) *rlock.Lock {
+				return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(name)
+			}
+			const lease = 2 * time.Second
+			othersHold := testkit.Must(open(other).Acquire(t.Context(), rlock.Lease(testkit.Never)))
+			begun := time.Now()
+			testkit.Must(open(one).Acquire(t.Context(), rlock.Lease(lease)))
+			var locks []*rlock.Lock
+			var left []<-chan error
+			ctx, cancel := context.WithCancel(t.Context())
+			for i, name := range []string{other, one, one} {
+				lock, its := open(name), t.Context()
+				if i == 1 {
+					its = ctx
+				}
+				locks = append(locks, lock)
+				left = append(left, testkit.Async(func() error { return lock.Lock(its, rlock.Lease(testkit.Never)) }))
+				awaitQueued(t, server.Client(t), lock, i+1)
+			}
+			info := testkit.Must(locks[1].Inspect(t.Context()))
+			require.Len(t, info.Waiters, 2, "those for the other lock are not among them")
+			require.EqualValues(t, 2, info.WaiterCount)
+			cancel()
+			require.ErrorIs(t, testkit.Within(t, "the first one leaves", left[1]), context.Canceled)
+			require.NoError(t, testkit.Within(t, "the second one has the lock", left[2]))
+			require.Less(t, time.Since(begun), lease+slack)
+			require.NoError(t, locks[2].Unlock(t.Context()))
+			require.Empty(t, left[0])
+			require.NoError(t, othersHold.Unlock(t.Context()))
+			require.NoError(t, testkit.Within(t, "the other lock is free", left[0]))
+			require.NoError(t, locks[0].Unlock(t.Context()))
+		})
+	}
+}
