@@ -71,6 +71,7 @@ var permitted = map[string][]string{
 	"internal/policy":   {"internal/clock"},
 	"internal/standing": {"internal/clock"},
 	"internal/stay":     {"internal/clock"},
+	"internal/task":     {"internal/fault"},
 	"internal/verdict":  {"internal/fault"},
 }
 

@@ -4,6 +4,8 @@ package fault
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"strings"
 )
 
@@ -81,3 +83,23 @@ func (e *Error) KeyDenied() bool {
 
 // TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.
 func (e *Error) TimedOut() bool { return e != nil && e.Fate == Left && errors.Is(e.Err, ErrNoAnswer) }
+
+// Panicked returns a panic of code of the user as an error, with the stack of the goroutine that recovers it. Only the log shows that.
+func Panicked(p any) error { return &panicked{p, debug.Stack()} }
+
+// panicked is a recovered panic.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+// Error returns the value of the panic.
+func (p *panicked) Error() string { return fmt.Sprintf("panic in code of the user: %v", p.value) }
+
+// Stack returns where an error was recovered from a panic, or nil.
+func Stack(err error) []byte {
+	if p := (*panicked)(nil); errors.As(err, &p) {
+		return p.stack
+	}
+	return nil
+}

@@ -36,7 +36,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			continue
 		}
 		running++
-		clientOf(h).Background(func() { results <- extended{i, h.Extend(ctx, d)} })
+		clientOf(h).Background(func() { results <- extended{i, lease.Safely(func() error { return h.Extend(ctx, d) })} })
 	}
 	n := confirmed()
 	for ; n < a.group.need && n+running >= a.group.need; n = confirmed() {

@@ -279,7 +279,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
-		h, err := m.Take(ctx, t)
+		h, err := lease.TakeSafely(ctx, m, t)
 		switch {
 		case err != nil:
 		case !a.add(i, h):

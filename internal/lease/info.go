@@ -33,6 +33,7 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 	}
 	asked, named := make(chan answer, 1), make(chan map[string]wire.Identity, 1)
 	l.m.Background(func() { // the commands may take longer than ctx
+		defer close(named) // also if the name mapper panics
 		info, err := l.look(ctx)
 		asked <- answer{info, err}
 		if err == nil {

@@ -225,7 +225,13 @@ var errWaitOver = errors.New("wait is over")
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
-	watched := false
+	watched, asking := false, false
+	defer func() {
+		if p := recover(); p != nil { // of a method of the user's context
+			l.abandon(a, asking)
+			panic(p)
+		}
+	}()
 	var silence outcome.Silence
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
@@ -236,7 +242,9 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		switch step.Do {
 		case table.Ask:
 			sent := clock.Now()
+			asking = true
 			r := m.ask(limit, &step, transport.WaitSlot)
+			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				m.audit(&l.h)
 			}

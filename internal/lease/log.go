@@ -2,7 +2,9 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -56,6 +58,7 @@ func (m *Manager) logLine(line table.Line, run func(log func())) {
 		return
 	}
 	run(func() {
+		defer m.handlerPanicked()
 		attrs := make([]slog.Attr, 0, 3)
 		if !line.Whole {
 			line.Lock = fault.Cut(line.Lock)
@@ -66,9 +69,26 @@ func (m *Manager) logLine(line table.Line, run func(log func())) {
 		if line.Err != nil {
 			attrs = append(attrs, slog.Any("error", line.Err))
 		}
+		if stack := fault.Stack(line.Err); stack != nil {
+			attrs = append(attrs, slog.String("stack", string(stack)))
+		}
 		if dropped > 0 {
 			attrs = append(attrs, slog.Int("suppressed", dropped))
 		}
 		m.cfg.Logger().LogAttrs(context.Background(), line.Level, "rlock: "+line.Message, attrs...)
 	})
+}
+
+// panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
+func (m *Manager) panicked(err error) {
+	if m.panics.CompareAndSwap(false, true) {
+		m.Log(table.Line{Level: slog.LevelError, Message: "code of the user panicked, such as a hook of the redis client", Err: err})
+	}
+}
+
+// handlerPanicked recovers a panic of a log handler, and says so on the standard error, once: no other log is known.
+func (m *Manager) handlerPanicked() {
+	if p := recover(); p != nil && m.mute.CompareAndSwap(false, true) {
+		_, _ = fmt.Fprintf(os.Stderr, "rlock: the log handler panicked: %v\n%s", p, fault.Stack(fault.Panicked(p)))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -60,6 +61,8 @@ type Manager struct {
 	stop     sync.Once     // closes stopping
 	values   sync.Map
 	log      lineLimit
+	panics   atomic.Bool // whether it was logged that code of the user panicked
+	mute     atomic.Bool // whether the log handler has panicked
 	reports  *observe.Reports
 	identity *identity // nil means that it has none
 }
@@ -68,7 +71,10 @@ type Manager struct {
 func New(cfg Config, d driver.Driver) *Manager {
 	info := d.Info()
 	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
-	m := &Manager{cfg: cfg, driver: d, tasks: task.New(), stopping: make(chan struct{})}
+	m := &Manager{cfg: cfg, tasks: task.New(), stopping: make(chan struct{})}
+	m.tasks.OnPanic(m.panicked)
+	d = driver.Checked(d, m.panicked)
+	m.driver = d
 	m.reports = observe.New(cfg.Observers, func(err error) {
 		m.Log(table.Line{Level: slog.LevelWarn, Message: "an observer panicked", Err: err})
 	})

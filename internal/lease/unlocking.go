@@ -55,7 +55,7 @@ func (u *Unlocking) Begin(ctx context.Context, i int) {
 	if m.tasks.Retired() {
 		m = Runner(u.locks)
 	}
-	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(ctx)} })
+	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(context.WithoutCancel(ctx))} })
 }
 
 // Runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first

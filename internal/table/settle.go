@@ -149,7 +149,11 @@ func (a *Attempt) unsent(err *fault.Error) {
 	}
 }
 
-func ended(e Ender) bool { return e != nil && e.Err() != nil }
+// ended reports whether a context has ended. One that panics has, too: it may be another caller's than that whose goroutine asks.
+func ended(e Ender) (over bool) {
+	defer func() { over = recover() != nil || over }()
+	return e != nil && e.Err() != nil
+}
 
 // spared reports whether Stop ended the wait for a slot of an attempt that may go on, because its owner holds the lock. Nothing
 // was sent, so the attempt asks again.

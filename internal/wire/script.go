@@ -26,7 +26,7 @@ var (
 	lockRelease  = newScript(release(1), lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
 	lockForce    = newScript(force(1), lua.LockForce)
-	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.LockInspect)
+	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
 	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandOver)
@@ -46,12 +46,12 @@ var (
 	readRelease = newScript(release(2), lua.RWPrelude, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
 	readForce   = newScript(force(1), lua.ReadForce)
-	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3}, lua.ReadInspect)
+	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
 	writeAcquire = newScript(acquire(1), lua.WriteAcquire)
 	writeRelease = newScript(release(1), lua.RWPrelude, lua.WriteRelease)
 	writeForce   = newScript(force(1), lua.RWPrelude, lua.WriteForce)
-	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3}, lua.WriteInspect)
+	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
 	fencedWriteAcquire = newScript(acquire(2), lua.FencedPrelude, lua.FencedWriteAcquire)
 
@@ -95,13 +95,13 @@ var (
 	latchSet       = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchSet)
 	latchCountDown = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchCountDown)
 	latchDelete    = newLatch(Script{Keys: 2, Argv: 7, Announces: true, Forgets: true}, lua.LatchDelete)
-	latchCount     = newLatch(Script{Keys: 1}, lua.LatchCount)
+	latchCount     = newLatch(Script{Keys: 1, Reads: true}, lua.LatchCount)
 
 	semaphoreSetUp    = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreSetUp)
 	semaphoreChange   = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreChange)
 	semaphoreGiveBack = newSemaphore(Script{Keys: 4, Argv: 7, Announces: true, Forgets: true, Lined: true}, lua.SemaphoreGiveBack)
 	semaphoreDelete   = newSemaphore(Script{Keys: 3, Argv: 7, Forgets: true}, lua.SemaphoreDelete)
-	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3}, lua.SemaphoreCount)
+	semaphoreCount    = newSemaphore(Script{Keys: 2, Numbers: 3, Reads: true}, lua.SemaphoreCount)
 	semaphoreLease    = newSemaphore(Script{Keys: 1, Argv: 7}, lua.SemaphoreLease)
 	plainDrain        = newSemaphore(Script{Keys: 2, Argv: 7, Forgets: true}, lua.PlainDrain)
 	plainReceipts     = newSemaphore(Script{Keys: 1, Argv: 3, Numbers: 32}, lua.PlainReceipts)
@@ -150,6 +150,7 @@ type Script struct {
 	Announces bool // whether it publishes that the lock is free
 	Forgets   bool // whether it removes the marks of earlier calls that count once; Args.Other has their numbers
 	Lined     bool // whether its last key is a line, which it can do without
+	Reads     bool // whether it changes nothing, so that a replica can run it
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
 	Single    bool // whether it must not run twice: it would free the lock from the next holder, too
 }

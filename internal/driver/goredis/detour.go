@@ -51,14 +51,16 @@ func (a *aimed) onward() redis.Cmder {
 // that are added later do not, because go-redis runs them inside of it. All other commands pass through it.
 type detour struct{}
 
-// DialHook changes nothing.
-func (detour) DialHook(next redis.DialHook) redis.DialHook { return next }
-
 // ProcessHook runs an aimed command on the next client of its route.
 func (detour) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if a, ok := cmd.(*aimed); ok {
-			return a.route[0].Process(ctx, a.onward())
+			err := a.route[0].Process(ctx, a.onward())
+			if !undated(err) {
+				return err
+			}
+			cmd = a.onward()
+			cmd.SetErr(nil)
 		}
 		return next(ctx, cmd)
 	}
@@ -80,6 +82,12 @@ func (detour) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 			_ = pipe.Process(ctx, cmd) // queues; cannot fail
 		}
 		_, err := pipe.Exec(ctx)
+		if undated(err) {
+			for _, cmd := range cmds {
+				cmd.SetErr(nil)
+			}
+			return next(ctx, cmds)
+		}
 		return err
 	}
 }

@@ -13,12 +13,16 @@ import (
 
 // fit takes the kind and the limits of the client into account.
 func (d *Driver) fit(cfg driver.Config) error {
-	if v := reflect.ValueOf(d.rdb); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if empty(reflect.ValueOf(d.rdb)) {
 		return invalid("the redis client is nil")
+	}
+	inside := unwrap(d.rdb)
+	if inside != nil && empty(reflect.ValueOf(inside)) {
+		return invalid("the redis client in %T is nil", d.rdb)
 	}
 	var p pool
 	var readTimeout time.Duration
-	switch rdb := d.rdb.(type) {
+	switch rdb := inside.(type) {
 	case *redis.Client:
 		opt := rdb.Options()
 		d.info.Sentinel = opt.Addr == "FailoverClient" // redis.NewFailoverClient writes that there
@@ -42,11 +46,11 @@ func (d *Driver) fit(cfg driver.Config) error {
 		}
 		addDetour(rdb, rdb.AddHook)
 	case *redis.Ring:
-		return invalid("redis.Ring: it cannot keep a lock on one server")
+		return errRing
 	case *redis.AutoPipeliner:
 		return invalid("redis.AutoPipeliner: it would batch renewals too, so pass its client")
 	default:
-		return nil
+		return hidden(d.rdb)
 	}
 	shares := driver.Share(cfg, p.size, p.pipelines)
 	shares.Cluster, shares.Sentinel, shares.Bounded = d.info.Cluster, d.info.Sentinel, readTimeout > 0 && readTimeout <= cfg.CommandTimeout

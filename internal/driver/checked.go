@@ -1,0 +1,158 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Checked returns a driver that sends through d, and does what is the same for every client library:
+//
+//   - A panic becomes the error of the command that ran the code of the user: a hook, a provider of credentials, a method of a
+//     context. rlock sends on goroutines of its own, where nobody could recover it. The command may have been sent, so it is in doubt.
+//     panicked is called with each panic, and must not wait.
+//   - A client that reaches nothing but replicas is told so, see [replicas].
+func Checked(d Driver, panicked func(error)) Driver {
+	return &checked{Driver: d, panicked: panicked, replicas: replicas{cluster: d.Info().Cluster}}
+}
+
+// checked is what [Checked] returns.
+type checked struct {
+	Driver
+
+	panicked func(error)
+	replicas replicas
+}
+
+// recovered returns what was recovered from a panic as the error of a command, or nil.
+func (d *checked) recovered(p any) *fault.Error {
+	if p == nil {
+		return nil
+	}
+	err := fault.Panicked(p)
+	d.panicked(err)
+	return &fault.Error{Fate: fault.InDoubt, Transient: true, Err: err}
+}
+
+// Run implements [Driver].
+func (d *checked) Run(ctx context.Context, at Node, c wire.Call) (r wire.Reply) {
+	defer func() {
+		if f := d.recovered(recover()); f != nil {
+			r = Failed(f)
+		}
+	}()
+	r = d.Driver.Run(ctx, at, c)
+	d.replicas.note(&c, &r)
+	return r
+}
+
+// Pipe implements [Driver].
+func (d *checked) Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Acks, out []wire.Reply) {
+	defer func() {
+		if f := d.recovered(recover()); f != nil {
+			for i := range calls {
+				out[i] = Failed(f)
+			}
+		}
+	}()
+	d.Driver.Pipe(ctx, at, calls, acks, out)
+	for i := range calls {
+		d.replicas.note(&calls[i], &out[i])
+	}
+}
+
+// Node implements [Driver].
+func (d *checked) Node(ctx context.Context, key string) (n Node, err *fault.Error) {
+	defer func() {
+		if f := d.recovered(recover()); f != nil {
+			f.Fate = fault.NotSent
+			n, err = nil, f
+		}
+	}()
+	return d.Driver.Node(ctx, key)
+}
+
+// Raw implements [Driver].
+func (d *checked) Raw(ctx context.Context, at Node, cmd ...any) (value any, err *fault.Error) {
+	defer func() {
+		if f := d.recovered(recover()); f != nil {
+			value, err = nil, f
+		}
+	}()
+	return d.Driver.Raw(ctx, at, cmd...)
+}
+
+// Refresh implements [Driver].
+func (d *checked) Refresh() {
+	defer func() { d.recovered(recover()) }()
+	d.Driver.Refresh()
+}
+
+// Subscribe implements [Driver].
+func (d *checked) Subscribe(ctx context.Context, at Node, sharded bool) (s Subscription) {
+	defer func() {
+		if f := d.recovered(recover()); f != nil {
+			s = unusable{f}
+		}
+	}()
+	return &subscription{d.Driver.Subscribe(ctx, at, sharded), d}
+}
+
+// subscription is a [Subscription] whose panics are errors.
+type subscription struct {
+	Subscription
+
+	driver *checked
+}
+
+// try calls a method of the subscription.
+func (s *subscription) try(method func() *fault.Error) (err *fault.Error) {
+	defer func() {
+		if f := s.driver.recovered(recover()); f != nil {
+			err = f
+		}
+	}()
+	return method()
+}
+
+// Subscribe implements [Subscription].
+func (s *subscription) Subscribe(ctx context.Context, channels ...string) *fault.Error {
+	return s.try(func() *fault.Error { return s.Subscription.Subscribe(ctx, channels...) })
+}
+
+// Unsubscribe implements [Subscription].
+func (s *subscription) Unsubscribe(ctx context.Context, channels ...string) *fault.Error {
+	return s.try(func() *fault.Error { return s.Subscription.Unsubscribe(ctx, channels...) })
+}
+
+// Ping implements [Subscription].
+func (s *subscription) Ping(ctx context.Context) *fault.Error {
+	return s.try(func() *fault.Error { return s.Subscription.Ping(ctx) })
+}
+
+// Receive implements [Subscription].
+func (s *subscription) Receive(ctx context.Context) (m Message, err *fault.Error) {
+	err = s.try(func() (f *fault.Error) {
+		m, f = s.Subscription.Receive(ctx)
+		return f
+	})
+	return m, err
+}
+
+// Close implements [Subscription].
+func (s *subscription) Close() (err error) {
+	if f := s.try(func() *fault.Error { err = s.Subscription.Close(); return nil }); f != nil {
+		return f
+	}
+	return err
+}
+
+// unusable is the subscription of a client that panicked instead of making one.
+type unusable struct{ why *fault.Error }
+
+func (u unusable) Subscribe(context.Context, ...string) *fault.Error   { return u.why }
+func (u unusable) Unsubscribe(context.Context, ...string) *fault.Error { return u.why }
+func (u unusable) Ping(context.Context) *fault.Error                   { return u.why }
+func (u unusable) Receive(ctx context.Context) (Message, *fault.Error) { return Message{}, u.why }
+func (u unusable) Close() error                                        { return nil }

@@ -1,0 +1,49 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Safely calls what runs on a worker with a context of the user, and returns what that panics as an error: nobody else could recover it.
+func Safely(call func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fault.Panicked(p)
+		}
+	}()
+	return call()
+}
+
+// TakeSafely is [Member.Take] on a worker.
+func TakeSafely(ctx context.Context, m Member, t Terms) (h Held, err error) {
+	err = Safely(func() (err error) {
+		h, err = m.Take(ctx, t)
+		return err
+	})
+	return h, err
+}
+
+// abandon ends an attempt that can go on no longer, because its context has panicked. What Redis may have made of it is released in
+// the background, as after a call that its caller left. asking says whether a question was under way, to which no reply will come.
+func (l *Lock) abandon(a *table.Attempt, asking bool) {
+	var n table.Notices
+	m := l.m
+	lost := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
+	for step := (table.Step{Do: table.Sleep}); step.Do != table.Done; asking = step.Do == table.Ask {
+		if asking {
+			step = m.table.Settle(a, lost, clock.Now(), &n)
+		} else {
+			step = m.table.Wake(a, table.Ended, clock.Now(), &n)
+		}
+		n.Deliver(m)
+		if step.Got != nil {
+			got := step.Got
+			m.Background(func() { _ = l.release(context.Background(), got) }) // the table logs a failure
+		}
+	}
+}
