@@ -45,32 +45,42 @@ func rival(kind string) func(*rlock.Client, string) testkit.Locker {
 	return testkit.Kinds[kind].Rival
 }
 
-// TestAPasswordThatChangesLosesNoHold changes it, closes all connections, and closes the new ones once more.
+// TestAPasswordThatChangesLosesNoHold closes all connections after a password was changed. The first time the client has the old one
+// for a while. The second time both are valid, as in a rotation that is done well, so that nobody who asks then is refused.
 func TestAPasswordThatChangesLosesNoHold(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t) // its CredentialsProvider
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
-	var password atomic.Value
-	set := func(p string) {
-		require.NoError(t, admin.Do(ctx, "acl", "setuser", "rotated", "on", "resetpass", ">"+p, "~*", "&*", "+@all").Err())
-		password.Store(p)
-		require.NoError(t, admin.Do(ctx, "client", "kill", "user", "rotated").Err())
+	set := func(rules ...any) {
+		require.NoError(t, admin.Do(ctx, append([]any{"acl", "setuser", "rotated"}, rules...)...).Err())
 	}
-	set("old")
+	set("on", ">old", "~*", "&*", "+@all")
+	var known atomic.Value
+	known.Store("old")
 	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, CredentialsProvider: func() (string, string) {
-		return "rotated", password.Load().(string)
+		return "rotated", known.Load().(string)
 	}})
-	client, name := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second)), testkit.NewName()
+	logger, log := testkit.Recording()
+	client, name := testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(6*time.Second)), testkit.NewName()
 	hold := testkit.Must(client.NewLock(name).Acquire(ctx))
-	waiter := testkit.NewClient(t, rdb).NewLock(name)
-	waiting := testkit.Async(func() error { return waiter.Lock(ctx) })
-	testkit.AwaitSleepers(t, admin, 0, waiter)
-	for _, p := range []string{"new", "newer"} {
+	reconnects := func(meanwhile func()) {
 		before := hold.Deadline()
-		set(p)
+		require.NoError(t, admin.Do(ctx, "client", "kill", "user", "rotated").Err())
+		meanwhile()
 		testkit.Eventually(t, "the hold is renewed", func() bool { return hold.Deadline().After(before.Add(time.Second)) })
 	}
+	set("resetpass", ">new")
+	reconnects(func() {
+		testkit.Eventually(t, "a renewal fails", func() bool { return log.Contains("WRONGPASS") })
+		known.Store("new")
+	})
+	waiter := testkit.NewClient(t, rdb).NewLock(name)
+	waiting := testkit.Async(func() error { return waiter.Lock(ctx) })
+	testkit.Eventually(t, "it waits", func() bool { return testkit.Rests(waiter) })
+	set(">newer")
+	known.Store("newer")
+	reconnects(func() {})
 	require.NoError(t, hold.Unlock(ctx))
 	require.NoError(t, testkit.Within(t, "the waiter has the lock", waiting))
 	require.NoError(t, waiter.Unlock(ctx))
