@@ -111,15 +111,14 @@ func TestAFairWaiterLeavesItsSeat(t *testing.T) {
 func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	t.Parallel()
 	table, held, waiters, _ := inQueue(t)
+	channel := waiters[0].seat.Channel
 	var n Notices
-	seat := waiters[0].seat.Channel
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Done, table.SettleRelease(&x, hereNow(waiters[0]), start, &n).Do)
 	first := table.Wake(waiters[0], ByNews, start, &n).Got
 	require.NotNil(t, first)
 
-	channel := first.grant.handle.Names().Base() + ":c:-1"
 	late := wire.Message{Sort: wire.Granted, Number: first.grant.holder.Number, At: 1_000_000, Term: firstTerm}
 	table.Hear(channel, late, start, &n)
 	_, exits := table.Due(start, false, &n)
