@@ -29,7 +29,9 @@ const (
 // noDriver is the driver of a client that sends nothing but a first query, so that it need not connect later.
 type noDriver struct{ driver.Driver }
 
-func (noDriver) Run(context.Context, driver.Node, wire.Call) wire.Reply { return wire.Reply{List: make([]int64, 3)} }
+func (noDriver) Run(context.Context, driver.Node, wire.Call) wire.Reply {
+	return wire.Reply{List: make([]int64, 3)}
+}
 
 func (noDriver) Info() driver.Info { return driver.Info{} }
 
