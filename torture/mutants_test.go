@@ -125,7 +125,7 @@ var mutants = []mutant{
 		{"internal/lease/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/lease/lock.go", "now.Add(max(t.Wait, cfg.Floor()))", "now.Add(max(t.Wait, cfg.CommandTimeout))"},
+		{"internal/lease/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},

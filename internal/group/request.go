@@ -42,20 +42,18 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	if r.As = g.who(ctx, false).Or(t.As); r.As.Owner == nil {
 		r.As.Owner, r.plain = table.NewOwner(), len(r.As.Holds) == 0
 	}
-	var acks, single time.Duration
+	var acks, first time.Duration
 	for _, l := range g.locks {
 		cfg := l.Manager().Config()
-		acks, r.floor, single = max(acks, cfg.AckTimeout), max(r.floor, cfg.Table.Floor()), max(single, l.AttemptTime())
+		acks, r.floor, first = max(acks, cfg.AckTimeout), max(r.floor, cfg.Table.Floor()), max(first, l.AttemptTime(r.Wait))
 	}
 	_, limited := ctx.Deadline()
 	switch {
 	case !r.By.IsZero() || !r.Limited:
 	case r.Single() && limited: // ctx ends the attempt
 		r.By = r.start.Add(g.timeout())
-	case r.Single():
-		r.By = r.start.Add(single)
 	default:
-		r.By = r.start.Add(max(r.Wait, r.floor))
+		r.By = r.start.Add(first)
 	}
 	waiting, bounded := ctx, ctx
 	endWait, endBound := func() {}, func() {}

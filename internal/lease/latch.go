@@ -159,7 +159,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	defer m.tasks.End()
 	m.used()
 	a := awaiting{
-		latch: l, single: t.Single(), bound: m.bound(ctx, l.lock.h.Key.Name, &t, 0),
+		latch: l, single: t.Single(), bound: l.lock.bound(ctx, &t, 0),
 		Waiter: m.latches.Join(l.names.Channel, m.hub.Orders(), t.Limited),
 	}
 	waiting := ctx

@@ -182,7 +182,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
 		defer cancel()
 	}
-	a.Wait, a.Bound = waiting, l.m.bound(ctx, l.h.Key.Name, &t, l.m.cfg.AckTimeout)
+	a.Wait, a.Bound = waiting, l.bound(ctx, &t, l.m.cfg.AckTimeout)
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}

@@ -62,6 +62,36 @@ func (t *Terms) Started(name, kind string) observe.Started {
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
 
+// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
+// bounds each of its questions.
+func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
+	cfg, now := &l.m.cfg.Table, clock.Now()
+	_, limited := ctx.Deadline()
+	switch {
+	case t.Ticket != "":
+		return now.Add(cfg.CommandTimeout)
+	case !t.By.IsZero() && t.Single():
+		return min(clock.Of(t.By).Add(acks), now.Add(cfg.CommandTimeout))
+	case !t.By.IsZero():
+		return clock.Of(t.By).Add(acks)
+	case !t.Limited:
+		return 0
+	case t.Wait > 0:
+		return now.Add(l.AttemptTime(t.Wait)).Add(acks)
+	case limited:
+		return now.Add(cfg.CommandTimeout)
+	}
+	return now.Add(min(l.AttemptTime(0)+acks, cfg.CommandTimeout))
+}
+
+// AttemptTime returns how long a first attempt may take. The time that it takes to connect does not count where the user sets no limit.
+func (l *Lock) AttemptTime(wait time.Duration) time.Duration {
+	if wait == 0 && l.m.conn.Connects(l.h.Key.Name) {
+		return l.m.cfg.Table.CommandTimeout
+	}
+	return max(wait, l.m.cfg.Table.Floor())
+}
+
 // Held is one acquisition that a caller has: of one lock, or of a group. It must not refer to its Hold. Otherwise the
 // runtime would never notice a dropped Hold.
 type Held interface {

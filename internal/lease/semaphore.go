@@ -100,7 +100,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		return s.acquire(ctx, t, seen)
 	}
 	// All that follows takes no longer than the terms say.
-	bound, start := s.m.bound(ctx, s.h.Key.Name, &t, s.m.cfg.AckTimeout), clock.Now()
+	bound, start := s.bound(ctx, &t, s.m.cfg.AckTimeout), clock.Now()
 	if bound != 0 {
 		bound = bound.Add(-s.m.cfg.AckTimeout) // no replica acknowledges a set-up
 	}

@@ -305,3 +305,20 @@ func TestWithoutAServer(t *testing.T) {
 	require.NoError(t, testkit.Within(t, "a waiting Lock gets it when Redis is back", waiting))
 	require.NoError(t, lock.Unlock(t.Context()))
 }
+
+// A Redis is so far away that connecting takes longer than a single attempt may. Nevertheless the first call of a process gets its lock.
+func TestTheFirstCallToAFarRedis(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"lock", "fair", "read", "multi", "red"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+			proxy.Delay(400 * time.Millisecond) // of HELLO, the names, the unknown script and the script
+			client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}))
+			hold, err := testkit.Kinds[kind].Make(client, testkit.NewName()).TryAcquire(t.Context())
+			require.NoError(t, err)
+			proxy.Delay(0)
+			require.NoError(t, hold.Unlock(t.Context()))
+		})
+	}
+}
