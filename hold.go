@@ -37,7 +37,7 @@ func (h *Hold) in() *lease.Hold {
 // over: then its cause is [Hold.Err]. [Client.Shutdown] ends it with cause [ErrClosed], although the hold goes on. The
 // context's Err is [context.Canceled] after a loss, after an unlock and in a shutdown. [context.Cause] tells these apart. Run
 // under the context all work that must not go on without the lock. It also carries the hold: locking the same lock with it is
-// a re-entry.
+// a re-entry, until the hold is over. Then [context.WithoutCancel] of it is a context without an owner.
 func (h *Hold) Context() context.Context { return h.in().Context() }
 
 // Done returns a channel that is closed when the hold is over: lost, unlocked, or its client closed. Unlike the context's

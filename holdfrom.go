@@ -14,7 +14,7 @@ import (
 //	hold, held := rlock.HoldFrom(ctx, lock)
 //
 // It finds the hold by the client, the name and, for an [RWLock], the side, through whichever handle the lock was taken. If
-// ctx carries several, it returns the nearest. It looks as far outward as a re-entry would: an owner made by [WithOwner]
+// ctx carries several, it returns the nearest that is not unlocked, or else the nearest. It looks as far outward as a re-entry would: an owner made by [WithOwner]
 // hides all holds outside it. It finds no lock that was taken with Lock or TryLock, because these give no context.
 //
 // For a [MultiLock] or a [RedLock], it returns the hold of the group, if the group has the same members. For a member of a

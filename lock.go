@@ -131,7 +131,7 @@ func (l *Lock) Do(ctx context.Context, fn func(context.Context) error, opts ...A
 // Unlock ends one acquisition made by Lock or TryLock. The last unlock of an owner releases the lock. It ports unlock. Only
 // its [Hold] releases an acquisition made by Acquire. Do releases its own.
 //
-// With an owner in ctx, or a hold of this lock, Unlock ends the latest acquisition made with it, through any handle. Without
+// With an owner in ctx, or a hold of this lock that is not over, Unlock ends the latest acquisition made with it, through any handle. Without
 // either, it ends an acquisition made through this handle: acquisitions without an owner come first, and of them the one
 // whose lease ends first. So goroutines that share a handle need no owner to unlock. A late Unlock returns [ErrLost], and
 // does not free the lock of the next holder.

@@ -18,7 +18,7 @@ import (
 type MultiLock struct{ g *group.Group }
 
 // NewMultiLock returns a handle on all of the locks together. They may be of any kinds and clients. A lock that is given
-// twice is taken once. A MultiLock among them counts as its members. It ports RedissonMultiLock. It does not fail: the first
+// twice is taken once. A plain and a fair lock of one name and client would wait for each other: [ErrInvalidOption]. A MultiLock among them counts as its members. It ports RedissonMultiLock. It does not fail: the first
 // method that is called reports an empty list, or a nil lock, with [ErrInvalidOption].
 //
 // It stands in one queue at a time. If other owners always wait for two of its members, and the wait in each of the queues is

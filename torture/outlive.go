@@ -26,12 +26,12 @@ func (w twofold) Value(key any) any {
 	return w.Context.Value(key)
 }
 
-// outlive lets a turn use the context of a hold that is over, now and then.
+// outlive lets a turn use the context of a hold of its name that is over, now and then.
 func (s *section) outlive(ctx context.Context) context.Context {
 	s.past = nil
-	if past := s.outlived.Load(); past != nil && s.random.IntN(3) == 0 {
-		s.past = past
-		return twofold{ctx, past.ctx}
+	if past, ok := s.outlived.Load(s.Names[0]); ok && s.random.IntN(3) == 0 {
+		s.past, _ = past.(*outlived)
+		return twofold{ctx, s.past.ctx}
 	}
 	return ctx
 }
@@ -42,7 +42,13 @@ func (s *section) leaves(hold *rlock.Hold) {
 	if s.past != nil {
 		holds += s.past.holds
 	}
-	if holds <= 3 && !s.counts() { // a longer chain would keep ever more holds in memory
-		s.outlived.Store(&outlived{context.WithoutCancel(hold.Context()), holds})
+	if holds > 3 || s.counts() || s.share.Names[0] == fresh { // a longer chain would keep ever more holds in memory
+		return
+	}
+	// The workers of a site use it for a while, so that several do at a time.
+	if past := (&outlived{context.WithoutCancel(hold.Context()), holds}); s.random.IntN(30) == 0 {
+		s.outlived.Store(s.Names[0], past)
+	} else {
+		s.outlived.LoadOrStore(s.Names[0], past)
 	}
 }

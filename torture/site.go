@@ -77,8 +77,8 @@ type running struct {
 	clients atomic.Pointer[[]*rlock.Client] // a shutdown replaces them
 	emit    func(Turn)
 	ids     atomic.Int64
-	// outlived is the context of a hold that is over; nil means that there is none yet.
-	outlived atomic.Pointer[outlived]
+	// outlived has the context of a hold of each name that is over.
+	outlived sync.Map // of *outlived
 }
 
 // all returns the present clients: one per independent Redis.

@@ -62,3 +62,9 @@ func (w *world) checkChosen(r *record, x *Exit, late bool) {
 		w.failf("Context: the unlock of #%d, which is lost, frees #%d", r.acq.grant.holder.Number, x.acq.grant.holder.Number)
 	}
 }
+
+// handleFor returns a handle with which the context of an acquisition unlocks it: any one, if a hold of the context let it acquire.
+func (w *world) handleFor(r *record) *Handle {
+	h, _ := pick(w, r.proc.handles[r.name.index], func(h *Handle) bool { return h == r.handle || r.by && h.sideKey() == r.handle.sideKey() })
+	return h
+}

@@ -288,7 +288,7 @@ func (w *world) unlock() bool {
 		s = p.table.Unlock(x, r.handle, Who{}, w.now, &p.notices)
 	case how == 2:
 		late := errors.Is(r.acq.Err(w.now), fault.ErrLost)
-		s = p.table.Unlock(x, r.handle, Who{Holds: claims(r.holds), Owner: r.base}, w.now, &p.notices)
+		s = p.table.Unlock(x, w.handleFor(r), Who{Holds: claims(r.holds), Owner: r.base}, w.now, &p.notices)
 		w.checkChosen(r, x, late)
 	default:
 		s = p.table.Unlock(x, r.handle, Who{Owner: r.owner}, w.now, &p.notices)

@@ -336,10 +336,7 @@ var bugs = []bug{
 	{"X3", "an unlock does not find what a hold that is over let its context acquire", []edit{
 		{"handle.go", "left = h.owed(w.Holds)", "_ = h.owed(w.Holds)"},
 	}},
-	{"X4", "a late unlock with the context of a hold that is over frees the lock of the next holder", []edit{
-		{"handle.go", "case left != nil && !left.grant.usable(now):", "case left != nil && left == a:"},
-	}},
-	{"X5", "an unlock closes its hold only when it has its turn", []edit{
+	{"X4", "an unlock closes its hold only when it has its turn", []edit{
 		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "t.loseIfPast(g, now, n)"},
 		{"exit.go", "	g.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {", "\ta.closed.Store(true)\n\tg.drop(a)\n\ta.handle.unlocks.Forget(a)\n\tif g.open() > 0 {"},
 	}},

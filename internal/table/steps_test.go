@@ -131,7 +131,7 @@ func (w *world) got(v *verb, acq *Acquisition) {
 		w.failf("Stopped: %s is granted", v)
 	}
 	r := &record{
-		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), base: v.a.Owner, holds: v.holds, byHold: v.a.ByHold, seen: v.seen,
+		acq: acq, proc: v.proc, name: v.name, handle: v.a.Handle, owner: acq.Owner(), base: v.a.Owner, holds: v.holds, by: v.a.by != nil, byHold: v.a.ByHold, seen: v.seen,
 	}
 	if w.rand(2) == 0 {
 		r.done = acq.Done()

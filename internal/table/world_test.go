@@ -184,6 +184,7 @@ type record struct {
 	owner    *Owner
 	base     *Owner    // that WithOwner put into the context that acquired
 	holds    []*record // that this context carries
+	by       bool      // one of them made it the owner's
 	byHold   bool
 	seen     *ending // of the attempt that acquired
 	done     <-chan struct{}
