@@ -15,9 +15,10 @@ import (
 //
 // In Redis it is a number, and nothing says who has permits. So a permit has no lease, and a hold does not notice if Redis loses it.
 // [Hold.Deadline] is the zero time, and [Hold.Extend] returns [ErrInvalidOption]. [Hold.Done] closes when the hold is unlocked or
-// lost, or the client is closed. A hold is lost only by [WithMaxHold], or if its unlock finds another type of key. A failover of Redis
-// may forget the last releases: then there are too few permits, until [PlainSemaphore.AddPermits] mends that. Redisson's own retries
-// may take or give permits twice.
+// lost, or the client is closed. A hold is lost only by [WithMaxHold], or if its unlock finds another type of key. A failover or a
+// restore of Redis may forget the last releases: then there are too few permits. A client that lives gives its own back when it is next
+// refused a permit, or asks how many are free. [PlainSemaphore.AddPermits] mends the rest. Redisson's own retries may take or give
+// permits twice.
 //
 // rlock takes and gives each permit once, whatever the network does: it keeps receipts of its holds beside the semaphore. They outlive
 // the process, or an outage of Redis, by 12 to 24 hours. A hold without a receipt gives nothing back, and that is logged: Redis has

@@ -253,11 +253,20 @@ var mutants = []mutant{
 		{"internal/lua/semaphore_release.lua", "leave(KEYS[1], KEYS[4], KEYS[2], ARGV[1], ARGV[6], type(value) == 'number' and value or nil, ARGV[5], ARGV[4])\n", ""},
 	}},
 	{"C5", "a repeated release gives plain permits back again", []string{"counts"}, []edit{
-		{"internal/lua/plain_release.lua", "local late = receipt and receipt ~= has", "local late = false"},
+		{"internal/lua/plain_release.lua", "local late = receipt and not isOut(receipt)", "local late = false"},
 		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
 		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
+	}},
+	{"C9", "nobody gives back plain permits whose release Redis has forgotten", []string{"./test/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
+		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},
+	}},
+	{"C10", "plain permits that their client has are given back as unknown", []string{"./test/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
+		{"internal/table/grant.go", "\tif h.Kind.Lasting {\n\t\tt.notePast(g)\n\t}\n", ""},
+	}},
+	{"M59", "a lock that is granted to a waiter of long ago is kept", []string{"./test/trouble TestARestoreBringsBackWaitersOfLongAgo"}, []edit{
+		{"internal/table/standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
 		{"internal/lua/latch_countdown.lua", "local answer = answered(KEYS[2], ARGV[3])", "local answer = nil"},

@@ -55,6 +55,7 @@ const (
 	n24Cut        = "N24 cut subscriptions"
 	n25KillWaiter = "N25 kill waiter"
 	n26StopWaiter = "N26 stop waiter"
+	n27Restore    = "N27 restore"
 )
 
 var nemeses = map[string]nemesis{
@@ -97,6 +98,7 @@ var nemeses = map[string]nemesis{
 	n24Cut:        cut,
 	n25KillWaiter: killWaiter,
 	n26StopWaiter: stopWaiter,
+	n27Restore:    restore,
 }
 
 // short draws the duration of a safe nemesis.

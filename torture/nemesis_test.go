@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"context"
 	"math/rand/v2"
 	"strings"
@@ -99,6 +100,33 @@ func everything(ctx context.Context, user *redis.Client, site redis.UniversalCli
 		}
 	}
 	return all.String()
+}
+
+// TestRestoreForgetsWrites checks that a restore forgets what was written since the nemesis began, and nothing else.
+func TestRestoreForgetsWrites(t *testing.T) {
+	a := newArena(t, Scene{Topology: topologySingle})
+	random := rand.New(rand.NewPCG(1, 1))
+	_, admin := a.master(random)
+	require.NoError(t, admin.Set(t.Context(), "before", "kept", 0).Err())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		nemeses[n27Restore](a, random, &Event{From: now()})
+	}()
+	for written, going := int64(0), true; going; {
+		if admin.Incr(t.Context(), "count").Err() == nil {
+			written++
+		}
+		select {
+		case <-over:
+			going = false
+			require.EqualValues(t, 1, admin.Exists(t.Context(), "before").Val())
+			count, err := admin.Get(t.Context(), "count").Int64()
+			require.True(t, err == nil || errors.Is(err, redis.Nil))
+			require.Less(t, count, written)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // TestLossyFailoverLosesWrites checks that a lossy failover loses the writes that the replicas have not received.

@@ -24,6 +24,15 @@ func (a *Arena) restart(r *rand.Rand, e *Event, nodes int) {
 	e.What = fmt.Sprintf("of %d, empty, after %v", nodes, d)
 }
 
+// restore takes a snapshot, and starts a master again with it a little later.
+func restore(a *Arena, r *rand.Rand, e *Event) {
+	node, _ := a.master(r)
+	snapshot := node.Snapshot()
+	wait(short(r))
+	node.Restore(snapshot)
+	e.What = fmt.Sprintf("of what it had %v before", now().sub(e.From))
+}
+
 // failover performs a planned failover: the old master hands over.
 func failover(a *Arena, r *rand.Rand, e *Event) {
 	ctx := context.Background()

@@ -58,7 +58,7 @@ func Scenes(seed uint64) []Scene {
 		},
 		{
 			Name: "unsafe", Topology: topologySingle, Duration: 18 * time.Second, Rest: 800 * time.Millisecond,
-			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Force, n19Steal, n2Drop},
+			Nemeses: []string{n12Restart, n13StopChild, n17Evict, n19FlushAll, n19Delete, n19Force, n19Steal, n2Drop, n27Restore},
 		},
 		{
 			Name: "sentinel", Topology: topologySentinel, Duration: 35 * time.Second, Rest: time.Second,

@@ -147,15 +147,10 @@ func (a *acquisition) count(fits func(int) bool) int {
 // holds reports whether a member is held now. a.mu must be held.
 func (a *acquisition) holds(i int) bool { return a.members[i] != nil && a.members[i].Err() == nil }
 
-// lasts reports whether a member is held now, and whether so much of its lease is left that the group may begin with it. Others may
-// have been asked since it was granted. a.mu must be held.
+// lasts reports whether a member is held now, with so much of its lease left that the group may begin. a.mu must be held.
 func (a *acquisition) lasts(i int) bool {
 	h := a.members[i]
-	if !a.holds(i) {
-		return false
-	}
-	lease := cmp.Or(a.lease, clientOf(h).Config().Table.WatchdogTimeout)
-	return time.Until(h.Deadline()) >= table.Least(lease, a.renewed)
+	return a.holds(i) && time.Until(h.Deadline()) >= table.Least(cmp.Or(a.lease, clientOf(h).Config().Table.WatchdogTimeout), a.renewed)
 }
 
 // hadQuorum reports whether the counted members, all of which are held now, have been enough since the beginning. A lost
@@ -163,13 +158,7 @@ func (a *acquisition) lasts(i int) bool {
 // others. a.mu must be held.
 func (a *acquisition) hadQuorum(counts func(int) bool) bool {
 	enough := func(since clock.Instant) bool {
-		n := 0
-		for i := range a.members {
-			if counts(i) && a.since[i] <= since {
-				n++
-			}
-		}
-		return n >= a.group.need
+		return a.count(func(i int) bool { return counts(i) && a.since[i] <= since }) >= a.group.need
 	}
 	for i, h := range a.members {
 		if h == nil || counts(i) || a.weighed[i] == h {

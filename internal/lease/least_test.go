@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -50,5 +51,48 @@ func TestNoHoldIsNearlyOver(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAnOutageBeforeTheFirstRenewal has Redis fall silent in the first 100 ms of a renewed hold that a release gave. The hold has
+// its first term and no more, unless it was extended at once, or is for a fixed lease.
+func TestAnOutageBeforeTheFirstRenewal(t *testing.T) {
+	for what, c := range map[string]struct {
+		terms  Terms
+		extend time.Duration
+		lasts  bool
+	}{
+		"renewed": {}, "extended at once": {extend: watchdogTimeout, lasts: true}, "fixed": {terms: Terms{Lease: time.Minute}, lasts: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			runLine(t, func(f *fixture) {
+				holder := f.newLock()
+				require.NoError(f, acquire(f.Context(), holder))
+				w := f.waits(c.terms)
+				f.until(time.Second)
+				require.NoError(f, holder.Unlock(f.Context()))
+				w.now()
+				if c.extend > 0 {
+					require.NoError(f, w.hold.Extend(f.Context(), c.extend, nil))
+				}
+				f.instead(func(string, func() wire.Reply) wire.Reply { return network() })
+				f.until(time.Second + firstTerm - 100*time.Millisecond)
+				require.NoError(f, w.hold.Err())
+				f.until(time.Second + firstTerm + 200*time.Millisecond)
+				if !c.lasts {
+					require.ErrorIs(f, w.hold.Err(), fault.ErrLost)
+				} else {
+					require.NoError(f, w.hold.Err())
+				}
+				f.instead(nil)
+				f.until(time.Second + firstTerm + 2*time.Second)
+				if err := w.hold.Unlock(f.Context()); c.lasts {
+					require.NoError(f, err)
+				} else {
+					require.ErrorIs(f, err, fault.ErrLost)
+				}
+				f.free()
+			})
+		})
 	}
 }

@@ -370,8 +370,8 @@ func (w *world) checkEnd() {
 		case len(p.table.standing)+p.table.watches.Len() > 0:
 			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.standing), p.table.watches.Len())
 		case p.closed:
-		case s.Grants+s.Exclusive+s.Due+len(p.table.alive) > 0:
-			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, len(p.table.alive))
+		case s.Grants+s.Exclusive+s.Due+p.table.alive.Len() > 0:
+			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, p.table.alive.Len())
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {

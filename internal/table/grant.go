@@ -102,7 +102,7 @@ func (t *Table) newGrant(a *Attempt) {
 	}
 	g.turns.Begin()
 	if h.Kind.Lasting {
-		t.alive.note(g)
+		t.notePast(g)
 	}
 	a.grant = g
 	if g.shared {
@@ -284,8 +284,8 @@ func (t *Table) finish(g *Grant) {
 	if g.handle.Kind.Lasting && g.stage == retiring {
 		t.owed--
 	}
+	t.alive.Forget(g.holder.Number, g)
 	g.stage, g.attempt = retired, nil
-	t.alive.forget(g)
 	t.heap.Remove(g)
 	g.turns.Notify()
 }

@@ -157,7 +157,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
 	a.Seen.HandedOver, a.Seen.Here = true, true
 	next.follow(g, now)
-	t.alive.pass(g, next)
+	t.alive.Pass(g.holder.Number, g, next)
 	if first {
 		next.term.RenewAt = renewAt
 		t.plan(next, n)

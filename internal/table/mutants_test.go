@@ -276,17 +276,17 @@ var bugs = []bug{
 		{"standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
 	{"ghost 2", "a waiter that left the line, and still asks, counts as one of the past", []edit{
-		{"standing.go", "\t\tt.alive.note(a.grant)\n", ""},
+		{"standing.go", "\t\tt.notePast(a.grant)\n", ""},
 	}},
 	{"ghost 3", "a holder counts as a waiter of the past", []edit{
-		{"unknown.go", "case t.alive[number] != nil, g != nil && g.holder.Number == number:", "case t.counts.InDoubt > 0:"},
+		{"unknown.go", "case alive, g != nil && g.holder.Number == number:", "case alive && t.counts.InDoubt > 0:"},
 	}},
 	{"ghost 4", "a holder to whom a turn was passed on counts as a waiter of the past", []edit{
-		{"handover.go", "\tt.alive.pass(g, next)\n", ""},
-		{"unknown.go", "!= nil, g != nil && g.holder.Number == number:", "!= nil:"},
+		{"handover.go", "\tt.alive.Pass(g.holder.Number, g, next)\n", ""},
+		{"unknown.go", "case alive, g != nil && g.holder.Number == number:", "case alive:"},
 	}},
 	{"ghost 5", "a client never forgets those who stood in the line", []edit{
-		{"grant.go", "\tt.alive.forget(g)\n", ""},
+		{"grant.go", "\tt.alive.Forget(g.holder.Number, g)\n", ""},
 	}},
 	{"line 20", "a release of a lock that others took wakes nobody in the line", []edit{
 		{"server_line_test.go", "case len(s.line.waiters) == 0 && next == nil:\n\t\ts.shout(c)", "case next == nil:\n\t\ts.shout(c)"},

@@ -27,12 +27,7 @@ func (t *Table) Audit(h *Handle, now clock.Instant) (wire.Call, bool) {
 		return wire.Call{}, false
 	}
 	t.audited.Add(h.Key, now.Add(auditEvery))
-	var numbers []int64
-	for number, g := range t.alive {
-		if g.handle.Key == h.Key {
-			numbers = append(numbers, number)
-		}
-	}
+	numbers := t.alive.Numbers(func(g *Grant) bool { return g.handle.Key == h.Key })
 	if len(numbers) > maxAlive {
 		return wire.Call{}, false
 	}

@@ -94,7 +94,7 @@ func (t *Table) channel(a *Attempt) string {
 func (t *Table) joins(a *Attempt, now clock.Instant) {
 	channel := t.channel(a)
 	t.standing[a.grant.holder.Number] = a
-	t.origins.note(channel, a.Handle, t.messages)
+	t.origins.Note(channel, a.Handle, t.listens)
 	a.place.Join(t.messages.Epoch(channel), now)
 	a.sent = now
 }
@@ -140,7 +140,7 @@ func (t *Table) unanswered(a *Attempt, now clock.Instant, n *Notices) {
 func (t *Table) leavesLine(a *Attempt) {
 	if a.place.May() {
 		delete(t.standing, a.grant.holder.Number)
-		t.alive.note(a.grant)
+		t.notePast(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = t.term(a)
 		}
@@ -183,7 +183,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(t.origins.handles[channel], m, its, arrived, n)
+		t.learn(t.origins.Of(channel), m, its, arrived, n)
 	case wire.EndsSoon:
 		if next := t.standing[m.Number]; next != nil && its(next.Handle) {
 			next.place.EndsAt(arrived.Add(m.Term))

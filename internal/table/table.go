@@ -18,6 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/pump"
 	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/standing"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
@@ -94,9 +95,9 @@ type Table struct {
 	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
 	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
 
-	standing map[int64]*Attempt // by the holder's number: those that a release may grant a lock to
-	alive    alive              // those that stood there before
-	origins  origins
+	standing map[int64]*Attempt                // by the holder's number: those that a release may grant a lock to
+	alive    standing.Alive[*Grant]            // those that stood there before, and are not over; also those of permits without leases
+	origins  standing.Origins[*Handle]         // by the channels on which this client hears of grants
 	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
 	seats    map[Key]*seats                    // in the queues of fair locks
 	watches  pump.Watches[*Handle]
@@ -113,7 +114,7 @@ type Table struct {
 func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
-		standing: make(map[int64]*Attempt), alive: make(alive), seats: make(map[Key]*seats),
+		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
 	}
 }
 

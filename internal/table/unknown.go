@@ -15,54 +15,17 @@ import (
 // holder: those of the attempts that stand in the line, and those of the grants that stood there and are not over. A grant that never
 // stood there gets no message. So any other number is over for good, and its release takes nothing from anybody.
 
-// origins has the handles by the channels on which this client hears of grants.
-type origins struct {
-	handles map[string]*Handle
-	most    int // how many there may be before those are dropped that the client does not hear any more
-}
-
-// leastOrigins is how many channels are remembered in any case.
-const leastOrigins = 64
-
-// note notes a handle by whose channel an attempt may be told that it has the lock.
-func (o *origins) note(channel string, h *Handle, messages Messages) {
-	if o.handles == nil {
-		o.handles, o.most = make(map[string]*Handle), leastOrigins
-	}
-	if _, ok := o.handles[channel]; !ok && len(o.handles) >= o.most {
-		for old := range o.handles {
-			if _, subscribed := messages.Heard(old); !subscribed {
-				delete(o.handles, old)
-			}
-		}
-		o.most = max(2*len(o.handles), leastOrigins)
-	}
-	o.handles[channel] = h
-}
-
-// alive has the grants that stood in the line, or may have, and that are not over. They are pending, held or being released. It has
-// all grants of permits without leases, too: see [Table.Audit].
-type alive map[int64]*Grant
-
-// note notes a grant that does not stand in the line any more, or that may get a receipt.
-func (s alive) note(g *Grant) {
+// notePast notes a grant that does not stand in the line any more, or that may get a receipt, unless it is over: see [Table.Audit].
+func (t *Table) notePast(g *Grant) {
 	if g.stage != retired {
-		s[g.holder.Number] = g
+		t.alive.Note(g.holder.Number, g)
 	}
 }
 
-// pass notes that a grant gave its holder in Redis, and thus its number, to another one.
-func (s alive) pass(g, next *Grant) {
-	if s[g.holder.Number] == g {
-		s[g.holder.Number] = next
-	}
-}
-
-// forget forgets a grant that is over.
-func (s alive) forget(g *Grant) {
-	if s[g.holder.Number] == g {
-		delete(s, g.holder.Number)
-	}
+// listens reports whether this client hears a channel.
+func (t *Table) listens(channel string) bool {
+	_, subscribed := t.messages.Heard(channel)
+	return subscribed
 }
 
 // maxUnknown is how many background releases may be under way when one more is begun for an unknown waiter. Beyond that, such a
@@ -71,9 +34,10 @@ const maxUnknown = 1000
 
 // unknown gives back what Redis has given to a number, if that is over. A number that was never drawn is not this client's.
 func (t *Table) unknown(h *Handle, number int64, permits int, lease time.Duration, now clock.Instant, n *Notices) {
+	_, alive := t.alive.Of(number)
 	switch g := t.holder(h.Key); {
 	case number <= 0, number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
-	case t.alive[number] != nil, g != nil && g.holder.Number == number:
+	case alive, g != nil && g.holder.Number == number:
 	default:
 		g = &Grant{
 			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: term.Term{Lease: lease},
@@ -81,6 +45,6 @@ func (t *Table) unknown(h *Handle, number int64, permits int, lease time.Duratio
 			inDoubt: true, // its tombstone may have been lost, too
 		}
 		t.cleanUp(g, now, n)
-		t.alive.note(g)
+		t.notePast(g)
 	}
 }

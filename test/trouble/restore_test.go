@@ -100,6 +100,25 @@ func TestARestoreForgetsReleasesOfPlainPermits(t *testing.T) {
 	require.Equal(t, total, free, "no permit was given back twice")
 }
 
+// TestARestoreForgetsReleasesOfPermits has a snapshot in which permits are out that were given back later. They come back when their
+// leases end.
+func TestARestoreForgetsReleasesOfPermits(t *testing.T) {
+	t.Parallel()
+	const total = 3
+	ctx := t.Context()
+	server := redistest.Start(t)
+	sem := testkit.NewClient(t, server.Client(t)).NewSemaphore(testkit.NewName(), rlock.Total(total))
+	hold := testkit.Must(sem.Acquire(ctx, rlock.Permits(2), rlock.Lease(3*time.Second)))
+	snapshot := server.Snapshot()
+	require.NoError(t, hold.Unlock(ctx))
+	server.Restore(snapshot)
+	all := testkit.Must(sem.Acquire(ctx, rlock.Permits(total), rlock.Wait(time.Minute)))
+	require.NoError(t, all.Unlock(ctx))
+	free, err := sem.AvailablePermits(ctx)
+	require.NoError(t, err)
+	require.Equal(t, total, free)
+}
+
 // snapshotOf returns a snapshot in which two permits are out that are given back afterwards.
 func snapshotOf(t *testing.T, server *redistest.Server, sem *rlock.PlainSemaphore) []byte {
 	t.Helper()
