@@ -139,7 +139,7 @@ func TestTheLeaseOfALockWithReaders(t *testing.T) {
 		require.Greater(r, r.ttl(), 40*time.Second)
 
 		first = start()
-		r.crowd(10, 1000, 10*time.Second)
+		r.crowd(10, 30, 10*time.Second)
 		r.leave(first)
 		r.lasts(time.Minute) // nobody looks at so many keys
 

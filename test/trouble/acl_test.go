@@ -192,7 +192,23 @@ func (u *trial) use(kind string) error {
 		func() error { return u.handsOver(ctx, admin, kind) },
 		func() error { return u.leavesTombstone(ctx, admin, kind, lock) },
 		func() error { return u.listens(ctx, admin, client, kind) },
+		func() error { return u.leavesMany(ctx, client, kind) },
 	)
+}
+
+// leavesMany has a reader leave so many others that a script looks at some of them.
+func (u *trial) leavesMany(ctx context.Context, client *rlock.Client, kind string) (err error) {
+	if kind != "read" {
+		return nil
+	}
+	lock := client.NewRWLock(testkit.NewName()).ReadLock()
+	var last *rlock.Hold
+	for range 18 {
+		if last, err = lock.Acquire(ctx, rlock.Lease(time.Minute)); err != nil {
+			return err
+		}
+	}
+	return last.Unlock(ctx)
 }
 
 // waits has three callers wait for a held lock. The wait of one ends first. Of the other two, one gets the lock by a
