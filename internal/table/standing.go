@@ -194,10 +194,7 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 // learn takes the message that an attempt for one of its locks has that. If the attempt does not wait any more, it has found the lock by asking,
 // or its release is on its way. If that is over, a failover has brought the waiter back, and the lock is released once more.
 func (t *Table) learn(m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *Notices) {
-	if a := t.standing[m.Number]; a != nil {
-		if !its(a.Handle) {
-			return
-		}
+	if a := t.standing[m.Number]; a != nil && its(a.Handle) {
 		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
