@@ -59,6 +59,7 @@ var (
 
 	// ErrInvalidName is returned by the first method of a lock whose name is empty or longer than 64 KiB. On a Redis Cluster, the
 	// braces of a name must have something in between: not "a{b" or "a{}", whose keys would be in different slots.
+	// Nor may the name be one that Redisson or rlock derives from another name for a key of its lock, as "redisson_lock_queue:{a}" is.
 	ErrInvalidName = fault.ErrInvalidName
 
 	// ErrInvalidOption means that an option or argument cannot work. Nothing was sent to Redis.

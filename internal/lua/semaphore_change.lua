@@ -23,6 +23,10 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
+wrong = not value and rival(KEYS[1])
+if wrong then
+  return wrong
+end
 local more, are = string.match(ARGV[6], '^%+(.*)$'), value or 0
 local held = redis.call('ZCARD', KEYS[2])
 local change = more and tonumber(more) or tonumber(ARGV[6]) - are - held

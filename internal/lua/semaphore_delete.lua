@@ -18,6 +18,7 @@ local _, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 end
+redis.call('ZCARD', KEYS[2]) -- fails on a key of another type, which DEL would destroy
 local found = redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 and 1 or 0
 extend(KEYS[3], ARGV[2]) -- Redis then accepts the rest even when it is out of memory
 note(KEYS[3], ARGV[3], ARGV[2], found, ARGV[7])

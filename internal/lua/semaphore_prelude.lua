@@ -241,3 +241,13 @@ local function tell(semaphore, line, leases, value, publish, base)
     announceValue(publish, base, value)
   end
 end
+
+-- Returns an error if another semaphore has the same leases, or else nil. By Redisson's rule the semaphores x and {x} do. A lease does
+-- not tell whose it is, so each would take back the other's permits. Whoever is there first stays, and the other is not set up.
+local function rival(semaphore)
+  local inside = string.match(semaphore, '^{([^{]*)}$')
+  local other = inside or not string.find(semaphore, '{', 1, true) and '{' .. semaphore .. '}'
+  if other and type(redis.pcall('GET', other)) == 'string' then
+    return redis.error_reply('ERR the name ' .. (inside and 'without' or 'in') .. ' braces has a count, and both would have the same leases')
+  end
+end

@@ -29,6 +29,10 @@ if value then
   pcall(note, KEYS[3], ARGV[3], ARGV[2], total, ARGV[7]) -- who only asks need not be able to write
   return total
 end
+wrong = rival(KEYS[1])
+if wrong then
+  return wrong
+end
 note(KEYS[3], ARGV[3], ARGV[2], -1, ARGV[7])
 local total, lifetime = string.match(ARGV[6], '^(%-?%d+) (%d+)$')
 redis.call('SET', KEYS[1], total - held)

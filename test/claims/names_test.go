@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,5 +132,79 @@ func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
 			require.NoError(t, testkit.Within(t, "the other lock is free", left[0]))
 			require.NoError(t, locks[0].Unlock(t.Context()))
 		})
+	}
+}
+
+// TestSemaphoresThatWouldHaveTheSameLeases is rule T.3: by Redisson's rule the leases of the semaphores x and {x} are one set, in which
+// each would take back the other's permits. So the second one is not set up.
+func TestSemaphoresThatWouldHaveTheSameLeases(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := testkit.NewClient(t, server.Client(t))
+	for _, swapped := range []bool{false, true} {
+		one, other := pairOf(swapped)
+		first, second, plain := client.NewSemaphore(one), client.NewSemaphore(other), client.NewPlainSemaphore(other)
+		require.True(t, testkit.Must(first.TrySetPermits(t.Context(), 1)))
+		for _, err := range []error{
+			testkit.Second(second.TrySetPermits(t.Context(), 1)),
+			second.AddPermits(t.Context(), 1),
+			testkit.Second(plain.TrySetPermits(t.Context(), 1)),
+			testkit.Second(client.NewSemaphore(other, rlock.Total(1)).TryAcquire(t.Context())),
+		} {
+			require.ErrorContains(t, err, "braces has a count, and both would have the same leases")
+			require.NotErrorIs(t, err, rlock.ErrUnavailable)
+		}
+		require.Zero(t, server.Client(t).Exists(t.Context(), other).Val())
+		hold := testkit.Must(first.TryAcquire(t.Context()))
+		require.NoError(t, first.AddPermits(t.Context(), 1), "it is set up already")
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.True(t, testkit.Must(first.Delete(t.Context())))
+		require.True(t, testkit.Must(second.TrySetPermits(t.Context(), 1)), "now it is alone")
+	}
+}
+
+// TestALockWithTheNameOfLeases has a lock with the name that the leases of a semaphore would have. Redis refuses to mix them, and neither
+// takes anything from the other.
+func TestALockWithTheNameOfLeases(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := testkit.NewClient(t, server.Client(t))
+	name := testkit.NewName() + "{42}"
+	s := client.NewSemaphore(name)
+	require.True(t, testkit.Must(s.TrySetPermits(t.Context(), 1)))
+	hold := testkit.Must(client.NewLock(name+":timeout").TryAcquire(t.Context(), rlock.Lease(testkit.Never)))
+	require.ErrorContains(t, testkit.Second(s.TryAcquire(t.Context())), "WRONGTYPE")
+	require.ErrorContains(t, testkit.Second(s.Delete(t.Context())), "WRONGTYPE")
+	require.NoError(t, hold.Unlock(t.Context()), "it was not deleted")
+	permit := testkit.Must(s.TryAcquire(t.Context()))
+	require.ErrorContains(t, testkit.Second(client.NewLock(name+":timeout").TryAcquire(t.Context())), "WRONGTYPE")
+	require.NoError(t, permit.Unlock(t.Context()))
+}
+
+// TestNamesThatAreDerivedFromOthers is rule T.2: a name that is a key or a channel of another lock is refused.
+func TestNamesThatAreDerivedFromOthers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client, prefixed := testkit.NewClient(t, server.Client(t)), testkit.NewClient(t, server.Client(t), rlock.WithKeyPrefix("app:"))
+	for name, refused := range map[string]bool{
+		"redisson_unlock_latch:{x}:waiters": true, "redisson_lock_queue:{x}": true, "redisson_lock_timeout:y{x}": true, "redisson_lock_token:{x}": true,
+		"{x}:rlock-twin": true, "{x}:rlock-twin{}": true,
+		"redisson_lock_queue:x": false, "redisson_lock__channel:{x}": false, "{x}:rlock": false, "x:rlock-twin": false, "orders:{42}:timeout": false,
+	} {
+		for kind, of := range testkit.Kinds {
+			if of.Groups {
+				continue // its members have names of their own
+			}
+			err := of.Make(client, name).Lock(t.Context(), rlock.Wait(0))
+			require.Equal(t, refused, errors.Is(err, rlock.ErrInvalidName), "%s %s: %v", kind, name, err)
+			if err == nil {
+				require.NoError(t, server.Client(t).FlushAll(t.Context()).Err())
+			}
+		}
+		require.Equal(t, refused, errors.Is(testkit.Second(client.NewSemaphore(name).TrySetPermits(t.Context(), 1)), rlock.ErrInvalidName), name)
+		require.Equal(t, refused, errors.Is(testkit.Second(client.NewCountDownLatch(name).Count(t.Context())), rlock.ErrInvalidName), name)
+		if strings.HasPrefix(name, "redisson_") {
+			require.NoError(t, testkit.Second(prefixed.NewLock(name).IsLocked(t.Context())), "under a prefix it is none of them")
+		}
 	}
 }

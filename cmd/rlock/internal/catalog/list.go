@@ -121,9 +121,11 @@ func (s *search) candidates(keys []string) (found []candidate) {
 			own = own || strings.HasPrefix(key, prefix)
 		}
 		if rest, ok := strings.CutPrefix(key, linePrefix); ok {
-			if part, ok := strings.CutSuffix(rest, lineSuffix); ok {
-				for _, name := range unbraced(part) {
-					add(name, byLine)
+			if part, ok := strings.CutSuffix(rest, lineSuffix+inBraces); ok {
+				add(part, byLine)
+			} else if part, ok := strings.CutSuffix(rest, lineSuffix); ok {
+				if names := unbraced(part); len(names) > 0 {
+					add(names[0], byLine)
 				}
 			}
 		}
@@ -144,6 +146,7 @@ func (s *search) candidates(keys []string) (found []candidate) {
 const (
 	linePrefix    = "redisson_unlock_latch:"
 	lineSuffix    = ":waiters"
+	inBraces      = "{}" // ends the line of {x}, but not that of x
 	permitsSuffix = ":timeout"
 )
 
