@@ -335,19 +335,6 @@ func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	return why
 }
 
-// suspectLater logs a possible self-deadlock when the attempt has waited for too long. It returns the function that cancels
-// this.
-func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
-	if a.Ends != 0 && a.Ends < clock.Now().Add(a.SuspectAfter) {
-		return func() bool { return true } // the wait is over by then
-	}
-	return time.AfterFunc(a.SuspectAfter, func() {
-		var n table.Notices
-		l.m.table.Suspect(a, &n)
-		n.Deliver(l.m)
-	}).Stop
-}
-
 // Unlock ends one acquisition made by Lock or TryLock: see the root package.
 func (l *Lock) Unlock(ctx context.Context) error {
 	if err := l.Check("unlock"); err != nil {
