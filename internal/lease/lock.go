@@ -179,7 +179,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	}
 	if t.Limited && t.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
+		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
 	a.Wait, a.Bound = waiting, l.m.bound(ctx, &t, l.m.cfg.AckTimeout)
