@@ -69,7 +69,9 @@ func optionsOf(v reflect.Value) (o options) {
 			o.resp2 = o.resp2 || truth(opt, "AlwaysRESP2")
 			o.setPool(field(opt, "BlockingPoolSize"))
 		}
-		if v = field(v, "client"); !v.IsValid() {
+		if next := field(v, "client"); next.IsValid() {
+			v = next
+		} else if v = field(v, "Client"); !v.IsValid() { // embedded
 			return o
 		}
 	}

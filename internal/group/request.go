@@ -58,10 +58,10 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	waiting, bounded := ctx, ctx
 	endWait, endBound := func() {}, func() {}
 	if r.Limited {
-		waiting, endWait = context.WithDeadline(ctx, r.start.Add(r.Wait))
+		waiting, endWait = context.WithDeadline(lease.Calm(ctx), r.start.Add(r.Wait))
 	}
 	if !r.By.IsZero() {
-		bounded, endBound = context.WithDeadline(ctx, r.By.Add(acks))
+		bounded, endBound = context.WithDeadline(lease.Calm(ctx), r.By.Add(acks))
 	}
 	r.over, r.bound = waiting.Done(), bounded.Done()
 	return r, func() { endWait(); endBound() }

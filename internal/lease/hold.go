@@ -74,7 +74,9 @@ type Hold struct {
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.
 func (h *Hold) Init(ctx context.Context, of Held) {
-	h.of, h.created, h.parent = of, hidingOwner(ctx), ctx
+	h.of, h.parent = of, ctx
+	defer func() { _ = recover() }() // of a method of the user's context: the lock is held, and must not be left behind
+	h.created = hidingOwner(ctx)
 }
 
 // WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
@@ -106,7 +108,7 @@ func (h *Hold) Context() context.Context {
 	if h.ctx != nil {
 		return h.ctx
 	}
-	ctx, cancel := context.WithCancelCause(h.parent)
+	ctx, cancel := context.WithCancelCause(Calm(h.parent))
 	ctx = context.WithValue(ctx, holdsKey{}, h)
 	h.ctx = h.carriedFor(ctx, h.of.Locks())
 	if err := h.of.Notify(cancel, false); err != nil {

@@ -165,7 +165,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	waiting := ctx
 	if t.Limited && t.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
+		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
 	open, err := a.await(seen.Over(ctx), seen.Over(waiting))

@@ -179,7 +179,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	}
 	if t.Limited && t.Wait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(waiting, t.Wait, errWaitOver)
+		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
 	a.Wait, a.Bound = waiting, l.bound(ctx, &t, l.m.cfg.AckTimeout)
@@ -312,19 +312,6 @@ func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 		return table.Ended
 	}
 	return why
-}
-
-// suspectLater logs a possible self-deadlock when the attempt has waited for too long. It returns the function that cancels
-// this.
-func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
-	if a.Ends != 0 && a.Ends < clock.Now().Add(a.SuspectAfter) {
-		return func() bool { return true } // the wait is over by then
-	}
-	return time.AfterFunc(a.SuspectAfter, func() {
-		var n table.Notices
-		l.m.table.Suspect(a, &n)
-		n.Deliver(l.m)
-	}).Stop
 }
 
 // Unlock ends one acquisition made by Lock or TryLock: see the root package.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
@@ -91,4 +92,17 @@ func (m *Manager) handlerPanicked() {
 	if p := recover(); p != nil && m.mute.CompareAndSwap(false, true) {
 		_, _ = fmt.Fprintf(os.Stderr, "rlock: the log handler panicked: %v\n%s", p, fault.Stack(fault.Panicked(p)))
 	}
+}
+
+// suspectLater logs a possible self-deadlock when the attempt has waited for too long. It returns the function that cancels
+// this.
+func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
+	if a.Ends != 0 && a.Ends < clock.Now().Add(a.SuspectAfter) {
+		return func() bool { return true } // the wait is over by then
+	}
+	return time.AfterFunc(a.SuspectAfter, func() {
+		var n table.Notices
+		l.m.table.Suspect(a, &n)
+		n.Deliver(l.m)
+	}).Stop
 }

@@ -4,10 +4,14 @@ import (
 	"context"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
+
+// Calm is [driver.Calm].
+func Calm(ctx context.Context) context.Context { return driver.Calm(ctx) }
 
 // Safely calls what runs on a worker with a context of the user, and returns what that panics as an error: nobody else could recover it.
 func Safely(call func() error) (err error) {

@@ -19,7 +19,7 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 	m, bounded := s.m, ctx
 	if bound != 0 {
 		var cancel context.CancelFunc
-		bounded, cancel = context.WithDeadlineCause(ctx, bound.Time(), errWaitOver)
+		bounded, cancel = context.WithDeadlineCause(Calm(ctx), bound.Time(), errWaitOver)
 		defer cancel()
 	}
 	var silence outcome.Silence

@@ -69,6 +69,7 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 // call the function once it no longer needs the context.
 func sparing(ctx context.Context) (context.Context, func()) {
 	spared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx = Calm(ctx)
 	stop := context.AfterFunc(ctx, func() {
 		if why := context.Cause(ctx); !errors.Is(why, fault.ErrExported) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			cancel(why)

@@ -16,8 +16,8 @@ func (d *Driver) fit(cfg driver.Config) error {
 	if empty(reflect.ValueOf(d.rdb)) {
 		return invalid("the redis client is nil")
 	}
-	inside := unwrap(d.rdb)
-	if inside != nil && empty(reflect.ValueOf(inside)) {
+	inside, found := unwrap(d.rdb)
+	if found && empty(reflect.ValueOf(inside)) {
 		return invalid("the redis client in %T is nil", d.rdb)
 	}
 	var p pool

@@ -35,7 +35,12 @@ func TestClientsThatCannotKeepALock(t *testing.T) {
 	}
 	d, err := New(another, driver.Config{CommandTimeout: time.Second, Batches: true})
 	require.NoError(t, err)
-	require.Zero(t, d.Info())
+	plain, err := New(rdb, driver.Config{CommandTimeout: time.Second, Batches: true})
+	require.NoError(t, err)
+	require.Equal(t, plain.Info(), d.Info(), "a wrapper hides nothing")
+	unknown, err := New(struct{ redis.UniversalClient }{}, driver.Config{CommandTimeout: time.Second, Batches: true})
+	require.NoError(t, err, "a fake")
+	require.Zero(t, unknown.Info())
 }
 
 func TestShares(t *testing.T) {

@@ -12,12 +12,16 @@ import (
 const maxWrappers = 16
 
 // unwrap returns the client of go-redis in a client of the application: what its method Unwrap returns, or else what its struct
-// embeds. Commands still go to the client of the application, which may override methods. It returns nil if there is none.
-func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
+// embeds. Commands still go to the client of the application, which may override methods. It reports whether it has found one, or
+// found that there is none, by a nil.
+func unwrap(rdb redis.UniversalClient) (inside redis.UniversalClient, found bool) {
 	for range maxWrappers {
 		switch rdb.(type) {
 		case nil, *redis.Client, *redis.ClusterClient, *redis.Ring, *redis.AutoPipeliner:
-			return rdb
+			return rdb, true
+		}
+		if empty(reflect.ValueOf(rdb)) {
+			return nil, true
 		}
 		if w, ok := rdb.(interface {
 			Unwrap() redis.UniversalClient
@@ -25,9 +29,11 @@ func unwrap(rdb redis.UniversalClient) redis.UniversalClient {
 			rdb = w.Unwrap()
 			continue
 		}
-		rdb = embedded(reflect.ValueOf(rdb))
+		if rdb = embedded(reflect.ValueOf(rdb)); rdb == nil {
+			break
+		}
 	}
-	return nil
+	return nil, false
 }
 
 // embedded returns the client that a struct embeds, or nil. The struct itself may be embedded in one.
@@ -47,7 +53,7 @@ func embedded(v reflect.Value) redis.UniversalClient {
 			f = f.Addr() // the clients of go-redis have the methods of pointers
 		}
 		if f.CanInterface() {
-			if rdb, ok := f.Interface().(redis.UniversalClient); ok && !empty(f) {
+			if rdb, ok := f.Interface().(redis.UniversalClient); ok {
 				return rdb
 			}
 		} else if rdb := embedded(f); rdb != nil { // the field of a type that is not exported
