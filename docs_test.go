@@ -30,7 +30,7 @@ var (
 		"A": 8, "B": 10, "C": 2, "D": 3, "E": 5, "F": 4, "G": 3, "H": 0, "I": 4, "J": 3, "K": 0, "L": 14, "M": 10, "N": 9, "O": 7, "P": 10,
 		"R": 8, "S": 11,
 	}
-	single = []string{"Q.1", "Q.2", "Q.3", "Q.4", "Q.5", "Q.6", "Q.7", "Q.8", "Q.9", "Q.10", "Q.11", "Q.12"}
+	single = []string{"Q.1", "Q.2", "Q.3", "Q.4", "Q.5", "Q.6", "Q.7", "Q.8", "Q.9", "Q.10", "Q.11", "Q.12", "S.13", "S.14", "S.15", "V.1"}
 )
 
 // TestReliabilityHasEveryRow checks that the document has exactly one row for each failure, invariant and rule, and that each
@@ -59,7 +59,7 @@ func TestReliabilityHasEveryRow(t *testing.T) {
 	require.NoError(t, err)
 	var have []string
 	columns := 0 // of the current table
-	id := regexp.MustCompile(`^(F\d\d|\d+|[A-S](\.\d+)?)$`)
+	id := regexp.MustCompile(`^(F\d\d|\d+|[A-V](\.\d+)?)$`)
 	for line := range strings.Lines(string(document)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
 		if strings.HasPrefix(line, "| ---") {
