@@ -1,8 +1,8 @@
 package torture
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"sync"
