@@ -25,10 +25,10 @@ var floors = [][]string{
 	{"internal/lease"},
 	{"internal/watchdog", "internal/signal"},
 	{"internal/transport", "internal/driver/goredis"},
-	{"internal/table", "internal/latch", "internal/driver", "internal/observe"},
+	{"internal/table", "internal/latch", "internal/driver", "internal/observe", "internal/verdict"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/verdict", "internal/standing",
+		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/standing",
 		"internal/pump", "internal/stay",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
@@ -71,7 +71,7 @@ var permitted = map[string][]string{
 	"internal/policy":   {"internal/clock"},
 	"internal/standing": {"internal/clock"},
 	"internal/stay":     {"internal/clock"},
-	"internal/verdict":  {"internal/fault"},
+	"internal/verdict":  {"internal/clock", "internal/fault", "internal/outcome"},
 }
 
 // goRedis lists the packages that know go-redis.

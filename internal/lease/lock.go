@@ -186,6 +186,9 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
+	if t.Progress != nil {
+		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.m.table.Known(a, now) })
+	}
 	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
 	seen.Saw(a.Seen)
 	switch {
@@ -193,6 +196,9 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		return got, nil
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
+	}
+	if !a.Last.Known() && t.Before.Known() {
+		a.Last = t.Before
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }
@@ -381,20 +387,5 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 		default:
 			return step.Err
 		}
-	}
-}
-
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Manager) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
 	}
 }
