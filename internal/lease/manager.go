@@ -51,6 +51,7 @@ type Manager struct {
 	table   *table.Table
 	latches *latch.Set
 	settled settled
+	dropped dropped
 	dog     *watchdog.Watchdog
 
 	closing  sync.Once
@@ -91,7 +92,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.latches = latch.New(&m.cfg.Table)
-	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.tasks)
+	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.endDrops, m.tasks)
 	m.conn.Publisher(m.hub.Publish)
 	m.conn.OnTopology(m.hub.Topology)
 	return m
@@ -100,6 +101,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 // Close stops the client: see the root package. Calling it again does nothing.
 func (m *Manager) Close() {
 	m.closing.Do(func() {
+		m.endDrops(clock.Now())
 		var n table.Notices
 		m.tasks.Close()
 		m.left, m.leftOf = m.table.Close(clock.Now(), &n)
