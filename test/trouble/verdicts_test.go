@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -316,4 +318,36 @@ func TestAVerdictOfAGroupIsWhatItsMembersSaidLast(t *testing.T) {
 // five returns five sites: n of the first one, and the others.
 func five(n int, first site, others ...site) []site {
 	return append(slices.Repeat([]site{first}, n), others...)
+}
+
+// TestARefusedRedLockWithTwoHangingServers is on real servers: three members are held by another client, and two servers are stopped.
+func TestARefusedRedLockWithTwoHangingServers(t *testing.T) {
+	t.Parallel()
+	name := testkit.NewName()
+	var mine, others []rlock.Locker
+	var hang []*redistest.Server
+	for i := range 5 {
+		server := redistest.Start(t)
+		mine = append(mine, testkit.NewClient(t, server.Client(t)).NewLock(name))
+		if i < 2 {
+			hang = append(hang, server)
+		} else {
+			others = append(others, testkit.NewClient(t, server.Client(t)).NewLock(name))
+		}
+	}
+	hold := testkit.Must(rlock.NewMultiLock(others...).Acquire(t.Context()))
+	for _, server := range hang {
+		server.Pause()
+	}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			err := rlock.NewRedLock(mine...).Lock(rlock.WithOwner(t.Context()), rlock.Wait(2*time.Second+time.Duration(i)*50*time.Millisecond))
+			if !errors.Is(err, rlock.ErrNotAcquired) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, hold.Unlock(t.Context()))
 }
