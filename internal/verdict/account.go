@@ -142,8 +142,9 @@ func (c *Account) At(now clock.Instant, canceled bool) error {
 		r, asked := m.at(now, c.floor)
 		if asked && !r.Known() {
 			open, silent[i] = true, r.Silence()
-			if unheard = unheard || !m.heard; !m.heard && !canceled {
-				r.Err = r.Silence()
+			// Where one refusal decides, a question that is cut off changes nothing, also if it is the first to its member.
+			if !m.heard && (!refused || c.rule.Need < len(members)) {
+				unheard = true
 			}
 		}
 		switch {
@@ -156,6 +157,13 @@ func (c *Account) At(now clock.Instant, canceled bool) error {
 		case r.Refused:
 			errs[i] = fault.ErrRefused
 			refusals++
+		}
+	}
+	if refusals+failures <= len(errs)-c.rule.Need && unheard && !canceled { // those who have said nothing yet would have decided
+		for i := range members {
+			if errs[i] == nil && !members[i].heard && silent[i] != nil {
+				errs[i], failures = silent[i], failures+1
+			}
 		}
 	}
 	switch {
