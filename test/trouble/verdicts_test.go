@@ -115,8 +115,8 @@ func locks(clients []*rlock.Client, newLock func(c *rlock.Client) *rlock.Lock) (
 func newPlain(c *rlock.Client) *rlock.Lock { return c.NewLock(storyName) }
 func newSpin(c *rlock.Client) *rlock.Lock  { return c.NewSpinLock(storyName) }
 
-// single lists what one Redis has.
-var single = []object{
+// ofOneRedis lists what one Redis has.
+var ofOneRedis = []object{
 	{kind: "lock", hold: holdsLock, take: func(c []*rlock.Client) func(context.Context, ...rlock.AcquireOption) error {
 		return acquires(newPlain(c[0]))
 	}},
@@ -275,7 +275,7 @@ func TestAVerdictIsWhatRedisSaidLast(t *testing.T) {
 		{what: "never answered, soon", sites: []site{siteHangs}, waits: late, want: isUnavailable, cancel: isNeither},
 		{what: "never answered, refused at last", sites: []site{{held: true, first: hangs}}, before: 6 * time.Second, waits: 14 * time.Second, want: isRefused},
 	} {
-		for _, o := range single {
+		for _, o := range ofOneRedis {
 			s.check(t, &o)
 		}
 	}
