@@ -2,16 +2,21 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// Calm returns a context of the user whose methods do not panic, for one that is derived from it: the context package calls them on
-// timers and goroutines of its own. A method that panics says that the context has ended, or has no value and no deadline.
-func Calm(ctx context.Context) context.Context { return calm{ctx} }
+// Calm returns ctx without its panics. Package context asks a context of the user on goroutines of its own, where nobody could recover
+// them. A context that has panicked has ended, with the panic as its error.
+func Calm(ctx context.Context) context.Context { return &calm{Context: ctx} }
 
-type calm struct{ context.Context }
+type calm struct {
+	context.Context
+
+	panicked atomic.Pointer[error] // nil means that it has not
+}
 
 var over = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -19,42 +24,50 @@ var over = func() <-chan struct{} {
 	return c
 }()
 
+// recovered notes what was recovered from a panic of the context.
+func (c *calm) recovered(p any) {
+	if p != nil {
+		err := fault.Panicked(p)
+		c.panicked.CompareAndSwap(nil, &err)
+	}
+}
+
 // Err implements [context.Context].
-func (c calm) Err() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fault.Panicked(p)
-		}
-	}()
+func (c *calm) Err() error {
+	err := c.err()
+	if p := c.panicked.Load(); p != nil { // whoever saw that Done is closed finds an error
+		return *p
+	}
+	return err
+}
+
+func (c *calm) err() (err error) {
+	defer func() { c.recovered(recover()) }()
 	return c.Context.Err()
 }
 
 // Done implements [context.Context].
-func (c calm) Done() (done <-chan struct{}) {
-	defer func() {
-		if recover() != nil {
-			done = over
-		}
-	}()
+func (c *calm) Done() <-chan struct{} {
+	done := c.done()
+	if c.panicked.Load() != nil {
+		return over
+	}
+	return done
+}
+
+func (c *calm) done() (done <-chan struct{}) {
+	defer func() { c.recovered(recover()) }()
 	return c.Context.Done()
 }
 
 // Value implements [context.Context].
-func (c calm) Value(key any) (value any) {
-	defer func() {
-		if recover() != nil {
-			value = nil
-		}
-	}()
+func (c *calm) Value(key any) (value any) {
+	defer func() { c.recovered(recover()) }()
 	return c.Context.Value(key)
 }
 
 // Deadline implements [context.Context].
-func (c calm) Deadline() (end time.Time, limited bool) {
-	defer func() {
-		if recover() != nil {
-			end, limited = time.Time{}, false
-		}
-	}()
+func (c *calm) Deadline() (end time.Time, limited bool) {
+	defer func() { c.recovered(recover()) }()
 	return c.Context.Deadline()
 }

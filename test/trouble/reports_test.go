@@ -346,7 +346,7 @@ func TestAHoldAfterALossIsRenewed(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 300 * time.Millisecond})
 	log, _ := testkit.Recording()
-	client := testkit.NewClient(t, rdb, log, rlock.WithWatchdogTimeout(2*time.Second))
+	client := testkit.NewClient(t, rdb, log, rlock.WithWatchdogTimeout(3*time.Second))
 	holds := make(map[*rlock.Lock]*rlock.Hold)
 	for kind, k := range testkit.Kinds {
 		if !k.Groups {
@@ -364,9 +364,13 @@ func TestAHoldAfterALossIsRenewed(t *testing.T) {
 		holds[lock] = testkit.Must(lock.Acquire(ctx))
 	}
 	for range 3 {
+		before := make(map[*rlock.Hold]time.Time)
 		for _, hold := range holds {
-			before := hold.Deadline()
-			testkit.Eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before) })
+			before[hold] = hold.Deadline()
+		}
+		for _, hold := range holds {
+			testkit.Eventually(t, "it is renewed", func() bool { return hold.Deadline().After(before[hold]) || hold.Err() != nil })
+			require.NoError(t, hold.Err())
 		}
 	}
 	for _, hold := range holds {
