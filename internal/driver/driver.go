@@ -92,6 +92,8 @@ type Info struct {
 	Spare int
 	// Bounded means that the driver itself ends every command within the command timeout.
 	Bounded bool
+	// Dials is what it knows of connections that are made. Nil means nothing.
+	Dials *Dials
 }
 
 // Acks is how many replicas must acknowledge a call, and within which time.

@@ -159,7 +159,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	defer m.tasks.End()
 	m.used()
 	a := awaiting{
-		latch: l, single: t.Single(), bound: l.lock.bound(ctx, &t, 0),
+		latch: l, single: t.Single(), bound: l.lock.bound(ctx, &t, 0), connects: l.lock.connects(ctx, &t),
 		Waiter: m.latches.Join(l.names.Channel, m.hub.Orders(), t.Limited),
 	}
 	waiting := ctx
@@ -190,13 +190,14 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 type awaiting struct {
 	*latch.Waiter
 
-	latch  *Latch
-	single bool
-	tried  bool          // whether a question of its own failed
-	bound  clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
-	waits  bool          // whether it counts as waiting
-	epoch  uint64        // of the channel, before its latest question
-	seen   notice.Seen
+	latch    *Latch
+	single   bool
+	tried    bool          // whether a question of its own failed
+	bound    clock.Instant // when it has to return even if Redis has said nothing; zero means that its context says so
+	waits    bool          // whether it counts as waiting
+	connects bool          // whether it may have to connect first
+	epoch    uint64        // of the channel, before its latest question
+	seen     notice.Seen
 
 	silence outcome.Silence
 }
@@ -241,7 +242,7 @@ func (a *awaiting) ask(limit context.Context, told bool) {
 	a.epoch = m.hub.Epoch(a.latch.names.Channel)
 	q := transport.Question{Call: a.latch.names.Count(), Slot: transport.QuerySlot, Stop: m.stopping}
 	if a.bound != 0 && !told {
-		q.Within = max(a.bound.Sub(clock.Now()), time.Millisecond)
+		q.Within, q.Connects = max(a.bound.Sub(clock.Now()), time.Millisecond), a.connects
 	}
 	a.seen.Questions++
 	sent := clock.Now()

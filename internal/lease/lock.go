@@ -182,7 +182,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
-	a.Wait, a.Bound = waiting, l.bound(ctx, &t, l.m.cfg.AckTimeout)
+	a.Wait, a.Bound, a.Connects = waiting, l.bound(ctx, &t, l.m.cfg.AckTimeout), l.connects(ctx, &t)
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
@@ -249,7 +249,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			sent := clock.Now()
 			asking = true
-			r := m.ask(limit, &step, transport.WaitSlot)
+			r := m.ask(limit, &step, transport.WaitSlot, a.Connects)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				m.audit(&l.h)
@@ -354,7 +354,7 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 		n.Deliver(m)
 		switch step.Do {
 		case table.Ask:
-			step = m.table.SettleRelease(x, m.ask(ctx, &step, transport.DutySlot), clock.Now(), n)
+			step = m.table.SettleRelease(x, m.ask(ctx, &step, transport.DutySlot, false), clock.Now(), n)
 		case table.Sleep:
 			m.pause(ctx, &step)
 			step = m.table.ResumeRelease(x, clock.Now(), n)

@@ -200,8 +200,8 @@ func (m *Manager) cleanUp(x *table.Exit) {
 	}))
 }
 
-// ask sends a step's call. need is the slot of a step that needs one.
-func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot) wire.Reply {
+// ask sends a step's call. need is the slot of a step that needs one. connects means that the call may have to connect first.
+func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot, connects bool) wire.Reply {
 	var late transport.Late
 	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
 		late = step.Late
@@ -209,7 +209,7 @@ func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot
 	if !step.Slot {
 		need = transport.NoSlot
 	}
-	q := transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within}
+	q := transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within, Connects: connects}
 	if need == transport.WaitSlot && !step.Stays {
 		q.Stop = m.stopping
 	}

@@ -89,6 +89,12 @@ func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.In
 	return now.Add(min(l.AttemptTime(0)+acks, cfg.CommandTimeout))
 }
 
+// connects reports whether a single attempt may have to connect first, so that its bound allows for that.
+func (l *Lock) connects(ctx context.Context, t *Terms) bool {
+	_, limited := ctx.Deadline()
+	return t.Single() && (!limited || !t.By.IsZero()) && l.m.conn.Connects(l.h.Key.Name)
+}
+
 // AttemptTime returns how long a first attempt may take. The time that it takes to connect does not count where the user sets no limit.
 func (l *Lock) AttemptTime(wait time.Duration) time.Duration {
 	if wait == 0 && l.m.conn.Connects(l.h.Key.Name) {

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -78,7 +77,7 @@ func (c *Conn) askAside(ctx context.Context, q *Question, way *lane, late Late) 
 	}))
 	var expired <-chan time.Time // for a command that the driver may not end in time
 	if !c.bounded || q.Within > 0 {
-		expired = e.expire(cmp.Or(q.Within, c.CommandTimeout))
+		expired = e.expire(c.patience(q))
 	}
 	return c.await(ctx, e, nil, expired)
 }
@@ -88,17 +87,29 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 	e := c.newErrand(q, late)
 	e.state.Store(seeking)
 	c.join(way, e)
-	return c.await(ctx, e, way, e.expire(cmp.Or(q.Within, c.CommandTimeout)))
+	return c.await(ctx, e, way, e.expire(c.patience(q)))
 }
 
 // await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
 // none.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
-	select {
-	case <-e.done:
-		return c.reuse(e)
-	case <-ctx.Done():
-	case <-expired:
+	began, connects := clock.Instant(0), e.question.Connects
+	if connects {
+		began = clock.Now()
+	}
+	for waits := true; waits; {
+		waits = false
+		select {
+		case <-e.done:
+			return c.reuse(e)
+		case <-ctx.Done():
+		case <-expired:
+			if connects {
+				if more := c.more(&e.question, clock.Now().Sub(began)); more > 0 {
+					expired, waits = e.expire(more), true
+				}
+			}
+		}
 	}
 	switch { // in the order in which an errand takes its states
 	case e.state.CompareAndSwap(locating, abandoned):

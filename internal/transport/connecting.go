@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -32,14 +33,36 @@ func (h *health) heard(err *fault.Error) {
 // Connects reports whether a call of a key that is sent now is likely to have to connect first: nothing was heard of its node yet, or
 // not lately. To connect takes several times as long as a call: TCP, TLS, HELLO, a name, and a server that does not know the
 // script. After a call without a reply, Connects reports false until there is a reply again. So in an outage only the first calls
-// wait for a connection.
+// wait for a connection. It also reports false where the driver does not see connections being made.
 func (c *Conn) Connects(key string) bool {
 	h := c.healthOf(nil, key)
-	if h.trouble.Load() {
+	if c.dials == nil || h.trouble.Load() {
 		return false
 	}
 	last := clock.Instant(h.replied.Load())
 	return last == 0 || clock.Now().Sub(last) > idle
+}
+
+// usual is the part of the command timeout that a single attempt has once it is connected, as [policy.Config.Floor] has it. A handshake
+// has the same time, and so have the script and its text.
+func (c *Conn) usual() time.Duration { return c.CommandTimeout / 5 }
+
+// patience returns for how long the caller of a question waits before it looks whether the call still connects.
+func (c *Conn) patience(q *Question) time.Duration {
+	within := cmp.Or(q.Within, c.CommandTimeout)
+	if q.Connects {
+		within = min(within, c.usual())
+	}
+	return within
+}
+
+// more returns for how long the caller of a question that it has waited for waits on, because the call still connects.
+func (c *Conn) more(q *Question, waited time.Duration) time.Duration {
+	rest := cmp.Or(q.Within, c.CommandTimeout) - waited
+	if !q.Connects || rest <= 0 {
+		return 0
+	}
+	return min(rest, c.dials.Left(2*c.usual(), clock.Now()))
 }
 
 // healthOf returns what is known of the node that has a key, whose lane may be known. While no node of a cluster was found, all have

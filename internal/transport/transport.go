@@ -37,6 +37,7 @@ type Conn struct {
 	driver  driver.Driver
 	tasks   *task.Group
 	cluster bool
+	dials   *driver.Dials
 	bounded bool // the driver itself ends every command within the command timeout
 	batches int  // how many batches may be under way to a node; zero means that nothing is gathered
 	spare   int  // how many more may be while others are stuck
@@ -55,7 +56,7 @@ type Conn struct {
 // New returns a connection that sends through a driver, and counts in tasks what Close has to wait for.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Conn {
 	info := d.Info()
-	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, bounded: info.Bounded, spare: info.Spare}
+	c := &Conn{Config: cfg, driver: d, tasks: tasks, cluster: info.Cluster, dials: info.Dials, bounded: info.Bounded, spare: info.Spare}
 	c.bySlot.Store(info.Cluster)
 	if cfg.Crowd >= 0 {
 		c.batches = info.Batches
@@ -106,6 +107,9 @@ type Question struct {
 	// batch. Zero, or more than the command timeout, means the command timeout. For a call that is gathered, that timeout counts
 	// from the call of Ask, and for any other from when there is a slot.
 	Within time.Duration
+	// Connects means that the call may have to connect first, and has a Within that allows for it. So the caller also leaves when the
+	// call has had its usual time, and no connection is made any more.
+	Connects bool
 	// Stop ends the wait for a slot when it is closed, with [fault.ErrClosed]. Nil means that only Close does.
 	Stop <-chan struct{}
 

@@ -75,7 +75,7 @@ func embedded(t *testing.T, open Open) (driver.Driver, *redis.Client) {
 func replies(t *testing.T, open Open) {
 	d, rdb := embedded(t, open)
 	ctx, name := t.Context(), NewName()
-	require.True(t, d.Info() == driver.Info{Connections: d.Info().Connections, Slots: d.Info().Slots, Bounded: d.Info().Bounded})
+	require.True(t, d.Info() == driver.Info{Connections: d.Info().Connections, Slots: d.Info().Slots, Bounded: d.Info().Bounded, Dials: d.Info().Dials})
 	r := d.Run(ctx, nil, Acquire(wire.Plain, name, "a:1"))
 	require.Nil(t, r.Err, "the server gets the script in full")
 	require.True(t, r.Acquired())

@@ -15,9 +15,11 @@ import (
 // DialHook gives deadlines to connections that have none, such as those of an SSH tunnel: without them, a lost reply would keep a
 // connection forever. With ReadTimeout and WriteTimeout -2, go-redis sets no deadlines for the commands of the application. It
 // does set them for those of rlock, see [route], and when it receives messages.
-func (detour) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
+func (d detour) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+		end := d.dials.Begin()
+		defer func() { end(conn != nil) }()
+		conn, err = next(ctx, network, addr)
 		if err != nil || conn == nil || conn.SetDeadline(time.Time{}) == nil {
 			return conn, err
 		}

@@ -8,6 +8,8 @@ import (
 	"weak"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/driver"
 )
 
 // route lists the clients that run a command instead of the client that it was given to, one after the other. The first runs
@@ -49,7 +51,7 @@ func (a *aimed) onward() redis.Cmder {
 
 // detour is the hook that takes aimed commands along their routes. Hooks that were added before it see these commands. Hooks
 // that are added later do not, because go-redis runs them inside of it. All other commands pass through it.
-type detour struct{}
+type detour struct{ dials *driver.Dials }
 
 // ProcessHook runs an aimed command on the next client of its route.
 func (detour) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -96,30 +98,33 @@ func (detour) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // another one.
 type detours struct {
 	mu sync.Mutex
-	on map[any]struct{} // by weak pointers
+	on map[any]*driver.Dials // by weak pointers
 }
 
-var known = detours{on: make(map[any]struct{})}
+var known = detours{on: make(map[any]*driver.Dials)}
 
-// addDetour adds the hook to a redis client that has none yet. add is the client's AddHook.
-func addDetour[C redis.Client | redis.ClusterClient](rdb *C, add func(redis.Hook)) {
+// addDetour adds the hook to a redis client that has none yet. add is the client's AddHook. It returns what the hook sees of the
+// connections that the client makes.
+func addDetour[C redis.Client | redis.ClusterClient](rdb *C, add func(redis.Hook)) *driver.Dials {
 	client := weak.Make(rdb)
-	if known.contains(client, func() { add(detour{}) }) {
-		return
+	dials, added := known.dialsOf(client, func(d *driver.Dials) { add(detour{d}) })
+	if added {
+		runtime.AddCleanup(rdb, known.remove, any(client))
 	}
-	runtime.AddCleanup(rdb, known.remove, any(client))
+	return dials
 }
 
-// contains reports whether a client is known. If it is not, it is added together with its hook.
-func (d *detours) contains(client any, add func()) bool {
+// dialsOf returns what is seen of a client's connections, and reports whether it is new: then it was added together with its hook.
+func (d *detours) dialsOf(client any, add func(*driver.Dials)) (dials *driver.Dials, added bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, ok := d.on[client]; ok {
-		return true
+	if dials, ok := d.on[client]; ok {
+		return dials, false
 	}
-	add()
-	d.on[client] = struct{}{}
-	return false
+	dials = new(driver.Dials)
+	add(dials)
+	d.on[client] = dials
+	return dials, true
 }
 
 func (d *detours) remove(client any) {
