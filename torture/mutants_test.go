@@ -191,7 +191,7 @@ var mutants = []mutant{
 		{"internal/table/standing.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
 	}},
 	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./test/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
-		{"internal/table/watch.go", "if h, ok := t.watches.Of(channel); ok {\n\t\tt.pump", "if h, ok := t.watches.Of(channel); ok && n == nil {\n\t\tt.pump"},
+		{"internal/table/watch.go", "if h, ok := t.watches.Of(own); ok {\n\t\t\tt.pump", "if h, ok := t.watches.Of(own); ok && n == nil {\n\t\t\tt.pump"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},

@@ -18,7 +18,7 @@ type Receiver interface {
 	// Watch begins to watch a channel, with the channel that tells others so, and Unwatch ends it.
 	Watch(channel, twin string)
 	Unwatch(channel, twin string)
-	// Pump asks for a command that grants a free lock, after a pause, given the channel on which its release is announced.
+	// Pump asks for a command that grants a free lock, after a pause, given the channel of this client's waiters for it.
 	Pump(channel string, after time.Duration)
 	// Log logs. It must not block.
 	Log(l Line)

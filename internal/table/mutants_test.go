@@ -212,7 +212,7 @@ var bugs = []bug{
 		{"standing.go", "if given.What == wire.ToPublic {", "if false {"},
 	}},
 	{"line 12", "a watcher does not pump when the lock is freed for all (S.9)", []edit{
-		{"watch.go", "if h, ok := t.watches.Of(channel); ok {", "if h, ok := t.watches.Of(channel); ok && false {"},
+		{"watch.go", "if h, ok := t.watches.Of(own); ok {", "if h, ok := t.watches.Of(own); ok && false {"},
 	}},
 	{"line 13", "a pump that comes too early is not repeated (S.9)", []edit{
 		{"watch.go", "case r.Err == nil && r.N < 0:", "case false:"},
@@ -284,6 +284,10 @@ var bugs = []bug{
 	{"ghost 4", "a holder to whom a turn was passed on counts as a waiter of the past", []edit{
 		{"handover.go", "\tt.alive.Pass(g.holder.Number, g, next)\n", ""},
 		{"unknown.go", "case alive, g != nil && g.holder.Number == number:", "case alive:"},
+	}},
+	{"names 1", "the locks x and {x} have one pump (T.1)", []edit{
+		{"watch.go", "if own := h.Names().Own(); t.pumps.Begin(own, h) {", "own := h.Names().Own()\n\tif t.pumps.Has(strings.TrimSuffix(own, \"{}\")) || t.pumps.Has(own+\"{}\") {\n\t\treturn\n\t}\n\tif t.pumps.Begin(own, h) {"},
+		{"watch.go", "import (\n", "import (\n\t\"strings\"\n"},
 	}},
 	{"ghost 5", "a client never forgets those who stood in the line", []edit{
 		{"grant.go", "\tt.alive.Forget(g.holder.Number, g)\n", ""},

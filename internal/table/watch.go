@@ -7,8 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// A client watches a name if Redis asked it to: it listens to Redisson's channel, and when the lock is freed there, it grants
-// the lock to the first one in the line.
+// A client watches a name if Redis asked it to: it gives a lock that is freed on Redisson's channel to the first one in the line.
 
 // watch makes the client watch the name of an attempt that waits.
 func (t *Table) watch(a *Attempt, n *Notices) {
@@ -16,11 +15,8 @@ func (t *Table) watch(a *Attempt, n *Notices) {
 		return
 	}
 	names := a.Handle.Names()
-	if h, ok := t.watches.Of(names.Base()); ok && h.Key != a.Handle.Key {
-		return // the names x and {x} have one such channel, and each of the two locks counts watchers of its own
-	}
-	a.line.Shared.watched = names.Base()
-	t.watches.Begin(names.Base(), a.Handle)
+	a.line.Shared.watched = names.Own()
+	t.watches.Begin(names.Own(), a.Handle)
 	n.Watch(names.Base(), names.Twin())
 }
 
@@ -29,7 +25,7 @@ func (t *Table) watchesOn(a *Attempt, n *Notices) {
 	if t.watches.Len() == 0 {
 		return
 	}
-	if _, ok := t.watches.Of(a.Handle.Names().Base()); ok {
+	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok {
 		t.watch(a, n)
 	}
 }
@@ -38,7 +34,7 @@ func (t *Table) watchesOn(a *Attempt, n *Notices) {
 func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
 	if l.Shared.watched != "" {
 		t.watches.End(l.Shared.watched)
-		n.Unwatch(l.Shared.watched, a.Handle.Names().Twin())
+		n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
 		l.Shared.watched = ""
 	}
 }
@@ -46,16 +42,20 @@ func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
 func (t *Table) Unwatched(channel string, n *Notices) {
 	defer t.lock().Unlock()
-	if h, ended := t.watches.Unsubscribed(channel); ended {
-		t.pump(h, 0, n)
+	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
+		if h, ended := t.watches.Unsubscribed(own); ended {
+			t.pump(h, 0, n)
+		}
 	}
 }
 
 // Freed takes the message that a lock is free, on a channel that this client watches.
 func (t *Table) Freed(channel string, n *Notices) {
 	defer t.lock().Unlock()
-	if h, ok := t.watches.Of(channel); ok {
-		t.pump(h, 0, n)
+	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
+		if h, ok := t.watches.Of(own); ok {
+			t.pump(h, 0, n)
+		}
 	}
 }
 

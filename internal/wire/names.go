@@ -102,6 +102,12 @@ func (n *Names) Base() string {
 // stands in the line.
 func (n *Names) Own() string { return n.own }
 
+// OwnChannels returns the channels of a client's waiters for the two locks, x and {x}, that may have one channel of Redisson's.
+func OwnChannels(base, clientID string) [2]string {
+	own := base + ":" + clientID
+	return [2]string{own, own + braced}
+}
+
 // Tells reports whether a script tells waiters of this client for the lock on a channel that they have it.
 func (n *Names) Tells(channel, clientID string) bool {
 	if n.own != "" {
