@@ -110,7 +110,7 @@ var mutants = []mutant{
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
 		{"internal/owner/holdings.go", "\tdelete(n, name)\n", ""},
 		{"internal/table/grant.go", "(h.usable(now) || h.stage == releasing)", "true"},
-		{"internal/table/line.go", "if g == nil || g.stage != held || a.grant.sibling().usable(now) {", "if g == nil || a.grant.sibling().usable(now) {"},
+		{"internal/table/line.go", "if g == nil || g.stage != held || a.sibling().usable(now) {", "if g == nil || a.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
@@ -197,7 +197,7 @@ var mutants = []mutant{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil && its(a.Handle) {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
+		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},

@@ -3,7 +3,6 @@ package group
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/owner"
@@ -37,14 +36,14 @@ func (g *Group) Unlock(ctx context.Context) error {
 func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
 	o, by := w.Now()
 	var left *acquisition
-	for i := 0; by == nil && left == nil && i < len(w.Holds); i++ {
-		left = g.latest(w.Holds[i].Owner, w.Holds[i].Closed)
+	if by == nil {
+		left = g.owed(w.Holds)
 	}
 	switch {
 	case left != nil && left.Err() != nil:
 		return left, o
 	case o != nil:
-		a = g.latest(o, nil)
+		a = g.latest(o)
 	default:
 		a = g.soonest()
 	}
@@ -107,15 +106,31 @@ func (g *Group) soonest() *acquisition {
 	})
 }
 
-// latest returns the last acquisition of the same group that an owner has yet to unlock, or nil: that a hold made this owner's, unless by is
-// nil.
-func (g *Group) latest(o *table.Owner, by *atomic.Bool) *acquisition {
+// latest returns the last acquisition of the same group that an owner has yet to unlock, or nil.
+func (g *Group) latest(o *table.Owner) *acquisition {
 	for _, a := range slices.Backward(ownedBy(o).All()) {
-		if a.group.same(g) && (by == nil || a.by == by) {
+		if a.group.same(g) {
 			return a
 		}
 	}
 	return nil
+}
+
+// owed returns the last acquisition of the same group that one of these holds let its context make, or nil. A lost one comes first: two
+// callers may have had the group one after the other, and a late unlock of the first must not free it.
+func (g *Group) owed(holds []table.Claim) (left *acquisition) {
+	for _, c := range holds {
+		for _, a := range slices.Backward(ownedBy(c.Owner).All()) {
+			switch {
+			case a.by != c.Closed || !a.group.same(g):
+			case a.Err() != nil:
+				return a
+			case left == nil:
+				left = a
+			}
+		}
+	}
+	return left
 }
 
 // openList has acquisitions that are yet to be unlocked.

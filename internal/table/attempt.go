@@ -233,7 +233,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 		return t.giveUp(a, nil, now, n)
 	case a.Single:
 		return t.ask(a, parting, now, n)
-	case a.Handle.Kind.Queues || a.grant.sibling().usable(now):
+	case a.Handle.Kind.Queues || a.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
 	if a.line, _ = t.lines.Join(a.Handle.Key, a); contender(a.line) == a {
@@ -298,7 +298,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 		return t.giveUp(a, nil, now, n)
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)
-	case a.grant.sibling().usable(now): // it need not queue any more
+	case a.sibling().usable(now): // it need not queue any more
 		t.leaveLine(a, n)
 		return t.ask(a, asking, now, n)
 	case !contends:

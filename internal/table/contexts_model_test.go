@@ -56,6 +56,16 @@ func (w *world) checkOwner(v *verb) {
 	}
 }
 
+// checkShares checks, where an attempt asks for the other side of a name as its owner, that its context still stands for that owner.
+func (w *world) checkShares(v *verb, s Step) {
+	if v.a.grant == nil || ownerOf(v.holds, v.a.Owner) == v.a.owner {
+		return
+	}
+	if other := v.a.grant.sibling(); other != nil && s.Call.Args.Other == other.inRedis().Field {
+		w.failf("Context: %s shares the other side of the name with an owner for whom its context no longer stands", v)
+	}
+}
+
 // checkChosen checks which acquisition an unlock chose with the context that had made one. A late unlock frees nobody else's lock.
 func (w *world) checkChosen(r *record, x *Exit, late bool) {
 	if late && x.acq != nil && !errors.Is(x.acq.ending.Err(), fault.ErrLost) {

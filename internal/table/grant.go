@@ -145,6 +145,14 @@ func (g *Grant) sibling() *Grant {
 	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
+// sibling returns the grant of the other side of the name that the attempt shares, or nil: none if the hold is over that made it this owner's.
+func (a *Attempt) sibling() *Grant {
+	if o, _ := a.Now(); o != a.owner {
+		return nil
+	}
+	return a.grant.sibling()
+}
+
 // usable reports whether the grant is held as far as is known. It reports false for nil.
 func (g *Grant) usable(now clock.Instant) bool {
 	return g != nil && g.stage == held && !g.term.Past(now)

@@ -130,7 +130,7 @@ func (a *Attempt) refuse(rival *Grant) {
 // refusedHere reports whether another owner of this process holds the lock, so that a single attempt need not ask.
 func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 	g := t.rival(a.grant, now)
-	if g == nil || g.stage != held || a.grant.sibling().usable(now) {
+	if g == nil || g.stage != held || a.sibling().usable(now) {
 		return false
 	}
 	if !g.renewing() && now.Sub(g.term.Confirmed) > min(g.term.Lease, t.cfg.WatchdogTimeout)/3 {

@@ -58,7 +58,7 @@ var bugs = []bug{
 		{"handle.go", "return !a.closed.Load() && a.plain == plain", "return a.plain == plain"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []edit{
-		{"line.go", "if g == nil || g.stage != held || a.grant", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.grant"},
+		{"line.go", "if g == nil || g.stage != held || a.sibling", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.sibling"},
 	}},
 	{"11", "an empty local queue forgets to stop listening", []edit{
 		{"line.go", "\t\tn.Unlisten(&l.Shared.heard)\n", ""},
@@ -70,8 +70,8 @@ var bugs = []bug{
 		{"settle.go", "case term.Late(p.sent, p.lease, now), t.forced", "case term.Late(p.sent, p.lease, p.sent), t.forced"},
 	}},
 	{"14", "a writer that takes its read lock queues", []edit{
-		{"attempt.go", "case a.Handle.Kind.Queues || a.grant.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
-		{"attempt.go", "case a.grant.sibling().usable(now): // it need", "case false: // it need"},
+		{"attempt.go", "case a.Handle.Kind.Queues || a.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
+		{"attempt.go", "case a.sibling().usable(now): // it need", "case false: // it need"},
 	}},
 	{"15", "an unlock past the deadline asks Redis", []edit{
 		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "a.closed.Store(true)"},
@@ -326,7 +326,7 @@ var bugs = []bug{
 		{"attempt.go", "a.AtLeast > 0 || a.Ticket != \"\"", "a.AtLeast > 0"},
 	}},
 	{"T6", "a refusal about another holder ends an adoption", []edit{
-		{"attempt.go", "if g == nil || a.Ticket != \"\" {", "if g == nil {"},
+		{"attempt.go", "if g != nil && a.Ticket == \"\" {", "if g != nil {"},
 	}},
 	{"T7", "the lease of an adopted hold counts from the reply", []edit{
 		{"ticket.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
@@ -339,6 +339,9 @@ var bugs = []bug{
 	}},
 	{"X3", "an unlock does not find what a hold that is over let its context acquire", []edit{
 		{"handle.go", "left = h.owed(w.Holds)", "_ = h.owed(w.Holds)"},
+	}},
+	{"X5", "a waiter shares the other side of a name with the owner of a hold that is over", []edit{
+		{"grant.go", "o != a.owner {", "o != a.owner && false {"},
 	}},
 	{"X4", "an unlock closes its hold only when it has its turn", []edit{
 		{"exit.go", "t.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "t.loseIfPast(g, now, n)"},

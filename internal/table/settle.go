@@ -16,7 +16,7 @@ import (
 func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
 	g := a.grant
 	var writer any
-	if other := g.sibling(); other.usable(now) {
+	if other := a.sibling(); other.usable(now) {
 		if a.Handle.Kind.NoUpgrade {
 			return t.giveUp(a, fault.ErrUpgrade, now, n)
 		}

@@ -49,6 +49,7 @@ func (w *world) next(v *verb, s Step) {
 	switch s.Do {
 	case Ask:
 		v.line = v.a.line
+		w.checkShares(v, s)
 		if v.asks++; v.ended && v.asks > 1 {
 			w.failf("Ends: asks again after the end of its wait")
 		}

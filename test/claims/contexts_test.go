@@ -146,3 +146,56 @@ func TestAShutdownWithThePastContext(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	require.NoError(t, client.Shutdown(pastHold(t, client.NewLock(testkit.NewName()))))
 }
+
+// TestALateUnlockOfAGroupWithThePastContextFreesNobody has two callers wait for a group as the owner of a hold of one of its members, and
+// the hold end. One gets the group and loses it; the other one gets it then. The late unlock of the first must not free it.
+func TestALateUnlockOfAGroupWithThePastContextFreesNobody(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	first, second := client.NewLock("a"+testkit.NewName()), client.NewLock("b"+testkit.NewName())
+	for what, group := range map[string]rlock.Locker{
+		"multi": rlock.NewMultiLock(first, second), "red": rlock.NewRedLock(first, second),
+	} {
+		busy := testkit.Must(first.Acquire(t.Context()))
+		hold := testkit.Must(second.Acquire(t.Context()))
+		past := context.WithoutCancel(hold.Context())
+		got := make(chan error, 2)
+		for range 2 {
+			go func() { got <- group.Lock(past, rlock.Lease(time.Hour)) }()
+		}
+		testkit.Eventually(t, "both wait", func() bool { return client.Stats().Waiting >= 2 })
+		require.NoError(t, hold.Unlock(t.Context()))
+		require.NoError(t, busy.Unlock(t.Context()))
+		require.NoError(t, testkit.Within(t, "one gets it", got))
+		require.True(t, testkit.Must(first.ForceUnlock(t.Context())))
+		require.True(t, testkit.Must(second.ForceUnlock(t.Context())))
+		require.NoError(t, testkit.Within(t, "the other one gets it", got))
+		require.ErrorIs(t, group.Unlock(past), rlock.ErrLost, "the late one, "+what)
+		require.False(t, testkit.Must(first.TryLock(t.Context())), what)
+		require.NoError(t, group.Unlock(past), what)
+		require.True(t, testkit.Must(first.TryLock(t.Context())), what)
+		require.NoError(t, first.Unlock(t.Context()))
+	}
+}
+
+// TestTheSidesOfANameAreNotSharedByAPastHold has one caller wait for the write lock and another one for the read lock of a name, both as the
+// owner of a hold of a group, and the hold end.
+func TestTheSidesOfANameAreNotSharedByAPastHold(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	both, one, two := client.NewRWLock("a"+testkit.NewName()), client.NewLock("b"+testkit.NewName()), client.NewLock("c"+testkit.NewName())
+	busy := testkit.Must(both.WriteLock().Acquire(t.Context()))
+	hold := testkit.Must(rlock.NewMultiLock(one, two).Acquire(t.Context()))
+	past := context.WithoutCancel(hold.Context())
+	got := make(chan *rlock.Hold, 2)
+	go func() { got <- testkit.Must(rlock.NewMultiLock(both.WriteLock(), one).Acquire(past)) }()
+	testkit.Eventually(t, "one waits", func() bool { return client.Stats().Waiting >= 1 })
+	go func() { got <- testkit.Must(rlock.NewMultiLock(both.ReadLock(), two).Acquire(past)) }()
+	testkit.Eventually(t, "both wait", func() bool { return client.Stats().Waiting >= 2 })
+	require.NoError(t, hold.Unlock(t.Context()))
+	require.NoError(t, busy.Unlock(t.Context()))
+	first := testkit.Within(t, "one gets it", got)
+	testkit.Stays(t, "the other one waits", func() bool { return len(got) == 0 })
+	require.NoError(t, first.Unlock(t.Context()))
+	require.NoError(t, testkit.Within(t, "the other one gets it", got).Unlock(t.Context()))
+}
