@@ -205,6 +205,19 @@ var mutants = []mutant{
 	{"M49", "whoever watches all channels counts as a waiter", []string{"struck"}, []edit{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
 	}},
+	{"M60", "a panic of a hook ends the process", []string{"quiet", "struck"}, []edit{
+		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
+		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tfor i", "if f := d.recovered(nil); f != nil {\n\t\t\tfor i"},
+	}},
+	{"M61", "a panic of a log handler ends the process", []string{"quiet", "struck"}, []edit{
+		{"internal/lease/log.go", "\t\tdefer m.handlerPanicked()\n", ""},
+	}},
+	{"M62", "a script that a hook has run again counts as run once", []string{"quiet"}, []edit{
+		{"internal/driver/goredis/repeats.go", "r.Repeated = true", "r.Repeated = false"},
+	}},
+	{"M63", "a client in a wrapper is not seen", []string{"cluster"}, []edit{
+		{"internal/driver/goredis/unwrap.go", "for range maxWrappers {", "for range 1 {"},
+	}},
 	{"E1", "the context of a leader goes on after a loss", []string{"unsafe"}, []edit{
 		{"election.go", "own = lead(held, hold.Token())", "own = lead(context.WithoutCancel(held), hold.Token())"},
 	}},
@@ -362,7 +375,7 @@ func (m mutant) hunt(t *testing.T) string {
 			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
 				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
 			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))
-			for _, sign := range []string{"promises broken; the first ones:\n", "panic: "} {
+			for _, sign := range []string{"promises broken; the first ones:\n", "Received unexpected error:\n", "panic: "} {
 				if _, after, ok := strings.Cut(string(out), sign); ok && err != nil {
 					first, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
 					return scene + ": " + first[:min(len(first), 110)]
