@@ -13,12 +13,12 @@ import (
 
 // application is what a process has around its redis client: a wrapper, a hook and a log handler. They are drawn from the seed of its site.
 type application struct {
-	mu       sync.Mutex
-	random   *rand.Rand
-	wrapper  func(redis.UniversalClient) redis.UniversalClient // nil means none
-	panics   bool                                              // its code does so at times
-	repeats  bool                                              // its hook runs scripts again at times
-	panicked func(Moment)                                      // is told of each panic under a command
+	mu      sync.Mutex
+	random  *rand.Rand
+	wrapper func(redis.UniversalClient) redis.UniversalClient // nil means none
+	panics  bool                                              // its code does so at times
+	repeats bool                                              // its hook runs scripts again at times
+	doubt   func(Moment)                                      // is told when it leaves the outcome of scripts open
 }
 
 // embedding is a client in a struct, of which it overrides nothing.
@@ -30,8 +30,8 @@ type wrapping struct{ redis.UniversalClient }
 func (w wrapping) Unwrap() redis.UniversalClient { return w.UniversalClient }
 
 // application draws that of the site. Its code panics only in a process of its own, whose end this process would survive and report.
-func (s Site) application(panicked func(Moment)) *application {
-	a := &application{random: rand.New(rand.NewPCG(s.Seed, 3<<32)), panicked: panicked}
+func (s Site) application(doubt func(Moment)) *application {
+	a := &application{random: rand.New(rand.NewPCG(s.Seed, 3<<32)), doubt: doubt}
 	a.wrapper = []func(redis.UniversalClient) redis.UniversalClient{
 		nil, func(rdb redis.UniversalClient) redis.UniversalClient { return embedding{rdb} },
 		func(rdb redis.UniversalClient) redis.UniversalClient { return wrapping{embedding{rdb}} },
@@ -82,15 +82,18 @@ func (a *application) run(next func() error, cmds ...redis.Cmder) error {
 	if !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "evalsha" || c.Name() == "eval" }) {
 		return next()
 	}
-	fails := a.panics && a.one(300)
+	fails, again := a.panics && a.one(300), a.repeats && a.one(100)
+	if fails || again {
+		a.doubt(now())
+	}
 	if fails && a.one(2) {
-		a.fail()
+		panic(errOwn)
 	}
 	err := next()
 	if fails {
-		a.fail()
+		panic(errOwn)
 	}
-	if !a.repeats || !a.one(30) {
+	if !again {
 		return err
 	}
 	if a.one(2) {
@@ -101,12 +104,6 @@ func (a *application) run(next func() error, cmds ...redis.Cmder) error {
 		}
 	}
 	return next()
-}
-
-// fail panics under a command, which is then in doubt.
-func (a *application) fail() {
-	a.panicked(now())
-	panic("a hook of the application fails")
 }
 
 // logger returns the log of the application.
@@ -123,7 +120,7 @@ func (a *application) Enabled(context.Context, slog.Level) bool { return true }
 // Handle implements [slog.Handler].
 func (a *application) Handle(context.Context, slog.Record) error {
 	if a.one(2) {
-		panic("the log handler of the application fails")
+		panic(errOwn)
 	}
 	return nil
 }

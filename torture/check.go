@@ -75,8 +75,8 @@ func (c *checker) brokenf(format string, args ...any) {
 func (c *checker) count() {
 	f := &c.Figures
 	f.Stalls = c.Stalls
-	for _, panics := range c.Panics {
-		f.Panics += len(panics)
+	for _, doubts := range c.Doubts {
+		f.Doubts += len(doubts)
 	}
 	for _, t := range c.Turns {
 		f.Turns++

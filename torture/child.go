@@ -23,11 +23,11 @@ const ChildEnv = "RLOCK_TORTURE_CHILD"
 
 // message is one line of a child's standard output.
 type message struct {
-	Client   string        `json:",omitempty"` // the id of one of its clients
-	Turn     *Turn         `json:",omitempty"`
-	Found    string        `json:",omitempty"` // a fault that the process noticed
-	Panicked Moment        `json:",omitempty"` // when code of the application did, under a command
-	Closed   time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
+	Client string        `json:",omitempty"` // the id of one of its clients
+	Turn   *Turn         `json:",omitempty"`
+	Found  string        `json:",omitempty"` // a fault that the process noticed
+	Doubt  Moment        `json:",omitempty"` // when code of the application left the outcome of scripts open
+	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
 }
 
 // ChildMain is the main function of a child process.

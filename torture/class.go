@@ -79,8 +79,8 @@ func (c *checker) errorClasses() {
 
 // explained checks that a nemesis explains an outage, which a call reported that lasted between two moments.
 func (c *checker) explained(t *Turn, from, to Moment) {
-	if c.panicked(t.Site, from.add(-200*time.Millisecond), to) {
-		return // the latest question
+	if c.doubtful(t.Site, from.add(-200*time.Millisecond), to) {
+		return // it may have been the latest question
 	}
 	// A question that a nemesis held, and that its caller abandoned, fails after the command timeout. Then it is the latest
 	// outcome, until Redis replies to another question.
@@ -90,9 +90,10 @@ func (c *checker) explained(t *Turn, from, to Moment) {
 	}
 }
 
-// panicked reports whether code of the application did so under a command of a site between two moments.
-func (c *checker) panicked(site string, from, to Moment) bool {
-	return slices.ContainsFunc(c.Panics[site], func(at Moment) bool { return from <= at && at <= to })
+// doubtful reports whether code of the application left the outcome of scripts of a site open between two moments: it panicked, or ran
+// them again.
+func (c *checker) doubtful(site string, from, to Moment) bool {
+	return slices.ContainsFunc(c.Doubts[site], func(at Moment) bool { return from <= at && at <= to })
 }
 
 // before describes what troubled Redis last before a moment, for the message about an outage that nothing explains.

@@ -28,7 +28,7 @@ type Figures struct {
 	Over                    int // unlocks of locks that were known to be lost
 	Gauges                  int // looks at Stats
 	Terms, Adoptions        int // of leaders, and of exported holds
-	Panics                  int // of code of the application
+	Doubts                  int // times that code of the application left the outcome of scripts open
 
 	// Of fleets.
 
@@ -67,11 +67,11 @@ fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
-%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions; %d panics of the application`,
+%d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions; %d times in doubt by the application`,
 		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
 		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
-		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions, f.Panics) + fleet
+		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions, f.Doubts) + fleet
 }
 
 // add adds the figures of another scene.
@@ -103,7 +103,7 @@ func (f *Figures) add(other Figures) {
 	f.Gauges += other.Gauges
 	f.Terms += other.Terms
 	f.Adoptions += other.Adoptions
-	f.Panics += other.Panics
+	f.Doubts += other.Doubts
 	f.Gaps = append(f.Gaps, other.Gaps...)
 	f.JavaWaits = append(f.JavaWaits, other.JavaWaits...)
 	f.Overslept += other.Overslept

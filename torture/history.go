@@ -67,7 +67,7 @@ type History struct {
 	Closes  []time.Duration
 	Parks   []park              // the sleeps of Redisson's peer
 	Rest    map[string]int64    // what was left of counts at the end
-	Panics  map[string][]Moment // of code of the application, by site
+	Doubts  map[string][]Moment // when code of the application left the outcome of scripts open, by site
 }
 
 // collector gathers a history during a run. It is safe for concurrent use.
@@ -85,11 +85,11 @@ type collector struct {
 	stalls  Spread
 	clients map[string][]string // client ids by site
 	left    map[string]int64    // of counts, by name
-	panics  map[string][]Moment // by site
+	doubts  map[string][]Moment // by site
 }
 
 func newCollector() *collector {
-	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64), panics: make(map[string][]Moment)}
+	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64), doubts: make(map[string][]Moment)}
 }
 
 // hear records a message of a site. A later message about a turn replaces the earlier one.
@@ -102,8 +102,8 @@ func (c *collector) hear(site string, m message) {
 	if m.Client != "" {
 		c.clients[site] = append(c.clients[site], m.Client)
 	}
-	if m.Panicked != 0 {
-		c.panics[site] = append(c.panics[site], m.Panicked)
+	if m.Doubt != 0 {
+		c.doubts[site] = append(c.doubts[site], m.Doubt)
 	}
 	if m.Found != "" {
 		c.found = append(c.found, site+": "+m.Found)
@@ -219,7 +219,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
-		Parks: c.parks, Rest: c.left, Panics: c.panics,
+		Parks: c.parks, Rest: c.left, Doubts: c.doubts,
 	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)

@@ -194,7 +194,7 @@ var mutants = []mutant{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil && its(a.Handle) {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
+		{"internal/table/standing.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
@@ -208,9 +208,11 @@ var mutants = []mutant{
 	{"M60", "a panic of a hook ends the process", []string{"quiet", "struck"}, []edit{
 		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
 		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tfor i", "if f := d.recovered(nil); f != nil {\n\t\t\tfor i"},
+		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M61", "a panic of a log handler ends the process", []string{"quiet", "struck"}, []edit{
 		{"internal/lease/log.go", "\t\tdefer m.handlerPanicked()\n", ""},
+		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M62", "a script that a hook has run again counts as run once", []string{"quiet"}, []edit{
 		{"internal/driver/goredis/repeats.go", "r.Repeated = true", "r.Repeated = false"},

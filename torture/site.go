@@ -114,7 +114,7 @@ func (s Site) options() []rlock.Option {
 
 // start opens the site's clients. It says what happens.
 func (s Site) start(say func(message)) (*running, error) {
-	r := &running{Site: s, say: say, application: s.application(func(at Moment) { say(message{Panicked: at}) })}
+	r := &running{Site: s, say: say, application: s.application(func(at Moment) { say(message{Doubt: at}) })}
 	for _, rdb := range s.Place.open() {
 		r.rdbs = append(r.rdbs, r.application.around(rdb))
 	}
