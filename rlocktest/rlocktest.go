@@ -29,57 +29,50 @@ type kit struct {
 	opts   []rlock.Option
 
 	mu    sync.Mutex
-	now   time.Time // the server's
-	down  bool      // there is an outage
+	clock func() time.Time
+	ahead time.Duration // of the clock, by Advance
+	down  bool          // there is an outage
 	conns map[net.Conn]struct{}
 }
 
 // kits has the kit of each client.
 var kits sync.Map
 
-// tick is how often the server's clock moves.
-const tick = 2 * time.Millisecond
-
 // New returns a client on an embedded server of its own. Both are closed when the test ends. A lock, or a permit, that is still held then
 // fails the test.
 func New(tb testing.TB, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
-	k := &kit{server: miniredis.NewMiniRedis(), opts: opts, now: time.Now(), conns: make(map[net.Conn]struct{})}
-	k.server.SetTime(k.now)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go k.run(stop, stopped)
-	tb.Cleanup(func() {
-		close(stop)
-		<-stopped
-		k.server.Close()
-	})
+	k := newKit(time.Now, opts)
+	tb.Cleanup(k.server.Close)
 	return k.client(tb)
 }
 
-// run moves the clock, which miniredis does not.
-func (k *kit) run(stop <-chan struct{}, stopped chan<- struct{}) {
-	defer close(stopped)
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for last := time.Now(); ; {
-		select {
-		case <-ticker.C:
-			// After a long pause the clock is slow rather than jumps: a jump would end leases that were just begun.
-			now := time.Now()
-			k.advance(min(now.Sub(last), 2*tick))
-			last = now
-		case <-stop:
-			return
-		}
-	}
+func newKit(clock func() time.Time, opts []rlock.Option) *kit {
+	k := &kit{server: miniredis.NewMiniRedis(), opts: opts, clock: clock, conns: make(map[net.Conn]struct{})}
+	k.server.ClockTTL(true)
+	k.advance(0)
+	return k
 }
 
+// advance moves the server's clock ahead of the other clocks by d more. Nothing else moves it but time, and nobody asks for the time while no
+// command is sent. So a bubble with an idle client passes an hour at once.
 func (k *kit) advance(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.now = k.now.Add(d)
-	k.server.FastForward(d)
-	k.server.SetTime(k.now)
+	k.ahead += d
+	k.server.SetTime(k.clock().Add(k.ahead))
+}
+
+// timed is a connection whose commands find the server's clock set.
+type timed struct {
+	net.Conn
+	kit *kit
+}
+
+// Write implements [net.Conn].
+func (t timed) Write(b []byte) (int, error) {
+	t.kit.advance(0)
+	return t.Conn.Write(b)
 }
 
 // client returns a client of the server, which ends with the test.
@@ -116,7 +109,7 @@ func (k *kit) dial(context.Context, string, string) (net.Conn, error) {
 		return nil, err
 	}
 	k.conns[conn] = struct{}{}
-	return conn, nil
+	return timed{conn, k}, nil
 }
 
 // of returns the kit of a client.

@@ -115,6 +115,9 @@ var mutants = []mutant{
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
+	{"M49", "a group forgets what its members have answered when it asks them again", []string{"./test/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
+		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
+	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
@@ -152,7 +155,7 @@ var mutants = []mutant{
 		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
-		{"internal/lease/extend.go", "l.failed(ctx, \"extend\", r.Err, x.sent)", "nil"},
+		{"internal/lease/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
 	}},
 	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
 		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},

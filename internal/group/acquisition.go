@@ -16,6 +16,7 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
@@ -30,7 +31,8 @@ type acquisition struct {
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
 	again bool           // a red lock has acquired it again, as a member
-	had   []bool         // the members that the owner held before any was asked; nil if nobody observes it
+	said  *verdict.Account
+	had   []bool // the members that the owner held before any was asked; nil if nobody observes it
 
 	mu      sync.Mutex
 	members []lease.Held    // as in group.members; nil means not held
@@ -61,7 +63,7 @@ func (r *request) newAcquisition(ctx context.Context) *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
 	a := &acquisition{
-		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had,
+		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had, said: r.said,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), as: make([]table.Who, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),

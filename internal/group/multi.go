@@ -58,10 +58,9 @@ func inOrder(members []lease.Member) []lease.Member {
 // waiters queue, or else tries them. If one is refused, it releases all, and waits for that one first.
 func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
-	var last error // why the first member was not acquired in the round before
 	for round := 1; ; round++ {
 		a := r.newAcquisition(ctx)
-		failed, err := r.takeFrom(ctx, a, first, round, last)
+		failed, err := r.takeFrom(ctx, a, first, round)
 		if err == nil && a.begin() {
 			if !a.interrupted() {
 				return a, nil
@@ -82,32 +81,32 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		case r.Single(), final, failed == first && !late:
 			return nil, verdict.CleanedUp(err, released)
 		case r.isOver():
-			return nil, verdict.CleanedUp(r.ended(ctx, err, 0), released)
+			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
 		}
-		first, last = failed, err
+		first = failed
 		if round > 1 && !queues(r.group.members[first]) { // two requests could repeatedly take members that the other one needs
 			r.pause(rand.N(time.Millisecond<<min(round, 6)), nil)
 		}
 		if r.isOver() {
-			return nil, r.ended(ctx, last, 0)
+			return nil, r.ended(ctx, err)
 		}
 	}
 }
 
 // takeFrom takes one member, waiting for it, and then the others in order. With an error, it returns the index of the
-// member that it did not acquire. last is why a member was not acquired in the round before. That stands while there is no
-// newer failure: a question that the end of the wait cuts off changes nothing, whichever member it was to, unless the member
-// has been silent for long.
-func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int, last error) (failed int, err error) {
+// member that it did not acquire. A question that the end of the wait cuts off changes nothing, whichever member it was to: then the
+// error says what all members have answered before.
+func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int) (failed int, err error) {
 	take := func(i int, most time.Duration) error {
-		asked := time.Now()
-		h, err := r.ask(ctx, r.group.members[i], most, last != nil)
+		h, err := r.ask(ctx, i, most)
 		if err == nil {
 			a.add(i, h)
 			return nil
 		}
-		if silent := time.Since(asked); last != nil && silent < r.floor && noReply(err) {
-			return r.ended(ctx, last, silent)
+		if verdict.NoReply(err) {
+			if said := r.ended(ctx, r.outcome(ctx)); said != nil && !verdict.Same(said, err) {
+				return said
+			}
 		}
 		return err
 	}
@@ -117,9 +116,6 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 	}
 	if err := take(first, most); err != nil {
 		return first, err
-	}
-	if last == nil && a.Waited() {
-		last = fault.ErrRefused // another owner had it, and that is the latest reply that says something about the group
 	}
 	held := time.Now()
 	for i, m := range r.group.members {
@@ -139,18 +135,4 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 		}
 	}
 	return 0, nil
-}
-
-// noReply reports whether an error of a member means that there was no reply when the wait ended, perhaps because there was no
-// connection until then. An error of the network is another failure.
-func noReply(err error) bool {
-	var f *fault.Error
-	switch {
-	case errors.Is(err, fault.ErrNotAcquired):
-		return false
-	case errors.As(err, &f) && f.Fate != fault.NotSent:
-		return f.Fate == fault.Left
-	}
-	ends := []error{fault.ErrNoAnswer, fault.ErrNoConnection, context.Canceled, context.DeadlineExceeded}
-	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -43,51 +44,54 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		return nil, err
 	}
 	defer func() { _ = waiter.Leave() }()
-	var last error // of the round before
 	q := newQuestions(r.group)
 	for {
 		q.round++
-		a, asked := r.newAcquisition(ctx), time.Now()
-		r.silent = cmp.Or(r.silent, asked)
-		granted, err := r.poll(ctx, a, q, w.C(), last)
+		a, asked := r.newAcquisition(ctx), clock.Now()
+		granted := r.poll(ctx, a, q, w.C())
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
 			continue
 		}
 		if granted {
-			waiter.Share(fault.ErrRefused) // for the requests behind this one: its hold refuses them
+			waiter.Share(constant(fault.ErrRefused)) // for the requests behind this one: its hold refuses them
 			a.scheduleReacquire()
 			return a, nil
 		}
+		err := r.outcome(ctx)
 		r.suspect(ctx, a, a.wasRefused)
 		released := a.giveUp(ctx, r)
-		waiter.Share(forOthers(err))
-		switch {
-		case r.isOver() || err == nil:
-			return nil, verdict.CleanedUp(r.ended(ctx, err, time.Since(asked)), released)
-		case once:
-			return nil, verdict.CleanedUp(err, released)
+		if waiter.Share(r.forOthers); r.isOver() || err == nil || once {
+			waiter.Share(constant(forOthers(err)))
+			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
 		}
 		if final := r.final(a); final != nil {
+			waiter.Share(constant(final))
 			return nil, verdict.CleanedUp(final, released)
 		}
 		if q.round == 1 {
 			defer r.waits()()
 		}
-		silent := r.outage.Noticed(clock.Of(asked), clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
+		silent := r.outage.Noticed(asked, clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
 		clientOf(r.group).TellUnanswered(silent, r.group.description, true, err)
 		stands := q.next(a)
 		w.Listen(a.refusing())
-		if !stands {
-			r.pause(clock.Backoff(q.round, time.Second, nil), w.C())
+		if pause := clock.Backoff(q.round, time.Second, nil); !stands {
+			r.pause(pause, w.C())
+		} else if q.mixed { // a round is over at once if too many members fail, however long it would stand
+			r.pause(max(pause-clock.Now().Sub(asked), 0), w.C())
 		}
 		if r.isOver() {
-			return nil, r.ended(ctx, err, 0)
+			err = r.outcome(ctx)
+			waiter.Share(constant(forOthers(err)))
+			return nil, r.ended(ctx, err)
 		}
-		last = err
 		r.pause(rand.N(5*time.Millisecond), nil) // the members announce a release one after the other
 	}
 }
+
+// forOthers returns the outcome of the request for those behind it, as of a moment.
+func (r *request) forOthers(now clock.Instant) error { return forOthers(r.said.At(now, true)) }
 
 // forOthers returns an outcome for other requests: a refusal without the details, which belong to this request.
 func forOthers(err error) error {
@@ -97,15 +101,11 @@ func forOthers(err error) error {
 	return err
 }
 
-// poll asks the members. It returns when a majority has granted the lock, or is no longer possible: then with the outcome. The
-// first round goes on until the bound, however short the wait is. A later one without a reply, or that the end of the wait cuts
-// off, changes nothing until Redis has been silent for long: the outcome is that of the round before. Nil means that ctx
-// was canceled before there was any outcome.
-func (r *request) poll(
-	ctx context.Context, a *acquisition, q *questions, wake <-chan struct{}, last error,
-) (granted bool, outcome error) {
+// poll asks the members. It returns when a majority has granted the lock, or is no longer possible. It reports whether the lock was
+// granted. The first round goes on until the bound, however short the wait is. A later one ends with the wait.
+func (r *request) poll(ctx context.Context, a *acquisition, q *questions, wake <-chan struct{}) (granted bool) {
 	cut := r.bound
-	if last != nil {
+	if q.round > 1 {
 		cut = r.over
 	}
 	waiting, stop := a.waits(ctx)
@@ -113,15 +113,9 @@ func (r *request) poll(
 	if !q.stands {
 		wake = nil
 	}
-	for first, stopped := q.stands, false; ; {
-		switch done, err := a.standing(len(later)); {
-		case done && !a.isSilent(err):
-			r.silent = time.Time{}
-			return err == nil, err
-		case done && last != nil && time.Since(r.silent) < r.floor:
-			return false, last
-		case done:
-			return false, err
+	for first := q.stands; ; {
+		if done, granted := a.standing(len(later)); done {
+			return granted
 		}
 		if first && a.holdsAny() {
 			q.goOn(waiting, stop, a, r, later)
@@ -130,30 +124,19 @@ func (r *request) poll(
 		}
 		select {
 		case <-a.changed:
-			continue
 		case <-wake: // a member is free whose waiters do not queue
 			stop()
-			continue
 		case <-cut:
+			return false
 		}
-		if time.Since(r.silent) < r.floor && (last != nil || errors.Is(ctx.Err(), context.Canceled)) {
-			return false, last
-		}
-		if stopped || !q.stands {
-			return false, a.cutOff()
-		}
-		stop() // a member that has refused returns at once
-		moment, cancel := context.WithTimeout(context.WithoutCancel(ctx), minTimeout)
-		defer cancel()
-		stopped, cut = true, moment.Done()
 	}
 }
 
-// standing reports whether the request is decided: a majority holds the lock, or, with an error, none is possible. later is how
+// standing reports whether the request is decided, and if so, whether a majority holds the lock or none is possible. later is how
 // many members are yet to be asked.
-func (a *acquisition) standing(later int) (done bool, err error) {
+func (a *acquisition) standing(later int) (done, granted bool) {
 	if a.begin() {
-		return true, nil
+		return true, true
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,21 +146,7 @@ func (a *acquisition) standing(later int) (done bool, err error) {
 			open++
 		}
 	}
-	switch {
-	case a.count(a.lasts)+open >= a.group.need:
-		return false, nil
-	case !slices.ContainsFunc(a.errs, func(err error) bool { return err != nil }):
-		return true, fault.ErrLate // the leases that were granted have run out, or nearly
-	}
-	return true, a.group.rule().Of(a.errs)
-}
-
-// isSilent reports whether an outcome is an outage for no other reason than that members have not replied.
-func (a *acquisition) isSilent(outcome error) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	fails := func(err error) bool { return err != nil && !errors.Is(err, fault.ErrNotAcquired) && !noReply(err) }
-	return errors.Is(outcome, fault.ErrUnavailable) && slices.ContainsFunc(a.errs, noReply) && !slices.ContainsFunc(a.errs, fails)
+	return a.count(a.lasts)+open < a.group.need, false
 }
 
 // holdsAny reports whether a member is held now.
@@ -185,19 +154,6 @@ func (a *acquisition) holdsAny() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.count(a.holds) > 0
-}
-
-// cutOff returns the outcome of a round that ends before it is decided: the members that have not replied are silent.
-func (a *acquisition) cutOff() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	errs := slices.Clone(a.errs)
-	for i, asked := range a.asked {
-		if asked && a.members[i] == nil {
-			errs[i] = fault.ErrNoAnswer
-		}
-	}
-	return a.group.rule().Of(errs)
 }
 
 // final returns the outcome of all members that have replied by now, if waiting cannot help: too few others may still be
@@ -274,12 +230,15 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	}
 	m := a.group.members[i]
 	t.As = a.as[i] // the context of a later question says nothing
+	t.Progress = new(outcome.Progress)
+	a.said.Asked(i, t.Progress, clock.Now())
 	a.mu.Lock()
 	a.asked[i] = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
 		h, err := lease.TakeSafely(ctx, m, t)
+		a.said.Took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
 		case !a.add(i, h):

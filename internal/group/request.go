@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/stay"
 	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // request is one acquisition of a group under way. Its As acquires the members for which the context has no owner. Its By
@@ -26,11 +30,12 @@ type request struct {
 	had    []bool         // of a red lock that is observed: the members that the owner holds
 	plain  bool           // the context has no owner for any member
 	start  time.Time
-	floor  time.Duration   // how long members may be silent before that counts as an outage
-	over   <-chan struct{} // closed when the wait is over or ctx has ended
-	bound  <-chan struct{} // closed at By, or when ctx has ended
-	silent time.Time       // of a red lock: since when its rounds have had no outcome but silence
-	outage outcome.Silence // of a red lock
+	floor  time.Duration                                   // how long members may be silent before that counts as an outage
+	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended
+	bound  <-chan struct{}                                 // closed at By, or when ctx has ended
+	said   *verdict.Account                                // what its members have answered
+	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
+	outage outcome.Silence                                 // of a red lock
 
 	looked  time.Duration // when it last looked whether it waits for itself, since the start
 	accused bool          // the log says that it does
@@ -64,7 +69,25 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 		bounded, endBound = context.WithDeadline(lease.Calm(ctx), r.By.Add(acks))
 	}
 	r.over, r.bound = waiting.Done(), bounded.Done()
+	r.said = verdict.NewAccount(g.rule(), r.floor)
+	r.Progress.Follow(r.known)
 	return r, func() { endWait(); endBound() }
+}
+
+// known returns what the request would say if it ended now.
+func (r *request) known(now clock.Instant) outcome.Result {
+	if w := r.behind.Load(); w != nil {
+		if of := w.Shared(); of != nil {
+			return verdict.ResultOf(of(now))
+		}
+		return outcome.Result{}
+	}
+	return r.said.Result(now)
+}
+
+// outcome returns the error of a request that ends now. Nil means that ctx was canceled before there was anything to say.
+func (r *request) outcome(ctx context.Context) error {
+	return r.said.At(clock.Now(), errors.Is(ctx.Err(), context.Canceled))
 }
 
 // timeout returns the longest command timeout of the clients.
@@ -91,12 +114,13 @@ func (r *request) isOver() bool {
 // unlimited is the wait for a member that lasts as long as that for the group.
 const unlimited time.Duration = -1
 
-// ask takes one member. It waits for the member for most, but no longer than for the group; zero means that it only tries. If
-// there was a reply before, the end of the wait ends also the first question to the member.
-func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, replied bool) (lease.Held, error) {
+// ask takes one member. It waits for the member for most, but no longer than for the group; zero means that it only tries. If a
+// member has refused or failed before, the end of the wait ends also the first question to the member.
+func (r *request) ask(ctx context.Context, i int, most time.Duration) (h lease.Held, err error) {
+	m := r.group.members[i]
 	t := lease.Terms{
 		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.As, By: r.By,
-		Member: true, Group: r.seen, Again: r.Again,
+		Member: true, Group: r.seen, Again: r.Again, Progress: new(outcome.Progress),
 	}
 	switch {
 	case most < 0 && r.Limited:
@@ -109,10 +133,13 @@ func (r *request) ask(ctx context.Context, m lease.Member, most time.Duration, r
 	if most >= 0 && r.By.IsZero() {
 		t.By = time.Now().Add(max(most, clientOf(m).Config().Table.CommandTimeout))
 	}
-	if end := r.start.Add(r.Wait); replied && r.Limited && end.Before(t.By) {
+	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.Known() {
 		t.By = end
 	}
-	return m.Take(ctx, t)
+	r.said.Asked(i, t.Progress, clock.Now())
+	h, err = m.Take(ctx, t)
+	r.said.Took(i, t.Progress, err == nil && h.Waited(), err)
+	return h, err
 }
 
 // stays returns for how long the request stands in the queues of members.
@@ -147,12 +174,9 @@ func (r *request) pause(most time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// ended returns the error of a request whose wait is over or whose context has ended. last is the latest outcome, and nil if
-// there was no reply. silent is for how long a member has not replied. A cancellation by itself says nothing about Redis.
-func (r *request) ended(ctx context.Context, last error, silent time.Duration) error {
-	if last == nil && (!errors.Is(ctx.Err(), context.Canceled) || silent >= r.floor) {
-		last = fault.ErrNoAnswer
-	}
+// ended returns the error of a request whose wait is over or whose context has ended. last is its outcome, and nil if there is
+// none. A cancellation by itself says nothing about Redis.
+func (r *request) ended(ctx context.Context, last error) error {
 	switch {
 	case ctx.Err() == nil:
 		return last

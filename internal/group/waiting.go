@@ -2,9 +2,12 @@ package group
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/queue"
 )
@@ -13,9 +16,15 @@ import (
 // is attached to the client.
 //
 // In a local queue, the requests of one process for the same red lock contend one at a time, in order of arrival.
-// Otherwise each could get some members, and none a majority. They share the outcome of the latest round of a head. A request
-// that leaves before its first round returns it.
-type localQueues = queue.Local[string, error]
+// Otherwise each could get some members, and none a majority. They share the outcome of the head, from its first round on. A
+// request that leaves before its first round returns it.
+type localQueues = queue.Local[string, outcomeOf]
+
+// outcomeOf returns the error of a head that ends at a moment. It is nil while no head has had a round.
+type outcomeOf func(now clock.Instant) error
+
+// constant returns the outcome of a head that has ended.
+func constant(err error) outcomeOf { return func(clock.Instant) error { return err } }
 
 type localQueuesKey struct{}
 
@@ -28,7 +37,7 @@ func localQueuesOf(client *lease.Manager) *localQueues {
 // awaitTurn waits until no other request of this process for the same red lock comes first. A single attempt does not
 // queue. Nor does an owner that holds a member already: the requests in the queue may be waiting for it. A nil waiter is in
 // no queue. once means that there is time for one round only: the wait was over before any head had an outcome.
-func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error], once bool, err error) {
+func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcomeOf], once bool, err error) {
 	if r.Single() || r.holdsAny(ctx) {
 		return nil, r.Single(), nil
 	}
@@ -38,6 +47,8 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error]
 		return w, false, nil
 	}
 	defer r.waits()()
+	r.behind.Store(w)
+	defer r.behind.Store(nil)
 	select {
 	case <-w.Head():
 		return w, false, nil
@@ -46,10 +57,17 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, error]
 	case <-r.over:
 	}
 	last := w.Leave()
-	if last == nil && ctx.Err() == nil && time.Now().Before(r.By) {
-		return nil, true, nil
+	if last != nil {
+		err = last(clock.Now())
 	}
-	return nil, false, r.ended(ctx, last, time.Since(r.start))
+	switch {
+	case err != nil:
+	case last == nil && ctx.Err() == nil && time.Now().Before(r.By):
+		return nil, true, nil
+	case !errors.Is(ctx.Err(), context.Canceled) || time.Since(r.start) >= r.floor:
+		err = fault.ErrNoAnswer
+	}
+	return nil, false, r.ended(ctx, err)
 }
 
 // waits counts the request among the waiting calls of the client, until the returned function is called.

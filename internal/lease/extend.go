@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -56,7 +57,7 @@ func (l *Lock) extend(ctx context.Context, a *table.Acquisition, d time.Duration
 	if over := x.settle(r, clock.Now()); over != nil {
 		return over
 	}
-	return l.failed(ctx, "extend", r.Err, x.sent)
+	return l.failed(ctx, "extend", r.Err, outcome.Since(x.sent))
 }
 
 // extension is one call that lengthens a lease, under way.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -67,6 +68,7 @@ type Hold struct {
 	created *table.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
+	watched atomic.Bool // whether leak is set
 
 	mu  sync.Mutex
 	ctx context.Context //nolint:containedctx // what Context returned
@@ -82,7 +84,9 @@ func (h *Hold) Init(ctx context.Context, of Held) {
 // WatchLeak makes the runtime notice a hold that is dropped without an unlock. Nothing that a grant, the watchdog or a timer
 // can reach may reach the hold. Otherwise the runtime would never notice it.
 func (h *Hold) WatchLeak() {
-	h.leak = runtime.AddCleanup(h, Held.Leak, h.of)
+	h.leak = runtime.AddCleanup(h, findDrop, h.of)
+	h.watched.Store(true)
+	watchDrops(h.of)
 }
 
 var closedChan = func() chan struct{} {
@@ -198,6 +202,9 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if !h.valid() {
 		return &fault.OpError{Op: "unlock", What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
 	}
-	h.leak.Stop()
+	if h.watched.CompareAndSwap(true, false) {
+		h.leak.Stop()
+		unwatchDrops(h.of)
+	}
 	return h.of.Unlock(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -20,6 +21,9 @@ type identity struct {
 
 // used notes that an acquisition or a wait begins.
 func (m *Manager) used() {
+	if m.dropped.found.Load() != nil {
+		m.endDrops(clock.Now())
+	}
 	i := m.identity
 	if i == nil {
 		return

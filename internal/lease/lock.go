@@ -186,6 +186,9 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
+	if t.Progress != nil {
+		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.m.table.Known(a, now) })
+	}
 	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
 	seen.Saw(a.Seen)
 	switch {
@@ -193,6 +196,9 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		return got, nil
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
+	}
+	if !a.Last.Known() && t.Before.Known() {
+		a.Last = t.Before
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }

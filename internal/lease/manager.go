@@ -52,6 +52,7 @@ type Manager struct {
 	table   *table.Table
 	latches *latch.Set
 	settled settled
+	dropped dropped
 	dog     *watchdog.Watchdog
 
 	closing  sync.Once
@@ -97,7 +98,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.latches = latch.New(&m.cfg.Table)
-	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.tasks)
+	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.endDrops, m.tasks)
 	m.conn.Publisher(m.hub.Publish)
 	m.conn.OnTopology(m.hub.Topology)
 	return m
@@ -106,6 +107,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 // Close stops the client: see the root package. Calling it again does nothing.
 func (m *Manager) Close() {
 	m.closing.Do(func() {
+		m.endDrops(clock.Now())
 		var n table.Notices
 		m.tasks.Close()
 		m.left, m.leftOf = m.table.Close(clock.Now(), &n)
@@ -212,4 +214,19 @@ func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot
 		q.Stop = m.stopping
 	}
 	return m.conn.Ask(ctx, q, late)
+}
+
+// pause carries out a step of an exit that sleeps. It returns when ctx ends.
+func (*Manager) pause(ctx context.Context, step *table.Step) {
+	var over <-chan time.Time
+	if step.Pause >= 0 {
+		timer := time.NewTimer(step.Pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-step.Wait:
+	case <-over:
+	case <-ctx.Done():
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -43,6 +44,10 @@ type Terms struct {
 	// no acquisition of its own for those who observe. Group is what observes the group, if anything does.
 	Member, Again bool
 	Group         *observe.Sight
+	// Progress is told what the call would say if it ended now. Nil means that nobody asks.
+	Progress *outcome.Progress
+	// Before is what is known when the call begins. It stands while there is no newer answer.
+	Before outcome.Result
 	// Err is the error of the options, or nil.
 	Err error
 }

@@ -2,12 +2,14 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -40,6 +42,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wi
 		if how.single {
 			within = left
 		}
+		how.known.Asked(clock.Now())
 		r := m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot, Within: within, Stop: how.stop}, nil)
 		if r.Err == nil {
 			if tries == 1 && !r.Repeated { // its only command
@@ -47,6 +50,7 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wi
 			}
 			return r
 		}
+		how.note(ctx, r.Err)
 		if r.Err.InDoubt() {
 			doubt = &r
 		}
@@ -65,10 +69,24 @@ func (m *Manager) once(ctx context.Context, call, mark wire.Call, how limits) wi
 	}
 }
 
-// limits says for how long a call that must count once is sent again. The zero value means for one command timeout.
+// limits says for how long a call that must count once is sent again: without the first two, for one command timeout.
 type limits struct {
 	stop   <-chan struct{} // closing it ends the wait for a slot and the pauses, not a command under way; nil means that nothing does
 	single bool            // the call is sent once
+	known  *outcome.Record // what its questions have shown, and those before it
+}
+
+// note notes a question that has had no reply of use. One that the caller left, or Redis did not answer, is open.
+func (l *limits) note(ctx context.Context, err *fault.Error) {
+	switch {
+	case err.Fate == fault.Left:
+	case err.Fate == fault.NotSent && ctx.Err() != nil:
+		if errors.Is(err, fault.ErrNoConnection) {
+			l.known.Unsent()
+		}
+	default:
+		l.known.Failed(err)
+	}
 }
 
 // mayPass reports whether a call that failed may have another outcome later.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -73,7 +74,7 @@ func TestCallsCountOnceOnABadNetwork(t *testing.T) {
 		number := m.table.Number()
 		require.True(t, m.tasks.Begin())
 		defer m.tasks.End()
-		r := m.once(ctx, latch.CountDown(number), latch.Mark(number), limits{})
+		r := m.once(ctx, latch.CountDown(number), latch.Mark(number), limits{known: new(outcome.Record)})
 		if r.Err != nil {
 			unknown.Store(number, true)
 			return

@@ -108,20 +108,18 @@ func (l *Lock) query(ctx context.Context, op string, call wire.Call, late transp
 		return wire.Reply{}, l.wrap(fault.ErrClosed, op)
 	}
 	defer l.m.tasks.End()
-	sent := clock.Now()
+	known := outcome.Since(clock.Now())
 	r := l.m.conn.Ask(ctx, transport.Question{Call: call, Slot: transport.QuerySlot}, late)
-	return r, l.failed(ctx, op, r.Err, sent)
+	return r, l.failed(ctx, op, r.Err, known)
 }
 
 // failed returns the error of a call, or nil for none. A call whose caller left before the reply is an outage only if Redis was
-// silent for long.
-func (l *Lock) failed(ctx context.Context, op string, err *fault.Error, sent clock.Instant) error {
+// silent for long, or had failed before, as its questions have shown.
+func (l *Lock) failed(ctx context.Context, op string, err *fault.Error, known outcome.Record) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && !err.Replied():
-		var known outcome.Record
-		known.Asked(sent)
 		if errors.Is(err, fault.ErrNoConnection) {
 			known.Unsent()
 		}

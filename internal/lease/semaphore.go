@@ -113,7 +113,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		if err := s.prepareWithin(ctx, bound, t.Op, t.Single(), known); err != nil {
 			return nil, err
 		}
-		if !t.Single() && t.Limited {
+		if t.Before = known.At(clock.Now(), s.m.cfg.Table.Floor()); !t.Single() && t.Limited {
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
 		a, err := s.acquire(ctx, t, seen)
@@ -330,9 +330,10 @@ func (l *Lock) once(ctx context.Context, op string, mark, call func(number int64
 		return 0, l.wrap(fault.ErrClosed, op)
 	}
 	defer m.tasks.End()
-	number, sent := m.table.Number(), clock.Now()
-	r := m.once(ctx, call(number), mark(number), limits{})
-	err := l.failed(ctx, op, r.Err, sent)
+	var known outcome.Record
+	number := m.table.Number()
+	r := m.once(ctx, call(number), mark(number), limits{known: &known})
+	err := l.failed(ctx, op, r.Err, known)
 	if ctx.Err() != nil && r.Err != nil && r.Err.Replied() && mayPass(r.Err) {
 		err = l.named(WithEnd(ctx, l.explained(r.Err)), op)
 	}

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,19 +29,12 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 		case m.IsStopping() || !m.tasks.Begin():
 			return s.wrap(fault.ErrClosed, op)
 		}
-		known.Asked(clock.Now())
 		number := m.table.Number()
-		r := m.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{m.stopping, single})
+		r := m.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{m.stopping, single, &known})
 		m.tasks.End()
 		if r.Err == nil {
 			s.noteSetUp(r.N)
 			return nil
-		}
-		switch {
-		case bounded.Err() == nil || !errors.Is(r.Err, bounded.Err()):
-			known.Failed(r.Err)
-		case errors.Is(r.Err, fault.ErrNoConnection):
-			known.Unsent()
 		}
 		switch {
 		case bounded.Err() != nil:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -60,7 +61,7 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 	case errors.Is(err, table.ErrCallerGone):
 		return "", EndOf(spared)
 	case errors.As(err, &failed):
-		return "", l.failed(spared, t.Op, failed, began)
+		return "", l.failed(spared, t.Op, failed, outcome.Since(began))
 	}
 	return "", err
 }

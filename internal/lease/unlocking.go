@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // Unlocking is the unlocks of the members of one acquisition of a group, side by side. It belongs to one goroutine.
@@ -122,19 +121,4 @@ func (u *Unlocking) take(r unlocked) {
 	}
 	u.running--
 	u.Errs[r.member], u.answered[r.member] = r.err, true
-}
-
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Manager) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
-	}
 }

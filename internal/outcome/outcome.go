@@ -21,6 +21,12 @@ type Record struct {
 	unset   bool          // it was refused because nobody has set the semaphore up
 }
 
+// Since returns the record of one question that is sent at a moment.
+func Since(sent clock.Instant) (r Record) {
+	r.Asked(sent)
+	return r
+}
+
 // Asked notes that a question is sent. A question that its caller abandons keeps its place: Redis has not answered it.
 func (r *Record) Asked(now clock.Instant) {
 	if r.asked == 0 {
@@ -60,6 +66,9 @@ func (r *Record) RefusedUntil(due clock.Instant) { *r = Record{refused: true, un
 
 // Failed notes that a question failed.
 func (r *Record) Failed(err error) { *r = Record{failure: err} }
+
+// Open reports whether a question has had no outcome.
+func (r *Record) Open() bool { return r.asked != 0 }
 
 // At returns what the record says at a moment. A question without an outcome counts as failed once it is as old as the floor.
 // Until then it changes nothing: otherwise the end of a short wait, which mostly cuts a question off, would look like an

@@ -58,6 +58,16 @@ func (w *Waiter[K, Shared]) Share(s Shared) {
 	w.of.set.Of(w.key).Shared = s
 }
 
+// Shared returns what was shared last. A waiter that has left may get nothing.
+func (w *Waiter[K, Shared]) Shared() (last Shared) {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	if q := w.of.set.Of(w.key); q != nil {
+		return q.Shared
+	}
+	return last
+}
+
 // Leave makes way for the next waiter. It returns what was shared last. A nil waiter is in no queue.
 func (w *Waiter[K, Shared]) Leave() (last Shared) {
 	if w == nil {

@@ -203,20 +203,22 @@ func (a *Attempt) knows() *outcome.Record {
 	return &a.known
 }
 
-// conclude sets what is known at the end of an attempt. A hold in this process that is inside its deadline is as good as a
+// conclude sets what is known at the end of an attempt.
+func (t *Table) conclude(a *Attempt, now clock.Instant) { a.Last = t.concludes(a, now) }
+
+// concludes returns what an attempt would say if it ended now. A hold in this process that is inside its deadline is as good as a
 // refusal by Redis now.
-func (t *Table) conclude(a *Attempt, now clock.Instant) {
+func (t *Table) concludes(a *Attempt, now clock.Instant) outcome.Result {
 	known, g := a.knows(), a.grant
 	if a.ahead != nil {
 		known = a.ahead.knows()
 	}
-	a.Last = known.At(now, t.cfg.Floor())
-	if g == nil || a.Ticket != "" { // another owner's hold says nothing about a ticket
-		return
+	if g != nil && a.Ticket == "" { // another owner's hold says nothing about a ticket
+		if rival := t.rival(g, now); rival != nil && rival.stage == held {
+			return outcome.Result{Refused: true}
+		}
 	}
-	if rival := t.rival(g, now); rival != nil && rival.stage == held {
-		a.Last = outcome.Result{Refused: true}
-	}
+	return known.At(now, t.cfg.Floor())
 }
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
@@ -342,4 +343,13 @@ func (a *Attempt) tellUnset() {
 			other.bell.Ring()
 		}
 	}
+}
+
+// Known returns what an attempt under way would say if it ended now.
+func (t *Table) Known(a *Attempt, now clock.Instant) outcome.Result {
+	defer t.lock().Unlock()
+	if a.phase == done {
+		return a.Last
+	}
+	return t.concludes(a, now)
 }

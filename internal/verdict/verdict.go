@@ -3,8 +3,10 @@
 package verdict
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
 )
@@ -55,15 +57,37 @@ func (r *Rule) Of(errs []error) error {
 	case n[lost] > spare:
 		return r.Lost(errs)
 	case n[refused] > spare:
-		return fmt.Errorf("%w: %w", fault.ErrRefused, r.summary(refused, errs))
+		return r.refused(errs)
 	case n[hopeless] > spare:
 		return r.summary(hopeless, errs)
 	}
 	return fault.Unavailable(r.summary(unavailable, errs))
 }
 
+// refused returns the error of a group that was refused.
+func (r *Rule) refused(errs []error) error {
+	return fmt.Errorf("%w: %w", fault.ErrRefused, r.summary(refused, errs))
+}
+
 // Lost returns the error of a group that was lost, as at least one of these errors says.
 func (r *Rule) Lost(errs []error) error { return r.summary(lost, errs) }
+
+// NoReply reports whether an error of a member means that there was no reply when the wait ended, perhaps because there was no
+// connection until then. An error of the network is another failure.
+func NoReply(err error) bool {
+	var f *fault.Error
+	switch {
+	case errors.Is(err, fault.ErrNotAcquired):
+		return false
+	case errors.As(err, &f) && f.Fate != fault.NotSent:
+		return f.Fate == fault.Left
+	}
+	ends := []error{fault.ErrNoAnswer, fault.ErrNoConnection, context.Canceled, context.DeadlineExceeded}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
+}
+
+// Same reports whether two errors say the same about the lock.
+func Same(one, two error) bool { return classOf(one) == classOf(two) }
 
 // summary makes one error of the errors of the members. It matches what those of one class match.
 func (r *Rule) summary(c class, errs []error) error {

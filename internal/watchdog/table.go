@@ -10,11 +10,13 @@ import (
 // New returns a watchdog of a lock table that does nothing until the first alarm. [Watchdog.Stop] stops it.
 //
 // told receives the table's notices. release carries out a background release on a worker, and returns at once. The table
-// has begun that duty in tasks, and ends it with the release.
+// has begun that duty in tasks, and ends it with the release. first is called before each look at the table, and returns when to look
+// again; zero means when the table says.
 func New(
-	cfg Config, t *table.Table, conn Sender, told table.Told, release func(*table.Exit), tasks *task.Group,
+	cfg Config, t *table.Table, conn Sender, told table.Told, release func(*table.Exit), first func(clock.Instant) clock.Instant,
+	tasks *task.Group,
 ) *Watchdog {
-	return newWatchdog(cfg, &locks{t, told, release}, conn, tasks)
+	return newWatchdog(cfg, &locks{t, told, release, first}, conn, tasks)
 }
 
 // locks is a lock table with the functions that carry out its decisions.
@@ -22,12 +24,19 @@ type locks struct {
 	table   *table.Table
 	told    table.Told
 	release func(*table.Exit)
+	first   func(clock.Instant) clock.Instant
 }
 
 func (l *locks) due(now clock.Instant, bySlot bool) work {
 	n := new(table.Notices)
+	next := l.first(now)
 	renew, release := l.table.Due(now, bySlot, n)
-	due := work{deliver: func() { n.Deliver(l.told) }}
+	due := work{deliver: func() {
+		if next != 0 {
+			l.told.Alarm(next)
+		}
+		n.Deliver(l.told)
+	}}
 	for _, b := range renew {
 		due.renew = append(due.renew, &renewal{l, b})
 	}

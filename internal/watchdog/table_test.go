@@ -114,7 +114,7 @@ func runTable(t *testing.T, test func(c *client)) {
 		c.table = table.New(table.Config{
 			ClientID: "client", WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, BatchSize: 100,
 		}, c.tasks, c, c)
-		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, c.tasks)
+		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, func(clock.Instant) clock.Instant { return 0 }, c.tasks)
 		defer func() {
 			c.tasks.Close()
 			c.tasks.Wait(t.Context())

@@ -22,8 +22,8 @@ import (
 
 // This file has failures that users of other lock libraries report. docs/reliability.md links their reports.
 
-// single calls a test for each kind that is one lock, side by side, and returns when all are over.
-func single(t *testing.T, test func(t *testing.T, kind string)) {
+// eachKind calls a test for each kind that is one lock, side by side, and returns when all are over.
+func eachKind(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
 	t.Run("each", func(t *testing.T) {
 		for kind, k := range testkit.Kinds {
@@ -90,7 +90,7 @@ func TestAPasswordThatChangesLosesNoHold(t *testing.T) {
 func TestQuestionsTakeNothing(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		rdb := server.Client(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -200,7 +200,7 @@ func TestThoseWhoPollDoNotOvertakeThoseWhoWait(t *testing.T) {
 func TestKindsOfOneNameExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		ctx := t.Context()
 		for other, k := range testkit.Kinds {
@@ -221,7 +221,7 @@ func TestAPrefixIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	rdb, ctx := redistest.Start(t).Client(t), t.Context()
 	client := testkit.NewClient(t, rdb, rlock.WithKeyPrefix("app:"), rlock.WithIdentity(rlock.AutoIdentity()))
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		lock := testkit.MakeLock(kind, client, testkit.NewName())
 		require.NoError(t, lock.Lock(t.Context()))
@@ -245,7 +245,7 @@ func TestAPoolOfOneConnection(t *testing.T) {
 	rdb := redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 1})
 	client := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(3*time.Second))
 	held := testkit.Must(client.NewLock(testkit.NewName()).Acquire(ctx))
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		ctx, name := t.Context(), testkit.NewName()
 		var all []<-chan error
@@ -269,7 +269,7 @@ func TestAPoolOfOneConnection(t *testing.T) {
 func TestAFailedUnlockBlocksNobody(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		ctx, name := t.Context(), testkit.NewName()
 		proxy := redistest.NewProxy(t, server.Addr)
@@ -321,7 +321,7 @@ func TestAWaitLongerThanTheLease(t *testing.T) {
 func TestALeaseIsOfOneAcquisition(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
-	single(t, func(t *testing.T, kind string) {
+	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		lock := testkit.MakeLock(kind, testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(time.Minute)), testkit.NewName())
 		owner := rlock.WithOwner(t.Context())

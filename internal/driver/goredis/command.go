@@ -23,9 +23,9 @@ var evalsha, eval any = "evalsha", "eval"
 
 // block is a command and its arguments, in one allocation.
 type block struct {
-	cmd  redis.Cmd
-	keys keys
-	args [16]any // enough for most scripts, but not for a batch of renewals
+	cmd   redis.Cmd
+	first written
+	args  [16]any // enough for most scripts, but not for a batch of renewals
 }
 
 // bounded is a block with the context of its command.
@@ -49,9 +49,13 @@ func (b *block) command(ctx context.Context, full bool, c *wire.Call) *block {
 	} else {
 		all = append(all, evalsha, c.Script.Digest)
 	}
-	b.keys.n, b.keys.cmd, b.keys.single = len(c.Keys), &b.cmd, c.Script.Single
-	all = append(append(all, &b.keys), c.Keys...)
-	b.cmd = *redis.NewCmd(ctx, c.AppendArgv(all)...)
+	all = append(append(all, len(c.Keys)), c.Keys...)
+	first := len(all)
+	if all = c.AppendArgv(all); first < len(all) { // otherwise it only reads
+		b.first.arg, b.first.cmd, b.first.single = all[first], &b.cmd, c.Script.Single
+		all[first] = &b.first
+	}
+	b.cmd = *redis.NewCmd(ctx, all...)
 	b.cmd.SetFirstKeyPos(3)
 	return b
 }
@@ -69,7 +73,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		cmd = command(&b.ctx, true, &c)
-		cmd.keys.doubt = b.keys.doubt
+		cmd.first.doubt = b.first.doubt
 		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	}
 	reply := d.reply(cmd, err, &c)
@@ -80,7 +84,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 // reply returns the outcome of a call's command.
 func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
 	r := d.outcome(&b.cmd, err, c)
-	b.keys.repeated(&r)
+	b.first.repeated(&r)
 	return r
 }
 

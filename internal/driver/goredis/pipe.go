@@ -50,7 +50,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 	}
 	for i, at := range indexes {
 		cmds[i] = command(ctx, full, &p.calls[at])
-		cmds[i].keys.doubt = full && p.out[at].Repeated
+		cmds[i].first.doubt = full && p.out[at].Repeated
 		_ = pipeline.Process(ctx, p.route.aim(cmds[i].once())) // queues; cannot fail
 		if p.acks != nil {
 			waits[i] = noRetry{redis.NewCmd(ctx, "wait", p.acks.Replicas, wire.Millis(p.acks.Timeout))}
@@ -63,7 +63,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		ownError(cmds[i].once(), execErr)
 		err := cmds[i].cmd.Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
-			p.out[at].Repeated = cmds[i].keys.doubt
+			p.out[at].Repeated = cmds[i].first.doubt
 			unknown = append(unknown, at)
 			continue
 		}

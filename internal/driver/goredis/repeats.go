@@ -13,14 +13,16 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// keys is the number of keys of a script, as an argument of its command. It notices each time that the command is written to a
-// connection, because go-redis then asks for its bytes. It also does where a hook gives the arguments to a command of its own.
+// written is the first argument of a script. It notices each time that its command is written to a connection, because go-redis then
+// asks for its bytes. It also does where a hook gives the arguments to a command of its own. Hooks that look at the number of keys, or
+// at the keys, find what is usual there.
 //
 // rlock gives a command to go-redis once. A hook of the user may run it again, after a lost reply for example. Then the reply is about
 // a script that may have run before, and rlock has to know. A hook must not run one command twice at the same time.
-type keys struct {
-	n      int
-	single bool // the script must not run twice
+type written struct {
+	arg    any      // a text or a number
+	room   [56]byte // for what is sent: the field of a holder, mostly
+	single bool     // the script must not run twice
 	cmd    *redis.Cmd
 	writes atomic.Int32
 
@@ -28,53 +30,50 @@ type keys struct {
 	doubt   bool // an earlier run may have changed something, or may still do so, and nobody knows its reply
 }
 
-// digits has the numbers of keys that are usual, as they are sent.
-var digits = func() (all [16][]byte) {
-	for n := range all {
-		all[n] = strconv.AppendInt(nil, int64(n), 10)
-	}
-	return all
-}()
-
 // errSingle keeps go-redis from sending a script again that must not run twice. go-redis then closes the connection.
 var errSingle = fmt.Errorf("%w: a hook of the redis client has sent the command again", fault.ErrNoAnswer)
 
 // MarshalBinary returns what is sent.
-func (k *keys) MarshalBinary() ([]byte, error) {
-	if k.writes.Add(1) > 1 {
-		k.again()
+func (w *written) MarshalBinary() ([]byte, error) {
+	if w.writes.Add(1) > 1 {
+		w.again()
 	}
-	if k.single && (k.doubt || k.earlier != nil) {
-		k.doubt = true
+	if w.single && (w.doubt || w.earlier != nil) {
+		w.doubt = true
 		return nil, errSingle
 	}
-	if k.n < len(digits) {
-		return digits[k.n], nil
+	if number, ok := w.arg.(int64); ok {
+		return strconv.AppendInt(w.room[:0], number, 10), nil
 	}
-	return strconv.AppendInt(nil, int64(k.n), 10), nil
+	return append(w.room[:0], w.String()...), nil
 }
 
-// String returns the number, for hooks that log commands.
-func (k *keys) String() string { return strconv.Itoa(k.n) }
+// String returns the argument, for hooks that log commands.
+func (w *written) String() string {
+	if text, ok := w.arg.(string); ok {
+		return text
+	}
+	return fmt.Sprint(w.arg)
+}
 
 // again looks at the outcome of the run before the one that begins. Only go-redis's clients set the error of a command, so a hook that
 // runs it again leaves neither an error nor a value of a run that failed.
-func (k *keys) again() {
+func (w *written) again() {
 	var rejection redis.Error
-	switch err := k.cmd.Err(); {
-	case err == nil && whole(k.cmd.Val()):
-		k.doubt = k.doubt || k.earlier != nil && first(k.earlier) != first(k.cmd.Val())
-		k.earlier = k.cmd.Val()
+	switch err := w.cmd.Err(); {
+	case err == nil && whole(w.cmd.Val()):
+		w.doubt = w.doubt || w.earlier != nil && first(w.earlier) != first(w.cmd.Val())
+		w.earlier = w.cmd.Val()
 	case errors.As(err, &rejection) && driver.Rejected(err, rejection.Error(), false).Fate == fault.Rejected:
 	default:
-		k.doubt = true
+		w.doubt = true
 	}
 }
 
 // repeated marks a reply that is about a script which may have run before. A failure of such a command leaves its outcome open: the run
 // that failed was not sent, or was rejected, but an earlier one was not. An earlier run that replied the same makes no difference.
-func (k *keys) repeated(r *wire.Reply) {
-	if !k.doubt && (k.earlier == nil || first(k.earlier) == first(k.cmd.Val())) {
+func (w *written) repeated(r *wire.Reply) {
+	if !w.doubt && (w.earlier == nil || first(w.earlier) == first(w.cmd.Val())) {
 		return
 	}
 	r.Repeated = true
