@@ -367,9 +367,11 @@ func (m mutant) hunt(t *testing.T) string {
 	if pkg, test, ok := strings.Cut(m.scenes[0], " "); ok {
 		cmd := exec.Command("go", "test", "-count=1", "-overlay", file, "-run", "^"+test+"$", pkg)
 		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
+		out, err := cmd.CombinedOutput()
+		if err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
 			return test
 		}
+		t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
 		return ""
 	}
 	binary := filepath.Join(dir, "torture.test")
