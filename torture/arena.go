@@ -93,7 +93,9 @@ func (a *Arena) site(form string, workers int) Site {
 // spawn starts a child process.
 func (a *Arena) spawn(form string, workers int) {
 	a.tb.Helper()
-	c := startChild(a.tb, a.site(form, workers), a.collector)
+	site := a.site(form, workers)
+	site.Apart = true
+	c := startChild(a.tb, site, a.collector)
 	a.children = append(a.children, c)
 }
 
@@ -218,7 +220,7 @@ func (a *Arena) occupy(form string) {
 	a.tb.Helper()
 	site := a.site(form, a.scene.Workers)
 	site.Lasting = true
-	r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
+	r, err := site.start(func(m message) { a.collector.hear(site.Name, m) })
 	require.NoError(a.tb, err, form)
 	for _, client := range r.all() {
 		a.collector.hear(site.Name, message{Client: client.ID()})
@@ -233,7 +235,7 @@ func (a *Arena) dismiss(done <-chan struct{}) {
 	defer hanging.Stop()
 	var ends []<-chan struct{}
 	for _, c := range a.children {
-		_ = c.in.Close()
+		c.dismiss()
 		ends = append(ends, c.ended)
 	}
 	for _, ended := range append(ends, done) {
@@ -319,7 +321,7 @@ func (a *Arena) end() {
 // probe takes every lock once more. That must succeed within one lease. A fair lock may also wait until a dead waiter
 // times out.
 func (a *Arena) probe() {
-	site, err := a.site(formPlain, 0).start(func(Turn) {})
+	site, err := a.site(formPlain, 0).start(func(message) {})
 	require.NoError(a.tb, err)
 	defer func() { _, _ = site.close() }()
 	for _, share := range a.scene.Mix {

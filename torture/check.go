@@ -33,6 +33,9 @@ func Check(h *History) Report {
 		History: h, all: all, names: names, noise: 2 * max(h.Stalls.at(1), longest(h.Stood)),
 		late: 100*time.Millisecond + 3*h.Stalls.at(0.99),
 	}
+	for _, found := range h.Found { // first, because the end of a process breaks other promises too
+		c.brokenf("%s", found)
+	}
 	c.unconfirmed()
 	c.count()
 	c.exclusion()
@@ -57,9 +60,6 @@ func Check(h *History) Report {
 			c.brokenf("%s (%v)", wrong, t)
 		}
 	}
-	for _, found := range h.Found {
-		c.brokenf("%s", found)
-	}
 	for _, took := range h.Closes {
 		if took > commandTimeout+time.Second {
 			c.brokenf("Close took %v", took)
@@ -75,6 +75,9 @@ func (c *checker) brokenf(format string, args ...any) {
 func (c *checker) count() {
 	f := &c.Figures
 	f.Stalls = c.Stalls
+	for _, doubts := range c.Doubts {
+		f.Doubts += len(doubts)
+	}
 	for _, t := range c.Turns {
 		f.Turns++
 		switch t.Answer {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ type message struct {
 	Client string        `json:",omitempty"` // the id of one of its clients
 	Turn   *Turn         `json:",omitempty"`
 	Found  string        `json:",omitempty"` // a fault that the process noticed
+	Doubt  Moment        `json:",omitempty"` // when code of the application left the outcome of scripts open
 	Closed time.Duration `json:",omitempty"` // how long Close took; set once the child has ended
 }
 
@@ -48,7 +50,7 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 		defer mu.Unlock()
 		_ = lines.Encode(m) // an error means that the parent is gone; then standard input ends, too
 	}
-	r, err := site.start(func(t Turn) { say(message{Turn: &t}) })
+	r, err := site.start(say)
 	if err != nil {
 		return err
 	}
@@ -71,10 +73,12 @@ func childRun(text string, in io.Reader, out io.Writer) error {
 
 // child is a site in a process of its own.
 type child struct {
-	site  Site
-	cmd   *exec.Cmd
-	in    io.Closer
-	ended chan struct{} // closed when all its output has been read
+	site   Site
+	cmd    *exec.Cmd
+	in     io.Closer
+	due    atomic.Bool // it is to end
+	killed atomic.Bool
+	ended  chan struct{} // closed when it has ended, and all its output has been read
 }
 
 // startChild starts a child that reports its turns to the collector.
@@ -96,11 +100,16 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 		defer close(c.ended)
 		for lines := bufio.NewReader(out); ; {
 			line, err := lines.ReadBytes('\n')
-			var m message
-			if err != nil || json.Unmarshal(line, &m) != nil {
-				return
+			if err != nil {
+				break
 			}
-			to.hear(site.Name, m)
+			var m message
+			if json.Unmarshal(line, &m) == nil {
+				to.hear(site.Name, m)
+			}
+		}
+		if err := c.cmd.Wait(); !c.killed.Load() && (err != nil || !c.due.Load()) {
+			to.foundf("%s: the process ended by itself, %v", site.Name, c.cmd.ProcessState)
 		}
 	}()
 	return c
@@ -108,15 +117,20 @@ func startChild(tb testing.TB, site Site, to *collector) *child {
 
 // stop makes the child finish its turns and exit, and waits for that.
 func (c *child) stop() {
-	_ = c.in.Close()
+	c.dismiss()
 	<-c.ended
-	_ = c.cmd.Wait()
+}
+
+// dismiss makes the child finish its turns and exit.
+func (c *child) dismiss() {
+	c.due.Store(true)
+	_ = c.in.Close()
 }
 
 func (c *child) kill() {
+	c.killed.Store(true)
 	_ = c.cmd.Process.Kill()
 	<-c.ended
-	_ = c.cmd.Wait()
 }
 
 func (c *child) signal(sig syscall.Signal) { _ = c.cmd.Process.Signal(sig) }

@@ -79,12 +79,21 @@ func (c *checker) errorClasses() {
 
 // explained checks that a nemesis explains an outage, which a call reported that lasted between two moments.
 func (c *checker) explained(t *Turn, from, to Moment) {
+	if c.doubtful(t.Site, from.add(-200*time.Millisecond), to) {
+		return // it may have been the latest question
+	}
 	// A question that a nemesis held, and that its caller abandoned, fails after the command timeout. Then it is the latest
 	// outcome, until Redis replies to another question.
 	from = from.add(-commandTimeout - time.Second)
 	if c.trouble(from, to) == 0 && c.slow(from, to) == 0 {
 		c.brokenf("L2: an outage was reported, but Redis was well: %v (%s)", t, c.before(from.add(commandTimeout+time.Second)))
 	}
+}
+
+// doubtful reports whether code of the application left the outcome of scripts of a site open between two moments: it panicked, or ran
+// them again.
+func (c *checker) doubtful(site string, from, to Moment) bool {
+	return slices.ContainsFunc(c.Doubts[site], func(at Moment) bool { return from <= at && at <= to })
 }
 
 // before describes what troubled Redis last before a moment, for the message about an outage that nothing explains.

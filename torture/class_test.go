@@ -43,6 +43,11 @@ func TestErrorCheckersBite(t *testing.T) {
 			History{Scene: one, Events: []Event{{From: ms(90), To: ms(910), What: n8KillPubSub + " 40 times"}}, Turns: []*Turn{fail(150, 960, outage)}},
 		},
 		{
+			"L2: an outage was reported, but", // the application of another process does not explain it
+			History{Scene: one, Doubts: map[string][]Moment{"site1": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
+			History{Scene: one, Doubts: map[string][]Moment{"site2": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
+		},
+		{
 			"L2: an outage was reported, but", // the call that extends a lease
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Outages = [][2]Moment{{ms(3), ms(4)}} })}},

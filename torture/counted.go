@@ -112,7 +112,7 @@ func (s *section) countDown(ctx context.Context) {
 
 // settle checks what is left of everything that counts, once all clients are closed, and deletes it.
 func (a *Arena) settle() {
-	site, err := a.site(formPlain, 0).start(func(Turn) {})
+	site, err := a.site(formPlain, 0).start(func(message) {})
 	if err != nil {
 		a.collector.foundf("after the end: %v", err)
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlock/rlock"
 )
 
-// errOwn is an error of a section. Do must return it untouched, unless the lock was lost.
-var errOwn = errors.New("the section's own error")
+// errOwn is an error of the application, such as that of a section. Do must return that untouched, unless the lock was lost.
+var errOwn = errors.New("the application's own error")
 
 // do uses the lock with Do, TryDo or DoValue.
 func (s *section) do(ctx context.Context) {

@@ -70,7 +70,8 @@ func (c *checker) gauge(g gauges, turns []*Turn) {
 		if t.Answered == 0 || t.Answer == got && t.Unlocked == 0 || end >= g.From {
 			most += len(t.Names)
 		}
-		if t.Answered == 0 || t.Answered >= g.From || handing {
+		again := t.Adopted != 0 && (t.Unlocked == 0 || t.Unlocked >= g.From) // it tries to adopt a second time, in vain
+		if t.Answered == 0 || t.Answered >= g.From || handing || again {
 			waiting += len(t.Names)
 		}
 	}

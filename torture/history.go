@@ -65,8 +65,9 @@ type History struct {
 	Stalls  Spread              // how late the machine woke up sleepers
 	Clients map[string][]string // client ids by site
 	Closes  []time.Duration
-	Parks   []park           // the sleeps of Redisson's peer
-	Rest    map[string]int64 // what was left of counts at the end
+	Parks   []park              // the sleeps of Redisson's peer
+	Rest    map[string]int64    // what was left of counts at the end
+	Doubts  map[string][]Moment // when code of the application left the outcome of scripts open, by site
 }
 
 // collector gathers a history during a run. It is safe for concurrent use.
@@ -84,10 +85,11 @@ type collector struct {
 	stalls  Spread
 	clients map[string][]string // client ids by site
 	left    map[string]int64    // of counts, by name
+	doubts  map[string][]Moment // by site
 }
 
 func newCollector() *collector {
-	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64)}
+	return &collector{turns: make(map[string]*Turn), clients: make(map[string][]string), left: make(map[string]int64), doubts: make(map[string][]Moment)}
 }
 
 // hear records a message of a site. A later message about a turn replaces the earlier one.
@@ -99,6 +101,9 @@ func (c *collector) hear(site string, m message) {
 	}
 	if m.Client != "" {
 		c.clients[site] = append(c.clients[site], m.Client)
+	}
+	if m.Doubt != 0 {
+		c.doubts[site] = append(c.doubts[site], m.Doubt)
 	}
 	if m.Found != "" {
 		c.found = append(c.found, site+": "+m.Found)
@@ -214,7 +219,7 @@ func (c *collector) history(scene Scene, start, stop Moment) *History {
 	h := &History{
 		Scene: scene, Start: start, Stop: stop, Events: c.events, Samples: c.samples, Found: c.found, Closes: c.closes,
 		Clients: c.clients, Stalls: c.stalls, Gauges: c.gauges, Slow: c.slow, Stood: c.stood,
-		Parks: c.parks, Rest: c.left,
+		Parks: c.parks, Rest: c.left, Doubts: c.doubts,
 	}
 	for _, t := range c.turns {
 		h.Turns = append(h.Turns, t)

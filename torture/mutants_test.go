@@ -197,7 +197,7 @@ var mutants = []mutant{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
+		{"internal/table/standing.go", "if !its(a.Handle) {", "if !its(a.Handle) || a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
@@ -207,6 +207,21 @@ var mutants = []mutant{
 	}},
 	{"M49", "whoever watches all channels counts as a waiter", []string{"struck"}, []edit{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
+	}},
+	{"M60", "a panic of a hook ends the process", []string{"quiet", "struck"}, []edit{
+		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
+		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tfor i", "if f := d.recovered(nil); f != nil {\n\t\t\tfor i"},
+		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
+	}},
+	{"M61", "a panic of a log handler ends the process", []string{"quiet", "struck"}, []edit{
+		{"internal/lease/log.go", "\t\tdefer m.handlerPanicked()\n", ""},
+		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
+	}},
+	{"M62", "a script that a hook has run again counts as run once", []string{"quiet"}, []edit{
+		{"internal/driver/goredis/repeats.go", "r.Repeated = true", "r.Repeated = false"},
+	}},
+	{"M63", "a client in a wrapper is not seen", []string{"cluster"}, []edit{
+		{"internal/driver/goredis/unwrap.go", "for range maxWrappers {", "for range 1 {"},
 	}},
 	{"E1", "the context of a leader goes on after a loss", []string{"unsafe"}, []edit{
 		{"election.go", "own = lead(held, hold.Token())", "own = lead(context.WithoutCancel(held), hold.Token())"},
@@ -352,9 +367,11 @@ func (m mutant) hunt(t *testing.T) string {
 	if pkg, test, ok := strings.Cut(m.scenes[0], " "); ok {
 		cmd := exec.Command("go", "test", "-count=1", "-overlay", file, "-run", "^"+test+"$", pkg)
 		cmd.Dir = ".."
-		if out, err := cmd.CombinedOutput(); err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
+		out, err := cmd.CombinedOutput()
+		if err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
 			return test
 		}
+		t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
 		return ""
 	}
 	binary := filepath.Join(dir, "torture.test")
@@ -365,7 +382,7 @@ func (m mutant) hunt(t *testing.T) string {
 			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
 				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
 			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))
-			for _, sign := range []string{"promises broken; the first ones:\n", "panic: "} {
+			for _, sign := range []string{"promises broken; the first ones:\n", "Received unexpected error:\n", "panic: "} {
 				if _, after, ok := strings.Cut(string(out), sign); ok && err != nil {
 					first, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
 					return scene + ": " + first[:min(len(first), 110)]

@@ -16,7 +16,7 @@ func idleArena(t *testing.T) (a *Arena, unwatch func()) {
 	for range 2 {
 		site := a.site(formPlain, 0)
 		site.Lasting = true
-		r, err := site.start(func(t Turn) { a.collector.hear(site.Name, message{Turn: &t}) })
+		r, err := site.start(func(m message) { a.collector.hear(site.Name, m) })
 		require.NoError(t, err)
 		t.Cleanup(func() { _, _ = r.close() })
 		a.sites = append(a.sites, r)

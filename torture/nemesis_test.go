@@ -21,7 +21,7 @@ func TestNemesesStrike(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	a := newArena(t, Scene{Topology: topologySingle})
-	site, err := a.site(formPlain, 0).start(func(Turn) {})
+	site, err := a.site(formPlain, 0).start(func(message) {})
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = site.close() })
 	a.sites = append(a.sites, site)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -65,6 +64,7 @@ type Site struct {
 	Form    string // selects the options of its clients
 	Acks    int    // see [Scene]
 	Lasting bool   // the process is never killed
+	Apart   bool   // it is a process of its own
 	Fleet   bool   // it is one of a fleet
 }
 
@@ -72,10 +72,12 @@ type Site struct {
 type running struct {
 	Site
 
+	application *application
+
 	rdbs    []redis.UniversalClient
 	finish  []func()                        // called once the clients are closed
 	clients atomic.Pointer[[]*rlock.Client] // a shutdown replaces them
-	emit    func(Turn)
+	say     func(message)
 	ids     atomic.Int64
 	// outlived has the context of a hold of each name that is over.
 	outlived sync.Map // of *outlived
@@ -95,7 +97,6 @@ const (
 func (s Site) options() []rlock.Option {
 	opts := []rlock.Option{
 		rlock.WithWatchdogTimeout(watchdogTimeout), rlock.WithCommandTimeout(commandTimeout), rlock.WithFairWait(fairWait),
-		rlock.WithLogger(slog.New(slog.DiscardHandler)),
 	}
 	switch s.Form {
 	case formPipelined:
@@ -111,18 +112,24 @@ func (s Site) options() []rlock.Option {
 	return opts
 }
 
-// start opens the site's clients.
-func (s Site) start(emit func(Turn)) (*running, error) {
-	r := &running{Site: s, emit: emit, rdbs: s.Place.open()}
+// start opens the site's clients. It says what happens.
+func (s Site) start(say func(message)) (*running, error) {
+	r := &running{Site: s, say: say, application: s.application(func(at Moment) { say(message{Doubt: at}) })}
+	for _, rdb := range s.Place.open() {
+		r.rdbs = append(r.rdbs, r.application.around(rdb))
+	}
 	clients, err := r.renew()
 	r.clients.Store(&clients)
 	return r, err
 }
 
+// emit reports a turn.
+func (r *running) emit(t Turn) { r.say(message{Turn: &t}) }
+
 // renew makes new clients.
 func (r *running) renew() (clients []*rlock.Client, err error) {
 	for _, rdb := range r.rdbs {
-		client, finish, err := connect.Open(rdb, r.options()...)
+		client, finish, err := connect.Open(rdb, append(r.options(), rlock.WithLogger(r.application.logger()))...)
 		if err != nil {
 			return nil, err
 		}
