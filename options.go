@@ -269,6 +269,9 @@ const (
 // millisecond is rounded up in Redis, but not here. The minimum is 1 ms, the maximum 100 years. Without Lease the lock is
 // held, and renewed, until it is unlocked. On a re-entry Lease lengthens a lease that is shorter, and never shortens one.
 // [Hold.Extend] lengthens it later. Lease cannot be combined with [RenewedLease].
+//
+// A hold begins with at least a quarter of its lease. So d has to be longer than the round trip to Redis by more than a third: otherwise no
+// call gets the lock, a single attempt returns [ErrUnavailable], and one that waits tries again until its wait is over.
 func Lease(d time.Duration) AcquireOption { return AcquireOption{leaseOption, d} }
 
 // RenewedLease holds the lock until it is unlocked, with a lease of d that is renewed every third of d. It takes the place of

@@ -135,7 +135,7 @@ func (g *Grant) follow(last *Grant, now clock.Instant) {
 // would wait for the longer one. A first term is as short for both, and its renewal comes when it would have come for the last one.
 func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	g, next, lease := x.grant, a.grant, a.Lease
-	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.inDoubt || next.needsCleanup {
+	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.leavesMore() {
 		return false
 	}
 	if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {

@@ -58,6 +58,38 @@ func TestEveryQuestionOfTheLineIsRepeatedWithoutIt(t *testing.T) {
 	require.ErrorIs(t, s.Err, errRights)
 }
 
+// A waiter to which Redis refuses the line goes on without it. No lazy hand-over gives it another number: Redis may have put its own into the
+// line before the command that it refused, and nobody would take that out again.
+func TestAWaiterThatMayStandInTheLineKeepsItsNumber(t *testing.T) {
+	t.Parallel()
+	table, c := lineTable()
+	table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Hour
+	h := &Handle{Key: table.Key("a", wire.PlainFamily), Kind: wire.Plain, Name: "a"}
+	var n Notices
+	first, next := &Attempt{Handle: h, Lease: time.Minute, Renewed: true}, &Attempt{Handle: h, Lease: time.Minute, Renewed: true}
+	require.Equal(t, Ask, table.Admit(first, start, &n).Do)
+	require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
+	held := table.Settle(first, wire.Reply{}, start, &n).Got
+	require.NotNil(t, held)
+	require.Equal(t, Sleep, table.Wake(next, ByNews, start, &n).Do, "it is the head now")
+	require.Equal(t, Ask, table.Wake(next, ByTime, start, &n).Do)
+	deny(t, c, table, next, start)
+	require.Equal(t, Sleep, table.Settle(next, wire.Reply{N: -1 - time.Minute.Milliseconds()}, start, &n).Do)
+
+	var x Exit
+	require.Equal(t, wire.Plain.HandOver, table.Release(&x, held, start, &n).Call.Script)
+	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{}, start, &n).Do)
+	number := next.grant.holder.Number
+	held = table.Wake(next, ByNews, start, &n).Got
+	require.NotNil(t, held)
+	x = Exit{}
+	s := table.Release(&x, held, start, &n)
+	require.Equal(t, wire.Plain.Line.Release, s.Call.Script, "which takes it out of the line")
+	require.Equal(t, number, s.Call.Args.Number)
+	require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n).Do)
+	require.Zero(t, table.alive.Len())
+}
+
 // A user may have the rights for some names only, and may get them for others later.
 func TestOnlyTheNameThatRedisRefusesDoesWithoutTheLine(t *testing.T) {
 	t.Parallel()

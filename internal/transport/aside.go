@@ -136,12 +136,16 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 
 // run sends the call of an errand, unless its caller left while it waited for a slot. The end of ctx does not end the command.
 func (c *Conn) run(ctx context.Context, e *errand) {
-	r, sent := wire.Reply{N: -1, Err: noAnswer()}, true
-	defer func() { // also if a method of a user's context panics
+	r, sent, over := wire.Reply{N: -1}, true, false
+	defer func() {
+		if !over { // a method of a user's context panicked
+			r.Err = noAnswer()
+		}
 		e.lane.exit()
 		e.over(r, sent)
 	}()
 	r, sent = c.send(ctx, &e.question, e.lane, e)
+	over = true
 }
 
 // over ends an errand with its reply. Nothing was sent if its caller left in time.

@@ -103,8 +103,11 @@ func mayShare(a, b use) bool {
 	case a.role != b.role:
 		return false
 	}
-	// What Redisson's layout has in common for x and {x}, and the numbers of one client, which it never uses twice.
-	return a.role == "tombstones" || slices.Contains([]string{"queue", "deadlines", "token", "leases", "Redisson's channel"}, a.role) &&
+	if a.role == "tombstones" { // of the numbers of one client, which it never uses twice; but a client gives back the receipts that it finds there
+		return a.kind != "plain permit" || b.kind != "plain permit"
+	}
+	// What Redisson's layout has in common for x and {x}.
+	return slices.Contains([]string{"queue", "deadlines", "token", "leases", "Redisson's channel"}, a.role) &&
 		(a.name == "{"+b.name+"}" || b.name == "{"+a.name+"}")
 }
 

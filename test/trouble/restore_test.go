@@ -105,6 +105,35 @@ func TestARestoreForgetsReleasesOfPlainPermits(t *testing.T) {
 	require.Equal(t, total, free, "no permit was given back twice")
 }
 
+// TestARestoreForgetsReleasesOfNamesInBraces restores a snapshot in which permits of {x} are out that were given back later. Redisson's rule
+// makes one text of the names x and {x}, and has set up both. Their client looks for what it does not have in x. It must not give that to x.
+func TestARestoreForgetsReleasesOfNamesInBraces(t *testing.T) {
+	t.Parallel()
+	const total = 3
+	ctx := t.Context()
+	server, name := redistest.Start(t), testkit.NewName()
+	locks := testkit.NewClient(t, server.Client(t))
+	bare, braced := locks.NewPlainSemaphore(name), locks.NewPlainSemaphore("{"+name+"}")
+	for _, key := range []string{bare.Name(), braced.Name()} {
+		require.NoError(t, server.Client(t).Set(ctx, key, total, 0).Err())
+	}
+	free := func(sem *rlock.PlainSemaphore) int { return testkit.Must(sem.AvailablePermits(ctx)) }
+	hold := testkit.Must(braced.Acquire(ctx, rlock.Permits(total)))
+	require.Equal(t, total, free(bare))
+	snapshot := server.Snapshot()
+	require.NoError(t, hold.Unlock(ctx))
+	server.Restore(snapshot)
+
+	all := testkit.Must(bare.Acquire(ctx, rlock.Permits(total)))
+	_, err := bare.Acquire(ctx, rlock.Wait(5*time.Second))
+	require.ErrorIs(t, err, rlock.ErrNotAcquired)
+	require.NoError(t, all.Unlock(ctx))
+	require.Equal(t, total, free(bare), "it has none of the permits of the other name")
+	again := testkit.Must(braced.Acquire(ctx, rlock.Permits(total), rlock.Wait(time.Minute)))
+	require.NoError(t, again.Unlock(ctx))
+	require.Equal(t, total, free(braced))
+}
+
 // TestARestoreForgetsReleasesOfPermits has a snapshot in which permits are out that were given back later. They come back when their
 // leases end.
 func TestARestoreForgetsReleasesOfPermits(t *testing.T) {
