@@ -59,7 +59,7 @@ func redissonNames(kind, name, client string) (keys []string, channel string) {
 	case "read": // the key of the read hold
 		keys = append(keys, strings.TrimPrefix(prefixed(""), ":")+":"+client+":?:rwlock_timeout:1")
 	}
-	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client)
+	keys = append(keys, prefixed("redisson_unlock_latch")+":"+client+ending)
 	switch kind {
 	case "read", "write", "fenced write":
 		return keys, prefixed("redisson_rwlock")

@@ -192,7 +192,7 @@ func (c *Call) Renew(h *Holder, name string) {
 	case h.own != nil:
 		c.Keys = append(c.Keys, c.Script.Of(*h.own)...)
 	case h.kind.Lasting:
-		c.Keys = append(c.Keys, derived(latch, name)+":"+h.clientID())
+		c.Keys = append(c.Keys, derived(latch, name)+":"+h.clientID()+ownEnding(name))
 	case h.kind.RenewKey != "":
 		c.Keys = append(c.Keys, suffixed(name, h.kind.RenewKey))
 	default:

@@ -62,7 +62,7 @@ func NewNames(k *Kind, name, clientID string) *Names {
 			all = append(all, add(prefix, "", ""))
 		}
 	}
-	all = append(all, add(latch, ":", clientID))
+	all = append(all, add(latch, ":", clientID+own))
 	n.Keys = all[:count:count]
 	switch {
 	case k.Line != nil:

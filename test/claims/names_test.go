@@ -227,6 +227,42 @@ func TestSemaphoresThatWouldHaveTheSameLeases(t *testing.T) {
 	}
 }
 
+// TestAPlainSemaphoreGivesBackOnlyItsOwn has two plain semaphores x and {x}, as Redisson sets them up, of which a restore brings a permit
+// of {x} back that was released. Its client gives it back to {x}, although it looks after x first.
+func TestAPlainSemaphoreGivesBackOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, swapped := range []bool{false, true} {
+		server := redistest.Start(t)
+		rdb, client := server.Client(t), testkit.NewClient(t, server.Client(t))
+		one, other := pairOf(swapped)
+		first, second := client.NewPlainSemaphore(one), client.NewPlainSemaphore(other)
+		for _, name := range []string{one, other} {
+			require.NoError(t, rdb.Set(t.Context(), name, 1, 0).Err())
+		}
+		hold := testkit.Must(second.TryAcquire(t.Context()))
+		snapshot := make(map[string]string)
+		for _, key := range rdb.Keys(t.Context(), "*").Val() {
+			snapshot[key] = rdb.Dump(t.Context(), key).Val()
+		}
+		require.NoError(t, hold.Unlock(t.Context()))
+		for key, value := range snapshot {
+			require.NoError(t, rdb.RestoreReplace(t.Context(), key, time.Minute, value).Err())
+		}
+		taken := testkit.Must(first.TryAcquire(t.Context()))
+		_, err := first.TryAcquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		testkit.Eventually(t, "the client has looked after the first one", func() bool {
+			return strings.Contains(rdb.Info(t.Context(), "commandstats").Val(), "cmdstat_hgetall")
+		})
+		testkit.Eventually(t, "the permit is back", func() bool {
+			again, err := second.TryAcquire(t.Context())
+			return err == nil && again.Unlock(t.Context()) == nil
+		})
+		require.EqualValues(t, 0, testkit.Must(first.AvailablePermits(t.Context())), "it has no permit more than before")
+		require.NoError(t, taken.Unlock(t.Context()))
+	}
+}
+
 // TestALockWithTheNameOfLeases has a lock with the name that the leases of a semaphore would have. Redis refuses to mix them, and neither
 // takes anything from the other.
 func TestALockWithTheNameOfLeases(t *testing.T) {
