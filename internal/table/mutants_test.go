@@ -322,7 +322,7 @@ var bugs = []bug{
 		{"attempt.go", "a.AtLeast > 0 || a.Ticket != \"\"", "a.AtLeast > 0"},
 	}},
 	{"T6", "a refusal about another holder ends an adoption", []edit{
-		{"attempt.go", "if g == nil || a.Ticket != \"\" {", "if g == nil {"},
+		{"attempt.go", "if g != nil && a.Ticket == \"\" {", "if g != nil {"},
 	}},
 	{"T7", "the lease of an adopted hold counts from the reply", []edit{
 		{"ticket.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
