@@ -45,7 +45,7 @@ local locked, queue = found ~= 2, found ~= 1
 local holds = locked and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 
 -- Most often somebody has the lock, and a new waiter comes behind nobody, or behind waiters of which the first and the last have
--- seats, the first one of this lock. Whatever is less simple is left to the functions, and now and then any waiter, because they sweep
+-- seats of this lock. Whatever is less simple is left to the functions, and now and then any waiter, because they sweep
 -- the seats. If the waiter has no deadline, nobody is in its seat. One that asks again should be told whether a message would reach it.
 local wait = tonumber(ARGV[6])
 if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 64 ~= 0
@@ -54,11 +54,11 @@ if locked and not holds and wait > 0 and ARGV[9] == '0' and tonumber(ARGV[3]) % 
   if not queue then
     hint = redis.call('PTTL', KEYS[1])
   else
-    local head = redis.call('LINDEX', KEYS[2], 0)
-    if string.find(head, ':-', 1, true) and (string.byte(head, -1) == 125) == (string.byte(ARGV[7], -1) == 125) then -- see foreign
+    local head, braced = redis.call('LINDEX', KEYS[2], 0), string.byte(ARGV[7], -1) == 125 -- see foreign
+    if string.find(head, ':-', 1, true) and (string.byte(head, -1) == 125) == braced then
       local last = redis.call('LINDEX', KEYS[2], -1)
       local score = redis.call('ZSCORE', KEYS[3], last)
-      if score and string.find(last, ':-', 1, true) then
+      if score and string.find(last, ':-', 1, true) and (string.byte(last, -1) == 125) == braced then -- it prolonged the same seats
         hint, ahead = wait, tonumber(score)
       end
     end

@@ -18,14 +18,21 @@ local function foreign(waiter)
   return ours(waiter) and (string.byte(waiter, -1) == 125) ~= (string.find(KEYS[1], '^{[^{]*}$') ~= nil) -- 125 is }
 end
 
--- Returns the first waiter for this lock, from a place on, or false.
-local function first(queue, place)
-  local waiter
-  repeat
-    waiter = redis.call('LINDEX', queue, place or 0)
-    place = (place or 0) + 1
-  until not waiter or not foreign(waiter)
-  return waiter
+-- Returns the first waiter for this lock, from a place on, and its own place; or false.
+local function first(queue, from)
+  local place, size = from or 0, 1
+  while true do
+    local waiters = redis.call('LRANGE', queue, place, place + size - 1)
+    for i, waiter in ipairs(waiters) do
+      if not foreign(waiter) then
+        return waiter, place + i - 1
+      end
+    end
+    if #waiters < size then
+      return false
+    end
+    place, size = place + size, 64
+  end
 end
 
 -- Returns the state of an rlock waiter, or nil for one of Redisson's.
@@ -93,19 +100,17 @@ end
 
 -- Tells the waiter that is first from now on until when somebody else has the lock, because the first waiter watches the lease.
 -- It need not know if a release gave the lock to its own client, whose end is its own, unless the lease is short. The first one
--- may be dead: then the first one behind it that is reached is told. place is that of the first one.
+-- may be dead: then the first one behind it that is reached is told. It is at that place, or behind it.
 local function alert(q, place, client, lease)
-  for i = place, place + 15 do
-    local waiter = redis.call('LINDEX', q.queue, i)
-    local other = waiter and foreign(waiter)
-    if not waiter or tonumber(lease) >= 3000 and not other and ours(waiter) and string.match(waiter, '^(.*):') == client then
+  for _ = 1, 16 do
+    local waiter, at = first(q.queue, place)
+    if not waiter or tonumber(lease) >= 3000 and ours(waiter) and string.match(waiter, '^(.*):') == client then
       return
     end
+    place = at + 1
     local number, term, wants = sitter(q.seats, waiter)
     local receivers
-    if other then
-      receivers = 0
-    elseif grantable(q, term, wants) then
+    if grantable(q, term, wants) then
       receivers = deliver(q.publish, q.channel .. ':' .. waiter, string.format('9 %s %s', number, lease)) and 1 or 0
     else
       receivers = reach(q, waiter)
@@ -117,10 +122,11 @@ local function alert(q, place, client, lease)
 end
 
 -- Gives the head of the queue time, if it is one of Redisson's: it became first because an rlock waiter acquired the lock or
--- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free.
-local function favor(q, ends)
-  local head = first(q.queue)
-  local deadline = head and not ours(head) and tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
+-- left. Redisson never renews a deadline, so it may be over although the waiter is alive. ends is when the lock is free. left is the
+-- place of who left: somebody before it has been the head all the time.
+local function favor(q, ends, left)
+  local head, place = first(q.queue)
+  local deadline = head and place >= left and not ours(head) and tonumber(redis.call('ZSCORE', q.deadlines, head) or nil)
   if deadline and deadline < ends + 300000 and not stateOf(head, deadline) then
     redis.call('ZADD', q.deadlines, string.format('%.0f', ends + 300000), head)
   end
@@ -130,9 +136,7 @@ end
 -- Takes out of the queue a waiter that has got the lock. passed is how many stand before it.
 local function depart(q, waiter, passed, client, lease)
   remove(q, waiter)
-  if passed == 0 then
-    favor(q, q.now + lease)
-  end
+  favor(q, q.now + lease, passed)
   alert(q, passed, client, lease)
 end
 
@@ -178,8 +182,11 @@ local function serve(q, asking, here)
         return nil, leave > now and leave or nil, true, passed
       end
       local other = foreign(waiter)
-      local number, term, wants = sitter(q.seats, waiter)
-      local given, drawn = not other and grantable(q, term, wants), 0
+      local number, term, wants
+      if not other then
+        number, term, wants = sitter(q.seats, waiter)
+      end
+      local given, drawn = grantable(q, term, wants), 0
       if given and wants == 't' then
         given, drawn = pcall(raise, q.token)
       end
@@ -187,7 +194,7 @@ local function serve(q, asking, here)
       if holder then
         return holder, nil, false, passed
       end
-      local deadline = tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
+      local deadline = not other and tonumber(redis.call('ZSCORE', q.deadlines, waiter) or nil)
       local state = deadline and stateOf(waiter, deadline)
       local over = not deadline or deadline <= now
       if other then

@@ -61,7 +61,7 @@ if freed ~= 1 and ARGV[6] ~= '' and (sitter(q.seats, ARGV[6]) or ARGV[3]) == ARG
   remove(q, ARGV[6])
 end
 local left = leads and math.max(redis.call('PTTL', KEYS[1]), 0)
-local head = leads and favor(q, q.now + left)
+local head = leads and favor(q, q.now + left, 0)
 if redis.pcall('EXISTS', KEYS[1]) ~= 1 then
   local given = serve(q, nil, string.match(ARGV[1], '^(.*):'))
   if able and given and given[2] then

@@ -247,7 +247,8 @@ end
 local function rival(semaphore)
   local inside = string.match(semaphore, '^{([^{]*)}$')
   local other = inside or not string.find(semaphore, '{', 1, true) and '{' .. semaphore .. '}'
-  if other and type(redis.pcall('GET', other)) == 'string' then
+  local count = other and redis.pcall('GET', other)
+  if type(count) == 'string' and string.match(count, '^%-?%d+$') then
     return redis.error_reply('ERR the name ' .. (inside and 'without' or 'in') .. ' braces has a count, and both would have the same leases')
   end
 end

@@ -103,11 +103,9 @@ func mayShare(a, b use) bool {
 	case a.role != b.role:
 		return false
 	}
-	if a.role == "tombstones" { // of the numbers of one client, which it never uses twice; but a client gives back the receipts that it finds there
-		return a.kind != "plain permit" || b.kind != "plain permit"
-	}
-	// What Redisson's layout has in common for x and {x}.
-	return slices.Contains([]string{"queue", "deadlines", "token", "leases", "Redisson's channel"}, a.role) &&
+	// What Redisson's layout has in common for x and {x}, and the marks of a latch, whose name always gets braces: a client never uses
+	// a number twice.
+	return a.role == "tombstones" && (a.kind == "latch" || b.kind == "latch") || slices.Contains([]string{"queue", "deadlines", "token", "leases", "Redisson's channel"}, a.role) &&
 		(a.name == "{"+b.name+"}" || b.name == "{"+a.name+"}")
 }
 

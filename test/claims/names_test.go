@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -105,8 +106,8 @@ func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
 			}
 			const lease = 2 * time.Second
 			othersHold := testkit.Must(open(other).Acquire(t.Context(), rlock.Lease(testkit.Never)))
-			begun := time.Now()
-			testkit.Must(open(one).Acquire(t.Context(), rlock.Lease(lease)))
+			rdb := server.Client(t)
+			require.NoError(t, rdb.HSet(t.Context(), one, uuid.NewString()+":1", 1).Err()) // nobody is that, so nobody unlocks it
 			var locks []*rlock.Lock
 			var left []<-chan error
 			ctx, cancel := context.WithCancel(t.Context())
@@ -119,6 +120,8 @@ func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
 				left = append(left, testkit.Async(func() error { return lock.Lock(its, rlock.Lease(testkit.Never)) }))
 				awaitQueued(t, server.Client(t), lock, i+1)
 			}
+			require.NoError(t, rdb.PExpire(t.Context(), one, lease).Err())
+			begun := time.Now()
 			info := testkit.Must(locks[1].Inspect(t.Context()))
 			require.Len(t, info.Waiters, 2, "those for the other lock are not among them")
 			require.EqualValues(t, 2, info.WaiterCount)
@@ -131,6 +134,65 @@ func TestTheFirstWaiterOfEachFairLockWatchesItsLease(t *testing.T) {
 			require.NoError(t, othersHold.Unlock(t.Context()))
 			require.NoError(t, testkit.Within(t, "the other lock is free", left[0]))
 			require.NoError(t, locks[0].Unlock(t.Context()))
+		})
+	}
+}
+
+// TestAFairWaiterBehindManyForTheOtherLock has many waiters for {x} stand before the waiters for x, and between them. The second waiter
+// for x learns when the lease of the holder ends, whether the first one leaves or gets the lock and dies.
+func TestAFairWaiterBehindManyForTheOtherLock(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the first one leaves: %v", leaves), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			one, other := pairOf(false)
+			open := func(name string) *rlock.Lock {
+				return testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)).NewFairLock(name)
+			}
+			const lease, many = 2 * time.Second, 20
+			others, queued := open(other), 0
+			testkit.Must(others.Acquire(t.Context(), rlock.Lease(testkit.Never)))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			// queue has a client wait for a lock, and get the hold with a lease once it has it.
+			queue := func(ctx context.Context, lock *rlock.Lock, lease time.Duration) <-chan turn {
+				got := make(chan turn, 1)
+				go func() {
+					hold, err := lock.Acquire(ctx, rlock.Lease(lease))
+					got <- turn{0, hold, err, time.Now()}
+				}()
+				queued++
+				awaitQueued(t, server.Client(t), lock, queued)
+				return got
+			}
+			crowd := func() {
+				for range many {
+					queue(t.Context(), others, testkit.Never)
+				}
+			}
+			dead, rdb := uuid.NewString()+":1", server.Client(t)
+			require.NoError(t, server.Client(t).HSet(t.Context(), one, dead, 1).Err())
+			crowd()
+			firsts := server.Client(t)
+			first := queue(ctx, testkit.NewClient(t, firsts, rlock.WithPollInterval(testkit.Never)).NewFairLock(one), lease)
+			crowd()
+			second := queue(t.Context(), open(one), testkit.Never)
+			require.NoError(t, rdb.PExpire(t.Context(), one, lease).Err())
+			begun := time.Now()
+			if leaves {
+				cancel()
+				require.ErrorIs(t, testkit.Within(t, "the first one leaves", first).err, context.Canceled)
+			} else {
+				_, err := open(one).ForceUnlock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, testkit.Within(t, "the first one has the lock", first).err)
+				require.NoError(t, firsts.Close(), "it dies")
+			}
+			got := testkit.Within(t, "the second one has it when the lease is over", second)
+			require.NoError(t, got.err)
+			require.Less(t, got.at.Sub(begun), lease+slack)
+			require.NoError(t, got.hold.Unlock(t.Context()))
 		})
 	}
 }
@@ -160,6 +222,44 @@ func TestSemaphoresThatWouldHaveTheSameLeases(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.True(t, testkit.Must(first.Delete(t.Context())))
 		require.True(t, testkit.Must(second.TrySetPermits(t.Context(), 1)), "now it is alone")
+		require.NoError(t, server.Client(t).Set(t.Context(), other, "a text of somebody else", 0).Err())
+		require.True(t, testkit.Must(first.TrySetPermits(t.Context(), 1)), "a text is no count")
+	}
+}
+
+// TestAPlainSemaphoreGivesBackOnlyItsOwn has two plain semaphores x and {x}, as Redisson sets them up, of which a restore brings a permit
+// of {x} back that was released. Its client gives it back to {x}, although it looks after x first.
+func TestAPlainSemaphoreGivesBackOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, swapped := range []bool{false, true} {
+		server := redistest.Start(t)
+		rdb, client := server.Client(t), testkit.NewClient(t, server.Client(t))
+		one, other := pairOf(swapped)
+		first, second := client.NewPlainSemaphore(one), client.NewPlainSemaphore(other)
+		for _, name := range []string{one, other} {
+			require.NoError(t, rdb.Set(t.Context(), name, 1, 0).Err())
+		}
+		hold := testkit.Must(second.TryAcquire(t.Context()))
+		snapshot := make(map[string]string)
+		for _, key := range rdb.Keys(t.Context(), "*").Val() {
+			snapshot[key] = rdb.Dump(t.Context(), key).Val()
+		}
+		require.NoError(t, hold.Unlock(t.Context()))
+		for key, value := range snapshot {
+			require.NoError(t, rdb.RestoreReplace(t.Context(), key, time.Minute, value).Err())
+		}
+		taken := testkit.Must(first.TryAcquire(t.Context()))
+		_, err := first.TryAcquire(t.Context())
+		require.ErrorIs(t, err, rlock.ErrNotAcquired)
+		testkit.Eventually(t, "the client has looked after the first one", func() bool {
+			return strings.Contains(rdb.Info(t.Context(), "commandstats").Val(), "cmdstat_hgetall")
+		})
+		testkit.Eventually(t, "the permit is back", func() bool {
+			again, err := second.TryAcquire(t.Context())
+			return err == nil && again.Unlock(t.Context()) == nil
+		})
+		require.EqualValues(t, 0, testkit.Must(first.AvailablePermits(t.Context())), "it has no permit more than before")
+		require.NoError(t, taken.Unlock(t.Context()))
 	}
 }
 

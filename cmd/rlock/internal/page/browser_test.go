@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -269,7 +270,9 @@ func TestServerAway(t *testing.T) {
 		ts.Listener.Close()
 		ts.Listener = listener
 		ts.Start()
-		return listener.Addr().String(), func() { s.Close(); ts.CloseClientConnections(); ts.Close() }
+		stop = sync.OnceFunc(func() { s.Close(); ts.CloseClientConnections(); ts.Close() })
+		t.Cleanup(stop) // without a browser, the test ends at once
+		return listener.Addr().String(), stop
 	}
 	addr, stop := start("127.0.0.1:0")
 	p := open(t, "http://"+addr+"/")
@@ -277,8 +280,7 @@ func TestServerAway(t *testing.T) {
 	stop()
 	p.await("away", `document.documentElement.dataset.state === "away" && document.querySelector("#stale").textContent.includes("Is rlock ui still running?")`)
 	source.set(held("invoices", "two:1"))
-	_, stop = start(addr)
-	t.Cleanup(stop)
+	start(addr)
 	p.live()
 	p.row("invoices")
 	// A server that is there and says nothing any more, as after a sleep of the machine.

@@ -57,6 +57,7 @@ func TestStaleWhileRedisIsAway(t *testing.T) {
 	_, ts := serve(t, f, Options{})
 	b, lock := connect(t, ts.URL+"/events"), connect(t, ts.URL+"/events?lock="+idOf("a"))
 	first := next[rowsEvent](b, "rows")
+	until(lock, "lock", func(e lockEvent) bool { return e.Lock.Lock != nil })
 	f.fail(errAway)
 	d := next[rowsEvent](b, "rows")
 	assert.InDelta(t, first.Now, d.Stale, 3000)
