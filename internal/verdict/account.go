@@ -106,7 +106,7 @@ func (c *Account) failed(m *answers, err error) {
 func (m *answers) at(now clock.Instant, floor time.Duration) (r outcome.Result, open bool) {
 	known := m.Record
 	if m.progress != nil {
-		if r = m.progress.At(now); r.Known() {
+		if r = m.progress.At(now); r.Known() && !cutOff(r.Err) {
 			return r, false
 		}
 		if known.Asked(m.sent); r.Unsent {
@@ -114,6 +114,13 @@ func (m *answers) at(now clock.Instant, floor time.Duration) (r outcome.Result, 
 		}
 	}
 	return known.At(now, floor), known.Open()
+}
+
+// cutOff reports whether a call says no more than that the time of its question is over, which may have been short: as after its end,
+// that is no answer, and the silence counts from when the member was asked.
+func cutOff(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Fate == fault.Left
 }
 
 // Known reports whether a member has refused or failed, at any time.
