@@ -104,7 +104,8 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 			return nil
 		}
 		if verdict.NoReply(err) {
-			if said := r.ended(ctx, r.outcome(ctx)); said != nil && !verdict.Same(said, err) {
+			said, _ := r.outcome(ctx)
+			if said = r.ended(ctx, said); said != nil && !verdict.Same(said, err) {
 				return said
 			}
 		}

@@ -58,10 +58,13 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			a.scheduleReacquire()
 			return a, nil
 		}
-		err := r.outcome(ctx)
+		err, certain := r.outcome(ctx)
 		r.suspect(ctx, a, a.wasRefused)
 		released := a.giveUp(ctx, r)
 		if waiter.Share(r.forOthers); r.isOver() || err == nil || once {
+			if !certain {
+				err = r.hearOut(ctx, a)
+			}
 			waiter.Share(constant(forOthers(err)))
 			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
 		}
@@ -82,7 +85,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			r.pause(max(pause-clock.Now().Sub(asked), 0), w.C())
 		}
 		if r.isOver() {
-			err = r.outcome(ctx)
+			err, _ = r.outcome(ctx)
 			waiter.Share(constant(forOthers(err)))
 			return nil, r.ended(ctx, err)
 		}
@@ -90,8 +93,32 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	}
 }
 
+// hearOut waits until the members of a last round have decided what the request says, and returns that. The round was over once no
+// majority was possible. If the replies of some that fail come first, the others may still refuse.
+func (r *request) hearOut(ctx context.Context, a *acquisition) error {
+	for {
+		asks := a.asks() // first: a member that replies meanwhile counts
+		err, certain := r.outcome(ctx)
+		if certain || !asks {
+			return err
+		}
+		select {
+		case <-a.changed:
+		case <-r.bound:
+			return err
+		}
+	}
+}
+
+// asks reports whether a member that has been asked has not replied.
+func (a *acquisition) asks() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Contains(a.asked, true)
+}
+
 // forOthers returns the outcome of the request for those behind it, as of a moment.
-func (r *request) forOthers(now clock.Instant) error { return forOthers(r.said.At(now, true)) }
+func (r *request) forOthers(now clock.Instant) error { return forOthers(r.certain(now)) }
 
 // forOthers returns an outcome for other requests: a refusal without the details, which belong to this request.
 func forOthers(err error) error {

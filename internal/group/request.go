@@ -82,12 +82,24 @@ func (r *request) known(now clock.Instant) outcome.Result {
 		}
 		return outcome.Result{}
 	}
-	return r.said.Result(now)
+	return verdict.ResultOf(r.certain(now))
 }
 
-// outcome returns the error of a request that ends now. Nil means that ctx was canceled before there was anything to say.
-func (r *request) outcome(ctx context.Context) error {
-	return r.said.At(clock.Now(), errors.Is(ctx.Err(), context.Canceled))
+// certain returns what the members have said for certain. Nil means nothing.
+func (r *request) certain(now clock.Instant) error {
+	if err, certain := r.said.At(now); certain {
+		return err
+	}
+	return nil
+}
+
+// outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
+// there was anything to say.
+func (r *request) outcome(ctx context.Context) (err error, certain bool) {
+	if err, certain = r.said.At(clock.Now()); !certain && errors.Is(ctx.Err(), context.Canceled) {
+		return nil, false
+	}
+	return err, certain
 }
 
 // timeout returns the longest command timeout of the clients.

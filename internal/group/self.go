@@ -47,7 +47,7 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 	}
 	r.looked = waited
 	fields := a.Fields()
-	moment, cancel := context.WithTimeout(ctx, minTimeout)
+	moment, cancel := context.WithTimeout(lease.Calm(ctx), minTimeout)
 	defer cancel()
 	for i, m := range r.group.members {
 		if len(fields) > 0 && refused(i) && slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return l.HeldBy(moment, fields) }) {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -105,7 +106,7 @@ func (c *Account) failed(m *answers, err error) {
 func (m *answers) at(now clock.Instant, floor time.Duration) (r outcome.Result, open bool) {
 	known := m.Record
 	if m.progress != nil {
-		if r = m.progress.At(now); r.Known() {
+		if r = m.progress.At(now); r.Known() && !cutOff(r.Err) {
 			return r, false
 		}
 		if known.Asked(m.sent); r.Unsent {
@@ -113,6 +114,13 @@ func (m *answers) at(now clock.Instant, floor time.Duration) (r outcome.Result, 
 		}
 	}
 	return known.At(now, floor), known.Open()
+}
+
+// cutOff reports whether a call says no more than that the time of its question is over, which may have been short: as after its end,
+// that is no answer, and the silence counts from when the member was asked.
+func cutOff(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Fate == fault.Left
 }
 
 // Known reports whether a member has refused or failed, at any time.
@@ -129,60 +137,51 @@ func (c *Account) Known() bool {
 
 // At returns the error of a request that ends at a moment. The latest answer of each member decides, unless the member has been
 // silent for long since. If those who have a failure on record are none, and too few refuse now, it was refused if any member refused
-// during the wait: all of them are well, and others were faster. canceled means that silence counts only once it is long: nil means
-// that nothing else is known.
-func (c *Account) At(now clock.Instant, canceled bool) error {
+// during the wait: all of them are well, and others were faster. certain means that the members have said so. Otherwise some have said
+// nothing yet that would decide, and have not been silent for long.
+func (c *Account) At(now clock.Instant) (err error, certain bool) {
 	c.mu.Lock()
 	members, refused := slices.Clone(c.members), c.refused
 	c.mu.Unlock()
 	errs, silent := make([]error, len(members)), make([]error, len(members))
-	refusals, failures, unheard, open := 0, 0, false, false
+	refusals, failures, unheard, asked := 0, 0, 0, false
 	for i := range members {
 		m := &members[i]
-		r, asked := m.at(now, c.floor)
-		if asked && !r.Known() {
-			open, silent[i] = true, r.Silence()
-			// Where one refusal decides, a question that is cut off changes nothing, also if it is the first to its member.
-			if !m.heard && (!refused || c.rule.Need < len(members)) {
-				unheard = true
-			}
-		}
-		switch {
+		switch r, open := m.at(now, c.floor); {
 		case r.Err != nil:
 			errs[i] = r.Err
 			failures++
-		case r.Refused && m.refusal != nil:
-			errs[i] = m.refusal
-			refusals++
 		case r.Refused:
-			errs[i] = fault.ErrRefused
+			errs[i] = cmp.Or(m.refusal, fault.ErrRefused)
 			refusals++
-		}
-	}
-	if refusals+failures <= len(errs)-c.rule.Need && unheard && !canceled { // those who have said nothing yet would have decided
-		for i := range members {
-			if errs[i] == nil && !members[i].heard && silent[i] != nil {
-				errs[i], failures = silent[i], failures+1
+		case open:
+			asked, silent[i] = true, r.Silence()
+			// Where one refusal decides, a question that is cut off changes nothing, also if it is the first to its member.
+			if !m.heard && (!refused || c.rule.Need < len(members)) {
+				unheard++
 			}
 		}
 	}
+	spare := len(members) - c.rule.Need
 	switch {
-	case refusals > len(errs)-c.rule.Need, failures > 0:
-		return c.rule.Of(errs)
-	case refusals > 0 && !unheard:
-		return c.rule.refused(errs)
-	case refused && !unheard:
-		return fault.ErrRefused
-	case canceled:
-		return nil
-	case open:
-		return c.rule.Of(silent)
+	case refusals > spare:
+		return c.rule.Of(errs), true
+	case refusals+unheard > spare: // failures are not all of it: those who have said nothing yet may refuse
+		for i, err := range silent {
+			errs[i] = cmp.Or(errs[i], err)
+		}
+		return c.rule.Of(errs), false
+	case failures > 0:
+		return c.rule.Of(errs), true
+	case refusals > 0:
+		return c.rule.refused(errs), true
+	case refused:
+		return fault.ErrRefused, true
+	case asked:
+		return c.rule.Of(silent), false
 	}
-	return fault.ErrLate // what was granted has run out
+	return fault.ErrLate, false // what was granted has run out
 }
-
-// Result is At for those who follow the request.
-func (c *Account) Result(now clock.Instant) outcome.Result { return ResultOf(c.At(now, true)) }
 
 // ResultOf returns what an error says of the lock. Nil says nothing.
 func ResultOf(err error) outcome.Result {
