@@ -30,9 +30,23 @@ func (d *checked) recovered(p any) *fault.Error {
 	if p == nil {
 		return nil
 	}
-	err := fault.Panicked(p)
-	d.panicked(err)
-	return &fault.Error{Fate: fault.InDoubt, Transient: true, Err: err}
+	f := Panicked(p)
+	d.panicked(f.Err)
+	return f
+}
+
+// Panicked returns what a driver has recovered from a panic as the error of a command. A driver recovers it on the goroutines that it
+// starts itself: nobody else can.
+func Panicked(p any) *fault.Error {
+	return &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.Panicked(p)}
+}
+
+// note looks at the reply to a call.
+func (d *checked) note(c *wire.Call, r *wire.Reply) {
+	if r.Err != nil && fault.Stack(r.Err) != nil { // the driver has recovered it
+		d.panicked(r.Err.Err)
+	}
+	d.replicas.note(c, r)
 }
 
 // Run implements [Driver].
@@ -43,7 +57,7 @@ func (d *checked) Run(ctx context.Context, at Node, c wire.Call) (r wire.Reply) 
 		}
 	}()
 	r = d.Driver.Run(ctx, at, c)
-	d.replicas.note(&c, &r)
+	d.note(&c, &r)
 	return r
 }
 
@@ -58,7 +72,7 @@ func (d *checked) Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Ac
 	}()
 	d.Driver.Pipe(ctx, at, calls, acks, out)
 	for i := range calls {
-		d.replicas.note(&calls[i], &out[i])
+		d.note(&calls[i], &out[i])
 	}
 }
 
