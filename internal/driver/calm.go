@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -9,9 +10,13 @@ import (
 
 // Calm returns a context of the user whose methods do not panic, for one that is derived from it: the context package calls them on
 // timers and goroutines of its own. A method that panics says that the context has ended, or has no value and no deadline.
-func Calm(ctx context.Context) context.Context { return calm{ctx} }
+func Calm(ctx context.Context) context.Context { return &calm{Context: ctx} }
 
-type calm struct{ context.Context }
+type calm struct {
+	context.Context
+
+	broke atomic.Pointer[error] // what Done has panicked: the context package insists on an Err once that is closed
+}
 
 var over = func() <-chan struct{} {
 	c := make(chan struct{})
@@ -20,27 +25,35 @@ var over = func() <-chan struct{} {
 }()
 
 // Err implements [context.Context].
-func (c calm) Err() (err error) {
+func (c *calm) Err() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fault.Panicked(p)
 		}
 	}()
+	if broke := c.broke.Load(); broke != nil {
+		return *broke
+	}
 	return c.Context.Err()
 }
 
 // Done implements [context.Context].
-func (c calm) Done() (done <-chan struct{}) {
+func (c *calm) Done() (done <-chan struct{}) {
 	defer func() {
-		if recover() != nil {
+		if p := recover(); p != nil {
+			err := fault.Panicked(p)
+			c.broke.Store(&err)
 			done = over
 		}
 	}()
+	if c.broke.Load() != nil {
+		return over
+	}
 	return c.Context.Done()
 }
 
 // Value implements [context.Context].
-func (c calm) Value(key any) (value any) {
+func (c *calm) Value(key any) (value any) {
 	defer func() {
 		if recover() != nil {
 			value = nil
@@ -50,7 +63,7 @@ func (c calm) Value(key any) (value any) {
 }
 
 // Deadline implements [context.Context].
-func (c calm) Deadline() (end time.Time, limited bool) {
+func (c *calm) Deadline() (end time.Time, limited bool) {
 	defer func() {
 		if recover() != nil {
 			end, limited = time.Time{}, false

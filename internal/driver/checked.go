@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -110,24 +111,36 @@ func (d *checked) Subscribe(ctx context.Context, at Node, sharded bool) (s Subsc
 			s = unusable{f}
 		}
 	}()
-	return &subscription{d.Driver.Subscribe(ctx, at, sharded), d}
+	return &subscription{Subscription: d.Driver.Subscribe(ctx, at, sharded), driver: d}
 }
 
-// subscription is a [Subscription] whose panics are errors.
+// subscription is a [Subscription] whose panics are errors. After one it counts as closed, and nothing calls it any more: go-redis, for
+// example, leaves a mutex locked when a dial hook panics.
 type subscription struct {
 	Subscription
 
 	driver *checked
+	dead   atomic.Bool
 }
 
 // try calls a method of the subscription.
 func (s *subscription) try(method func() *fault.Error) (err *fault.Error) {
+	if s.dead.Load() {
+		return &fault.Error{Fate: fault.NotSent, Err: ErrSubscriptionClosed}
+	}
+	over := false
 	defer func() {
+		if over {
+			return
+		}
+		s.dead.Store(true)
 		if f := s.driver.recovered(recover()); f != nil {
 			err = f
 		}
 	}()
-	return method()
+	err = method()
+	over = true
+	return err
 }
 
 // Subscribe implements [Subscription].
@@ -156,9 +169,7 @@ func (s *subscription) Receive(ctx context.Context) (m Message, err *fault.Error
 
 // Close implements [Subscription].
 func (s *subscription) Close() (err error) {
-	if f := s.try(func() *fault.Error { err = s.Subscription.Close(); return nil }); f != nil {
-		return f
-	}
+	_ = s.try(func() *fault.Error { err = s.Subscription.Close(); return nil })
 	return err
 }
 
