@@ -2,9 +2,10 @@ package trouble
 
 import (
 	"context"
-	"net"
-	"runtime"
-	"strings"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,201 +19,321 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
-// faultyHook does something wrong while it is told to, where commands are sent.
-type faultyHook struct {
-	on    atomic.Bool
-	wrong func()
-	calls atomic.Int64
-}
-
-func (h *faultyHook) act() {
-	if h.on.Load() {
-		h.calls.Add(1)
-		h.wrong()
-	}
-}
-
-func (*faultyHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *faultyHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.act()
-		return next(ctx, cmd)
-	}
-}
-
-func (h *faultyHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.act()
-		return next(ctx, cmds)
-	}
-}
-
-// A hook that ends its goroutine, as t.FailNow does, costs that goroutine and its calls. Nothing is left behind: neither a lane without
-// a batch, nor a release that nobody goes on with, nor a channel to which nobody subscribes.
-func TestAHookThatEndsItsGoroutine(t *testing.T) {
+// Neither lost replies nor the hooks of the redis client keep a connection for longer than the command timeout.
+func TestASilentServerGivesConnectionsBack(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t)
-	server := redistest.Start(t)
-	for what, opt := range map[string]rlock.Option{"alone": rlock.WithAutoPipeline(-1), "gathered": rlock.WithAutoPipeline(0)} {
+	const timeout = 300 * time.Millisecond
+	for what, opts := range map[string][]rlock.Option{"alone": {rlock.WithAutoPipeline(-1)}, "gathered": {rlock.WithAutoPipeline(0)}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			hook := &faultyHook{wrong: runtime.Goexit}
-			rdb := server.Client(t)
-			require.NoError(t, rdb.Ping(t.Context()).Err())
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr)
+			rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: -1, PoolSize: 20, MaxActiveConns: 20})
+			hook := &testkit.Tally{}
 			rdb.AddHook(hook)
-			client := testkit.NewClient(t, rdb, opt, rlock.WithLogger(testkit.Discard), rlock.WithWatchdogTimeout(3*time.Second),
-				rlock.WithPollInterval(time.Hour), rlock.WithCommandTimeout(time.Second))
-			rival := testkit.NewClient(t, server.Client(t))
-			kept := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context()))
-			name := testkit.NewName()
-			released := testkit.Must(client.NewLock(name).Acquire(t.Context()))
-			lock := client.NewLock(testkit.NewName())
-
-			hook.on.Store(true)
-			ended := make(chan struct{}, 3)
-			for _, call := range []func(){
-				func() { _, _ = lock.TryLock(context.Background()) }, // in place, if it is alone
-				func() { _ = lock.Lock(t.Context(), rlock.Wait(time.Second)) },
-				func() { _ = released.Unlock(context.Background()) },
-			} {
-				go func() {
-					defer func() { ended <- struct{}{} }()
-					call()
-				}()
+			client := testkit.NewClient(t, rdb, append(opts, rlock.WithLogger(testkit.Discard),
+				rlock.WithCommandTimeout(timeout), rlock.WithWatchdogTimeout(6*time.Second))...)
+			var holds []*rlock.Hold
+			for range 5 {
+				holds = append(holds, testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context())))
 			}
-			for range 3 {
-				testkit.Within(t, "the call ends", ended)
+			lost := proxy.SwallowReply(-1, func(redistest.Command) bool { return true })
+			var calls sync.WaitGroup
+			for range 40 {
+				calls.Go(func() {
+					if _, err := client.NewLock(testkit.NewName()).TryLock(context.Background()); err == nil {
+						t.Error("a black hole has granted a lock")
+					}
+				})
 			}
-			testkit.Eventually(t, "the hook has run", func() bool { return hook.calls.Load() >= 3 })
-			hook.on.Store(false)
-
-			before := time.Now()
-			testkit.Eventually(t, "the hold is renewed", func() bool { return kept.Deadline().After(before.Add(2 * time.Second)) })
-			testkit.Eventually(t, "nothing is in doubt any more", func() bool { return client.Stats().InDoubt == 0 })
-			require.NoError(t, lock.Lock(t.Context()), "nothing is leaked")
-			require.NoError(t, lock.Unlock(t.Context()))
-			again := rival.NewLock(name)
-			require.NoError(t, again.Lock(t.Context()), "the release has gone on")
-			require.NoError(t, again.Unlock(t.Context()))
-			require.NoError(t, kept.Unlock(t.Context()))
+			testkit.Within(t, "every call returns", testkit.Async(func() error { calls.Wait(); return nil }))
+			silent := time.Now()
+			testkit.Eventually(t, "renewals are sent in vain", func() bool { return time.Since(silent) > 2500*time.Millisecond })
+			lost.Release() // for new connections; the silent ones stay silent
+			back := time.Now()
+			for _, hold := range holds {
+				testkit.Eventually(t, "each hold is renewed", func() bool { return hold.Deadline().After(back.Add(6 * time.Second)) })
+				require.NoError(t, hold.Unlock(t.Context()), "each hold outlives the outage")
+			}
+			testkit.Eventually(t, "every connection comes back", func() bool { return busy(rdb) == 0 })
+			sent := 40
+			if what == "gathered" {
+				sent = 1 // a call that leaves the queue is never sent
+			}
+			require.GreaterOrEqual(t, hook.Scripts(), int64(len(holds)+sent+len(holds)+len(holds)), "the hook saw acquisitions, renewals and releases")
 		})
 	}
 }
 
-// A hook that panics or ends its goroutine while go-redis dials for a subscription: another one follows, and waiters hear again.
-func TestAHookThatPanicsUnderASubscription(t *testing.T) {
-	t.Parallel()
+// busy returns how many connections are in use.
+func busy(rdb *redis.Client) int {
+	stats := rdb.PoolStats()
+	return int(stats.TotalConns) - int(stats.IdleConns)
+}
+
+// repeater is a hook that has each script run twice. The first reply is lost if loses is set, as for a hook that tries again after an
+// error of the network. It keeps the first arguments, which Redis may still get later.
+type repeater struct {
+	loses bool
+	on    atomic.Bool
+
+	mu    sync.Mutex
+	first [][]any
+}
+
+func (*repeater) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// begins takes a command that is about to run for the first time, and reports whether it is a script.
+func (h *repeater) begins(cmd redis.Cmder) bool {
+	if !h.on.Load() || cmd.Name() != "evalsha" && cmd.Name() != "eval" {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = append(h.first, slices.Clone(cmd.Args()))
+	return true
+}
+
+func (h *repeater) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		twice := h.begins(cmd)
+		err := next(ctx, cmd)
+		if !twice || err != nil {
+			return err
+		}
+		if h.loses {
+			cmd.(interface{ SetVal(any) }).SetVal(nil)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h *repeater) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		twice := false
+		for _, cmd := range cmds {
+			twice = h.begins(cmd) || twice
+		}
+		err := next(ctx, cmds)
+		if !twice || err != nil {
+			return err
+		}
+		for _, cmd := range cmds {
+			if cmd, ok := cmd.(interface{ SetVal(any) }); ok && h.loses {
+				cmd.SetVal(nil)
+			}
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// again has the server run the first run of each script once more, in a connection of its own.
+func (h *repeater) again(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, args := range h.first {
+		_ = rdb.Do(context.Background(), args...).Err()
+	}
+}
+
+// repeating returns a client whose redis client has the hook, and another client to the same server.
+func repeating(t *testing.T, loses bool, opts ...rlock.Option) (client *rlock.Client, h *repeater, log *testkit.Recorder, server *redis.Client) {
+	t.Helper()
 	connect.NeedsGoRedis(t)
-	server := redistest.Start(t)
-	for what, wrong := range map[string]func(){"panics": func() { panic("a bug in a hook") }, "ends": runtime.Goexit} {
-		for _, when := range []string{"first", "again"} {
-			t.Run(what+"/"+when, func(t *testing.T) {
+	server = redistest.Start(t).Client(t)
+	rdb := redistest.Open(t, &redis.Options{Addr: server.Options().Addr})
+	h = &repeater{loses: loses}
+	h.on.Store(true)
+	rdb.AddHook(h)
+	record, log := testkit.Recording()
+	return testkit.NewClient(t, rdb, append(opts, record)...), h, log, server
+}
+
+// everyRepetition runs a test with hooks that lose the first reply or not, for calls that go out alone and in pipelines.
+func everyRepetition(t *testing.T, test func(t *testing.T, loses bool, pipelines rlock.Option)) {
+	t.Helper()
+	for _, loses := range []bool{true, false} {
+		for _, crowd := range []int{-1, 0} {
+			t.Run(fmt.Sprintf("first reply lost %v, WithAutoPipeline %d", loses, crowd), func(t *testing.T) {
 				t.Parallel()
-				hook := &faultyHook{wrong: wrong}
-				rdb := server.Client(t)
-				rdb.AddHook(dialHook{hook})
-				waiter := testkit.NewClient(t, rdb, rlock.WithPollInterval(time.Hour), rlock.WithLogger(testkit.Discard))
-				holder := testkit.NewClient(t, server.Client(t))
-				require.NoError(t, waiter.NewLock(testkit.NewName()).Do(t.Context(), func(context.Context) error { return nil }))
-				name := testkit.NewName()
-				if when == "again" {
-					handOff(t, holder.NewLock(name), waiter.NewLock(name))
-				}
-				hold := testkit.Must(holder.NewLock(name).Acquire(t.Context()))
-				hook.on.Store(true)
-				lock := waiter.NewLock(name)
-				got := testkit.Async(func() error { return lock.Lock(context.Background()) })
-				if when == "again" {
-					testkit.Eventually(t, "it listens", func() bool { return testkit.Listens(lock) })
-					require.NoError(t, server.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-				}
-				testkit.Eventually(t, "the hook has run", func() bool { return hook.calls.Load() > 0 })
-				hook.on.Store(false)
-				testkit.Eventually(t, "it listens in spite of it", func() bool { return testkit.Listens(lock) })
-				require.NoError(t, hold.Unlock(t.Context()))
-				require.NoError(t, testkit.Within(t, "the waiter has it", got))
-				require.NoError(t, lock.Unlock(t.Context()))
+				test(t, loses, rlock.WithAutoPipeline(crowd))
 			})
 		}
 	}
 }
 
-// dialHook is a hook that acts only where go-redis dials.
-type dialHook struct{ *faultyHook }
-
-func (h dialHook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		h.act()
-		return next(ctx, network, addr)
-	}
-}
-
-func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// A provider of credentials that panics, or a Dialer, fails the commands that connect.
-func TestAClientThatPanicsWhenItConnects(t *testing.T) {
+// A hook of the redis client runs each script twice. No hold is reported as lost, none is left, and whatever Redis gets late changes
+// nothing.
+func TestAHookThatRepeatsEachScript(t *testing.T) {
 	t.Parallel()
-	connect.NeedsGoRedis(t)
-	server := redistest.Start(t)
-	for what, change := range map[string]func(opt *redis.Options, act func()){
-		"CredentialsProvider": func(opt *redis.Options, act func()) {
-			opt.CredentialsProvider = func() (string, string) { act(); return "", "" }
-		},
-		"Dialer": func(opt *redis.Options, act func()) {
-			opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				act()
-				return (&net.Dialer{}).DialContext(ctx, network, addr)
+	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		client, h, log, server := repeating(t, loses, pipelines)
+		ctx := t.Context()
+		for _, kind := range slices.Sorted(maps.Keys(testkit.Kinds)) {
+			lock := testkit.Kinds[kind].Make(client, testkit.NewName())
+			for range 2 {
+				hold, err := lock.TryAcquire(ctx)
+				require.NoError(t, err, kind)
+				inner, err := lock.Acquire(hold.Context())
+				require.NoError(t, err, kind)
+				require.NoError(t, hold.Extend(ctx, time.Minute), kind)
+				require.NoError(t, inner.Unlock(ctx), kind)
+				require.NoError(t, hold.Err(), kind)
+				require.NoError(t, hold.Unlock(ctx), kind)
 			}
-		},
-		"OnConnect": func(opt *redis.Options, act func()) {
-			opt.OnConnect = func(context.Context, *redis.Conn) error { act(); return nil }
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			bug := &faultyHook{wrong: func() { panic("a bug in a provider") }}
-			opt := &redis.Options{Addr: server.Addr, PoolSize: 20}
-			change(opt, bug.act)
-			client := testkit.NewClient(t, redistest.Open(t, opt), rlock.WithLogger(testkit.Discard))
-			bug.on.Store(true)
-			lock := client.NewLock(testkit.NewName())
-			for _, ctx := range []context.Context{context.Background(), t.Context()} {
-				_, err := lock.TryLock(ctx)
-				require.ErrorIs(t, err, rlock.ErrUnavailable)
+			require.NoError(t, lock.Do(ctx, func(context.Context) error { return nil }, rlock.Lease(time.Minute)), kind)
+			if loses {
+				h.again(t, server)
 			}
-			require.NotZero(t, bug.calls.Load())
-			bug.on.Store(false)
+			require.False(t, testkit.Must(lock.IsLocked(ctx)), kind)
+		}
+		require.NotContains(t, log.String(), "lost", "no loss is logged")
+	})
+}
+
+// The lock is given to waiters of the same process, and of another one, while a hook runs each script twice.
+func TestAHookThatRepeatsHandOvers(t *testing.T) {
+	t.Parallel()
+	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		client, h, log, server := repeating(t, loses, pipelines, rlock.WithHandOver(2, time.Second))
+		other := testkit.NewClient(t, server)
+		for _, kind := range singleKinds() {
+			if kind == "read" {
+				continue // readers share
+			}
+			name := testkit.NewName()
+			var inside, turns atomic.Int32
+			var all sync.WaitGroup
+			for i := range 6 {
+				lock := testkit.MakeLock(kind, []*rlock.Client{client, other}[i%2], name)
+				all.Go(func() {
+					for range 5 {
+						hold, err := lock.Acquire(t.Context())
+						if err != nil {
+							t.Error(kind, err)
+							return
+						}
+						if inside.Add(1) != 1 {
+							t.Error(kind, "two are inside")
+						}
+						turns.Add(1)
+						inside.Add(-1)
+						if err := hold.Unlock(t.Context()); err != nil {
+							t.Error(kind, err)
+						}
+					}
+				})
+			}
+			testkit.Within(t, kind+": all have had their turns", testkit.Async(func() error { all.Wait(); return nil }))
+			require.EqualValues(t, 30, turns.Load())
+			if loses {
+				h.again(t, server)
+			}
+			testkit.Eventually(t, kind+" is free", func() bool {
+				return !testkit.Must(testkit.MakeLock(kind, client, name).IsLocked(t.Context()))
+			})
+		}
+		require.NotContains(t, log.String(), "lost", "no loss is logged")
+	})
+}
+
+// Whatever counts, counts once, although a hook runs each script twice.
+func TestAHookThatRepeatsCounts(t *testing.T) {
+	t.Parallel()
+	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		client, h, log, server := repeating(t, loses, pipelines)
+		ctx := t.Context()
+		latch := client.NewCountDownLatch(testkit.NewName())
+		require.True(t, testkit.Must(latch.TrySetCount(ctx, 5)))
+		for left := int64(4); left > 1; left-- {
+			require.Equal(t, left, testkit.Must(latch.CountDown(ctx)))
+		}
+		permits := client.NewSemaphore(testkit.NewName())
+		require.True(t, testkit.Must(permits.TrySetPermits(ctx, 2)))
+		plain := client.NewPlainSemaphore(testkit.NewName())
+		require.True(t, testkit.Must(plain.TrySetPermits(ctx, 2)))
+		for range 3 {
+			require.NoError(t, permits.AddPermits(ctx, 1))
+			require.NoError(t, plain.AddPermits(ctx, 1))
+			for _, acquire := range []func(context.Context, ...rlock.AcquireOption) (*rlock.Hold, error){permits.TryAcquire, plain.TryAcquire} {
+				hold, err := acquire(ctx, rlock.Permits(2))
+				require.NoError(t, err)
+				require.NoError(t, hold.Unlock(ctx))
+			}
+		}
+		require.NoError(t, plain.Release(ctx, 1))
+		h.on.Store(false) // its hold does not release them, so nothing keeps a late acquisition away
+		ids := testkit.Must(permits.TryAcquire(ctx)).PermitIDs()
+		h.on.Store(true)
+		require.NoError(t, permits.Release(ctx, ids...))
+		if loses {
+			h.again(t, server)
+		}
+		require.EqualValues(t, 2, testkit.Must(latch.Count(ctx)))
+		require.Equal(t, 5, testkit.Must(permits.AvailablePermits(ctx)))
+		require.Equal(t, 6, testkit.Must(plain.AvailablePermits(ctx)))
+		require.Equal(t, 6, testkit.Must(plain.DrainPermits(ctx)))
+		require.True(t, testkit.Must(latch.Delete(ctx)))
+		require.NotContains(t, log.String(), "not given back")
+		require.NotContains(t, log.String(), "lost")
+	})
+}
+
+// A lock is parked, goes to a ticket and comes back, and is freed by force, while a hook runs each script twice.
+func TestAHookThatRepeatsTicketsAndParks(t *testing.T) {
+	t.Parallel()
+	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		client, h, _, server := repeating(t, loses, pipelines)
+		ctx := t.Context()
+		for _, kind := range []string{"lock", "fenced", "fair", "fenced fair"} {
+			lock := testkit.MakeLock(kind, client, testkit.NewName())
+			hold, err := lock.Acquire(ctx)
+			require.NoError(t, err, kind)
+			before := hold.Token()
+			ticket, err := hold.Export(ctx, rlock.Lease(time.Minute))
+			require.NoError(t, err, kind)
+			hold, err = lock.Adopt(ctx, ticket)
+			require.NoError(t, err, kind)
+			require.GreaterOrEqual(t, hold.Token(), before)
+			require.NoError(t, hold.Unlock(ctx), kind)
+			hold, err = lock.Acquire(ctx, rlock.AtLeast(time.Minute))
+			require.NoError(t, err, kind)
+			require.NoError(t, hold.Unlock(ctx), kind)
+			require.True(t, testkit.Must(lock.IsLocked(ctx)), "it is parked")
+			h.again(t, server)
+			require.False(t, testkit.Must(lock.TryLock(ctx)), "it still is")
+		}
+	})
+}
+
+// A hook that sends an unlock by force once more does not take the lock from the next holder.
+func TestAHookThatRepeatsAnUnlockByForce(t *testing.T) {
+	t.Parallel()
+	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		client, h, _, server := repeating(t, loses, pipelines)
+		h.on.Store(false)
+		other := testkit.NewClient(t, server)
+		for _, kind := range singleKinds() {
+			name := testkit.NewName()
+			lock := testkit.MakeLock(kind, client, name)
 			require.NoError(t, lock.Lock(t.Context()))
-			require.NoError(t, lock.Unlock(t.Context()))
-		})
-	}
-}
-
-// A name mapper runs where the lock is made, and on a worker for the key of the identity.
-func TestANameMapperThatPanics(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Embedded(t)
-	var panics atomic.Int64
-	client := testkit.NewClient(t, rdb, rlock.WithLogger(testkit.Discard), rlock.WithIdentity(rlock.Identity{Host: "here"}),
-		rlock.WithNameMapper(func(name string) string {
-			if strings.HasPrefix(name, "good") {
-				return name
+			waits := make(chan *rlock.Hold, 1)
+			if kind != "read" {
+				next := testkit.MakeLock(kind, other, name)
+				go func() { waits <- testkit.Must(next.Acquire(context.Background())) }()
+				testkit.Eventually(t, "the next one waits", func() bool { return other.Stats().Waiting == 1 })
 			}
-			panics.Add(1)
-			panic("a bug in a name mapper")
-		}))
-	require.Panics(t, func() { client.NewLock("bad") }, "in the goroutine of the caller")
-	lock := client.NewLock("good")
-	require.NoError(t, lock.Do(t.Context(), func(ctx context.Context) error {
-		testkit.Eventually(t, "the worker has panicked, too", func() bool { return panics.Load() > 1 })
-		info, err := lock.Inspect(ctx)
-		require.NoError(t, err, "it shows no identities")
-		require.Len(t, info.Holders, 1)
-		return nil
-	}))
+			h.on.Store(true)
+			_, err := lock.ForceUnlock(t.Context())
+			h.on.Store(false)
+			require.ErrorIs(t, err, rlock.ErrUnavailable, kind)
+			if kind != "read" {
+				hold := testkit.Within(t, kind+": the next one has it", waits)
+				require.NoError(t, hold.Extend(t.Context(), time.Minute), kind)
+				require.NoError(t, hold.Unlock(t.Context()), kind)
+			}
+		}
+	})
 }
