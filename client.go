@@ -23,7 +23,8 @@ type Client struct {
 }
 
 // New returns a client that locks through rdb: a [redis.Client], which may be one of Sentinel's, or a [redis.ClusterClient].
-// Either may be in a struct that embeds it, or has a method Unwrap() redis.UniversalClient. New sends nothing. It may add a hook to rdb, see [WithCommandTimeout].
+// Either may be in a struct that embeds it, or has a method Unwrap() redis.UniversalClient. New sends nothing. It may add a hook to
+// rdb, see [WithCommandTimeout].
 //
 // The error is [ErrInvalidOption] for an option that cannot work, for a nil rdb, for a cluster client without a ReadTimeout,
 // and for a [redis.Ring]. When a server fails, a Ring moves its names to another server. Two owners could then hold one

@@ -46,10 +46,14 @@ type options struct {
 }
 
 // optionsOf reads options from the unexported fields of a client, because rueidis has no method for that. It looks into wrappers,
-// which have the client in a field of that name. What it does not find is zero.
+// which have a method Unwrap, or the client in a field of that name. What it does not find is zero.
 func optionsOf(v reflect.Value) (o options) {
 	for range 8 {
 		v = pointedTo(v)
+		if inside, ok := unwrapped(v); ok {
+			v = reflect.ValueOf(inside)
+			continue
+		}
 		connections := field(v, "conn")
 		pool := field(connections, "dpool")
 		o.lifetime = o.lifetime || truth(v, "hasLftm")
@@ -74,6 +78,21 @@ func optionsOf(v reflect.Value) (o options) {
 		}
 	}
 	return o
+}
+
+// unwrapped returns what the method Unwrap of a wrapper returns. It reports false if there is none.
+func unwrapped(v reflect.Value) (inside rueidis.Client, ok bool) {
+	if v.CanAddr() {
+		v = v.Addr() // whose methods are those of the value, too
+	}
+	if !v.IsValid() || !v.CanInterface() {
+		return nil, false
+	}
+	w, ok := v.Interface().(interface{ Unwrap() rueidis.Client })
+	if !ok {
+		return nil, false
+	}
+	return w.Unwrap(), true
 }
 
 // setPool takes the size of the pool, unless it is known.

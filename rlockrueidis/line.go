@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/redis/rueidis"
 )
 
@@ -40,8 +41,13 @@ const (
 // dial takes a connection, which rueidis does without a limit: until ctx ends.
 func (s *subscription) dial(ctx context.Context, client rueidis.Client) (*line, error) {
 	l := &line{of: s, ended: make(chan struct{})}
-	made := make(chan struct{})
+	made, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
+		defer func() {
+			if p := recover(); p != nil { // of a hook of the client
+				failed <- fault.Panicked(p)
+			}
+		}()
 		l.conn, _ = client.Dedicate()
 		l.broke = l.conn.SetPubSubHooks(rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) {
@@ -57,6 +63,8 @@ func (s *subscription) dial(ctx context.Context, client rueidis.Client) (*line, 
 	}()
 	select {
 	case <-made:
+	case err := <-failed:
+		return nil, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -72,6 +80,7 @@ func (s *subscription) dial(ctx context.Context, client rueidis.Client) (*line, 
 // close closes the connection. It does nothing the second time.
 func (l *line) close() {
 	l.once.Do(func() {
+		defer func() { _ = recover() }() // of a hook of the client
 		close(l.ended)
 		l.conn.Close()
 	})
@@ -94,8 +103,14 @@ func (l *line) send(what verb, channels []string) <-chan struct{} {
 	return o.done
 }
 
-// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed.
+// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed. A hook of the client that
+// panics costs the connection.
 func (l *line) work() {
+	defer func() {
+		if p := recover(); p != nil {
+			l.of.lose(l, fault.Panicked(p))
+		}
+	}()
 	for {
 		what, channels, done := l.take()
 		switch {

@@ -96,7 +96,10 @@ func (d *conn) tend(r valkey.ValkeyResult, key string) {
 		}
 		var all sync.WaitGroup
 		for range most { // at the same time, so that each has another connection
-			all.Go(func() { d.client.Do(ctx, command()) })
+			all.Go(func() {
+				defer func() { _ = recover() }() // of a hook of the client
+				d.client.Do(ctx, command())
+			})
 		}
 		all.Wait()
 	}) {

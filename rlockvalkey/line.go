@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -42,8 +43,13 @@ const (
 // dial takes a connection, which valkey-go does without a limit: until ctx ends.
 func (s *subscription) dial(ctx context.Context, client valkey.Client) (*line, error) {
 	l := &line{of: s, ended: make(chan struct{})}
-	made := make(chan struct{})
+	made, failed := make(chan struct{}), make(chan error, 1)
 	go func() {
+		defer func() {
+			if p := recover(); p != nil { // of a hook of the client
+				failed <- fault.Panicked(p)
+			}
+		}()
 		l.conn, _ = client.Dedicate()
 		l.broke = l.conn.SetPubSubHooks(valkey.PubSubHooks{
 			OnMessage: func(m valkey.PubSubMessage) {
@@ -59,6 +65,8 @@ func (s *subscription) dial(ctx context.Context, client valkey.Client) (*line, e
 	}()
 	select {
 	case <-made:
+	case err := <-failed:
+		return nil, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -74,6 +82,7 @@ func (s *subscription) dial(ctx context.Context, client valkey.Client) (*line, e
 // close closes the connection. It does nothing the second time.
 func (l *line) close() {
 	l.once.Do(func() {
+		defer func() { _ = recover() }() // of a hook of the client
 		close(l.ended)
 		l.conn.Close()
 	})
@@ -96,8 +105,14 @@ func (l *line) send(what verb, channels []string) <-chan struct{} {
 	return o.done
 }
 
-// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed.
+// work sends what waits, until nothing does. If the server is silent, it ends when the connection is closed. A hook of the client that
+// panics costs the connection.
 func (l *line) work() {
+	defer func() {
+		if p := recover(); p != nil {
+			l.of.lose(l, fault.Panicked(p))
+		}
+	}()
 	for {
 		what, channels, done := l.take()
 		switch {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/valkey-io/valkey-go"
 )
@@ -37,7 +38,14 @@ func (d *conn) Pipe(ctx context.Context, at driver.Node, calls []wire.Call, acks
 	}
 	var all sync.WaitGroup
 	for node, indexes := range byNode {
-		all.Go(func() { p.sendTo(ctx, node, indexes) })
+		all.Go(func() {
+			defer func() {
+				if f := recover(); f != nil { // of a hook of the client
+					p.fail(indexes, driver.Panicked(f))
+				}
+			}()
+			p.sendTo(ctx, node, indexes)
+		})
 	}
 	all.Wait()
 	p.follow(ctx)
@@ -55,13 +63,18 @@ type pipe struct {
 func (p *pipe) sendTo(ctx context.Context, at driver.Node, indexes []int) {
 	client, f := p.conn.at(at)
 	if f != nil {
-		for _, i := range indexes {
-			p.out[i] = driver.Failed(f)
-		}
+		p.fail(indexes, f)
 		return
 	}
 	if unknown := p.send(ctx, client, indexes, false); len(unknown) > 0 {
 		p.send(ctx, client, unknown, true)
+	}
+}
+
+// fail gives the calls with these indexes an error.
+func (p *pipe) fail(indexes []int, f *fault.Error) {
+	for _, i := range indexes {
+		p.out[i] = driver.Failed(f)
 	}
 }
 
@@ -85,13 +98,10 @@ func (p *pipe) send(ctx context.Context, client valkey.Client, indexes []int, fu
 	within := p.conn.deadlines.within(ctx, sent)
 	limit := p.conn.limit(int64(cmds[0].Slot()))
 	if err := limit.take(within); err != nil {
-		for _, at := range indexes {
-			p.out[at] = driver.Failed(p.conn.classify(err))
-		}
+		p.fail(indexes, p.conn.classify(err))
 		return nil
 	}
-	results := client.DoMulti(within, cmds...)
-	limit.free()
+	results := limited(limit, func() []valkey.ValkeyResult { return client.DoMulti(within, cmds...) })
 	p.conn.tend(results[0], p.calls[indexes[0]].Key())
 	took := time.Since(sent)
 	for i, at := range indexes {
@@ -109,6 +119,12 @@ func (p *pipe) send(ctx context.Context, client valkey.Client, indexes []int, fu
 		p.out[at] = r
 	}
 	return unknown
+}
+
+// limited sends with a place of a limit that was taken, which it gives back.
+func limited[R any](l *limit, send func() R) R {
+	defer l.free()
+	return send()
 }
 
 // follow sends the calls again that their nodes have not executed because others have the keys.

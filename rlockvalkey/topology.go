@@ -145,9 +145,14 @@ func (d *conn) loaded(ranges []shard, f *fault.Error) {
 	t.loading = nil
 }
 
-// ask asks the nodes for the topology, one after the other until one answers.
-func (d *conn) ask(ctx context.Context) ([]shard, *fault.Error) {
-	var last *fault.Error
+// ask asks the nodes for the topology, one after the other until one answers. A hook of the client that panics is no answer.
+func (d *conn) ask(ctx context.Context) (all []shard, last *fault.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			all, last = nil, driver.Panicked(p)
+			last.Fate = fault.NotSent
+		}
+	}()
 	nodes := d.client.Nodes() // a map: the order differs
 	for addr, client := range nodes {
 		within, cancel := context.WithTimeout(ctx, d.timeout/time.Duration(len(nodes)+1))
@@ -157,7 +162,7 @@ func (d *conn) ask(ctx context.Context) ([]shard, *fault.Error) {
 			last = d.classify(err)
 			continue
 		}
-		all := make([]shard, 0, len(ranges))
+		all = make([]shard, 0, len(ranges))
 		for i := range ranges {
 			if s, ok := shardOf(&ranges[i], addr); ok {
 				all = append(all, s)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -30,9 +31,23 @@ func (d *checked) recovered(p any) *fault.Error {
 	if p == nil {
 		return nil
 	}
-	err := fault.Panicked(p)
-	d.panicked(err)
-	return &fault.Error{Fate: fault.InDoubt, Transient: true, Err: err}
+	f := Panicked(p)
+	d.panicked(f.Err)
+	return f
+}
+
+// Panicked returns what a driver has recovered from a panic as the error of a command. A driver recovers it on the goroutines that it
+// starts itself: nobody else can.
+func Panicked(p any) *fault.Error {
+	return &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.Panicked(p)}
+}
+
+// note looks at the reply to a call.
+func (d *checked) note(c *wire.Call, r *wire.Reply) {
+	if r.Err != nil && fault.Stack(r.Err) != nil { // the driver has recovered it
+		d.panicked(r.Err.Err)
+	}
+	d.replicas.note(c, r)
 }
 
 // Run implements [Driver].
@@ -43,7 +58,7 @@ func (d *checked) Run(ctx context.Context, at Node, c wire.Call) (r wire.Reply) 
 		}
 	}()
 	r = d.Driver.Run(ctx, at, c)
-	d.replicas.note(&c, &r)
+	d.note(&c, &r)
 	return r
 }
 
@@ -58,7 +73,7 @@ func (d *checked) Pipe(ctx context.Context, at Node, calls []wire.Call, acks *Ac
 	}()
 	d.Driver.Pipe(ctx, at, calls, acks, out)
 	for i := range calls {
-		d.replicas.note(&calls[i], &out[i])
+		d.note(&calls[i], &out[i])
 	}
 }
 
@@ -96,24 +111,36 @@ func (d *checked) Subscribe(ctx context.Context, at Node, sharded bool) (s Subsc
 			s = unusable{f}
 		}
 	}()
-	return &subscription{d.Driver.Subscribe(ctx, at, sharded), d}
+	return &subscription{Subscription: d.Driver.Subscribe(ctx, at, sharded), driver: d}
 }
 
-// subscription is a [Subscription] whose panics are errors.
+// subscription is a [Subscription] whose panics are errors. After one it counts as closed, and nothing calls it any more: go-redis, for
+// example, leaves a mutex locked when a dial hook panics.
 type subscription struct {
 	Subscription
 
 	driver *checked
+	dead   atomic.Bool
 }
 
 // try calls a method of the subscription.
 func (s *subscription) try(method func() *fault.Error) (err *fault.Error) {
+	if s.dead.Load() {
+		return &fault.Error{Fate: fault.NotSent, Err: ErrSubscriptionClosed}
+	}
+	over := false
 	defer func() {
+		if over {
+			return
+		}
+		s.dead.Store(true)
 		if f := s.driver.recovered(recover()); f != nil {
 			err = f
 		}
 	}()
-	return method()
+	err = method()
+	over = true
+	return err
 }
 
 // Subscribe implements [Subscription].
@@ -142,9 +169,7 @@ func (s *subscription) Receive(ctx context.Context) (m Message, err *fault.Error
 
 // Close implements [Subscription].
 func (s *subscription) Close() (err error) {
-	if f := s.try(func() *fault.Error { err = s.Subscription.Close(); return nil }); f != nil {
-		return f
-	}
+	_ = s.try(func() *fault.Error { err = s.Subscription.Close(); return nil })
 	return err
 }
 

@@ -12,9 +12,10 @@ import (
 
 // replicas finds out whether a client reaches nothing but replicas, as one of a Sentinel with ReplicaOnly, or of the address of
 // replicas, does: client libraries do not say so. While a master fails over, servers refuse to write too, but not for
-// long, and then the client has written before. So the refusal is taken for final once a client that has never written has met
-// nothing else for replicasAfter. Until then, and after a pause in which nothing was asked, it is a temporary one. It is
-// safe for concurrent use.
+// long, and then the client has written before, unless the failover began before the process did. To ask for the ROLE does not help:
+// the old master behind a name that DNS still has is a healthy replica, too. So the refusal is taken for final once a client that has
+// never written has met nothing else for replicasAfter. Until then, and after a pause in which nothing was asked, it is a temporary
+// one. It is safe for concurrent use.
 type replicas struct {
 	cluster bool // whose scripts are sent to masters, whatever its options are
 
@@ -26,8 +27,8 @@ type replicas struct {
 }
 
 const (
-	replicasAfter = 10 * time.Second // several times as long as Sentinels need to tell each other of a new master
-	replicasPause = 5 * time.Second  // more than the pause of a call that waits
+	replicasAfter = time.Minute     // a failover that DNS or a proxy has to follow takes as long
+	replicasPause = 5 * time.Second // more than the pause of a call that waits
 )
 
 // note takes in the reply to a call, and corrects the error of one that a replica has refused.

@@ -55,6 +55,7 @@ type fixture struct {
 	classic  bool        // whether new clients are on a cluster without sharded pub/sub, so that they use no line
 	start    time.Time
 	clients  []*Manager
+	drivers  []*client
 
 	mu    sync.Mutex
 	logs  []string
@@ -106,9 +107,9 @@ func runLine(t *testing.T, test func(f *fixture)) {
 				m.Close()
 				require.Zero(t, m.Table().Stats().Queues, "local queues")
 				require.Zero(t, m.tasks.Count(), "operations under way")
-				if d, ok := m.driver.(*client); ok {
-					require.True(t, d.closed.Load(), "the driver's background")
-				}
+			}
+			for _, d := range f.drivers {
+				require.True(t, d.closed.Load(), "the driver's background")
 			}
 			if !f.leftover {
 				require.Empty(t, f.line(), "waiters in the line")
@@ -129,8 +130,9 @@ func (f *fixture) client(change ...func(cfg *Config)) *Manager {
 	for _, c := range change {
 		c(&cfg)
 	}
-	m := New(cfg, &client{server: f.server, info: f.info})
-	f.clients = append(f.clients, m)
+	d := &client{server: f.server, info: f.info}
+	m := New(cfg, d)
+	f.clients, f.drivers = append(f.clients, m), append(f.drivers, d)
 	return m
 }
 

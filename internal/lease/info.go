@@ -31,9 +31,10 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 		info wire.Info
 		err  error
 	}
-	asked, named := make(chan answer, 1), make(chan map[string]wire.Identity, 1)
+	asked, named := make(chan answer, 2), make(chan map[string]wire.Identity, 1)
 	l.m.Background(func() { // the commands may take longer than ctx
-		defer close(named) // also if the name mapper panics
+		defer close(named)                                         // also if the name mapper panics
+		defer func() { asked <- answer{err: fault.ErrNoAnswer} }() // also if a hook ends the goroutine
 		info, err := l.look(ctx)
 		asked <- answer{info, err}
 		if err == nil {
@@ -63,8 +64,9 @@ func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
 		return false
 	}
 	defer l.m.tasks.End()
-	found := make(chan bool, 1)
+	found := make(chan bool, 2)
 	l.m.Background(func() {
+		defer func() { found <- false }() // also if a hook ends the goroutine
 		info, _ := l.look(ctx)
 		found <- slices.ContainsFunc(info.Holders, func(h wire.InfoHolder) bool { return slices.Contains(fields, h.Field) })
 	})

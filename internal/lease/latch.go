@@ -168,15 +168,8 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
-	open, err := a.await(seen.Over(ctx), seen.Over(waiting))
+	open, last, err := a.all(seen.Over(ctx), seen.Over(waiting))
 	seen.Saw(a.seen)
-	last, unlisten := a.Leave(clock.Now())
-	if unlisten != nil {
-		m.hub.Unlisten(l.names.Channel, unlisten)
-	}
-	if a.waits {
-		m.table.Waits(-1)
-	}
 	switch {
 	case open:
 		return nil
@@ -200,6 +193,26 @@ type awaiting struct {
 	seen     notice.Seen
 
 	silence outcome.Silence
+}
+
+// all waits, and leaves, also if a method of a context panics. Another waiter then asks, for one whose question has no reply.
+func (a *awaiting) all(ctx, waiting context.Context) (open bool, last outcome.Result, err error) {
+	m, over := a.latch.lock.m, false
+	defer func() {
+		if !over {
+			a.Abandoned(false)
+		}
+		var unlisten chan struct{}
+		if last, unlisten = a.Leave(clock.Now()); unlisten != nil {
+			m.hub.Unlisten(a.latch.names.Channel, unlisten)
+		}
+		if a.waits {
+			m.table.Waits(-1)
+		}
+	}()
+	open, err = a.await(ctx, waiting)
+	over = true
+	return open, last, err
 }
 
 // await carries out the steps of the waiter. It reports whether the latch was open. If not, the error is why Redis does not say

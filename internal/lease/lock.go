@@ -231,11 +231,10 @@ var errWaitOver = errors.New("wait is over")
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
-	watched, asking := false, false
+	watched, asking, over := false, false, false
 	defer func() {
-		if p := recover(); p != nil { // of a method of the user's context
+		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
 			l.abandon(a, asking)
-			panic(p)
 		}
 	}()
 	var silence outcome.Silence
@@ -267,6 +266,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			why := m.sleep(limit, &step)
 			step = m.table.Wake(a, why, clock.Now(), &n)
 		default:
+			over = true
 			return step.Got, step.Err
 		}
 	}
@@ -342,23 +342,30 @@ func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
 // release carries out the steps of an unlock. It does not give up when the caller's context ends. The commands use only the
 // values of that context.
 func (m *Manager) release(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
-	if ctx.Done() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
-	return m.exit(ctx, x, step, n)
+	return m.exit(lasting(ctx), x, step, n)
 }
 
 // exit carries out the steps of an exit.
 func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
+	asking, over := false, false
+	defer func() {
+		if !over { // a hook has ended the goroutine
+			m.goOn(x, asking)
+		}
+	}()
 	for {
 		n.Deliver(m)
 		switch step.Do {
 		case table.Ask:
-			step = m.table.SettleRelease(x, m.ask(ctx, &step, transport.DutySlot, false), clock.Now(), n)
+			asking = true
+			r := m.ask(ctx, &step, transport.DutySlot, false)
+			asking = false
+			step = m.table.SettleRelease(x, r, clock.Now(), n)
 		case table.Sleep:
 			m.pause(ctx, &step)
 			step = m.table.ResumeRelease(x, clock.Now(), n)
 		default:
+			over = true
 			return step.Err
 		}
 	}

@@ -70,7 +70,7 @@ func (m *Manager) logLine(line table.Line, run func(log func())) {
 		if line.Err != nil {
 			attrs = append(attrs, slog.Any("error", line.Err))
 		}
-		if stack := fault.Stack(line.Err); stack != nil {
+		if stack := fault.Stack(line.Err); stack != nil && line.Message == userPanicked { // once is enough
 			attrs = append(attrs, slog.String("stack", string(stack)))
 		}
 		if dropped > 0 {
@@ -83,9 +83,11 @@ func (m *Manager) logLine(line table.Line, run func(log func())) {
 // panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
 func (m *Manager) panicked(err error) {
 	if m.panics.CompareAndSwap(false, true) {
-		m.Log(table.Line{Level: slog.LevelError, Message: "code of the user panicked, such as a hook of the redis client", Err: err})
+		m.Log(table.Line{Level: slog.LevelError, Message: userPanicked, Err: err})
 	}
 }
+
+const userPanicked = "code of the user panicked, such as a hook of the redis client"
 
 // handlerPanicked recovers a panic of a log handler, and says so on the standard error, once: no other log is known.
 func (m *Manager) handlerPanicked() {

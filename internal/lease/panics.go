@@ -32,12 +32,44 @@ func TakeSafely(ctx context.Context, m Member, t Terms) (h Held, err error) {
 	return h, err
 }
 
+// lasting returns a context with the values of one of the user that does not end. A context that cannot end is that already.
+func lasting(ctx context.Context) (unending context.Context) {
+	defer func() {
+		if recover() != nil {
+			unending = context.WithoutCancel(ctx)
+		}
+	}()
+	if ctx.Done() != nil {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// unanswered is the reply to a question of a goroutine that has ended.
+func unanswered() wire.Reply {
+	return wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
+}
+
+// goOn carries out the rest of an exit on a worker. asking says whether a question was under way, to which no reply will come.
+func (m *Manager) goOn(x *table.Exit, asking bool) {
+	m.Aside(func() {
+		var n table.Notices
+		var step table.Step
+		if asking {
+			step = m.table.SettleRelease(x, unanswered(), clock.Now(), &n)
+		} else {
+			step = m.table.ResumeRelease(x, clock.Now(), &n)
+		}
+		_ = m.exit(context.Background(), x, step, &n) // the table logs a failure
+	})
+}
+
 // abandon ends an attempt that can go on no longer, because its context has panicked. What Redis may have made of it is released in
 // the background, as after a call that its caller left. asking says whether a question was under way, to which no reply will come.
 func (l *Lock) abandon(a *table.Attempt, asking bool) {
 	var n table.Notices
 	m := l.m
-	lost := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
+	lost := unanswered()
 	for step := (table.Step{Do: table.Sleep}); step.Do != table.Done; asking = step.Do == table.Ask {
 		if asking {
 			step = m.table.Settle(a, lost, clock.Now(), &n)

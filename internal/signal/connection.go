@@ -64,12 +64,18 @@ func (c *connection) ensure() {
 func (c *connection) keep(ctx context.Context) {
 	tick := time.NewTicker(keeperTick)
 	defer tick.Stop()
-	idleSince := clock.Now()
+	idleSince, over := clock.Now(), false
+	defer func() {
+		if !over {
+			c.keepAgain()
+		}
+	}()
 	for {
 		select {
 		case <-c.kick:
 		case <-tick.C:
 		case <-ctx.Done():
+			over = true
 			c.hub.mu.Lock()
 			c.drop()
 			c.hub.mu.Unlock()
@@ -96,9 +102,19 @@ func (c *connection) keep(ctx context.Context) {
 		}
 		c.checkPulse(ctx, now)
 		if c.idle(now.Sub(idleSince)) {
+			over = true
 			return
 		}
 	}
+}
+
+// keepAgain starts another keeper, after one that a hook of the user has ended. Whatever that had sent, it sends again.
+func (c *connection) keepAgain() {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	c.keeping = false
+	c.drop()
+	c.ensure()
 }
 
 // wanted returns the channels to subscribe and to unsubscribe now, and those that are not watched any more.

@@ -23,6 +23,7 @@ func (c *connection) read(ctx context.Context, s *session) {
 			c.received(s, message)
 			continue
 		case errors.Is(err, driver.ErrSubscriptionClosed):
+			c.gone(s)
 			return
 		case err.Replied() && (err.Code == "NOPERM" || err.Code == "unknown"):
 			c.received(s, driver.Message{})
@@ -46,6 +47,16 @@ func (c *connection) read(ctx context.Context, s *session) {
 			pause.Stop()
 			return
 		}
+	}
+}
+
+// gone gives up a session that has ended by itself: code of the user has panicked in it. The keeper opens another one.
+func (c *connection) gone(s *session) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if c.session == s {
+		c.drop()
+		c.ensure()
 	}
 }
 

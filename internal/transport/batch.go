@@ -141,7 +141,14 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 		b.calls = append(b.calls, e.question.Call)
 	}
 	b.replies = slices.Grow(b.replies[:0], len(b.calls))[:len(b.calls)]
+	over := false
+	defer func() {
+		if !over {
+			b.die()
+		}
+	}()
 	b.conn.driver.Pipe(ctx, at, b.calls, nil, b.replies)
+	over = true
 	b.lane.health.heard(b.replies[0].Err)
 	kept := 0
 	for i, e := range b.errands {
@@ -157,6 +164,14 @@ func (b *batch) pipe(ctx context.Context, at driver.Node, keep bool) {
 	clear(b.errands[kept:])
 	clear(b.calls)
 	b.errands = b.errands[:kept]
+}
+
+// die ends the calls of a batch whose goroutine ends, because a hook of the user did that. Others go on in its lane.
+func (b *batch) die() {
+	for _, e := range b.errands {
+		b.reply(e, wire.Reply{N: -1, Err: noAnswer()})
+	}
+	b.leave()
 }
 
 func (b *batch) reply(e *errand, r wire.Reply) {

@@ -2,6 +2,7 @@ package trouble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -160,19 +161,28 @@ func TestAContextThatPanics(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Err", "Done", "Value", "Deadline"} {
 		for after := range int64(8) {
-			for _, kind := range []string{"lock", "red", "waits"} {
+			for _, kind := range []string{"lock", "red", "waits", "permit", "latch", "unlock"} {
 				t.Run(fmt.Sprintf("%s/%d/%s", method, after, kind), func(t *testing.T) {
 					t.Parallel()
 					rdb := redistest.Embedded(t)
 					client := testkit.NewClient(t, rdb, rlock.WithLogger(testkit.Discard), rlock.WithPollInterval(10*time.Millisecond))
 					name := testkit.NewName()
 					var lock rlock.Locker = client.NewLock(name)
-					if kind == "red" {
+					semaphore, latch := client.NewSemaphore("permit "+name), client.NewCountDownLatch("latch "+name)
+					switch kind {
+					case "red":
 						lock = testkit.Handle(testkit.Kinds["red"].Make(client, name))
+					case "permit":
+						testkit.Must(semaphore.TrySetPermits(t.Context(), 1))
+					case "latch":
+						testkit.Must(latch.TrySetCount(t.Context(), 1))
 					}
 					var rival *rlock.Hold
-					if kind == "waits" {
+					switch kind {
+					case "waits", "unlock":
 						rival = testkit.Must(client.NewLock(name).Acquire(t.Context()))
+					case "permit":
+						rival = testkit.Must(semaphore.Acquire(t.Context()))
 					}
 					parent, cancel := context.WithCancel(t.Context())
 					defer cancel()
@@ -183,13 +193,41 @@ func TestAContextThatPanics(t *testing.T) {
 								err = fmt.Errorf("%v", p)
 							}
 						}()
-						hold, err := lock.Acquire(ctx, rlock.Wait(300*time.Millisecond))
+						var hold *rlock.Hold
+						switch kind {
+						case "unlock":
+							return rival.Unlock(ctx)
+						case "latch":
+							return latch.Await(ctx, rlock.Wait(100*time.Millisecond))
+						case "permit":
+							hold, err = semaphore.Acquire(ctx, rlock.Wait(100*time.Millisecond))
+						default:
+							hold, err = lock.Acquire(ctx, rlock.Wait(300*time.Millisecond))
+						}
 						if err == nil {
 							err = hold.Unlock(context.Background())
 						}
 						return err
 					})
-					_ = testkit.Within(t, "the call ends", ended)
+					err := testkit.Within(t, "the call ends", ended)
+					switch refused := kind == "waits" || kind == "permit" || kind == "latch"; {
+					case err == nil:
+						require.False(t, refused, "nobody can have it")
+					case kind == "red": // its error is made of those of the members
+					case !refused || !errors.Is(err, rlock.ErrNotAcquired):
+						require.ErrorContains(t, err, "a bug in a context")
+					}
+					if kind == "latch" {
+						require.Zero(t, client.Stats().Waiting, "it has left")
+						testkit.Must(latch.CountDown(t.Context()))
+						require.NoError(t, latch.Await(t.Context()), "others get through")
+					}
+					if kind == "unlock" {
+						if err != nil {
+							require.NoError(t, rival.Unlock(t.Context()), "nothing has begun")
+						}
+						rival = nil
+					}
 					if rival != nil {
 						require.NoError(t, rival.Unlock(t.Context()))
 					}

@@ -21,10 +21,17 @@ func Open(rdb redis.UniversalClient, opts ...rlock.Option) (client *rlock.Client
 	return client, func() {}, err
 }
 
-// Leaks lists goroutines of the client library that end some time after its client was closed.
+// Leaks lists goroutines of the client library that end some time after its client was closed, or never.
 func Leaks() []goleak.Option {
-	// The pool retries a dead server once a second, and only then notices that it was closed.
-	return []goleak.Option{goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial")}
+	const goRedis = "github.com/redis/go-redis/v9"
+	return []goleak.Option{
+		// The pool retries a dead server once a second, and only then notices that it was closed.
+		goleak.IgnoreAnyFunction(goRedis + "/internal/pool.(*ConnPool).tryDial"),
+		// To close a cluster client of NewFailoverClusterClient does not end its subscription to a sentinel.
+		goleak.IgnoreAnyFunction(goRedis + ".(*sentinelFailover).listen"),
+		goleak.IgnoreAnyFunction(goRedis + ".(*channel).initMsgChan.func1"),
+		goleak.IgnoreAnyFunction(goRedis + ".(*channel).initHealthCheck.func1"),
+	}
 }
 
 // Rows lists the rows of SECURITY.md that the client library needs in addition.
