@@ -197,7 +197,7 @@ var mutants = []mutant{
 		{"internal/lua/line_prelude.lua", "if waiting > 0 and others > 0 and times * others >= waiting then", "if false then"},
 	}},
 	{"M46", "a grant that comes before the reply to its waiter's question is dropped", []string{"fleet"}, []edit{
-		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil && its(a.Handle) {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
+		{"internal/table/standing.go", "if a := t.standing[m.Number]; a != nil {", "if a := t.standing[m.Number]; a != nil && !a.place.Asks() {"},
 	}},
 	{"M47", "a waiter that leaves stays in the line", []string{"fleet"}, []edit{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},

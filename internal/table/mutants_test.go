@@ -191,9 +191,9 @@ var bugs = []bug{
 	}},
 	{"line 6", "a message for a number that does not wait causes a release (S.7)", []edit{
 		{
-			"standing.go", "\tif a := t.standing[m.Number]; a != nil && its(a.Handle) {\n",
+			"standing.go", "\tif a := t.standing[m.Number]; a != nil {\n",
 			"\tfor _, g := range t.heap.All() {\n\t\tif g.holder.Number == m.Number && g.stage == held {\n\t\t\tt.lose(g, errHolderGone, arrived, n)\n\t\t\tbreak\n\t\t}\n\t}\n" +
-				"\tif a := t.standing[m.Number]; a != nil && its(a.Handle) {\n",
+				"\tif a := t.standing[m.Number]; a != nil {\n",
 		},
 	}},
 	{"line 7", "a waiter that leaves the line sends no release (S.7)", []edit{
@@ -322,7 +322,7 @@ var bugs = []bug{
 		{"attempt.go", "a.AtLeast > 0 || a.Ticket != \"\"", "a.AtLeast > 0"},
 	}},
 	{"T6", "a refusal about another holder ends an adoption", []edit{
-		{"attempt.go", "if g == nil || a.Ticket != \"\" {", "if g == nil {"},
+		{"attempt.go", "if g != nil && a.Ticket == \"\" {", "if g != nil {"},
 	}},
 	{"T7", "the lease of an adopted hold counts from the reply", []edit{
 		{"ticket.go", "proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}", "proof{token: uint64(r.N), sent: now, lease: a.Lease}"},
