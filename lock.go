@@ -93,8 +93,8 @@ func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 // of them is about to get, and for as long as there is always one. A Wait stands in the line, and has its turn.
 //
 // A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
-// for replica acks. It never takes longer than the command timeout. An attempt of a client that has to connect first has all of that:
-// its first one, and one after a minute without a reply. A deadline of ctx limits it.
+// for replica acks. It never takes longer than the command timeout. While its client connects first, it has all of that, unless a
+// deadline of ctx limits it.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	_, err := l.in().Acquire(ctx, terms("try lock", true, false, opts))
 	return acquired(err)

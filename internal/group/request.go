@@ -35,6 +35,7 @@ type request struct {
 	bound  <-chan struct{}                                 // closed at By, or when ctx has ended
 	said   *verdict.Account                                // what its members have answered
 	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
+	before error                                           // what the one before it in that queue said last; nil means nothing
 	outage outcome.Silence                                 // of a red lock
 
 	looked  time.Duration // when it last looked whether it waits for itself, since the start
@@ -85,21 +86,27 @@ func (r *request) known(now clock.Instant) outcome.Result {
 	return verdict.ResultOf(r.certain(now))
 }
 
-// certain returns what the members have said for certain. Nil means nothing.
+// certain returns what the members have said for certain, to this request or to the one before it. Nil means nothing.
 func (r *request) certain(now clock.Instant) error {
 	if err, certain := r.said.At(now); certain {
 		return err
 	}
-	return nil
+	return r.before
 }
 
 // outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
 // there was anything to say.
 func (r *request) outcome(ctx context.Context) (err error, certain bool) {
-	if err, certain = r.said.At(clock.Now()); !certain && errors.Is(ctx.Err(), context.Canceled) {
+	err, certain = r.said.At(clock.Now())
+	switch {
+	case certain:
+		return err, true
+	case r.before != nil:
+		return r.before, true
+	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, false
 	}
-	return err, certain
+	return err, false
 }
 
 // timeout returns the longest command timeout of the clients.

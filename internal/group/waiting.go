@@ -51,6 +51,9 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 	defer r.behind.Store(nil)
 	select {
 	case <-w.Head():
+		if of := w.Shared(); of != nil {
+			r.before = of(clock.Now())
+		}
 		return w, false, nil
 	case <-l.Manager().Stopping():
 		return w, false, nil // the members of that client return ErrClosed

@@ -315,6 +315,38 @@ func TestAVerdictOfAGroupIsWhatItsMembersSaidLast(t *testing.T) {
 	}
 }
 
+// TestAVerdictOfARedLockThatHasJustComeFirst has a request wait behind another of its process, and come first just before its wait ends.
+// The Redis servers hang by then. What the one before has said stands.
+func TestAVerdictOfARedLockThatHasJustComeFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clients, paths := make([]*rlock.Client, 3), make([]*virtualPath, 3)
+		for i := range clients {
+			server := newVirtualRedis(t)
+			rival, _ := server.client(t)
+			require.NoError(t, holdsLock(t.Context(), rival))
+			clients[i], paths[i] = server.client(t)
+		}
+		defer time.AfterFunc(storyLength-late, func() {
+			for _, p := range paths {
+				p.set(hangs)
+			}
+		}).Stop()
+		red := rlock.NewRedLock(locks(clients, newPlain)...)
+		var all sync.WaitGroup
+		for _, more := range []time.Duration{0, late / 3} {
+			all.Go(func() {
+				_, err := red.Acquire(t.Context(), rlock.Wait(storyLength+more))
+				if !errors.Is(err, rlock.ErrNotAcquired) {
+					t.Errorf("%v more: %v", more, err)
+				}
+			})
+			synctest.Wait() // the second one queues behind the first
+		}
+		all.Wait()
+	})
+}
+
 // five returns five sites: n of the first one, and the others.
 func five(n int, first site, others ...site) []site {
 	return append(slices.Repeat([]site{first}, n), others...)
