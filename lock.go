@@ -92,9 +92,8 @@ func (l *Lock) Lock(ctx context.Context, opts ...AcquireOption) error {
 // A single attempt does not overtake other processes that wait for the lock. So it returns false also for a free lock that one
 // of them is about to get, and for as long as there is always one. A Wait stands in the line, and has its turn.
 //
-// A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the time
-// for replica acks. It never takes longer than the command timeout. While its client connects first, it has all of that, unless a
-// deadline of ctx limits it.
+// A single attempt ends by the deadline of ctx. Without a deadline it ends after a fifth of the command timeout, and the times
+// for replica acks and to connect. It never takes longer than the command timeout.
 func (l *Lock) TryLock(ctx context.Context, opts ...AcquireOption) (bool, error) {
 	_, err := l.in().Acquire(ctx, terms("try lock", true, false, opts))
 	return acquired(err)
