@@ -72,6 +72,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 	cmd := b.command(&b.ctx, false, &c)
 	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
+		b.first.over.Store(true)
 		cmd = command(&b.ctx, true, &c)
 		cmd.first.doubt = b.first.doubt
 		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
@@ -85,6 +86,7 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 func (d *Driver) reply(b *block, err error, c *wire.Call) wire.Reply {
 	r := d.outcome(&b.cmd, err, c)
 	b.first.repeated(&r)
+	b.first.over.Store(true)
 	return r
 }
 

@@ -64,6 +64,7 @@ func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []in
 		err := cmds[i].cmd.Err()
 		if !full && redis.HasErrorPrefix(err, "NOSCRIPT") {
 			p.out[at].Repeated = cmds[i].first.doubt
+			cmds[i].first.over.Store(true)
 			unknown = append(unknown, at)
 			continue
 		}

@@ -28,6 +28,8 @@ type written struct {
 
 	earlier any  // the reply of an earlier run, if it had one
 	doubt   bool // an earlier run may have changed something, or may still do so, and nobody knows its reply
+
+	over atomic.Bool // the driver has the reply: what a hook sends of the arguments later changes nothing here
 }
 
 // errSingle keeps go-redis from sending a script again that must not run twice. go-redis then closes the connection.
@@ -35,7 +37,12 @@ var errSingle = fmt.Errorf("%w: a hook of the redis client has sent the command 
 
 // MarshalBinary returns what is sent.
 func (w *written) MarshalBinary() ([]byte, error) {
-	if w.writes.Add(1) > 1 {
+	switch over := w.over.Load(); {
+	case over && w.single:
+		return nil, errSingle
+	case over:
+		return []byte(w.String()), nil
+	case w.writes.Add(1) > 1:
 		w.again()
 	}
 	if w.single && (w.doubt || w.earlier != nil) {
