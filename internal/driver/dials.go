@@ -2,7 +2,6 @@ package driver
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 )
@@ -25,14 +24,8 @@ func (d *Dials) Begin() (end func(made bool)) {
 	}
 }
 
-// Left returns for how long a call may still be connecting: a connection is being made, or one was made so lately that its handshake may
-// not be over. recently is how long a handshake takes at most. Zero means that it connects no more.
-func (d *Dials) Left(recently time.Duration, now clock.Instant) time.Duration {
-	if d.underWay.Load() > 0 {
-		return recently / 10 // nobody says when it is made
-	}
-	if made := clock.Instant(d.made.Load()); made != 0 {
-		return max(recently-now.Sub(made), 0)
-	}
-	return 0
-}
+// Made returns when the latest connection was made. Zero means never.
+func (d *Dials) Made() clock.Instant { return clock.Instant(d.made.Load()) }
+
+// UnderWay reports whether a connection is being made.
+func (d *Dials) UnderWay() bool { return d.underWay.Load() > 0 }

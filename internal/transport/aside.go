@@ -93,9 +93,9 @@ func (c *Conn) askGathered(ctx context.Context, q *Question, way *lane, late Lat
 // await waits for the reply of an errand until its caller leaves. The way is the lane whose queue may have the errand; nil means
 // none.
 func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan time.Time) wire.Reply {
-	began, connects := clock.Instant(0), e.question.Connects
+	connects, first := e.question.Connects, connecting{}
 	if connects {
-		began = clock.Now()
+		first.began = clock.Now()
 	}
 	for waits := true; waits; {
 		waits = false
@@ -105,7 +105,7 @@ func (c *Conn) await(ctx context.Context, e *errand, way *lane, expired <-chan t
 		case <-ctx.Done():
 		case <-expired:
 			if connects {
-				if more := c.more(&e.question, clock.Now().Sub(began)); more > 0 {
+				if more := first.more(c, &e.question, clock.Now()); more > 0 {
 					expired, waits = e.expire(more), true
 				}
 			}

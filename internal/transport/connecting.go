@@ -47,22 +47,38 @@ func (c *Conn) Connects(key string) bool {
 // has the same time, and so have the script and its text.
 func (c *Conn) usual() time.Duration { return c.CommandTimeout / 5 }
 
-// patience returns for how long the caller of a question waits before it looks whether the call still connects.
+// patience returns for how long the caller of a question waits before it looks again at what the call does.
 func (c *Conn) patience(q *Question) time.Duration {
 	within := cmp.Or(q.Within, c.CommandTimeout)
 	if q.Connects {
-		within = min(within, c.usual())
+		within = min(within, c.usual()/5)
 	}
 	return within
 }
 
-// more returns for how long the caller of a question that it has waited for waits on, because the call still connects.
-func (c *Conn) more(q *Question, waited time.Duration) time.Duration {
-	rest := cmp.Or(q.Within, c.CommandTimeout) - waited
-	if !q.Connects || rest <= 0 {
-		return 0
+// connecting is what the caller of a question knows about the connection that its call may have to make first.
+type connecting struct {
+	began clock.Instant
+	made  clock.Instant // the first one since then, or just before; zero means that none is known
+}
+
+// more returns for how long the caller waits on before it looks again: for the usual time, while a connection is being made, and then
+// for the handshake and the usual time. Connections that are made later, for other calls, change nothing, or a call would not end in an
+// outage. Zero or less means that it leaves.
+func (n *connecting) more(c *Conn, q *Question, now clock.Instant) time.Duration {
+	usual := c.usual()
+	if made := c.dials.Made(); n.made == 0 && made.Add(2*usual) > n.began {
+		n.made = made
 	}
-	return min(rest, c.dials.Left(2*c.usual(), clock.Now()))
+	rest, pause := n.began.Add(usual).Sub(now), usual/5
+	switch {
+	case n.made != 0:
+		rest = max(rest, n.made.Add(2*usual).Sub(now))
+		pause = rest
+	case c.dials.UnderWay():
+		rest = max(rest, pause)
+	}
+	return min(rest, pause, cmp.Or(q.Within, c.CommandTimeout)-now.Sub(n.began))
 }
 
 // healthOf returns what is known of the node that has a key, whose lane may be known. While no node of a cluster was found, all have

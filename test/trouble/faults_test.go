@@ -313,7 +313,7 @@ func TestTheFirstCallToAFarRedis(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
-			proxy.Delay(400 * time.Millisecond) // of HELLO, the names, the unknown script and the script
+			proxy.Delay(300 * time.Millisecond) // of HELLO, the names, the unknown script and the script
 			client := testkit.NewClient(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}))
 			hold, err := testkit.Kinds[kind].Make(client, testkit.NewName()).TryAcquire(t.Context())
 			require.NoError(t, err)

@@ -155,7 +155,11 @@ func TestAHandOverOfPermitsWithoutAReply(t *testing.T) {
 		next := make(chan *rlock.Hold, 1)
 		go func() { testkit.SendTo(next)(sem.Acquire(context.Background())) }()
 		testkit.Eventually(t, "it waits", func() bool { return f.Client.Stats().Waiting == 1 })
-		testkit.Eventually(t, "it has asked for the last time", func() bool { return f.Proxy.Count(evals) == 6 })
+		asked := 6
+		if sort == "plain" {
+			asked++ // a refusal makes the client look at its receipts
+		}
+		testkit.Eventually(t, "it has asked for the last time", func() bool { return f.Proxy.Count(evals) == asked })
 		lost := f.Proxy.DropReply(1, evals)
 		require.NoError(t, hold.Unlock(t.Context()))
 		testkit.Within(t, "the hand-over has no reply", lost.Met())

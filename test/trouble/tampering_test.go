@@ -77,7 +77,7 @@ func anotherType(t *testing.T, rdb redis.UniversalClient, kind string) {
 	require.Equal(t, "precious", rdb.Get(ctx, lock.Name()).Val())
 }
 
-// A lock may have the key of another lock's queue as its name, or its own queue key may hold foreign data. In both cases, the
+// A lock may not have the key of another lock's queue as its name (T.2). Its own queue key may hold foreign data. In both cases, the
 // lock reports an error and nothing is damaged.
 func TestAQueueOfAnotherTypeIsLeftUntouched(t *testing.T) {
 	t.Parallel()
@@ -89,8 +89,8 @@ func TestAQueueOfAnotherTypeIsLeftUntouched(t *testing.T) {
 		waiting := testkit.Async(func() error { return fair.Lock(t.Context()) })
 		testkit.Eventually(t, "the waiter queues", func() bool { return len(testkit.Queued(t, rdb, fair)) == 1 })
 		for _, key := range testkit.Keys(fair)[1:3] {
-			require.ErrorContains(t, client.NewLock(key).Lock(t.Context()), "WRONGTYPE", key)
-			require.ErrorContains(t, testkit.Second(client.NewLock(key).ForceUnlock(t.Context())), "WRONGTYPE", key)
+			require.ErrorIs(t, client.NewLock(key).Lock(t.Context()), rlock.ErrInvalidName, key)
+			require.ErrorIs(t, testkit.Second(client.NewLock(key).ForceUnlock(t.Context())), rlock.ErrInvalidName, key)
 		}
 		require.Len(t, testkit.Queued(t, rdb, fair), 1)
 		require.NoError(t, fair.Unlock(t.Context()))
