@@ -59,17 +59,14 @@ func (p *Place) Unanswered() bool {
 	return asked
 }
 
-// Hear keeps a grant. [Place.Take] returns it.
-func (p *Place) Hear(g Grant) { p.grant = &g }
+// Hear keeps a grant. [Place.Take] returns it, unless a reply says first that the waiter has the lock.
+func (p *Place) Hear(g Grant) { p.grant, p.given = &g, g.Micros }
 
 // Take returns the grant of the lock, and a moment that was not after it. It reports false if there is none, or if the waiter has
 // to wait for a reply before it. If the moment cannot be told, or the grant is too old now, or the term is below least, the waiter
 // is unsure.
 func (p *Place) Take(least time.Duration, now clock.Instant) (g Grant, at clock.Instant, ok bool) {
-	if p.grant == nil || p.asks {
-		return Grant{}, 0, false
-	}
-	if p.given = p.grant.Micros; p.unsure {
+	if p.grant == nil || p.asks || p.unsure {
 		return Grant{}, 0, false
 	}
 	g, p.grant = *p.grant, nil
@@ -78,7 +75,7 @@ func (p *Place) Take(least time.Duration, now clock.Instant) (g Grant, at clock.
 	return g, at, !p.unsure
 }
 
-// Given returns when the lock was granted to the waiter before it asked again, in Unix µs of Redis. Zero means that it was not.
+// Given returns when the lock was granted to the waiter, in Unix µs of Redis, as far as it has heard. Zero means that it has not.
 func (p *Place) Given() int64 { return p.given }
 
 // EndsAt notes when the lease of the holder before the waiter ends.

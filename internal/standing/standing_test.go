@@ -151,3 +151,16 @@ func TestWhenToAsk(t *testing.T) {
 	p.EndsAt(start.Add(2 * time.Second))
 	require.True(t, p.Unsure(), "the reply on its way may be about the holder before")
 }
+
+// A reply may say that a waiter has the lock, after the message said when that was given to it. Then the moment is known, so an unlock by
+// force that was before does not end the hold.
+func TestTheMomentOfAGrantIsKnownWhileItsWaiterAsks(t *testing.T) {
+	t.Parallel()
+	var p Place
+	now := clock.Now()
+	p.Join(1, now)
+	p.Hear(Grant{Micros: 7, Term: time.Second, Heard: now})
+	_, _, ok := p.Take(0, now)
+	require.False(t, ok, "its question is under way")
+	require.Equal(t, int64(7), p.Given())
+}
