@@ -72,6 +72,7 @@ func (r *request) newAcquisition() *acquisition {
 	for i := range a.as {
 		a.as[i] = r.as(i)
 	}
+	r.made = a
 	return a
 }
 

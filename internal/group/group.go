@@ -199,8 +199,14 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 			r.had = r.holdsWhich(g)
 		}
 	}
+	over := false
+	defer func() {
+		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
+			r.abandon()
+		}
+	}()
 	a, err := take(ctx)
-	if err != nil {
+	if over = true; err != nil {
 		return nil, g.wrap(err, t.Op)
 	}
 	return a, nil
