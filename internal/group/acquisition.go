@@ -22,11 +22,11 @@ import (
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
 type acquisition struct {
 	group   *Group
-	as      []table.Who  // for whom each member is acquired
-	owner   *table.Owner // whose unlock ends it
-	by      *atomic.Bool // the flag of the hold that made it that owner's, or nil
-	plain   bool         // made without an owner in the context
-	renewed bool         // members that are not held are asked again
+	as      [][]table.Who // for whom the locks of each member are acquired
+	owner   *table.Owner  // whose unlock ends it
+	by      *atomic.Bool  // the flag of the hold that made it that owner's, or nil
+	plain   bool          // made without an owner in the context
+	renewed bool          // members that are not held are asked again
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
@@ -59,19 +59,20 @@ type acquisition struct {
 
 var _ lease.Held = (*acquisition)(nil)
 
-func (r *request) newAcquisition(ctx context.Context) *acquisition {
+func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
 	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
 	a := &acquisition{
 		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had, said: r.said,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), as: make([]table.Who, n), since: make([]clock.Instant, n),
+		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), as: make([][]table.Who, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
-	a.owner, a.by = r.As.Now()
-	for i, m := range r.group.members {
-		a.as[i] = m.Locks()[0].Who(ctx, false).Or(r.As)
+	a.owner, a.by = r.who.Now()
+	for i := range a.as {
+		a.as[i] = r.as(i)
 	}
+	r.made = a
 	return a
 }
 

@@ -5,8 +5,11 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// ownerOf returns the owner for whom terms acquire now.
+// ownerOf returns the owner for whom terms acquire a lock now, or nil.
 func ownerOf(t lease.Terms) *table.Owner {
-	o, _ := t.As.Now()
+	if t.As == nil {
+		return nil
+	}
+	o, _ := t.As[0].Now()
 	return o
 }

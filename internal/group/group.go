@@ -157,15 +157,6 @@ func (g *Group) kind() string {
 	return "multi"
 }
 
-// who returns for whom ctx stands: the holds of all members count, in the order of the members. past says that closed holds are
-// wanted too.
-func (g *Group) who(ctx context.Context, past bool) (w table.Who) {
-	for _, l := range g.locks {
-		w = table.Who{Holds: w.Holds}.Or(l.Who(ctx, past))
-	}
-	return w
-}
-
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
@@ -205,11 +196,17 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 	if g.quorum != nil {
 		take = r.takeMajority
 		if (seen != nil || t.Group != nil) && !r.plain {
-			r.had = r.holdsWhich(ctx, g)
+			r.had = r.holdsWhich(g)
 		}
 	}
+	over := false
+	defer func() {
+		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
+			r.abandon()
+		}
+	}()
 	a, err := take(ctx)
-	if err != nil {
+	if over = true; err != nil {
 		return nil, g.wrap(err, t.Op)
 	}
 	return a, nil

@@ -130,13 +130,14 @@ func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
-		if !slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key }) {
+		at := slices.IndexFunc(m.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key })
+		if at < 0 {
 			continue
 		}
 		if h := a.members[i]; h != nil {
 			return h.OwnerOf(key)
 		}
-		o, _ := a.as[i].Now()
+		o, _ := a.as[i][at].Now()
 		return o
 	}
 	return a.owner

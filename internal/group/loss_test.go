@@ -36,7 +36,8 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 func acquisitionOf(t *testing.T, fakes []*member, members []lease.Member) *acquisition {
 	t.Helper()
 	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
-	a := r.newAcquisition(t.Context())
+	r.asks(t.Context())
+	a := r.newAcquisition()
 	for i, f := range fakes {
 		h, err := f.Take(t.Context(), single)
 		require.NoError(t, err)
@@ -103,7 +104,9 @@ func TestALossIsWeighedBeforeTheMemberIsAskedAgain(t *testing.T) {
 func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
 	t.Parallel()
 	fakes, members, _ := newMembers(t, 3)
-	require.Zero(t, (&request{group: NewRed(members, newTestQuorum)}).newAcquisition(t.Context()).Deadline())
+	r := &request{group: NewRed(members, newTestQuorum)}
+	r.asks(t.Context())
+	require.Zero(t, r.newAcquisition().Deadline())
 	a := acquisitionOf(t, fakes, members)
 	now := time.Now()
 	for i, f := range fakes {

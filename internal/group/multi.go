@@ -59,7 +59,7 @@ func inOrder(members []lease.Member) []lease.Member {
 func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	first := 0
 	for round := 1; ; round++ {
-		a := r.newAcquisition(ctx)
+		a := r.newAcquisition()
 		failed, err := r.takeFrom(ctx, a, first, round)
 		if err == nil && a.begin() {
 			if !a.interrupted() {

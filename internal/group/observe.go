@@ -1,8 +1,6 @@
 package group
 
 import (
-	"context"
-
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
@@ -51,13 +49,13 @@ func (a *acquisition) Reentered() bool {
 }
 
 // holdsWhich returns which members of the group, or of a group among its members, the owner holds.
-func (r *request) holdsWhich(ctx context.Context, g *Group) []bool {
+func (r *request) holdsWhich(g *Group) []bool {
 	had := make([]bool, len(g.members))
 	for i, m := range g.members {
 		if inner, ok := m.(*Group); ok {
-			had[i] = count(r.holdsWhich(ctx, inner)) >= inner.need
+			had[i] = count(r.holdsWhich(inner)) >= inner.need
 		} else {
-			had[i] = r.holdsLock(ctx, m.Locks()[0])
+			had[i] = r.holds(m.Locks()[0])
 		}
 	}
 	return had

@@ -47,7 +47,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	q := newQuestions(r.group)
 	for {
 		q.round++
-		a, asked := r.newAcquisition(ctx), clock.Now()
+		a, asked := r.newAcquisition(), clock.Now()
 		granted := r.poll(ctx, a, q, w.C())
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)

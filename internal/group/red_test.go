@@ -327,6 +327,30 @@ func TestAMemberIsReacquiredForItsOwner(t *testing.T) {
 	})
 }
 
+// TestEachLockOfAGroupInAGroupIsReacquiredForItsOwner has a red lock ask again for a group, of one of whose locks the context carries a hold. The
+// owner of this hold counts for that lock alone.
+func TestEachLockOfAGroupInAGroupIsReacquiredForItsOwner(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		t.Helper()
+		fakes, members, _ := newMembers(t, 4)
+		mine := table.NewOwner()
+		ctx := holdOf(t, &held{member: fakes[1], owner: mine, deadline: time.Now().Add(time.Hour)}).Context()
+		inner := NewMulti(members[:2])
+		fakes[0].set(fault.ErrRefused)
+		taken, err := NewRed([]lease.Member{inner, members[2], members[3]}, newTestQuorum).Take(ctx, forever)
+		require.NoError(t, err)
+		rest := ownerOf(fakes[2].asked())
+		require.NotSame(t, mine, rest)
+		fakes[0].set(nil)
+		<-time.After(leaseTime/3 + time.Second)
+		require.Same(t, rest, ownerOf(fakes[0].asked()))
+		require.Same(t, mine, ownerOf(fakes[1].asked()))
+		require.Same(t, mine, taken.OwnerOf(fakes[1].Locks()[0].ID().Key))
+		require.NoError(t, taken.Unlock(ctx))
+	})
+}
+
 // quorumError is the error of a red lock in these tests.
 type quorumError struct {
 	need int

@@ -78,6 +78,13 @@ func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
 	return !wasLost, wasLost
 }
 
+// abandon ends a request that cannot go on. It releases the members that it has in the background.
+func (r *request) abandon() {
+	if a := r.made; a != nil && a.close() {
+		lease.Runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
+	}
+}
+
 // giveUp unlocks the members of an acquisition that failed, even if ctx has ended. The unlocks are detached: it waits for
 // them only as long as the request may last, and for a short time. It returns what failed until then. A member that has not
 // replied yet is released when it replies.

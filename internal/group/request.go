@@ -20,7 +20,7 @@ import (
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
-// request is one acquisition of a group under way. Its As acquires the members for which the context has no owner. Its By
+// request is one acquisition of a group under way. Its As says for whom it acquires each of its locks. Its By
 // is the moment by which all members together must reply or be given up. Zero means that each attempt has the command
 // timeout.
 type request struct {
@@ -29,6 +29,8 @@ type request struct {
 	seen   *observe.Sight // nil means that nobody observes it
 	had    []bool         // of a red lock that is observed: the members that the owner holds
 	plain  bool           // the context has no owner for any member
+	who    table.Who      // whose unlock ends it
+	made   *acquisition   // the one of the present round; nil means none yet
 	start  time.Time
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
 	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended
@@ -45,9 +47,7 @@ type request struct {
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.
 func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, cancel func()) {
 	r = &request{Terms: t, group: g, start: time.Now()}
-	if r.As = g.who(ctx, false).Or(t.As); r.As.Owner == nil {
-		r.As.Owner, r.plain = table.NewOwner(), len(r.As.Holds) == 0
-	}
+	r.asks(ctx)
 	var acks, first time.Duration
 	for _, l := range g.locks {
 		cfg := l.Manager().Config()
@@ -73,6 +73,28 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	r.said = verdict.NewAccount(g.rule(), r.floor)
 	r.Progress.Follow(r.known)
 	return r, func() { endWait(); endBound() }
+}
+
+// asks sets for whom the request asks for each lock: for the owner of a hold of it in the context, or of the context. For all others, it asks for
+// one owner, for which only contexts within the same hold of a member stand too.
+func (r *request) asks(ctx context.Context) {
+	w, rest := lease.Together(ctx, r.group.locks, false)
+	if r.As == nil {
+		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, table.NewOwner()
+		for _, l := range r.group.locks {
+			r.As = append(r.As, l.Who(ctx, false).Or(rest))
+		}
+	}
+	r.who = w.Or(r.As[0])
+}
+
+// as returns for whom the request asks for the locks of a member.
+func (r *request) as(i int) []table.Who {
+	first := 0
+	for _, m := range r.group.members[:i] {
+		first += len(m.Locks())
+	}
+	return r.As[first : first+len(r.group.members[i].Locks())]
 }
 
 // known returns what the request would say if it ended now.
@@ -138,7 +160,7 @@ const unlimited time.Duration = -1
 func (r *request) ask(ctx context.Context, i int, most time.Duration) (h lease.Held, err error) {
 	m := r.group.members[i]
 	t := lease.Terms{
-		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.As, By: r.By,
+		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.as(i), By: r.By,
 		Member: true, Group: r.seen, Again: r.Again, Progress: new(outcome.Progress),
 	}
 	switch {

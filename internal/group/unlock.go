@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -15,7 +16,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
 	}
-	w := g.who(ctx, true)
+	w, _ := lease.Together(ctx, g.locks, true)
 	for {
 		a, o := g.toUnlock(w)
 		if a == nil {
@@ -35,12 +36,9 @@ func (g *Group) Unlock(ctx context.Context) error {
 // counts also once the hold is over, as for a single lock.
 func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
 	o, by := w.Now()
-	var left *acquisition
-	if by == nil {
-		left = g.owed(w.Holds)
-	}
+	left := g.owed(w.Holds)
 	switch {
-	case left != nil && left.Err() != nil:
+	case by == nil && left != nil && left.Err() != nil:
 		return left, o
 	case o != nil:
 		a = g.latest(o)

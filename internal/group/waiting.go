@@ -38,7 +38,7 @@ func localQueuesOf(client *lease.Manager) *localQueues {
 // queue. Nor does an owner that holds a member already: the requests in the queue may be waiting for it. A nil waiter is in
 // no queue. once means that there is time for one round only: the wait was over before any head had an outcome.
 func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcomeOf], once bool, err error) {
-	if r.Single() || r.holdsAny(ctx) {
+	if r.Single() || slices.ContainsFunc(r.group.locks, r.holds) {
 		return nil, r.Single(), nil
 	}
 	l := r.group.locks[0]
@@ -80,14 +80,9 @@ func (r *request) waits() (end func()) {
 	return func() { client.Waits(-1) }
 }
 
-// holdsAny reports whether the owner holds a member.
-func (r *request) holdsAny(ctx context.Context) bool {
-	return slices.ContainsFunc(r.group.locks, func(l *lease.Lock) bool { return r.holdsLock(ctx, l) })
-}
-
-// holdsLock reports whether the owner holds a lock.
-func (r *request) holdsLock(ctx context.Context, l *lease.Lock) bool {
-	o, _ := l.Who(ctx, false).Or(r.As).Now()
+// holds reports whether the owner holds a base lock.
+func (r *request) holds(l *lease.Lock) bool {
+	o, _ := r.As[slices.Index(r.group.locks, l)].Now()
 	return l.Holds(o)
 }
 

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
@@ -57,6 +58,39 @@ func holdsOf(ctx context.Context, key table.Key) iter.Seq[*Hold] {
 func nearest(ctx context.Context, key table.Key) *Hold {
 	hold, _ := ctx.Value(key).(*Hold)
 	return hold
+}
+
+// Together returns for whom ctx stands when it asks for several locks as one. The holds of all of them count, the outermost first, so that
+// calls within each other agree. rest is for whom it asks for those of the locks of which it carries no hold. The owner of a hold may
+// have these for another caller. So each hold has one more owner, for which only contexts within the hold stand. past says that closed holds are wanted too.
+func Together(ctx context.Context, locks []*Lock, past bool) (w, rest table.Who) {
+	w.Owner = OwnerOf(ctx)
+	hiding := hidingOwner(ctx)
+	for hold := carried(ctx); hold != nil && hold.created == hiding; hold = carried(hold.parent) {
+		closed := hold.of.Closed()
+		if i := slices.IndexFunc(locks, hold.has); i >= 0 && (past || !closed.Load()) {
+			w.Holds = append(w.Holds, table.Claim{Owner: hold.of.OwnerOf(locks[i].h.Key), Closed: closed})
+			rest.Holds = append(rest.Holds, table.Claim{Owner: hold.others(), Closed: closed})
+		}
+	}
+	slices.Reverse(w.Holds)
+	slices.Reverse(rest.Holds)
+	return w, rest
+}
+
+// has reports whether the hold counts for a lock: as one of it, or of the other side of its name.
+func (h *Hold) has(l *Lock) bool {
+	return slices.ContainsFunc(h.of.Locks(), func(held *Lock) bool { return held.h.Key == l.h.Key })
+}
+
+// others returns the owner for other locks than those of the hold.
+func (h *Hold) others() *table.Owner {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.rest == nil {
+		h.rest = table.NewOwner()
+	}
+	return h.rest
 }
 
 // borrowed is the Held of a borrowed hold. A borrowed hold is never told of its end, and never leaks.

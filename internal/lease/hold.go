@@ -61,6 +61,14 @@ func (l *Lock) Who(ctx context.Context, past bool) table.Who {
 	return w
 }
 
+// asks returns for whom a call asks for this lock.
+func (l *Lock) asks(ctx context.Context, t *Terms) table.Who {
+	if t.As != nil {
+		return t.As[0]
+	}
+	return l.Who(ctx, false)
+}
+
 // Hold is one acquisition of a lock or of a group, as its caller has it. The zero value is a hold that is over. It is safe
 // for concurrent use.
 type Hold struct {
@@ -70,8 +78,9 @@ type Hold struct {
 	leak    runtime.Cleanup
 	watched atomic.Bool // whether leak is set
 
-	mu  sync.Mutex
-	ctx context.Context //nolint:containedctx // what Context returned
+	mu   sync.Mutex
+	ctx  context.Context //nolint:containedctx // what Context returned
+	rest *table.Owner    // see [Together]; nil means that nobody has asked
 }
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.

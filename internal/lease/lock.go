@@ -169,7 +169,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 		a.Watcher = seen
 	}
 	if !l.h.Kind.Counted() {
-		a.Who = l.Who(ctx, false).Or(t.As)
+		a.Who = l.asks(ctx, &t)
 	}
 	switch {
 	case l.h.Kind.Lasting:

@@ -33,8 +33,8 @@ type Terms struct {
 	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
 	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
 	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
-	// As is for whom it acquires where the context stands for nobody.
-	As table.Who
+	// As is for whom it acquires each of its base locks. Nil means that the context says so.
+	As []table.Who
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
 	// together. The zero time means that Wait, the context and the command timeout decide.
 	By time.Time

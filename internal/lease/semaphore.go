@@ -117,7 +117,8 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 			t.Wait = max(wait-clock.Now().Sub(start), 1)
 		}
 		a, err := s.acquire(ctx, t, seen)
-		if over := bound != 0 && clock.Now() >= bound || ctx.Err() != nil; !errors.Is(err, fault.ErrNoPermits) || over || tried {
+		// The context is asked last: it may panic, and so lose a permit that is acquired.
+		if !errors.Is(err, fault.ErrNoPermits) || tried || bound != 0 && clock.Now() >= bound || ctx.Err() != nil {
 			return a, err
 		}
 		s.ready.Store(false) // Redis has lost the semaphore, or somebody has deleted it

@@ -30,8 +30,10 @@ func (s *Semaphore) prepareWithin(ctx context.Context, bound clock.Instant, op s
 			return s.wrap(fault.ErrClosed, op)
 		}
 		number := m.table.Number()
-		r := m.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{m.stopping, single, &known})
-		m.tasks.End()
+		r := func() wire.Reply {
+			defer m.tasks.End() // also if the user's context panics
+			return m.once(bounded, s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), limits{m.stopping, single, &known})
+		}()
 		if r.Err == nil {
 			s.noteSetUp(r.N)
 			return nil

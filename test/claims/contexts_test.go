@@ -199,3 +199,138 @@ func TestTheSidesOfANameAreNotSharedByAPastHold(t *testing.T) {
 	require.NoError(t, first.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the other one gets it", got).Unlock(t.Context()))
 }
+
+// TestAGroupReentersNoMemberOfWhichItsContextHasNoHold has a hold of a group end, of which two callers have one member each. The one with a
+// hold of its member asks for the group with the context of that hold.
+func TestAGroupReentersNoMemberOfWhichItsContextHasNoHold(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	for what, group := range groupsOfTwo(client) {
+		past, end := openHold(t, group.locker)
+		require.NoError(t, group.first.Lock(past))
+		other := testkit.Must(group.second.Acquire(past))
+		end()
+		require.False(t, testkit.Must(group.first.TryLock(other.Context())), what)
+		require.False(t, testkit.Must(group.locker.TryLock(other.Context())), what)
+		require.False(t, testkit.Must(rlock.NewMultiLock(rlock.NewRedLock(group.first, group.second)).TryLock(other.Context())), "a group in a group")
+		require.NoError(t, group.first.Unlock(past), what)
+		require.NoError(t, group.locker.Lock(other.Context()), what)
+		require.NoError(t, group.locker.Unlock(other.Context()), what)
+		require.NoError(t, other.Unlock(t.Context()))
+		requireFree(t, group.first, group.second)
+	}
+}
+
+// TestTheHoldsOfTwoCallersShareNoOtherMember has two callers hold one member of a group as the owner of a hold that is over. Each has a hold
+// of its own, and asks for the group with the context of that.
+func TestTheHoldsOfTwoCallersShareNoOtherMember(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	for what, group := range groupsOfTwo(client) {
+		past, end := openHold(t, group.second)
+		one, two := testkit.Must(group.second.Acquire(past)), testkit.Must(group.second.Acquire(past))
+		end()
+		require.NoError(t, group.locker.Lock(one.Context()), what)
+		require.False(t, testkit.Must(group.locker.TryLock(two.Context())), what)
+		require.True(t, testkit.Must(group.locker.TryLock(one.Context())), what)
+		require.NoError(t, group.locker.Unlock(one.Context()), what)
+		require.NoError(t, group.locker.Unlock(one.Context()), what)
+		require.ErrorIs(t, group.locker.Unlock(one.Context()), rlock.ErrNotHeld, what)
+		require.NoError(t, one.Unlock(t.Context()))
+		require.NoError(t, two.Unlock(t.Context()))
+		requireFree(t, group.first, group.second)
+	}
+}
+
+// TestTheHoldsOfOneMemberWithinEachOtherAreOneOwnerOfAGroup has calls within each other take a group: with the context of a hold of a member, of a
+// hold within that, of a hold of the group, and for a group with one more member.
+func TestTheHoldsOfOneMemberWithinEachOtherAreOneOwnerOfAGroup(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	for what, group := range groupsOfTwo(client) {
+		for _, member := range []*rlock.Lock{group.first, group.second} {
+			larger := rlock.NewMultiLock(group.first, group.second, client.NewLock("c"+testkit.NewName()))
+			outer := testkit.Must(member.Acquire(t.Context()))
+			inner := testkit.Must(member.Acquire(outer.Context()))
+			require.NoError(t, group.locker.Lock(outer.Context()))
+			hold := testkit.Must(group.locker.TryAcquire(inner.Context()))
+			for _, ctx := range []context.Context{outer.Context(), inner.Context(), hold.Context()} {
+				for _, locker := range []rlock.Locker{group.locker, group.first, group.second, larger} {
+					if ctx != hold.Context() && (locker == group.first || locker == group.second) && locker != rlock.Locker(member) {
+						require.False(t, testkit.Must(locker.TryLock(ctx)), "the context has no hold of this member, "+what)
+						continue
+					}
+					require.True(t, testkit.Must(locker.TryLock(ctx)), what)
+					require.True(t, testkit.Must(locker.TryLock(ctx)), what)
+					require.NoError(t, locker.Unlock(ctx), what)
+					require.NoError(t, locker.Unlock(ctx), what)
+				}
+			}
+			require.True(t, testkit.Must(group.locker.TryLock(hold.Context())))
+			require.NoError(t, group.locker.Unlock(inner.Context()), "the latest one, "+what)
+			require.NoError(t, hold.Unlock(t.Context()))
+			require.NoError(t, group.locker.Unlock(inner.Context()), "that of the outer context, "+what)
+			require.ErrorIs(t, group.locker.Unlock(outer.Context()), rlock.ErrNotHeld, what)
+			require.NoError(t, inner.Unlock(t.Context()))
+			require.NoError(t, outer.Unlock(t.Context()))
+			requireFree(t, group.first, group.second)
+		}
+	}
+}
+
+// TestAGroupIsUnlockedWithItsContextWhicheverHoldEndsFirst has a context carry holds of two members, of two owners, and a hold of the group.
+func TestAGroupIsUnlockedWithItsContextWhicheverHoldEndsFirst(t *testing.T) {
+	t.Parallel()
+	client := testkit.NewClient(t, redistest.Embedded(t))
+	for what, group := range groupsOfTwo(client) {
+		for ends := range 4 { // how many of them end before the unlock
+			first := testkit.Must(group.first.Acquire(t.Context()))
+			second := testkit.Must(group.second.Acquire(context.WithoutCancel(first.Context())))
+			hold := testkit.Must(group.locker.Acquire(context.WithoutCancel(second.Context())))
+			ctx := context.WithoutCancel(hold.Context())
+			require.NoError(t, group.locker.Lock(ctx))
+			holds := []*rlock.Hold{first, second, hold}
+			for _, h := range holds[:ends] {
+				require.NoError(t, h.Unlock(t.Context()))
+			}
+			require.NoError(t, group.locker.Unlock(ctx), "%s, %d ended", what, ends)
+			for _, h := range holds[ends:] {
+				require.NoError(t, h.Unlock(t.Context()))
+			}
+			requireFree(t, group.first, group.second)
+		}
+	}
+}
+
+// groupOfTwo is a group, and its members.
+type groupOfTwo struct {
+	locker        rlock.Locker
+	first, second *rlock.Lock
+}
+
+// groupsOfTwo returns groups that need both of their members.
+func groupsOfTwo(client *rlock.Client) map[string]groupOfTwo {
+	two := func(group func(...rlock.Locker) rlock.Locker) groupOfTwo {
+		first, second := client.NewLock("a"+testkit.NewName()), client.NewLock("b"+testkit.NewName())
+		return groupOfTwo{group(first, second), first, second}
+	}
+	return map[string]groupOfTwo{
+		"multi": two(func(of ...rlock.Locker) rlock.Locker { return rlock.NewMultiLock(of...) }),
+		"red":   two(func(of ...rlock.Locker) rlock.Locker { return rlock.NewRedLock(of...) }),
+	}
+}
+
+// openHold returns the context of a hold, without its end, and what ends the hold.
+func openHold(t *testing.T, lock rlock.Acquirer) (ctx context.Context, end func()) {
+	t.Helper()
+	hold := testkit.Must(lock.Acquire(t.Context()))
+	return context.WithoutCancel(hold.Context()), func() { require.NoError(t, hold.Unlock(t.Context())) }
+}
+
+func requireFree(t *testing.T, locks ...*rlock.Lock) {
+	t.Helper()
+	for _, l := range locks {
+		require.True(t, testkit.Must(l.TryLock(t.Context())), "nothing is left")
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+}

@@ -161,7 +161,7 @@ func TestAContextThatPanics(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Err", "Done", "Value", "Deadline"} {
 		for after := range int64(8) {
-			for _, kind := range []string{"lock", "red", "waits", "permit", "latch", "unlock"} {
+			for _, kind := range []string{"lock", "red", "multi", "waits", "red waits", "multi waits", "permit", "total", "latch", "unlock", "do", "do value"} {
 				t.Run(fmt.Sprintf("%s/%d/%s", method, after, kind), func(t *testing.T) {
 					t.Parallel()
 					rdb := redistest.Embedded(t)
@@ -170,16 +170,20 @@ func TestAContextThatPanics(t *testing.T) {
 					var lock rlock.Locker = client.NewLock(name)
 					semaphore, latch := client.NewSemaphore("permit "+name), client.NewCountDownLatch("latch "+name)
 					switch kind {
-					case "red":
-						lock = testkit.Handle(testkit.Kinds["red"].Make(client, name))
+					case "red", "red waits":
+						lock = rlock.NewRedLock(client.NewLock("a "+name), client.NewLock(name))
+					case "multi", "multi waits":
+						lock = rlock.NewMultiLock(client.NewLock("a "+name), client.NewLock(name))
 					case "permit":
 						testkit.Must(semaphore.TrySetPermits(t.Context(), 1))
+					case "total", "do value":
+						semaphore = client.NewSemaphore("permit "+name, rlock.Total(1))
 					case "latch":
 						testkit.Must(latch.TrySetCount(t.Context(), 1))
 					}
 					var rival *rlock.Hold
 					switch kind {
-					case "waits", "unlock":
+					case "waits", "unlock", "red waits", "multi waits":
 						rival = testkit.Must(client.NewLock(name).Acquire(t.Context()))
 					case "permit":
 						rival = testkit.Must(semaphore.Acquire(t.Context()))
@@ -201,6 +205,12 @@ func TestAContextThatPanics(t *testing.T) {
 							return latch.Await(ctx, rlock.Wait(100*time.Millisecond))
 						case "permit":
 							hold, err = semaphore.Acquire(ctx, rlock.Wait(100*time.Millisecond))
+						case "total":
+							hold, err = semaphore.Acquire(ctx)
+						case "do":
+							return lock.Do(ctx, func(context.Context) error { return nil })
+						case "do value":
+							return testkit.Second(rlock.DoValue(ctx, semaphore, func(context.Context) (int, error) { return 0, nil }))
 						default:
 							hold, err = lock.Acquire(ctx, rlock.Wait(300*time.Millisecond))
 						}
@@ -210,10 +220,10 @@ func TestAContextThatPanics(t *testing.T) {
 						return err
 					})
 					err := testkit.Within(t, "the call ends", ended)
-					switch refused := kind == "waits" || kind == "permit" || kind == "latch"; {
+					switch refused := strings.HasSuffix(kind, "waits") || kind == "permit" || kind == "latch"; {
 					case err == nil:
 						require.False(t, refused, "nobody can have it")
-					case kind == "red": // its error is made of those of the members
+					case strings.HasPrefix(kind, "red"): // its error is made of those of the members
 					case !refused || !errors.Is(err, rlock.ErrNotAcquired):
 						require.ErrorContains(t, err, "a bug in a context")
 					}
@@ -231,7 +241,10 @@ func TestAContextThatPanics(t *testing.T) {
 					if rival != nil {
 						require.NoError(t, rival.Unlock(t.Context()))
 					}
-					require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }), "nothing is leaked")
+					require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }, rlock.Wait(20*time.Second)), "nothing is leaked")
+					if kind == "total" || kind == "do value" {
+						require.NoError(t, semaphore.Do(t.Context(), func(context.Context) error { return nil }, rlock.Wait(20*time.Second)), "nothing is leaked")
+					}
 					testkit.Eventually(t, "nothing is held or waits", func() bool {
 						s := client.Stats()
 						return s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0
