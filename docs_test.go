@@ -77,10 +77,8 @@ func TestCitedRulesExist(t *testing.T) {
 	names := ruleNames(t)
 	for i, name := range names[1:] {
 		letter, number, numbered := strings.Cut(name, ".")
-		want := name
 		if n, _ := strconv.Atoi(number); numbered && n > 1 {
-			want = fmt.Sprintf("%s.%d", letter, n-1)
-			require.Equal(t, want, names[i], "stands before %s", name)
+			require.Equal(t, fmt.Sprintf("%s.%d", letter, n-1), names[i], "stands before %s", name)
 		}
 	}
 	cited := regexp.MustCompile(`\b[A-V]\.\d{1,2}\b`)

@@ -10,10 +10,13 @@ import (
 
 // Calm returns ctx without its panics. Package context asks a context of the user on goroutines of its own, where nobody could recover
 // them. A context that has panicked has ended, with the panic as its error.
-func Calm(ctx context.Context) context.Context { return &calm{Context: ctx} }
+func Calm(ctx context.Context) context.Context { return &calm{user: ctx} }
+
+// user is a context of the user.
+type user interface{ context.Context }
 
 type calm struct {
-	context.Context
+	user
 
 	panicked atomic.Pointer[error] // nil means that it has not
 }
@@ -43,7 +46,7 @@ func (c *calm) Err() error {
 
 func (c *calm) err() (err error) {
 	defer func() { c.recovered(recover()) }()
-	return c.Context.Err()
+	return c.user.Err()
 }
 
 // Done implements [context.Context].
@@ -57,17 +60,17 @@ func (c *calm) Done() <-chan struct{} {
 
 func (c *calm) done() (done <-chan struct{}) {
 	defer func() { c.recovered(recover()) }()
-	return c.Context.Done()
+	return c.user.Done()
 }
 
 // Value implements [context.Context].
 func (c *calm) Value(key any) (value any) {
 	defer func() { c.recovered(recover()) }()
-	return c.Context.Value(key)
+	return c.user.Value(key)
 }
 
 // Deadline implements [context.Context].
 func (c *calm) Deadline() (end time.Time, limited bool) {
 	defer func() { c.recovered(recover()) }()
-	return c.Context.Deadline()
+	return c.user.Deadline()
 }

@@ -100,7 +100,7 @@ func (d *checked) Raw(ctx context.Context, at Node, cmd ...any) (value any, err 
 
 // Refresh implements [Driver].
 func (d *checked) Refresh() {
-	defer func() { d.recovered(recover()) }()
+	defer func() { _ = d.recovered(recover()) }()
 	d.Driver.Refresh()
 }
 
@@ -176,8 +176,17 @@ func (s *subscription) Close() (err error) {
 // unusable is the subscription of a client that panicked instead of making one.
 type unusable struct{ why *fault.Error }
 
-func (u unusable) Subscribe(context.Context, ...string) *fault.Error   { return u.why }
+// Subscribe implements [Subscription].
+func (u unusable) Subscribe(context.Context, ...string) *fault.Error { return u.why }
+
+// Unsubscribe implements [Subscription].
 func (u unusable) Unsubscribe(context.Context, ...string) *fault.Error { return u.why }
-func (u unusable) Ping(context.Context) *fault.Error                   { return u.why }
-func (u unusable) Receive(ctx context.Context) (Message, *fault.Error) { return Message{}, u.why }
-func (u unusable) Close() error                                        { return nil }
+
+// Ping implements [Subscription].
+func (u unusable) Ping(context.Context) *fault.Error { return u.why }
+
+// Receive implements [Subscription].
+func (u unusable) Receive(context.Context) (Message, *fault.Error) { return Message{}, u.why }
+
+// Close implements [Subscription].
+func (u unusable) Close() error { return nil }

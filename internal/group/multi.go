@@ -71,7 +71,10 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		if err != nil && failed != first {
 			r.suspect(ctx, a, func(i int) bool { return i == failed && errors.Is(err, fault.ErrRefused) })
 		}
-		final := err != nil && ctx.Err() != nil // the member's error says why ctx ended
+		final := err != nil && ctx.Err() != nil                 // the member's error says why ctx ended
+		if final && !r.Single() && !errors.Is(err, ctx.Err()) { // a member was refused just before
+			err = r.ended(ctx, err)
+		}
 		released := a.giveUp(ctx, r)
 		late := err == nil // a lease ran out while the others were taken
 		if late {
@@ -104,7 +107,7 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 			return nil
 		}
 		if verdict.NoReply(err) {
-			said, _ := r.outcome(ctx)
+			_, said := r.outcome(ctx)
 			if said = r.ended(ctx, said); said != nil && !verdict.Same(said, err) {
 				return said
 			}

@@ -58,7 +58,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			a.scheduleReacquire()
 			return a, nil
 		}
-		err, certain := r.outcome(ctx)
+		certain, err := r.outcome(ctx)
 		r.suspect(ctx, a, a.wasRefused)
 		released := a.giveUp(ctx, r)
 		if waiter.Share(r.forOthers); r.isOver() || err == nil || once {
@@ -85,7 +85,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			r.pause(max(pause-clock.Now().Sub(asked), 0), w.C())
 		}
 		if r.isOver() {
-			err, _ = r.outcome(ctx)
+			_, err = r.outcome(ctx)
 			waiter.Share(constant(forOthers(err)))
 			return nil, r.ended(ctx, err)
 		}
@@ -98,7 +98,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 func (r *request) hearOut(ctx context.Context, a *acquisition) error {
 	for {
 		asks := a.asks() // first: a member that replies meanwhile counts
-		err, certain := r.outcome(ctx)
+		certain, err := r.outcome(ctx)
 		if certain || !asks {
 			return err
 		}

@@ -110,7 +110,7 @@ func (r *request) known(now clock.Instant) outcome.Result {
 
 // certain returns what the members have said for certain, to this request or to the one before it. Nil means nothing.
 func (r *request) certain(now clock.Instant) error {
-	if err, certain := r.said.At(now); certain {
+	if certain, err := r.said.At(now); certain {
 		return err
 	}
 	return r.before
@@ -118,17 +118,17 @@ func (r *request) certain(now clock.Instant) error {
 
 // outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
 // there was anything to say.
-func (r *request) outcome(ctx context.Context) (err error, certain bool) {
-	err, certain = r.said.At(clock.Now())
+func (r *request) outcome(ctx context.Context) (certain bool, err error) {
+	certain, err = r.said.At(clock.Now())
 	switch {
 	case certain:
-		return err, true
+		return true, err
 	case r.before != nil:
-		return r.before, true
+		return true, r.before
 	case errors.Is(ctx.Err(), context.Canceled):
-		return nil, false
+		return false, nil
 	}
-	return err, false
+	return false, err
 }
 
 // timeout returns the longest command timeout of the clients.

@@ -114,9 +114,10 @@ func (h *Handle) owed(holds []Claim) *Acquisition {
 // lost grant lives as long as the owner's context, and needs no place in the table.
 type Owner = owner.Owner
 
-// Who says for whom a call is, and Claim is a hold of its context that may say so.
 type (
-	Who   = owner.Who
+	// Who says for whom a call is.
+	Who = owner.Who
+	// Claim is a hold of its context that may say so.
 	Claim = owner.Claim
 )
 

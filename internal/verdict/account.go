@@ -139,7 +139,7 @@ func (c *Account) Known() bool {
 // silent for long since. If those who have a failure on record are none, and too few refuse now, it was refused if any member refused
 // during the wait: all of them are well, and others were faster. certain means that the members have said so. Otherwise some have said
 // nothing yet that would decide, and have not been silent for long.
-func (c *Account) At(now clock.Instant) (err error, certain bool) {
+func (c *Account) At(now clock.Instant) (certain bool, err error) {
 	c.mu.Lock()
 	members, refused := slices.Clone(c.members), c.refused
 	c.mu.Unlock()
@@ -165,22 +165,22 @@ func (c *Account) At(now clock.Instant) (err error, certain bool) {
 	spare := len(members) - c.rule.Need
 	switch {
 	case refusals > spare:
-		return c.rule.Of(errs), true
+		return true, c.rule.Of(errs)
 	case refusals+unheard > spare: // failures are not all of it: those who have said nothing yet may refuse
 		for i, err := range silent {
 			errs[i] = cmp.Or(errs[i], err)
 		}
-		return c.rule.Of(errs), false
+		return false, c.rule.Of(errs)
 	case failures > 0:
-		return c.rule.Of(errs), true
+		return true, c.rule.Of(errs)
 	case refusals > 0:
-		return c.rule.refused(errs), true
+		return true, c.rule.refused(errs)
 	case refused:
-		return fault.ErrRefused, true
+		return true, fault.ErrRefused
 	case asked:
-		return c.rule.Of(silent), false
+		return false, c.rule.Of(silent)
 	}
-	return fault.ErrLate, false // what was granted has run out
+	return false, fault.ErrLate // what was granted has run out
 }
 
 // ResultOf returns what an error says of the lock. Nil says nothing.

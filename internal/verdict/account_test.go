@@ -42,7 +42,7 @@ func TestTheOrderOfRepliesDoesNotMatter(t *testing.T) {
 					c.Took(i, p, false, refusal)
 					refusals++
 				}
-				err, certain := c.At(begun)
+				certain, err := c.At(begun)
 				require.Equal(t, refusals == 3, certain, "%v after %d replies", err, i+1)
 				require.Equal(t, certain, errors.Is(err, fault.ErrNotAcquired), "%v", err)
 			}
@@ -64,10 +64,10 @@ func TestAQuestionThatIsCutOffIsNoAnswer(t *testing.T) {
 		if noticed {
 			c.Took(0, under, false, cut)
 		}
-		err, certain := c.At(begun.Add(time.Second + silent/2))
+		certain, err := c.At(begun.Add(time.Second + silent/2))
 		require.True(t, certain)
 		require.ErrorIs(t, err, fault.ErrNotAcquired)
-		err, certain = c.At(begun.Add(time.Second + silent))
+		certain, err = c.At(begun.Add(time.Second + silent))
 		require.True(t, certain)
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,16 +41,16 @@ func uses(kindName string, k *Kind, name, clientID string, number int64) map[str
 		add(text(n.Keys[0]), "lock", "hash")
 	}
 	for i, key := range k.Keys {
-		switch {
-		case key == "redisson_lock_queue":
+		switch key {
+		case "redisson_lock_queue":
 			add(text(n.Keys[i+1]), "queue", "list")
-		case key == "redisson_lock_timeout":
+		case "redisson_lock_timeout":
 			add(text(n.Keys[i+1]), "deadlines", "zset")
-		case key == tokenKey:
+		case tokenKey:
 			add(text(n.Keys[i+1]), "token", "string")
-		case key == seatsKey:
+		case seatsKey:
 			add(text(n.Keys[i+1]), "seats", "hash")
-		case key == "*"+leases:
+		case "*" + leases:
 			add(text(n.Keys[i+1]), "leases", "zset")
 		default:
 			panic("a key of unknown use: " + key)
@@ -116,9 +117,7 @@ func TestLocksHaveNothingInCommon(t *testing.T) {
 	t.Parallel()
 	clients := []string{"c1c1c1c1-7c0f-4f5e-9f0c-3f9b1f0d2a77", "c2c2c2c2-7c0f-4f5e-9f0c-3f9b1f0d2a77"}
 	kinds := map[string]*Kind{"permit": Permit, "plain permit": PlainPermit, "latch": CountDown}
-	for name, k := range Kinds {
-		kinds[name] = k
-	}
+	maps.Copy(kinds, Kinds)
 	names := make(map[string]bool)
 	used := make(map[string][]use)
 	var derivedNames []string

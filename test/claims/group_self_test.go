@@ -18,7 +18,7 @@ const waitsForItself = "self-deadlock: a group waits for a lock that another mem
 func TestAGroupThatWaitsForItselfIsLogged(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Embedded(t)
-	for what, make := range map[string]func(one, two *rlock.Client, name string) rlock.Locker{
+	for what, of := range map[string]func(one, two *rlock.Client, name string) rlock.Locker{
 		"multi": func(one, two *rlock.Client, name string) rlock.Locker {
 			return rlock.NewMultiLock(one.NewLock(name), two.NewLock(name))
 		},
@@ -35,7 +35,7 @@ func TestAGroupThatWaitsForItselfIsLogged(t *testing.T) {
 			client := func() *rlock.Client {
 				return testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(600*time.Millisecond))
 			}
-			lock := make(client(), client(), testkit.NewName())
+			lock := of(client(), client(), testkit.NewName())
 			waiting := testkit.Async(func() error { return lock.Lock(t.Context(), rlock.Wait(testkit.ALongTime)) })
 			testkit.Eventually(t, "the log says so", func() bool { return log.Contains(waitsForItself) || len(waiting) > 0 })
 			require.Empty(t, waiting)

@@ -169,6 +169,7 @@ func everyRepetition(t *testing.T, test func(t *testing.T, loses bool, pipelines
 func TestAHookThatRepeatsEachScript(t *testing.T) {
 	t.Parallel()
 	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		t.Helper()
 		client, h, log, server := repeating(t, loses, pipelines)
 		ctx := t.Context()
 		for _, kind := range slices.Sorted(maps.Keys(testkit.Kinds)) {
@@ -197,6 +198,7 @@ func TestAHookThatRepeatsEachScript(t *testing.T) {
 func TestAHookThatRepeatsHandOvers(t *testing.T) {
 	t.Parallel()
 	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		t.Helper()
 		client, h, log, server := repeating(t, loses, pipelines, rlock.WithHandOver(2, time.Second))
 		other := testkit.NewClient(t, server)
 		for _, kind := range singleKinds() {
@@ -243,6 +245,7 @@ func TestAHookThatRepeatsHandOvers(t *testing.T) {
 func TestAHookThatRepeatsCounts(t *testing.T) {
 	t.Parallel()
 	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		t.Helper()
 		client, h, log, server := repeating(t, loses, pipelines)
 		ctx := t.Context()
 		latch := client.NewCountDownLatch(testkit.NewName())
@@ -285,6 +288,7 @@ func TestAHookThatRepeatsCounts(t *testing.T) {
 func TestAHookThatRepeatsTicketsAndParks(t *testing.T) {
 	t.Parallel()
 	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		t.Helper()
 		client, h, _, server := repeating(t, loses, pipelines)
 		ctx := t.Context()
 		for _, kind := range []string{"lock", "fenced", "fair", "fenced fair"} {
@@ -312,6 +316,7 @@ func TestAHookThatRepeatsTicketsAndParks(t *testing.T) {
 func TestAHookThatRepeatsAnUnlockByForce(t *testing.T) {
 	t.Parallel()
 	everyRepetition(t, func(t *testing.T, loses bool, pipelines rlock.Option) {
+		t.Helper()
 		client, h, _, server := repeating(t, loses, pipelines)
 		h.on.Store(false)
 		other := testkit.NewClient(t, server)

@@ -94,7 +94,8 @@ const storyName = "story"
 
 func acquires(lock interface {
 	Acquire(context.Context, ...rlock.AcquireOption) (*rlock.Hold, error)
-}) func(context.Context, ...rlock.AcquireOption) error {
+},
+) func(context.Context, ...rlock.AcquireOption) error {
 	return func(ctx context.Context, opts ...rlock.AcquireOption) error {
 		return testkit.Second(lock.Acquire(ctx, opts...))
 	}

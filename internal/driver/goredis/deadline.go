@@ -79,8 +79,10 @@ func (t *timed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// LocalAddr and RemoteAddr are those of the connection, not of the pipe.
-func (t *timed) LocalAddr() net.Addr  { return t.beyond.LocalAddr() }
+// LocalAddr is that of the connection, not of the pipe.
+func (t *timed) LocalAddr() net.Addr { return t.beyond.LocalAddr() }
+
+// RemoteAddr is that of the connection, not of the pipe.
 func (t *timed) RemoteAddr() net.Addr { return t.beyond.RemoteAddr() }
 
 // undated reports whether a command failed because its connection takes no deadline, and so was not sent: go-redis sets one before it

@@ -53,7 +53,7 @@ func embedded(v reflect.Value) redis.UniversalClient {
 			f = f.Addr() // the clients of go-redis have the methods of pointers
 		}
 		if f.CanInterface() {
-			if rdb, ok := f.Interface().(redis.UniversalClient); ok {
+			if rdb, ok := reflect.TypeAssert[redis.UniversalClient](f); ok {
 				return rdb
 			}
 		} else if rdb := embedded(f); rdb != nil { // the field of a type that is not exported

@@ -19,7 +19,7 @@ type requestKey struct{}
 func later(f *fixture, lock testkit.Locker) (ctx context.Context) {
 	f.Helper()
 	require.NoError(f, lock.Do(f.Context(), func(held context.Context) error {
-		ctx = context.WithValue(context.WithoutCancel(held), requestKey{}, "a request")
+		ctx = context.WithValue(context.WithoutCancel(held), requestKey{}, "a request") //nolint:fatcontext // it outlives its hold
 		return nil
 	}))
 	return ctx
@@ -34,7 +34,7 @@ func endedHoldIsNoOwner(f *fixture) {
 	require.NoError(f, err)
 	nested := later(f, lock)
 	require.NoError(f, lock.Do(nested, func(held context.Context) error {
-		nested = context.WithoutCancel(held) // the next hold is in the context of the first
+		nested = context.WithoutCancel(held) //nolint:fatcontext // the next hold is in the context of the first
 		return nil
 	}))
 	for what, ctx := range map[string]context.Context{
@@ -95,7 +95,7 @@ func reentryOutlivesHold(f *fixture) {
 	lock, same, rival := f.newLock(client, f.name), f.newLock(client, f.name), f.newRival(client, f.name)
 	var past context.Context
 	require.NoError(f, lock.Do(f.Context(), func(held context.Context) error {
-		past = context.WithoutCancel(held)
+		past = context.WithoutCancel(held) //nolint:fatcontext // it outlives its hold
 		require.True(f, tryLock(f, past, lock))
 		return nil
 	}))
