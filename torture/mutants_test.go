@@ -79,7 +79,7 @@ var mutants = []mutant{
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
-		{"internal/lease/lock.go", "\t\tctx = context.WithoutCancel(ctx)\n\t}\n\treturn m.exit(", "\t}\n\treturn m.exit("},
+		{"internal/lease/lock.go", "return m.exit(lasting(ctx), x, step, n)", "return m.exit(ctx, x, step, n)"},
 	}},
 	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
