@@ -88,7 +88,7 @@ func unwrapped(v reflect.Value) (inside rueidis.Client, ok bool) {
 	if !v.IsValid() || !v.CanInterface() {
 		return nil, false
 	}
-	w, ok := v.Interface().(interface{ Unwrap() rueidis.Client })
+	w, ok := reflect.TypeAssert[interface{ Unwrap() rueidis.Client }](v)
 	if !ok {
 		return nil, false
 	}

@@ -90,7 +90,7 @@ func unwrapped(v reflect.Value) (inside valkey.Client, ok bool) {
 	if !v.IsValid() || !v.CanInterface() {
 		return nil, false
 	}
-	w, ok := v.Interface().(interface{ Unwrap() valkey.Client })
+	w, ok := reflect.TypeAssert[interface{ Unwrap() valkey.Client }](v)
 	if !ok {
 		return nil, false
 	}

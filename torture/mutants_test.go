@@ -115,7 +115,7 @@ var mutants = []mutant{
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
-	{"M49", "a group forgets what its members have answered when it asks them again", []string{"./test/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
+	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./test/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
 		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
 	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{

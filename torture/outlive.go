@@ -8,14 +8,14 @@ import (
 
 // outlived is a context that carries holds that are over. Several workers use it at the same time, and must not be one owner.
 type outlived struct {
-	ctx   context.Context
+	ctx   context.Context //nolint:containedctx // that of a past hold
 	holds int
 }
 
 // twofold is a context that has the values of another one, as if code passed on both.
 type twofold struct {
-	context.Context
-	values context.Context
+	context.Context //nolint:containedctx // it is one
+	values context.Context //nolint:containedctx // has them
 }
 
 // Value returns that of the other context first.
