@@ -14,8 +14,8 @@ type outlived struct {
 
 // twofold is a context that has the values of another one, as if code passed on both.
 type twofold struct {
-	context.Context //nolint:containedctx // it is one
-	values context.Context //nolint:containedctx // has them
+	context.Context                 //nolint:containedctx // it is one
+	values          context.Context //nolint:containedctx // has them
 }
 
 // Value returns that of the other context first.
