@@ -150,11 +150,21 @@ cover: ## measure the coverage, and write coverage.html
 	$(GO) tool cover -func=coverage.out | tail -n 1
 	$(GO) tool cover -html=coverage.out -o coverage.html
 
+.PHONY: tidy
+tidy: ## make go.mod and go.sum of all modules tidy; go mod tidy cannot, because it asks for the release that is yet to come
+	$(GO) run ./internal/release tidy
+
 .PHONY: tidy-check
-tidy-check: ## fail if go.mod or go.sum is not tidy
-	$(GO) mod tidy -diff
-	$(GO) mod verify
-	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) mod verify) || exit; done
+tidy-check: ## fail if go.mod or go.sum of a module is not tidy
+	$(GO) run ./internal/release tidy-check
+
+.PHONY: published
+published: ## publish the working tree into a module proxy of files, and do what the pages tell a reader to type, in empty modules
+	RLOCK_PUBLISHED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestPublished' ./internal/release
+
+.PHONY: release
+release: ## prepare the release VERSION, such as v0.1.0: requirements, checks, and its tags, which you set and push yourself
+	@$(GO) run ./internal/release prepare $(VERSION)
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
