@@ -160,7 +160,7 @@ tidy-check: ## fail if go.mod or go.sum of a module is not tidy
 
 .PHONY: published
 published: ## publish the working tree into a module proxy of files, and do what the pages tell a reader to type, in empty modules
-	RLOCK_PUBLISHED=1 $(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestPublished' ./internal/release
+	RLOCK_PUBLISHED=1 $(GO) test -count=1 -timeout 20m -run 'TestPublished' ./internal/release
 
 .PHONY: release
 release: ## prepare the release VERSION, such as v0.1.0: requirements, checks, and its tags, which you set and push yourself

@@ -29,6 +29,8 @@ func run(args []string) error {
 		return r.tidy(false)
 	case len(args) == 1 && args[0] == "tidy-check":
 		return r.tidy(true)
+	case len(args) == 2 && args[0] == "prepare":
+		return r.prepare(args[1], os.Stdout)
 	}
-	return errors.New("usage: release tidy | tidy-check")
+	return errors.New("usage: release tidy | tidy-check | prepare v1.2.3 (make release VERSION=v1.2.3)")
 }
