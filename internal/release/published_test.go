@@ -76,7 +76,7 @@ type command struct{ page, line string }
 
 // modules returns the paths of the modules of rlock that the line names.
 func (c command) modules() (paths []string) {
-	for _, word := range strings.Fields(c.line) {
+	for word := range strings.FieldsSeq(c.line) {
 		if name, _, _ := strings.Cut(word, "@"); strings.HasPrefix(name, rootModule) {
 			paths = append(paths, name)
 		}
