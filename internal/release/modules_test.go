@@ -114,7 +114,7 @@ func TestVersionsPageIsCurrent(t *testing.T) {
 	require.Contains(t, page, "driver.RlockAndRlockrueidis"+edition.FindString(r.read(t, editionFile))+"\n")
 	marked := regexp.MustCompile(`func (\w+)\(`)
 	for _, file := range testkit.Must(filepath.Glob(r.join("*.go"))) {
-		for _, part := range strings.SplitSeq(r.read(t, filepath.Base(file)), "\n\n") {
+		for part := range strings.SplitSeq(r.read(t, filepath.Base(file)), "\n\n") {
 			if strings.Contains(part, "\n// Experimental: ") {
 				require.Contains(t, page, "`"+marked.FindStringSubmatch(part)[1]+"`", "an experimental option")
 			}
