@@ -31,7 +31,7 @@ run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
 # The packages whose tests take longest start first: the rest runs beside them.
-LONGEST = ./test/trouble ./test/claims
+LONGEST = ./internal/suites/trouble ./internal/suites/claims
 
 .PHONY: test
 test: ## run the tests; tests that need a redis-server are skipped if none is installed
@@ -82,12 +82,12 @@ pictures: drawings ## draw all pictures of the documents, also those that are ma
 
 .PHONY: test-claims
 test-claims:
-	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./test/claims
+	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./internal/suites/claims
 
 # RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
 .PHONY: quick
 quick: ## run the tests that need no redis-server, in a few seconds; for use while editing
-	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 . ./internal/...
+	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 $$($(GO) list . ./internal/... | grep -v /internal/suites/)
 	cd torture && $(GO) test -count=1 -run TestMutantsFit .
 
 .PHONY: race
@@ -95,7 +95,7 @@ race: ## run the tests with the race detector
 	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 $(LONGEST) ./...
 
 # The directories that have fuzz targets.
-FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal test)))
+FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
 .PHONY: fuzz
 fuzz: ## run all fuzz targets in parallel, each for FUZZTIME (default 30s)
 	for dir in $(FUZZED); do $(GO) test -list '^Fuzz' ./$$dir | grep '^Fuzz' | sed "s|$$| ./$$dir|"; done | \
@@ -141,7 +141,7 @@ lint: ## run golangci-lint with .golangci.yml
 
 .PHONY: fmt
 fmt: ## format the code as the linters require
-	$(GO) run $(LINT) fmt *.go internal test examples docs
+	$(GO) run $(LINT) fmt *.go internal examples docs
 	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) fmt ./...) || exit; done
 
 .PHONY: cover
@@ -150,23 +150,33 @@ cover: ## measure the coverage, and write coverage.html
 	$(GO) tool cover -func=coverage.out | tail -n 1
 	$(GO) tool cover -html=coverage.out -o coverage.html
 
+.PHONY: tidy
+tidy: ## make go.mod and go.sum of all modules tidy; go mod tidy cannot, because it asks for the release that is yet to come
+	$(GO) run ./internal/release tidy
+
 .PHONY: tidy-check
-tidy-check: ## fail if go.mod or go.sum is not tidy
-	$(GO) mod tidy -diff
-	$(GO) mod verify
-	for module in $(MODULES); do (cd $$module && $(GO) mod tidy -diff && $(GO) mod verify) || exit; done
+tidy-check: ## fail if go.mod or go.sum of a module is not tidy
+	$(GO) run ./internal/release tidy-check
+
+.PHONY: published
+published: ## publish the working tree into a module proxy of files, and do what the pages tell a reader to type, in empty modules
+	RLOCK_PUBLISHED=1 $(GO) test -count=1 -timeout 20m -run 'TestPublished' ./internal/release
+
+.PHONY: release
+release: ## prepare the release VERSION, such as v0.1.0: requirements, checks, and its tags, which you set and push yourself
+	@$(GO) run ./internal/release prepare $(VERSION)
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
-	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./test/figures
+	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./internal/suites/figures
 
 .PHONY: errors
 errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md and the table of docs/guide/waiting.md; takes a minute
-	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./test/contract -update
+	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./internal/suites/contract -update
 
 .PHONY: leaks
 leaks: ## make a million acquisitions and check that nothing is left of them; takes 5 minutes and needs a redis-server
-	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./test/figures
+	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./internal/suites/figures
 
 .PHONY: figures-redisson
 figures-redisson: ## compare the speed of rlock and Redisson, for docs/interop.md; has the requirements of interop

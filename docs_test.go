@@ -182,7 +182,7 @@ func TestExperimentalOptionsSaySo(t *testing.T) {
 
 // testFiles matches the files that have tests, claims, and their names.
 var testFiles = []string{
-	"*_test.go", "test/*/*_test.go", "interop/*_test.go", "internal/*/*_test.go", "internal/driver/*/*_test.go",
+	"*_test.go", "internal/*/*_test.go", "internal/driver/*/*_test.go", "internal/suites/*/*_test.go", "interop/*_test.go",
 	"internal/testkit/*.go", "internal/testkit/*/*.go",
 }
 

@@ -213,7 +213,10 @@ func buildWith(ctx context.Context, dir, checkout string) (string, error) {
 	}
 	program := filepath.Join(dir, "bench")
 	for _, args := range [][]string{
-		{"mod", "edit", "-replace", rootModule + "=" + checkout},
+		{
+			"mod", "edit", "-replace", rootModule + "=" + checkout,
+			"-replace", rootModule + "/rlockrueidis=" + filepath.Join(checkout, "rlockrueidis"),
+		},
 		// The other checkout may require other versions of modules.
 		{"build", "-mod=mod", "-trimpath", "-tags", "cellonly", "-o", program, "."},
 	} {

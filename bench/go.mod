@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.17.0
-	github.com/go-rlock/rlock v0.0.0
-	github.com/go-rlock/rlock/rlockrueidis v0.0.0
+	github.com/go-rlock/rlock v0.1.0
+	github.com/go-rlock/rlock/rlockrueidis v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	gonum.org/v1/plot v0.17.0
@@ -27,9 +27,4 @@ require (
 	golang.org/x/image v0.30.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-)
-
-replace (
-	github.com/go-rlock/rlock => ../
-	github.com/go-rlock/rlock/rlockrueidis => ../rlockrueidis
 )

@@ -1,5 +1,5 @@
-// Package examples holds the example programs. Each uses an embedded Redis, or the one at REDIS_URL.
-package examples
+// Below this directory are the example programs. Each uses an embedded Redis, or the one at REDIS_URL.
+package main
 
 import (
 	"context"

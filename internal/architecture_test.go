@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -154,6 +155,35 @@ func TestImportsPointDown(t *testing.T) {
 			require.True(t, used[pkg+" "+target], "%s imports %s no more: take it off the list", pkg, target)
 		}
 	}
+}
+
+// TestOnlyTheLibraryCanBeImported checks that a user can import the root package, and nothing else of its module: what is for tests
+// is below internal, and an example is a program.
+func TestOnlyTheLibraryCanBeImported(t *testing.T) {
+	t.Parallel()
+	found := 0
+	require.NoError(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, own := os.Stat(filepath.Join(name, "go.mod"))
+			hidden := strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata"
+			if name != ".." && (own == nil || hidden || d.Name() == "internal") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" || filepath.Dir(name) == ".." {
+			return nil
+		}
+		found++
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly)
+		require.NoError(t, err)
+		require.Equal(t, "main", file.Name.Name, "%s is of a package that users may import", name)
+		return nil
+	}))
+	require.NotZero(t, found, "examples are programs")
 }
 
 // TestSizes checks that no file, function or package hides a second idea.

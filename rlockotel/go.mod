@@ -3,7 +3,7 @@ module github.com/go-rlock/rlock/rlockotel
 go 1.25.0
 
 require (
-	github.com/go-rlock/rlock v0.0.0
+	github.com/go-rlock/rlock v0.1.0
 	github.com/redis/go-redis/extra/redisotel/v9 v9.22.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
@@ -28,5 +28,3 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
-
-replace github.com/go-rlock/rlock => ../

@@ -4,8 +4,8 @@ go 1.25.0
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
-	github.com/go-rlock/rlock v0.0.0
-	github.com/go-rlock/rlock/rlockcron v0.0.0
+	github.com/go-rlock/rlock v0.1.0
+	github.com/go-rlock/rlock/rlockcron v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
 )
@@ -20,9 +20,4 @@ require (
 	go.uber.org/atomic v1.11.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.30.0 // indirect
-)
-
-replace (
-	github.com/go-rlock/rlock => ../..
-	github.com/go-rlock/rlock/rlockcron => ../../rlockcron
 )

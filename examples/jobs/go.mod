@@ -3,7 +3,7 @@ module github.com/go-rlock/rlock/examples/jobs
 go 1.25.0
 
 require (
-	github.com/go-rlock/rlock v0.0.0
+	github.com/go-rlock/rlock v0.1.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
@@ -32,5 +32,3 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
 )
-
-replace github.com/go-rlock/rlock => ../..

@@ -2,14 +2,9 @@ module github.com/go-rlock/rlock/rlockotel/dashboard
 
 go 1.26.0
 
-replace (
-	github.com/go-rlock/rlock => ../../
-	github.com/go-rlock/rlock/rlockotel => ../
-)
-
 require (
-	github.com/go-rlock/rlock v0.0.0
-	github.com/go-rlock/rlock/rlockotel v0.0.0
+	github.com/go-rlock/rlock v0.1.0
+	github.com/go-rlock/rlock/rlockotel v0.1.0
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/common v0.70.1
 	github.com/prometheus/prometheus v0.310.0

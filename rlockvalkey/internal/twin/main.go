@@ -21,6 +21,7 @@ var names = strings.NewReplacer(
 	"sentinels with rueidis", "sentinels with rueidis",
 	"github.com/redis/rueidis", "github.com/valkey-io/valkey-go",
 	"rlockrueidis", "rlockvalkey",
+	"Rlockrueidis", "Rlockvalkey",
 	"rueidishook", "valkeyhook",
 	"rueidisotel", "valkeyotel",
 	"rueidis. ", "valkey-go. ", // the end of a sentence
