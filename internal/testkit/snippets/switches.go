@@ -27,26 +27,22 @@ const (
 // cases makes a switch that tells both errors apart say which case it takes.
 func (c *checks) cases(s *ast.SwitchStmt) {
 	var edits []edit
-	all := ""
+	var all []string
 	for _, stmt := range s.Body.List {
 		clause := stmt.(*ast.CaseClause)
-		asks := "default"
-		for i, x := range clause.List {
-			if i == 0 {
-				asks = types.ExprString(x)
-			} else {
-				asks += ", " + types.ExprString(x)
-			}
+		var asks []string
+		for _, x := range clause.List {
+			asks = append(asks, types.ExprString(x))
 		}
-		all += asks
-		edits = append(edits, edit{clause.Colon + 1, fmt.Sprintf(" prelude.Take(%q);", asks)})
+		all = append(all, asks...)
+		edits = append(edits, edit{clause.Colon + 1, fmt.Sprintf(" prelude.Take(%q);", strings.Join(asks, ", "))})
 	}
-	if strings.Contains(all, refused) && strings.Contains(all, unavailable) {
+	if asked := strings.Join(all, " "); strings.Contains(asked, refused) && strings.Contains(asked, unavailable) {
 		c.switches, c.edits = true, append(c.edits, edits...)
 	}
 }
 
-// Take notes the case that a switch takes.
+// Take notes what the case asks that a switch takes. A default asks nothing.
 func (p *Prelude) Take(asks string) { p.taken = asks }
 
 // Switch runs a snippet with a switch that tells errors apart, in a service with a deadline of its own: while another process holds
@@ -102,8 +98,10 @@ type deadline struct {
 	passed chan struct{}
 }
 
+// Done is closed when the deadline has passed.
 func (d deadline) Done() <-chan struct{} { return d.passed }
 
+// Err says that the deadline has passed, once it has.
 func (d deadline) Err() error {
 	select {
 	case <-d.passed:
