@@ -71,12 +71,8 @@ command: ## test the command rlock; the tests of its page are skipped without ch
 	@command -v chromium >/dev/null || echo "chromium is not installed: the tests that need it are skipped."
 	cd cmd/rlock && $(GO) test -race -timeout $(TIMEOUT) ./...
 
-.PHONY: drawings
-drawings: ## draw the pictures of the guide that need no run
-	$(GO) run ./docs/pictures/draw
-
 .PHONY: pictures
-pictures: drawings ## draw all pictures of the documents, also those that are made from runs; needs a redis-server and chromium
+pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
 	cd rlockotel/dashboard && RLOCK_PICTURE=$(CURDIR)/docs/pictures/dashboard.svg $(GO) test -count=1 -run 'TestPicture$$' .
 
@@ -128,7 +124,6 @@ planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
 	cd bench && $(GO) run . -write ../docs
-	$(MAKE) drawings # one of them has figures of the report
 
 .PHONY: bench-check
 bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json
