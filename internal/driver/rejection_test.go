@@ -38,7 +38,7 @@ func TestAlone(t *testing.T) {
 		reply := errors.New(text)
 		before, f := driver.Rejected(reply, text, false), driver.Alone(driver.Rejected(reply, text, false), "pkg.NewClusterClient")
 		require.ErrorIs(t, f, reply)
-		require.Equal(t, explained, strings.Contains(f.Error(), "a node of a cluster") && strings.HasSuffix(f.Error(), ": use pkg.NewClusterClient: "+text), f)
+		require.Equal(t, explained, strings.Contains(f.Error(), "a node of a cluster") && strings.HasSuffix(f.Error(), " use pkg.NewClusterClient: "+text), f)
 		f.Err = before.Err
 		require.Equal(t, before, f)
 	}

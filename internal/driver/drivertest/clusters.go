@@ -56,7 +56,7 @@ func clientForOneServer(t *testing.T, open Open, c *redistest.Cluster) {
 		require.NotNil(t, err)
 		require.Equal(t, code, err.Code)
 		require.Equal(t, transient, err.Transient)
-		require.Regexp(t, "^this server .* a node of a cluster.*: use (redis|rueidis|valkey)[.]New[A-Za-z ]+: "+code+" ", err.Error())
+		require.Regexp(t, "^this server .* a node of a cluster[:,] use (redis|rueidis|valkey)[.]New[A-Za-z ]+: "+code+" ", err.Error())
 	}
 	explains(d.Run(ctx, nil, Acquire(wire.Plain, name, "a:1")).Err, "MOVED", false)
 	d.Pipe(ctx, nil, []wire.Call{Renew("a:1", name)}, nil, out)

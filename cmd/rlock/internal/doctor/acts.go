@@ -20,7 +20,7 @@ var acts = []act{
 		return s.excludes(ctx, s.one.NewLock(s.name), s.two.NewLock(s.name))
 	}},
 	{name: "re-entry", kind: "lock", works: "an owner took its lock twice, and released it by the second unlock", run: reenters},
-	{name: "renewal", kind: "lock", works: "a lock outlived its lease while it was held", run: renews},
+	{name: "renewal", kind: "lock", works: "a lock outlived its lease while it was held, and so did several at a time", run: renews},
 	{name: "expiry", kind: "lock", works: "a lock that nobody renewed was free at the end of its lease", run: expires},
 	{name: "inspect", kind: "inspect", works: "Redis says who holds a lock", run: inspects},
 	{name: "fenced", kind: "fenced", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
@@ -56,7 +56,9 @@ var acts = []act{
 	},
 	{
 		name: replicated, works: "they acknowledged an acquisition (WAIT)", run: acknowledged,
-		opts: func(o Options) rlock.Option { return rlock.WithReplicaAcks(max(1, o.Acks), time.Second) },
+		opts: func(o Options) rlock.Option {
+			return rlock.WithReplicaAcks(max(1, o.Acks), min(time.Second, o.timeout()/2))
+		},
 	},
 }
 
@@ -206,15 +208,42 @@ func reenters(ctx context.Context, s *scene) error {
 	return nil
 }
 
+// together is how many locks are renewed at a time. By their names they are in several slots.
+const together = 8
+
+// errTogether means that locks are lost that are renewed by one script, which has keys of several slots then.
+var errTogether = errors.New("locks that one client held at the same time were lost")
+
+// renews holds one lock for longer than its lease, and then several.
 func renews(ctx context.Context, s *scene) error {
-	const lease = 2 * time.Second
-	hold, err := s.one.NewLock(s.name).Acquire(ctx, rlock.RenewedLease(lease), rlock.Wait(patience))
-	if err != nil {
-		return err
+	for _, n := range []int{1, together} {
+		holds := make([]*rlock.Hold, n)
+		for i := range holds {
+			name := fmt.Sprintf("%s:%d", s.name, i)
+			s.stage.note(name, s.one, s.two)
+			hold, err := s.one.NewLock(name).Acquire(ctx, rlock.RenewedLease(renewed), rlock.Wait(patience))
+			if err != nil {
+				return err
+			}
+			holds[i] = hold
+		}
+		sleep(ctx, renewed+renewed/4)
+		for i, hold := range holds {
+			if err := hold.Err(); err != nil && n > 1 {
+				return fmt.Errorf("%w: %s", errTogether, reason(err))
+			} else if err != nil {
+				return err
+			}
+			if err := errors.Join(refused(ctx, s.two.NewLock(fmt.Sprintf("%s:%d", s.name, i))), hold.Unlock(ctx)); err != nil {
+				return err
+			}
+		}
 	}
-	sleep(ctx, lease+lease/4)
-	return errors.Join(hold.Err(), refused(ctx, s.two.NewLock(s.name)), hold.Unlock(ctx))
+	return nil
 }
+
+// renewed is the lease of the locks that are renewed.
+const renewed = 2 * time.Second
 
 func expires(ctx context.Context, s *scene) error {
 	const lease = time.Second
@@ -290,7 +319,7 @@ func opens(ctx context.Context, s *scene) error {
 }
 
 func acknowledged(ctx context.Context, s *scene) error {
-	hold, err := s.one.NewLock(s.name).TryAcquire(ctx)
+	hold, err := s.one.NewLock(s.name).Acquire(ctx, rlock.Wait(patience))
 	if err != nil {
 		return err
 	}

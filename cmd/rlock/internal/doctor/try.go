@@ -79,7 +79,6 @@ func try(ctx context.Context, d *deployment) (all []Finding) {
 // play runs an act with clients of its own. What it leaves behind is removed later, by its name.
 func (s *stage) play(ctx context.Context, a act) error {
 	sc := &scene{stage: s, name: s.prefix + strings.ReplaceAll(a.name, " ", "-")}
-	m := made{name: s.d.opts.Prefix + sc.name}
 	for _, client := range []**rlock.Client{&sc.one, &sc.two} {
 		opts := []rlock.Option{
 			rlock.WithKeyPrefix(s.d.opts.Prefix), rlock.WithCommandTimeout(s.d.opts.timeout()), rlock.WithPollInterval(time.Minute),
@@ -96,10 +95,19 @@ func (s *stage) play(ctx context.Context, a act) error {
 			return err
 		}
 		defer func() { _ = c.Close() }() // waits for what is under way, so that nothing comes after the removal
-		*client, m.clients = c, append(m.clients, c.ID())
+		*client = c
+	}
+	s.note(sc.name, sc.one, sc.two)
+	return a.run(ctx, sc)
+}
+
+// note has what is under a name removed in the end.
+func (s *stage) note(name string, clients ...*rlock.Client) {
+	m := made{name: s.d.opts.Prefix + name}
+	for _, c := range clients {
+		m.clients = append(m.clients, c.ID())
 	}
 	s.made = append(s.made, m)
-	return a.run(ctx, sc)
 }
 
 // finding says how an act went.
@@ -137,6 +145,8 @@ func (s *stage) remedy(ctx context.Context, a act, err error) string {
 		}
 	}
 	switch {
+	case errors.Is(err, errTogether):
+		return "This server, or a proxy before it, divides the keys among several. Use WithRenewalBatchSize(1), or a client for clusters."
 	case a.name == replicated:
 		return "Without WithReplicaAcks, a failover may lose a lock that was just acquired."
 	case lost:
@@ -145,6 +155,8 @@ func (s *stage) remedy(ctx context.Context, a act, err error) string {
 		return "Grant what SECURITY.md lists for it."
 	case errors.As(err, &f) && (f.Code == "MOVED" || f.Code == "CLUSTERDOWN" || f.Code == "CROSSSLOT"):
 		return "Check again with --cluster."
+	case strings.Contains(err.Error(), "not allowed from script"):
+		return "This server does not let scripts call a command that rlock needs."
 	case errors.As(err, &f) && f.Code == "unknown":
 		return "The server, or a proxy before it, lacks a command that rlock needs."
 	}

@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
@@ -129,6 +132,14 @@ func TestTryOnACluster(t *testing.T) {
 	}
 }
 
+func TestTryWithSentinel(t *testing.T) {
+	t.Parallel()
+	_, of := examine(t, redistest.StartSentinel(t).Client(t), Options{Try: true, Acks: 1, Kinds: []string{"lock"}}, "try")
+	for name, f := range tried(of) {
+		require.Equal(t, OK, f.Level, "%s: %v", name, f)
+	}
+}
+
 // TestTryNamesTheMissingRight takes one right away from a user of locks, who may not ask Redis for its rights.
 func TestTryNamesTheMissingRight(t *testing.T) {
 	t.Parallel()
@@ -201,4 +212,48 @@ func TestTryAsAnotherUser(t *testing.T) {
 	t.Parallel()
 	_, err := Examine(t.Context(), redistest.Embedded(t), Options{Try: true, User: "app"})
 	require.ErrorIs(t, err, rlock.ErrInvalidOption)
+}
+
+// TestTryOfServersBehindOneAddress has a proxy send each script to the server that has its first key. A script that renews several
+// locks does not find most of them there.
+func TestTryOfServersBehindOneAddress(t *testing.T) {
+	t.Parallel()
+	one, other := redistest.Start(t).Client(t), redistest.Start(t).Client(t)
+	one.AddHook(divided{redistest.Open(t, one.Options()), other})
+	r, of := examine(t, one, Options{Try: true, Kinds: []string{"lock"}, Timeout: time.Second}, "try")
+	acts := tried(of)
+	require.Equal(t, Problem, acts["renewal"].Level, "%v", acts)
+	require.Contains(t, acts["renewal"].Text, "Use WithRenewalBatchSize(1)")
+	require.Equal(t, OK, acts["expiry"].Level, "%v", acts)
+	require.Equal(t, 26, r.ExitCode())
+	requireNothing(t, one, other)
+}
+
+// divided is a hook of go-redis that sends commands with a key in an odd slot to another server.
+type divided struct{ server, other *redis.Client }
+
+func (divided) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (d divided) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); len(args) > 1 {
+			key := args[1]
+			if name := cmd.Name(); (name == "evalsha" || name == "eval") && len(args) > 3 {
+				key = args[3]
+			}
+			if wire.Slot(fmt.Sprint(key))%2 == 1 {
+				return d.other.Process(ctx, cmd)
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (d divided) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (first error) {
+		for _, cmd := range cmds {
+			first = cmp.Or(first, d.ProcessHook(d.server.Process)(ctx, cmd))
+		}
+		return first
+	}
 }
