@@ -28,6 +28,21 @@ func Rejected(err error, text string, cluster bool) *fault.Error {
 	return f
 }
 
+// clusterCodes lists the codes of errors that only a node of a cluster replies.
+var clusterCodes = []string{"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN"}
+
+// Alone completes a server's error for a client that takes the server for the only one. If it is a node of a cluster, the text says
+// so, and which client to use instead. Nothing else of the error changes. It returns f.
+func Alone(f *fault.Error, use string) *fault.Error {
+	switch {
+	case slices.Contains(clusterCodes, f.Code):
+		f.Err = fmt.Errorf("this server is a node of a cluster: use %s: %w", use, f.Err)
+	case f.Code == "CROSSSLOT": // which a proxy before several servers replies, too
+		f.Err = fmt.Errorf("this server puts keys into slots: if it is a node of a cluster, use %s: %w", use, f.Err)
+	}
+	return f
+}
+
 // UnknownScript reports whether the text of a server's error says that the server does not know a script's digest.
 func UnknownScript(text string) bool { return hasPrefix(text, "NOSCRIPT") }
 

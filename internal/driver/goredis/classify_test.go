@@ -71,6 +71,8 @@ func TestClassify(t *testing.T) {
 	} {
 		got := (&Driver{}).classify(test.err)
 		want := &fault.Error{Fate: test.fate, Code: test.code, Transient: test.transient, Stale: test.stale, Err: test.err}
+		require.ErrorIs(t, got, test.err)
+		want.Err = got.Err // which may say more
 		require.Equal(t, want, got, test.err.Error())
 	}
 	require.Nil(t, (&Driver{}).classify(nil))
