@@ -8,6 +8,7 @@
 package catalog
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -71,10 +72,26 @@ type Catalog struct {
 	rdb    redis.UniversalClient
 	locks  *rlock.Client
 	prefix string
+	within time.Duration // 0 means as long as it takes
 }
 
 // New returns a catalog. keyPrefix is what the services give to [rlock.WithKeyPrefix]: names have it in Redis alone. locks must have been
 // made with it, and with rdb.
 func New(rdb redis.UniversalClient, locks *rlock.Client, keyPrefix string) *Catalog {
 	return &Catalog{rdb: rdb, locks: locks, prefix: keyPrefix}
+}
+
+// Within limits how long Redis may take for each question, and returns the catalog. The error is then [context.DeadlineExceeded]. Without
+// it, or with 0, a question takes as long as the timeouts and the redirections of the client let it.
+func (c *Catalog) Within(d time.Duration) *Catalog {
+	c.within = d
+	return c
+}
+
+// question returns a context for one question.
+func (c *Catalog) question(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.within <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.within)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" // by which Redis names scripts
 	_ "embed"     // for the script
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,9 +48,12 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 			cmds[i] = pipe.EvalSha(ctx, glanceDigest, glanceKeys(name))
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, failed := pipe.Exec(ctx) // each command has its error, unless there was no connection
 	rows := make([]*Row, len(names))
 	for i, cmd := range cmds {
+		if cmd.Err() == nil && cmd.Val() == nil && failed != nil {
+			return nil, failed
+		}
 		row, err := rowOf(names[i], cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			row, err = rowOf(names[i], node.Eval(ctx, glanceSource, glanceKeys(names[i])))
@@ -61,7 +65,11 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, []string{names[i]}))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", fault.Quote(names[i]), err)
+			var reply redis.Error
+			if errors.As(err, &reply) && len(names) > 1 { // the others may be without fault
+				err = fmt.Errorf("%s: %w", fault.Quote(names[i]), err)
+			}
+			return nil, err
 		}
 		rows[i] = row
 	}

@@ -27,6 +27,8 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 	if row.semaphore() {
 		return d, c.permits(ctx, d)
 	}
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	info, err := c.lock(row).Inspect(ctx)
 	if err != nil {
 		return nil, err
@@ -44,6 +46,8 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 // back. It returns false if the lock has another holder, or none. The comparison and the deletion are one step in Redis.
 func (c *Catalog) Free(ctx context.Context, name string, holders ...string) (bool, error) {
 	row, err := c.row(ctx, name)
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	switch {
 	case row == nil || err != nil:
 		return false, err
@@ -64,6 +68,8 @@ func (c *Catalog) row(ctx context.Context, name string) (*Row, error) {
 	if name == "" {
 		return nil, rlock.ErrInvalidName
 	}
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	rows, err := c.glance(ctx, c.rdb, []string{c.prefix + name})
 	if err != nil || rows[0] == nil {
 		return nil, err
@@ -92,6 +98,8 @@ const most = 100
 // permits fills in the permits of a semaphore that are out, and its waiters.
 func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	keys := glanceKeys(c.prefix + d.Name)
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	now, err := c.rdb.Time(ctx).Result()
 	if err != nil {
 		return err

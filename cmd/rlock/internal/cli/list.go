@@ -22,7 +22,7 @@ func (a *app) list() *cobra.Command {
 	var prefix string
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: cobra.NoArgs,
+		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: takes(),
 		Long: `ls lists the locks and semaphores that are held or waited for, of rlock and of Redisson. It only reads, by SCAN, in small pieces.
 
 Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock. A
@@ -30,8 +30,14 @@ semaphore of which no permit is out, a plain semaphore for which nobody waits an
 other counter. While a slot of a cluster moves, the semaphores of that slot, and the tokens and waiters of its locks, may be missing. Names
 that begin like the other keys of Redisson (redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
 		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiters > 10) | .name'",
-		RunE: func(*cobra.Command, []string) error {
-			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch narrowed := cmd.Flags().Changed("prefix"); {
+			case narrowed && all:
+				return exclude("prefix", "all")
+			case !narrowed && !all:
+				return usage(errors.New("say which locks: --prefix P, or --all"))
+			}
+			return a.withCatalog("list the locks", func(ctx context.Context, c *catalog.Catalog) error {
 				out := bufio.NewWriter(a.stdout)
 				var to sink = &table{out: out}
 				if asJSON {
@@ -42,7 +48,8 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 						err = to.add(row)
 					}
 					if err != nil { // what was found before is worth showing
-						return errors.Join(err, to.end(), out.Flush())
+						_, _ = to.end(), out.Flush()
+						return err
 					}
 				}
 				return errors.Join(to.end(), out.Flush())
@@ -52,8 +59,6 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 	cmd.Flags().StringVar(&prefix, "prefix", "", "what the names begin with")
 	cmd.Flags().BoolVar(&all, "all", false, "all names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
-	cmd.MarkFlagsOneRequired("prefix", "all")
-	cmd.MarkFlagsMutuallyExclusive("prefix", "all")
 	return cmd
 }
 

@@ -126,7 +126,7 @@ func TestShow(t *testing.T) {
 		code, out, errs = command(t, addr(rdb), "show", "none")
 		require.Equal(t, exitNo, code)
 		require.Empty(t, out)
-		require.Equal(t, "rlock: nobody holds none\n", errs)
+		require.Equal(t, "rlock: lock \"none\" is not held\n", errs)
 	})
 }
 

@@ -16,20 +16,20 @@ import (
 func (a *app) show() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: cobra.ExactArgs(1),
+		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: takes("NAME"),
 		Long: `show shows who holds a lock or a semaphore, for how long, and who waits for it, at most 100 of each. It only reads.
 
 A holder or waiter is shown by the id of its client, and by its identity if the client has one (rlock.WithIdentity). Redisson has none.
 The exit code is 1 if nobody holds it.`,
 		Example: "  rlock show orders:42\n  rlock show orders:42 --json | jq .holder_list[0].identity",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog("show "+lockNamed(args[0]), func(ctx context.Context, c *catalog.Catalog) error {
 				d, err := c.Show(ctx, args[0])
 				switch {
 				case err != nil:
 					return err
 				case d == nil:
-					return &exit{code: exitNo, err: fmt.Errorf("nobody holds %s", shown(args[0]))}
+					return &exit{code: exitNo, err: notHeld(args[0])}
 				case asJSON:
 					text, err := json.Marshal(detailsJSON(d))
 					if err != nil {
