@@ -94,8 +94,8 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 // say writes the identity for some time.
 func (i *identity) say(ctx context.Context, lifetime time.Duration) *fault.Error {
 	cfg := &i.m.cfg
-	key, fields := cfg.IdentityKey(cfg.Table.ClientID), cfg.Identity.Of(cfg.Table.ClientID)
-	_, err := i.m.raw(ctx, key, fields.WriteCommand(key, lifetime))
+	key := cfg.IdentityKey(cfg.Table.ClientID)
+	_, err := i.m.raw(ctx, key, cfg.Identity.WriteCommand(key, lifetime))
 	return err
 }
 

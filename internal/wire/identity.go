@@ -8,10 +8,10 @@ import (
 )
 
 // Identity is what a client says about itself: texts, in the order of identityFields. An empty text is not written.
-type Identity [6]string
+type Identity [5]string
 
 // identityFields are the fields of the hash of a client.
-var identityFields = [len(Identity{})]string{"service", "host", "version", "pid", "started", "client"}
+var identityFields = [len(Identity{})]string{"service", "host", "version", "pid", "started"}
 
 // PID returns the id of the process, or 0.
 func (i *Identity) PID() int {
@@ -26,15 +26,6 @@ func (i *Identity) Started() time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(millis)
-}
-
-// Client returns the id of the client, or nothing.
-func (i *Identity) Client() string { return i[5] }
-
-// Of returns the identity with the id of its client.
-func (i Identity) Of(clientID string) Identity {
-	i[5] = clientID
-	return i
 }
 
 // ClientKey returns the name of the hash of a client, before it is mapped as the names of locks are, given its id or the text of the id

@@ -90,24 +90,32 @@ func moved(err error) bool {
 // rowOf returns what a reply of the script says. A reply without anything is nil.
 func rowOf(name string, cmd *redis.Cmd) (*Row, error) {
 	reply, err := cmd.Slice()
-	if err != nil || len(reply) < 8 {
+	if err != nil || len(reply) < 10 {
 		return nil, err
 	}
 	text := func(i int) string { s, _ := reply[i].(string); return s }
 	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
 	row := &Row{
 		Name: name, Kind: Kind(text(0)), Mode: text(1), Holder: text(2), Holders: int(number(3)), Waiters: int(number(4)),
-		Lease: wire.Lease(number(5)), Free: int(number(7)),
+		Lease: wire.Lease(number(5)), Free: int(number(7)), Processes: int(number(8)), Kept: number(9) == 1,
 	}
 	switch row.Kind {
 	case Semaphore:
 		row.Holder = hex.EncodeToString([]byte(row.Holder))
 	case PlainSemaphore:
-	case Lock, Fair, ReadWrite:
+	default:
 		row.Client = wire.Client(row.Holder)
-		row.Token = tokenOf(text(6))
+		row.fence(tokenOf(text(6)))
 	}
 	return row, nil
+}
+
+// fence notes the latest token of a lock.
+func (r *Row) fence(token rlock.Token) {
+	if k := wire.Kinds[string(r.Kind)]; token != 0 && k != nil && k.Fenced != nil {
+		r.Kind = kind(k.Fenced)
+	}
+	r.Token = token
 }
 
 // identify adds what the clients of some rows say about themselves. Without an answer they say nothing.
@@ -115,8 +123,9 @@ func (c *Catalog) identify(ctx context.Context, rows []*Row, known map[string]*r
 	asked := map[string]*redis.Cmd{}
 	pipe := c.rdb.Pipeline()
 	for _, row := range rows {
-		if _, ok := known[row.Client]; !ok && row.Client != "" && asked[row.Client] == nil {
-			asked[row.Client] = pipe.Do(ctx, wire.ReadCommand(c.prefix+wire.ClientKey(row.Client))...)
+		owner := wire.Digits(row.owner())
+		if _, ok := known[owner]; !ok && owner != "" && asked[owner] == nil {
+			asked[owner] = pipe.Do(ctx, wire.ReadCommand(c.prefix+wire.ClientKey(owner))...)
 		}
 	}
 	if len(asked) > 0 {
@@ -125,11 +134,11 @@ func (c *Catalog) identify(ctx context.Context, rows []*Row, known map[string]*r
 	if len(known)+len(asked) > maxKnown {
 		clear(known)
 	}
-	for client, cmd := range asked {
-		known[client] = identityOf(wire.ParseIdentity(cmd.Val()))
+	for owner, cmd := range asked {
+		known[owner] = identityOf(wire.ParseIdentity(cmd.Val()))
 	}
 	for _, row := range rows {
-		row.Identity = known[row.Client]
+		row.Identity = known[wire.Digits(row.owner())]
 	}
 }
 

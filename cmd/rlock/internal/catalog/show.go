@@ -36,8 +36,10 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 	if info.HolderCount == 0 {
 		return nil, nil // it was freed meanwhile
 	}
-	d.Lock, d.Token, d.Lease, d.Holders, d.Waiters = &info, info.Token, info.Lease, info.HolderCount, info.WaiterCount
+	d.Lock, d.Lease, d.Holders, d.Waiters, d.Processes = &info, info.Lease, info.HolderCount, info.WaiterCount, processes(&info)
+	d.fence(info.Token)
 	first := info.Holders[0]
+	d.Kept = first.Kept
 	d.Mode, d.Holder, d.Client, d.Identity = first.Mode, first.Holder, first.Client, first.Identity
 	return d, nil
 }
@@ -82,14 +84,26 @@ func (c *Catalog) row(ctx context.Context, name string) (*Row, error) {
 // lock returns a handle of a lock. A handle with tokens knows those of a lock without, too.
 func (c *Catalog) lock(row *Row) *rlock.Lock {
 	switch {
-	case row.Kind == Fair:
+	case row.Kind == Fair, row.Kind == FencedFair:
 		return c.locks.NewFairLock(row.Name, rlock.Fenced())
 	case row.Mode == "read":
 		return c.locks.NewRWLock(row.Name, rlock.Fenced()).ReadLock()
-	case row.Kind == ReadWrite:
+	case row.Mode != "":
 		return c.locks.NewRWLock(row.Name, rlock.Fenced()).WriteLock()
 	}
 	return c.locks.NewFencedLock(row.Name)
+}
+
+// processes returns how many processes wait for a lock, or 0 if not all are known.
+func processes(info *rlock.LockInfo) int {
+	if len(info.Waiters) < info.WaiterCount {
+		return 0
+	}
+	clients := make(map[string]bool)
+	for _, w := range info.Waiters {
+		clients[w.Client] = true
+	}
+	return len(clients)
 }
 
 // most is how many permits and waiters are shown.
@@ -110,8 +124,14 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		d.Permits = append(d.Permits, Permit{hex.EncodeToString(bytesOf(id.Member)), leaseUntil(id.Score, now)})
+	known := map[string]*rlock.Identity{}
+	owners := make([]*Row, len(ids))
+	for i, id := range ids {
+		owners[i] = &Row{Kind: Semaphore, Holder: hex.EncodeToString(bytesOf(id.Member)), Lease: leaseUntil(id.Score, now)}
+	}
+	c.identify(ctx, owners, known)
+	for _, owner := range owners {
+		d.Permits = append(d.Permits, Permit{owner.Holder, owner.Lease, owner.Identity})
 	}
 	line, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
 		Key: keys[2], Start: "0", Stop: "3e15", ByScore: true, Count: most, // the members beyond are marks
@@ -119,7 +139,6 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]*rlock.Identity{}
 	for _, member := range line {
 		field, _, _ := strings.Cut(string(bytesOf(member.Member)), "|")
 		row := &Row{Client: wire.Client(field)}
