@@ -27,6 +27,7 @@ func TestTheWrongSortOfDeployment(t *testing.T) {
 	for _, c := range []struct{ addr, flags, want string }{
 		{node, "", node + " is a node of a cluster, so it has a part of the locks only: use --cluster"},
 		{failover.SentinelAddrs[0], "", failover.SentinelAddrs[0] + " is a Sentinel, which has no locks: use --sentinel-master"},
+		{single.Addr, "--sentinel-master m", "no server at m of " + single.Addr + " is a Sentinel: leave --sentinel-master out"},
 		{single.Addr, "--cluster", "cluster " + single.Addr + " is no cluster: leave --cluster out"},
 	} {
 		for _, args := range []string{"ls --all", "ls --prefix a --json", "show a", "free a --yes", "run a -- echo ran", "ui --listen 127.0.0.1:0"} {
@@ -171,6 +172,12 @@ func TestWrongArguments(t *testing.T) {
 		"run a":                                `COMMAND is missing: rlock run NAME -- COMMAND [ARGUMENT...]`,
 		"run a --ttl soon -- true":             `--ttl is "soon", which is no duration such as 10s. See rlock run --help`,
 		"run a --ttl 1ms -- true":              `--ttl is 1ms, less than 100ms`,
+		"run a --ttl 1000000h -- true":         `--ttl is 1000000h0m0s, more than 100 years`,
+		"run a --at-least 1ns -- true":         `--at-least is 1ns, less than 1ms`,
+		"run a --at-least 1000000h -- true":    `--at-least is 1000000h0m0s, more than 100 years`,
+		"run a --permits 3000000000 -- true":   `--permits is 3000000000, more than 2147483647`,
+		"run a --permits 0 -- true":            `--permits is 0, less than 1`,
+		"run a --wait soon -- true":            `--wait is "soon", neither a duration such as 10s nor forever`,
 		"run a -E x -- true":                   `--conflict-exit-code is "x", which is no whole number. See rlock run --help`,
 		"run a --cluster=maybe -- true":        `--cluster is "maybe", which is neither true nor false. See rlock run --help`,
 		"run a --fair --permits 2 -- true":     `--fair and --permits exclude each other`,

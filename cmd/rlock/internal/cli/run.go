@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
@@ -128,16 +129,13 @@ func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 	switch {
 	case onLost != child.Term && onLost != child.Kill && onLost != child.Keep:
 		return nil, usage(fmt.Errorf("--on-lost is %q, none of term, kill and keep", f.onLost))
-	case f.ttl < minTTL:
-		return nil, usage(fmt.Errorf("--ttl is %v, less than %v", f.ttl, minTTL))
 	case f.grace < 0:
 		return nil, usage(fmt.Errorf("--grace is %v, less than 0", f.grace))
-	case f.atLeast < 0:
-		return nil, usage(fmt.Errorf("--at-least is %v, less than 0", f.atLeast))
 	case f.conflict < 0 || f.conflict > 255:
 		return nil, usage(fmt.Errorf("-E is %d, not from 0 to 255", f.conflict))
-	case f.limited && f.permits < 1:
-		return nil, usage(fmt.Errorf("--permits is %d, less than 1", f.permits))
+	}
+	if err := f.bounds(); err != nil {
+		return nil, usage(err)
 	}
 	j.program = child.Program{
 		Path: path, Args: args, Env: append(outerEnv(), "RLOCK_NAME="+name), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
@@ -146,8 +144,31 @@ func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 	return j, nil
 }
 
-// minTTL is the least lease that is renewed: see [rlock.RenewedLease].
-const minTTL = 100 * time.Millisecond
+// The bounds of the library: see [rlock.RenewedLease] and [rlock.AtLeast].
+const (
+	minTTL     = 100 * time.Millisecond
+	minAtLeast = time.Millisecond
+	maxTime    = 100 * 365 * 24 * time.Hour
+)
+
+// bounds returns what is wrong with the numbers that the library would refuse, in words of the flags.
+func (f *runFlags) bounds() error {
+	switch {
+	case f.ttl < minTTL:
+		return fmt.Errorf("--ttl is %v, less than %v", f.ttl, minTTL)
+	case f.ttl > maxTime:
+		return fmt.Errorf("--ttl is %v, more than 100 years", f.ttl)
+	case f.atLeast != 0 && f.atLeast < minAtLeast:
+		return fmt.Errorf("--at-least is %v, less than %v", f.atLeast, minAtLeast)
+	case f.atLeast > maxTime:
+		return fmt.Errorf("--at-least is %v, more than 100 years", f.atLeast)
+	case f.limited && f.permits < 1:
+		return fmt.Errorf("--permits is %d, less than 1", f.permits)
+	case f.permits > wire.MaxPermits:
+		return fmt.Errorf("--permits is %d, more than %d", f.permits, wire.MaxPermits)
+	}
+	return nil
+}
 
 // outerEnv returns the environment without what another run has put there, around this one.
 func outerEnv() []string {
@@ -234,6 +255,8 @@ func (a *app) notRun(j *job, f *runFlags, where string, err, away error) error {
 		return &exit{code: f.conflict, err: fmt.Errorf("%s %s, so the program has not run", what, was)}
 	case j.ran:
 		return a.asked("release "+part, where, err)
+	case code(err) == exitUsage: // which is not about Redis
+		return usage(errors.New(reason(err)))
 	case away != nil && errors.Is(err, rlock.ErrUnavailable):
 		err = away // which says more
 	}

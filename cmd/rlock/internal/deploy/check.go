@@ -32,6 +32,8 @@ func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where stri
 	switch mode := modeOf(reply); {
 	case c.Cluster && err != nil && strings.Contains(err.Error(), "cluster support disabled"):
 		return wrongSort(where + " is no cluster: leave --cluster out")
+	case c.SentinelMaster != "" && err != nil && strings.Contains(err.Error(), "unknown command 'sentinel'"):
+		return wrongSort("no server at " + where + " is a Sentinel: leave --sentinel-master out")
 	case err != nil && !refused(err):
 		return err
 	case c.Cluster || c.SentinelMaster != "":
