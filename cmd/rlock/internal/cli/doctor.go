@@ -29,7 +29,7 @@ deploy pipeline: the exit code is 0 if there is no problem, and otherwise that o
 is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing.
 
 With --try, it also takes and releases each kind of lock, with two clients and under names of its own, and says what works on this
-server. That takes about 15 s. The keys begin with the key prefix and rlock-doctor-try:, and are removed at the end, also after Ctrl-C.
+server. That takes about 10 s, and longer where something fails. The keys begin with the key prefix and rlock-doctor-try:, and are removed at the end, also after Ctrl-C.
 
 The checks, with their exit codes:
 ` + checks(),

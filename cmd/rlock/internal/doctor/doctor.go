@@ -66,7 +66,8 @@ type Options struct {
 	// Strict makes warnings count for [Report.ExitCode].
 	Strict bool
 
-	limits limits // for tests; zero means usual
+	limits limits   // for tests; zero means usual
+	only   []string // for tests: the acts of a try; nil means all
 }
 
 // Report is the result of an examination.

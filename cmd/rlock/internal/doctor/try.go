@@ -64,7 +64,7 @@ func try(ctx context.Context, d *deployment) (all []Finding) {
 	s := &stage{d: d, prefix: tryPrefix + rand.Text() + ":"}
 	defer func() { all = append(all, s.remove(context.WithoutCancel(ctx))) }()
 	for _, a := range acts {
-		if a.applies != nil && !a.applies(d) || a.kind != "" && d.chosen && !slices.Contains(d.opts.Kinds, a.kind) {
+		if !d.plays(a) {
 			continue
 		}
 		err := s.play(ctx, a)
@@ -74,6 +74,12 @@ func try(ctx context.Context, d *deployment) (all []Finding) {
 		all = append(all, s.finding(ctx, a, err))
 	}
 	return all
+}
+
+// plays reports whether an act is of use: the services may use its kind, and this sort of deployment has it.
+func (d *deployment) plays(a act) bool {
+	unused := a.kind != "" && d.chosen && !slices.Contains(d.opts.Kinds, a.kind)
+	return !unused && (a.applies == nil || a.applies(d)) && (d.opts.only == nil || slices.Contains(d.opts.only, a.name))
 }
 
 // play runs an act with clients of its own. What it leaves behind is removed later, by its name.
