@@ -47,22 +47,30 @@ func (m *metrics) init(meter metric.Meter) error {
 
 // acquired records an acquisition.
 func (m *metrics) acquired(ctx context.Context, a *acquisition, d rlock.AcquireEndData) {
-	m.acquire.Record(ctx, d.Took.Seconds(), with(a.attrs, outcomeKey.String(string(d.Outcome))))
+	attrs := append(a.attrs, outcomeKey.String(string(d.Outcome)))
+	if failed(d) {
+		attrs = append(attrs, errorType(d.Err))
+	}
+	m.acquire.Record(ctx, d.Took.Seconds(), with(attrs))
 	if d.HandOver != rlock.HandOverNone {
-		m.handOvers.Add(ctx, 1, with(a.attrs, handOverKey.String(string(d.HandOver))))
+		m.handOvers.Add(ctx, 1, with(append(a.attrs, handOverKey.String(string(d.HandOver)))))
 	}
 }
 
 // ended records the end of a hold.
 func (m *metrics) ended(ctx context.Context, a *acquisition, d rlock.HoldEndData) {
-	m.hold.Record(ctx, d.Held.Seconds(), with(a.attrs, endKey.String(string(d.End))))
+	attrs := append(a.attrs, endKey.String(string(d.End)))
+	if d.Err != nil {
+		attrs = append(attrs, errorType(d.Err))
+	}
+	m.hold.Record(ctx, d.Held.Seconds(), with(attrs))
 	if d.End.Lost() {
-		m.lost.Add(ctx, 1, with(a.attrs, reasonKey.String(string(d.End))))
+		m.lost.Add(ctx, 1, with(append(a.attrs, reasonKey.String(string(d.End)))))
 	}
 }
 
-func with(attrs []attribute.KeyValue, more attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(append(attrs, more)...)) // NewSet sorts a copy: attrs is clipped
+func with(attrs []attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attrs...)) // NewSet sorts attrs, which must be a copy: that of an acquisition is clipped
 }
 
 // clients adds up the statistics of all clients. What an ended client has counted stays counted.

@@ -35,7 +35,11 @@ package rlockotel
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -43,11 +47,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
-
-// scope is the name of the instrumentation.
-const scope = "github.com/go-rlock/rlock/rlockotel"
 
 // Option sets something for [Observe].
 type Option func(*observer)
@@ -86,8 +89,9 @@ func Observe(opts ...Option) rlock.Option {
 			opt(o)
 		}
 	}
-	o.tracer = o.tracers.Tracer(scope)
-	if err := o.metrics.init(o.meters.Meter(scope)); err != nil {
+	v := version(debug.ReadBuildInfo())
+	o.tracer = o.tracers.Tracer(scope, trace.WithInstrumentationVersion(v), trace.WithSchemaURL(semconv.SchemaURL))
+	if err := o.metrics.init(o.meters.Meter(scope, metric.WithInstrumentationVersion(v), metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
 		otel.Handle(err)
 	}
 	return rlock.WithObserver(o)
@@ -100,6 +104,7 @@ type observer struct {
 	label   func(name string) string
 	tracer  trace.Tracer
 	metrics metrics
+	panics  sync.Once
 }
 
 var (
@@ -107,7 +112,8 @@ var (
 	_ rlock.EventObserver  = (*observer)(nil)
 )
 
-type acquisitionKey struct{}
+// acquisitionKey is the key of an observer's acquisition: a client may have several observers, and a context has the values of all.
+type acquisitionKey struct{ of *observer }
 
 // acquisition is what a context carries of one acquisition.
 type acquisition struct {
@@ -116,30 +122,51 @@ type acquisition struct {
 	attrs  []attribute.KeyValue // of everything about it; clipped, so that an append copies them
 }
 
-func acquisitionOf(ctx context.Context) *acquisition {
-	a, _ := ctx.Value(acquisitionKey{}).(*acquisition)
+func (o *observer) acquisitionOf(ctx context.Context) *acquisition {
+	a, _ := ctx.Value(acquisitionKey{o}).(*acquisition)
 	return a
 }
 
 // AcquireStart implements [rlock.Observer].
 func (o *observer) AcquireStart(ctx context.Context, d rlock.AcquireStartData) context.Context {
-	a := &acquisition{caller: trace.SpanFromContext(ctx), attrs: []attribute.KeyValue{kindKey.String(d.Kind)}}
-	if o.label != nil {
-		if label := o.label(d.Name); label != "" {
-			a.attrs = slices.Clip(append(a.attrs, nameKey.String(label)))
-		}
+	a := &acquisition{caller: trace.SpanFromContext(ctx), span: noop.Span{}, attrs: []attribute.KeyValue{kindKey.String(d.Kind)}}
+	if label := o.labelOf(d.Name); label != "" {
+		a.attrs = slices.Clip(append(a.attrs, nameKey.String(label)))
 	}
 	attrs := append(a.attrs, opKey.String(d.Op))
 	if d.Permits > 0 {
 		attrs = append(attrs, permitsKey.Int(d.Permits))
 	}
-	ctx, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
-	return context.WithValue(ctx, acquisitionKey{}, a)
+	return context.WithValue(o.start(ctx, a, attrs), acquisitionKey{o}, a)
+}
+
+// labelOf returns the label of a name, if there is one.
+func (o *observer) labelOf(name string) (label string) {
+	if o.label == nil {
+		return ""
+	}
+	defer o.recovered("the function of WithNameLabel")
+	return o.label(name)
+}
+
+// start starts the span of an acquisition. It returns a context that has the span.
+func (o *observer) start(ctx context.Context, a *acquisition, attrs []attribute.KeyValue) (with context.Context) {
+	with = ctx
+	defer o.recovered("the start of a span")
+	with, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
+	return with
+}
+
+// recovered recovers from a panic in code of the user, so that what belongs to the acquisition goes on. The first one is reported.
+func (o *observer) recovered(where string) {
+	if value := recover(); value != nil {
+		o.panics.Do(func() { otel.Handle(fmt.Errorf("rlockotel: panic in %s: %v\n%s", where, value, debug.Stack())) })
+	}
 }
 
 // AcquireEnd implements [rlock.Observer].
 func (o *observer) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
-	a := acquisitionOf(ctx)
+	a := o.acquisitionOf(ctx)
 	o.endSpan(a, d)
 	if d.Member {
 		return
@@ -151,12 +178,13 @@ func (o *observer) AcquireEnd(ctx context.Context, d rlock.AcquireEndData) {
 }
 
 // endSpan ends the span of an acquisition.
-func (*observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
+func (o *observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
+	defer o.recovered("the end of a span")
 	defer a.span.End()
 	if !a.span.IsRecording() {
 		return
 	}
-	attrs := append(make([]attribute.KeyValue, 0, 5), outcomeKey.String(string(d.Outcome)), attemptsKey.Int(d.Attempts))
+	attrs := append(make([]attribute.KeyValue, 0, 6), outcomeKey.String(string(d.Outcome)), attemptsKey.Int(d.Attempts))
 	if d.Reentry {
 		attrs = append(attrs, reentryKey.Bool(true))
 	}
@@ -170,20 +198,26 @@ func (*observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
 		attrs = append(attrs, handOverKey.String(string(d.HandOver)))
 		a.span.AddEvent("rlock.handover", trace.WithAttributes(handOverKey.String(string(d.HandOver))))
 	}
-	a.span.SetAttributes(attrs...)
-	switch d.Outcome {
-	case rlock.OutcomeAcquired:
-	case rlock.OutcomeRefused: // what the lock is for, and no error
+	switch {
+	case failed(d):
+		attrs = append(attrs, errorType(d.Err))
+		why := reason(d.Err)
+		if strings.Contains(why, d.Name) {
+			why = string(d.Outcome)
+		}
+		a.span.SetStatus(codes.Error, why)
+	case d.Outcome == rlock.OutcomeRefused:
 		a.span.AddEvent("rlock.refused", trace.WithAttributes(hereKey.Bool(d.Contended)))
-	default:
-		a.span.RecordError(d.Err)
-		a.span.SetStatus(codes.Error, string(d.Outcome))
 	}
+	a.span.SetAttributes(attrs...)
 }
+
+// failed reports whether an acquisition has failed. A refusal is what the lock is for, and no failure.
+func failed(d rlock.AcquireEndData) bool { return d.Outcome != rlock.OutcomeAcquired && d.Outcome != rlock.OutcomeRefused }
 
 // HoldEnd implements [rlock.Observer].
 func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
-	a := acquisitionOf(ctx)
+	a := o.acquisitionOf(ctx)
 	if d.Member {
 		return
 	}

@@ -51,6 +51,17 @@ func (t *telemetry) client(rdb redis.UniversalClient, opts ...rlockotel.Option) 
 // value returns the sum; for a histogram it is the count; of a metric's points that have these attributes.
 func (t *telemetry) value(name string, attrs ...string) (total int64) {
 	t.Helper()
+	return t.sum(name, func(set attribute.Set) bool { return has(set, attrs) })
+}
+
+// having returns the sum, as value does, of the points that have an attribute, whatever its value.
+func (t *telemetry) having(name string, key attribute.Key) int64 {
+	t.Helper()
+	return t.sum(name, func(set attribute.Set) bool { return set.HasValue(key) })
+}
+
+func (t *telemetry) sum(name string, counts func(attribute.Set) bool) (total int64) {
+	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, t.reader.Collect(context.Background(), &all))
 	for _, scope := range all.ScopeMetrics {
@@ -61,13 +72,13 @@ func (t *telemetry) value(name string, attrs ...string) (total int64) {
 			switch data := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range data.DataPoints {
-					if has(p.Attributes, attrs) {
+					if counts(p.Attributes) {
 						total += p.Value
 					}
 				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
-					if has(p.Attributes, attrs) {
+					if counts(p.Attributes) {
 						total += int64(p.Count)
 					}
 				}
@@ -256,7 +267,7 @@ func TestSpansOfWaiters(t *testing.T) {
 	require.ErrorIs(t, lock.Lock(over), context.Canceled)
 	failed := tel.named("rlock.acquire")[2]
 	require.Equal(t, "Error", failed.Status.Code.String())
-	require.Equal(t, "canceled", failed.Status.Description)
+	require.Equal(t, "context canceled", failed.Status.Description)
 }
 
 // TestALossIsInTheSpanOfTheWork tells the span in which the lock was held.
@@ -303,3 +314,44 @@ func TestWithoutProviders(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t), observe)
 	require.NoError(t, client.NewLock(testkit.NewName()).Do(t.Context(), func(context.Context) error { return nil }))
 }
+
+// TestTwoObservers of one client, for two backends, have an acquisition each.
+func TestTwoObservers(t *testing.T) {
+	t.Parallel()
+	one, other := newTelemetry(t), newTelemetry(t)
+	var opts []rlock.Option
+	for _, tel := range []*telemetry{one, other} {
+		opts = append(opts, rlockotel.Observe(rlockotel.WithMeterProvider(tel.meter), rlockotel.WithTracerProvider(tel.tracer)))
+	}
+	client := testkit.NewClient(t, redistest.Embedded(t), opts...)
+	ctx, work := one.tracer.Tracer("app").Start(t.Context(), "work")
+	require.NoError(t, client.NewLock(testkit.NewName()).Do(ctx, func(context.Context) error { return nil }))
+	work.End()
+	for _, tel := range []*telemetry{one, other} {
+		require.Len(t, tel.named("rlock.acquire"), 1)
+		require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.outcome=acquired"))
+	}
+	require.Equal(t, "lock", attr(one.named("work")[0], "rlock.kind"))
+}
+
+// TestCodeOfTheUserThatPanics costs the label, or the span, and nothing else. See rule P.2.
+func TestCodeOfTheUserThatPanics(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t)
+	tel.tracer.RegisterSpanProcessor(panics{})
+	client := tel.client(redistest.Embedded(t), rlockotel.WithNameLabel(func(string) string { panic("label") }))
+	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()))
+	for range 2 {
+		require.NoError(t, group.Do(t.Context(), func(context.Context) error { return nil }))
+	}
+	require.EqualValues(t, 2, tel.value("rlock.acquire.duration", "rlock.kind=multi", "rlock.outcome=acquired"))
+	testkit.Eventually(t, "the ends are counted", func() bool { return tel.value("rlock.hold.duration", "rlock.kind=multi") == 2 })
+}
+
+// panics is a span processor of the user.
+type panics struct{ sdktrace.SpanProcessor }
+
+func (panics) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
+func (panics) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
+func (panics) Shutdown(context.Context) error                  { return nil }
+func (panics) ForceFlush(context.Context) error                { return nil }
