@@ -78,7 +78,6 @@ drawings: ## draw the pictures of the guide that need no run
 .PHONY: pictures
 pictures: drawings ## draw all pictures of the documents, also those that are made from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
-	cd rlockotel/dashboard && RLOCK_PICTURE=$(CURDIR)/docs/pictures/dashboard.svg $(GO) test -count=1 -run 'TestPicture$$' .
 
 .PHONY: test-claims
 test-claims:

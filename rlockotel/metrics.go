@@ -34,10 +34,10 @@ func (m *metrics) init(meter metric.Meter) error {
 	m.handOvers, err = meter.Int64Counter("rlock.handovers", metric.WithUnit("{handover}"),
 		metric.WithDescription("Locks that were handed over to an owner that waited."))
 	add(err)
-	m.lost, err = meter.Int64Counter("rlock.lost", metric.WithUnit("{hold}"),
+	m.lost, err = meter.Int64Counter("rlock.hold.lost", metric.WithUnit("{hold}"),
 		metric.WithDescription("Holds that were lost before their unlock."))
 	add(err)
-	m.unanswered, err = meter.Int64Counter("rlock.unanswered", metric.WithUnit("{call}"),
+	m.unanswered, err = meter.Int64Counter("rlock.call.unanswered", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that go on waiting although Redis has given no usable answer for as long as the command timeout, and again each minute."))
 	add(err)
 	m.unanswered.Add(context.Background(), 0) // so that the first one is an increase
@@ -82,13 +82,13 @@ type clients struct {
 
 // init makes the instruments that read the statistics.
 func (c *clients) init(meter metric.Meter) error {
-	held, err1 := meter.Int64ObservableUpDownCounter("rlock.held", metric.WithUnit("{lock}"),
+	held, err1 := meter.Int64ObservableUpDownCounter("rlock.lock.held", metric.WithUnit("{lock}"),
 		metric.WithDescription("Locks that are held."))
-	waiting, err2 := meter.Int64ObservableUpDownCounter("rlock.waiting", metric.WithUnit("{call}"),
+	waiting, err2 := meter.Int64ObservableUpDownCounter("rlock.call.waiting", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that wait for a lock."))
 	failures, err3 := meter.Int64ObservableCounter("rlock.renewal.failures", metric.WithUnit("{renewal}"),
 		metric.WithDescription("Renewals without a reply, or with an error as the reply."))
-	dropped, err4 := meter.Int64ObservableCounter("rlock.reports.dropped", metric.WithUnit("{report}"),
+	dropped, err4 := meter.Int64ObservableCounter("rlock.report.dropped", metric.WithUnit("{report}"),
 		metric.WithDescription("Ends of holds, and events, that were dropped because an observer was too slow."))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err

@@ -4,15 +4,15 @@
 //
 // # Metrics
 //
-//	rlock.acquire.duration   histogram, s           by rlock.kind and rlock.outcome
-//	rlock.hold.duration      histogram, s           by rlock.kind and rlock.end
+//	rlock.acquire.duration   histogram, s           by rlock.kind, rlock.outcome and error.type
+//	rlock.hold.duration      histogram, s           by rlock.kind, rlock.end and error.type
 //	rlock.handovers          counter, {handover}    by rlock.kind and rlock.handover: local, remote
-//	rlock.lost               counter, {hold}        by rlock.kind and rlock.reason
-//	rlock.unanswered         counter, {call}        calls that wait without a usable answer from Redis for the command timeout; again each minute
-//	rlock.held               up-down counter, {lock}
-//	rlock.waiting            up-down counter, {call}
+//	rlock.hold.lost          counter, {hold}        by rlock.kind and rlock.reason
+//	rlock.call.unanswered    counter, {call}        calls that wait without a usable answer from Redis for the command timeout; again each minute
+//	rlock.lock.held          up-down counter, {lock}
+//	rlock.call.waiting       up-down counter, {call}
 //	rlock.renewal.failures   counter, {renewal}
-//	rlock.reports.dropped    counter, {report}      ends of holds, and events, that the metrics above lack: an observer was too slow
+//	rlock.report.dropped     counter, {report}      ends of holds, and events, that the metrics above lack: an observer was too slow
 //
 // The first four count a group of locks once, and leave its members out. A re-entry is in the first one only. The last four are those
 // of [rlock.Stats], which counts the members of groups.
@@ -20,15 +20,27 @@
 // # Spans
 //
 // Each acquisition has a span rlock.acquire, a child of the caller's, with the attributes rlock.kind, rlock.op, rlock.outcome,
-// rlock.attempts and, if they apply, rlock.reentry, rlock.token, rlock.handover and rlock.permits. It has the events rlock.queued when
-// the call began to wait, rlock.handover when the lock was handed over, and rlock.refused when another owner kept it. The commands of the
-// acquisition belong to it, so a client library that makes spans of its own makes children of it. The members of a group have spans
-// within that of the group. The first and the last of these events have the attribute rlock.contended_here: whether another owner of
-// this process had the lock.
+// rlock.attempts and, if they apply, error.type, rlock.reentry, rlock.token, rlock.handover and rlock.permits. It has the events
+// rlock.queued when the call began to wait, rlock.handover when the lock was handed over, and rlock.refused when another owner kept it. The
+// commands of the acquisition belong to it, so a client library that makes spans of its own makes children of it. The members of a group
+// have spans within that of the group. The first and the last of these events have the attribute rlock.contended_here: whether another
+// owner of this process had the lock.
 //
 // The caller's span, in which the lock is then held, gets the attributes rlock.kind, rlock.outcome and rlock.acquire.duration (s) of the
-// last lock that was acquired in it, re-entries aside. If a lock is lost while that span lasts, it gets the event rlock.lost with
+// last lock that was acquired in it, re-entries aside. If a lock is lost while that span lasts, it gets the event rlock.hold.lost with
 // rlock.reason.
+//
+// # Failures
+//
+// An acquisition that failed has error.type in its span and in its metric, and the innermost error as the description of its span's
+// status. A refusal is no failure: another owner has the lock. A hold that ended otherwise than by an unlock has error.type in its metric.
+// The values of error.type are rlock.ErrUnavailable and the like, for the errors of package rlock, context.Canceled and
+// context.DeadlineExceeded, the prefix of another error of Redis, such as NOPERM, and _OTHER.
+//
+// # Conventions
+//
+// Names, units and failures follow version 1.43 of the semantic conventions of OpenTelemetry, which is the schema URL of the instrumentation
+// scope. The scope's version is that of this module. There are no attributes db.*, which belong to the spans of the commands.
 //
 // The names of locks are in no metric and in no span unless [WithNameLabel] says so, because each name makes a series of its own.
 package rlockotel
@@ -75,13 +87,15 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 
 // WithNameLabel sets the function that makes the attribute rlock.name out of a lock's name, in metrics and in spans. It is for names that
 // are few, or for the part of them that is: "invoice:42" may become "invoice". An empty result means no attribute. For a group, the
-// function gets the description of the group. It may be called by several goroutines at once. The default is none.
+// function gets the description of the group. It may be called by several goroutines at once. If it panics, there is no attribute. The
+// default is none.
 func WithNameLabel(label func(name string) string) Option {
 	return func(o *observer) { o.label = label }
 }
 
-// Observe returns the option of [rlock.New] that observes the client. Several clients may share it: their gauges are added up. An error
-// of OpenTelemetry goes to its global error handler.
+// Observe returns the option of [rlock.New] that observes the client. Several clients may share it: their gauges are added up. A client may
+// have several, for several providers. An error of OpenTelemetry, and the first panic of the label or of a span processor, goes to the
+// global error handler of OpenTelemetry.
 func Observe(opts ...Option) rlock.Option {
 	o := &observer{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {
@@ -213,7 +227,9 @@ func (o *observer) endSpan(a *acquisition, d rlock.AcquireEndData) {
 }
 
 // failed reports whether an acquisition has failed. A refusal is what the lock is for, and no failure.
-func failed(d rlock.AcquireEndData) bool { return d.Outcome != rlock.OutcomeAcquired && d.Outcome != rlock.OutcomeRefused }
+func failed(d rlock.AcquireEndData) bool {
+	return d.Outcome != rlock.OutcomeAcquired && d.Outcome != rlock.OutcomeRefused
+}
 
 // HoldEnd implements [rlock.Observer].
 func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
@@ -223,7 +239,7 @@ func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
 	}
 	o.metrics.ended(ctx, a, d)
 	if d.End.Lost() && a.caller.IsRecording() {
-		a.caller.AddEvent("rlock.lost", trace.WithAttributes(append(a.attrs, reasonKey.String(string(d.End)))...))
+		a.caller.AddEvent("rlock.hold.lost", trace.WithAttributes(append(a.attrs, reasonKey.String(string(d.End)))...))
 	}
 }
 

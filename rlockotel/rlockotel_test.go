@@ -137,13 +137,13 @@ func TestMetrics(t *testing.T) {
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, lock.Lock(ctx))
 	require.NoError(t, lock.Lock(ctx), "a re-entry")
-	require.EqualValues(t, 1, tel.value("rlock.held"))
+	require.EqualValues(t, 1, tel.value("rlock.lock.held"))
 	require.EqualValues(t, 2, tel.value("rlock.acquire.duration", "rlock.kind=lock", "rlock.outcome=acquired"))
 	require.False(t, testkit.Must(lock.TryLock(t.Context())))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.kind=lock", "rlock.outcome=refused"))
 
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, "it waits", func() bool { return tel.value("rlock.waiting") == 1 })
+	testkit.Eventually(t, "it waits", func() bool { return tel.value("rlock.call.waiting") == 1 })
 	second := testkit.Async(func() error { return lock.Lock(t.Context()) })
 	testkit.Eventually(t, "both wait", func() bool { return testkit.Waiting(lock) == 2 && testkit.Rests(lock) })
 	require.NoError(t, lock.Unlock(ctx))
@@ -152,7 +152,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the second one has it", second))
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.Zero(t, tel.value("rlock.waiting"))
+	require.Zero(t, tel.value("rlock.call.waiting"))
 	require.EqualValues(t, 1, tel.value("rlock.handovers", "rlock.handover=local"))
 	testkit.Eventually(t, "three holds have ended", func() bool {
 		return tel.value("rlock.hold.duration", "rlock.kind=lock", "rlock.end=unlocked") == 3
@@ -162,16 +162,16 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
 	testkit.Within(t, "the hold is lost", hold.Done())
 	testkit.Eventually(t, "the loss is counted", func() bool {
-		return tel.value("rlock.lost", "rlock.kind=lock", "rlock.reason=gone") == 1
+		return tel.value("rlock.hold.lost", "rlock.kind=lock", "rlock.reason=gone") == 1
 	})
 	require.Error(t, hold.Unlock(t.Context()))
-	require.Zero(t, tel.value("rlock.held"))
+	require.Zero(t, tel.value("rlock.lock.held"))
 
 	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()))
 	require.NoError(t, group.Lock(t.Context()))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.kind=multi"))
 	require.Zero(t, tel.value("rlock.acquire.duration", "rlock.kind=fair"), "members are left out")
-	require.EqualValues(t, 2, tel.value("rlock.held"), "but not here")
+	require.EqualValues(t, 2, tel.value("rlock.lock.held"), "but not here")
 	require.NoError(t, group.Unlock(t.Context()))
 }
 
@@ -187,13 +187,13 @@ func TestRenewalFailuresStayCounted(t *testing.T) {
 	other := testkit.NewClient(t, server.Client(t), observe)
 	hold := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.RenewedLease(3*time.Second)))
 	held := testkit.Must(other.NewLock(testkit.NewName()).Acquire(t.Context()))
-	require.EqualValues(t, 2, tel.value("rlock.held"), "of both clients")
+	require.EqualValues(t, 2, tel.value("rlock.lock.held"), "of both clients")
 	proxy.Freeze()
 	testkit.Eventually(t, "renewals fail", func() bool { return tel.value("rlock.renewal.failures") >= 1 })
 	proxy.Thaw()
 	require.NoError(t, client.Close())
 	require.GreaterOrEqual(t, tel.value("rlock.renewal.failures"), int64(1))
-	require.EqualValues(t, 1, tel.value("rlock.held"))
+	require.EqualValues(t, 1, tel.value("rlock.lock.held"))
 	_ = hold.Unlock(t.Context())
 	require.NoError(t, held.Unlock(t.Context()))
 }
@@ -286,9 +286,9 @@ func TestALossIsInTheSpanOfTheWork(t *testing.T) {
 		return context.Cause(ctx)
 	}, rlock.RenewedLease(2*time.Second))
 	require.True(t, errors.Is(err, rlock.ErrLost))
-	testkit.Eventually(t, "the loss is counted", func() bool { return tel.value("rlock.lost") == 1 })
+	testkit.Eventually(t, "the loss is counted", func() bool { return tel.value("rlock.hold.lost") == 1 })
 	work.End()
-	require.Equal(t, []string{"rlock.lost"}, events(tel.named("work")[0]))
+	require.Equal(t, []string{"rlock.hold.lost"}, events(tel.named("work")[0]))
 }
 
 // TestMembersOfAGroup have spans within that of the group.

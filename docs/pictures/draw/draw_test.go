@@ -109,16 +109,6 @@ func TestPicturesCanBeHeard(t *testing.T) {
 	}
 }
 
-// TestColoursAreThoseOfTheDashboard compares the styles of all pictures of the guide, in the light and in the dark.
-func TestColoursAreThoseOfTheDashboard(t *testing.T) {
-	t.Parallel()
-	template := string(testkit.Must(os.ReadFile(filepath.Join(documents, "..", "rlockotel", "dashboard", "picture.svg.tmpl"))))
-	shared := regexp.MustCompile(`(?m)^\.(c0|box|grid|out) \{.*$`)
-	ours := shared.FindAllString(look, -1)
-	require.Len(t, ours, 8)
-	require.Subset(t, strings.Split(template, "\n"), ours)
-}
-
 // TestContextsDoWhatIsDrawn makes the calls of the picture, with TryLock where it has Lock.
 func TestContextsDoWhatIsDrawn(t *testing.T) {
 	t.Parallel()

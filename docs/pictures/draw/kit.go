@@ -17,7 +17,7 @@ type picture struct {
 	texts       []text
 }
 
-// The colours of the dashboard's lines, by what they stand for in all pictures.
+// The colours, by what they stand for in all pictures.
 const (
 	held    = "c0" // a holder, and what succeeds
 	inGo    = "c1" // a process with rlock

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// look is the style of all pictures. It has the fonts and colours of the dashboard's picture, for light and dark pages.
+// look is the style of all pictures, for light and dark pages.
 //
 //go:embed look.css
 var look string
