@@ -43,12 +43,17 @@ func newSite(t *testing.T) *site {
 	return &site{t, server, rdb, asynq.NewInspectorFromRedisClient(rdb), asynq.NewClientFromRedisClient(rdb)}
 }
 
-// work starts a server of tasks, with a client of rlock of its own. It ends with the test.
+// work starts a server of tasks, one of each key at a time, with a client of rlock of its own. It ends with the test.
 func (s *site) work(handler asynq.HandlerFunc, opts ...rlock.Option) {
+	s.Helper()
+	s.workWith(func(locks *rlock.Client) asynq.MiddlewareFunc { return onePerKey(locks, account, 10*time.Millisecond) }, handler, opts...)
+}
+
+func (s *site) workWith(middleware func(*rlock.Client) asynq.MiddlewareFunc, handler asynq.HandlerFunc, opts ...rlock.Option) {
 	s.Helper()
 	locks := testkit.Must(rlock.New(s.server.Client(s), append(opts, rlock.WithLogger(testkit.Discard))...))
 	mux := asynq.NewServeMux()
-	mux.Use(onePerKey(locks, account, 10*time.Millisecond))
+	mux.Use(middleware(locks))
 	mux.Handle("task", handler)
 	soon := func(n int, err error, task *asynq.Task) time.Duration {
 		if delay := retryDelay(n, err, task); delay > time.Second { // a failure of the handler
@@ -81,28 +86,36 @@ func (s *site) in(state asynq.TaskState, id string) (info *asynq.TaskInfo) {
 	return info
 }
 
-// TestOneTaskPerKey has two servers work on tasks of two keys, most of which find their key taken. A task with all retries waits for its
-// turn as a task without any does.
+// TestOneTaskPerKey has two servers work on tasks of two keys. The first task of each key runs until all others have found their key taken:
+// those with retries left have been sent back, and the others wait on their workers.
 func TestOneTaskPerKey(t *testing.T) {
 	t.Parallel()
-	for what, retries := range map[string]int{"with retries": 2, "at the last attempt": 0} {
+	sentBack := func(s *site, ids []string) (n int) {
+		for _, id := range ids {
+			if strings.Contains(testkit.Must(s.inspector.GetTaskInfo("default", id)).LastErr, "another one of") {
+				n++
+			}
+		}
+		return n
+	}
+	onWorkers := func(s *site, _ []string) int { return len(testkit.Must(s.inspector.ListActiveTasks("default"))) - 2 }
+	for what, c := range map[string]struct {
+		retries int
+		refused func(*site, []string) int
+	}{"with retries": {2, sentBack}, "at the last attempt": {0, onWorkers}} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			var mu sync.Mutex
-			running, most, together := make(map[string]int), 0, false
-			both := make(chan struct{}) // closed when a task of each key has begun
+			running, most := make(map[string]int), 0
+			end := make(chan struct{})
 			handler := func(_ context.Context, task *asynq.Task) error {
 				key := string(task.Payload())
 				mu.Lock()
 				running[key]++
 				most = max(most, running[key])
-				if running["a"] > 0 && running["b"] > 0 && !together {
-					together = true
-					close(both)
-				}
 				mu.Unlock()
-				<-both // so those of the other tasks are refused meanwhile
+				<-end
 				mu.Lock()
 				defer mu.Unlock()
 				running[key]--
@@ -113,9 +126,14 @@ func TestOneTaskPerKey(t *testing.T) {
 			var ids []string
 			for range 4 {
 				for _, key := range []string{"a", "b"} {
-					ids = append(ids, s.enqueue(key, asynq.MaxRetry(retries), asynq.Retention(time.Hour)))
+					ids = append(ids, s.enqueue(key, asynq.MaxRetry(c.retries), asynq.Retention(time.Hour)))
 				}
 			}
+			redistest.EventuallyWithin(t, 30*time.Second, "all others are refused", func() bool { return c.refused(s, ids) == 6 })
+			mu.Lock()
+			require.Equal(t, map[string]int{"a": 1, "b": 1}, running)
+			mu.Unlock()
+			close(end)
 			for _, id := range ids {
 				require.Zero(t, s.in(asynq.TaskStateCompleted, id).Retried, "to find the key taken is no failure")
 			}
@@ -171,6 +189,45 @@ func TestALostLockEndsTheTask(t *testing.T) {
 	id := s.enqueue("a", asynq.Retention(time.Hour))
 	require.ErrorIs(t, testkit.Within(t, "it ends", causes), rlock.ErrLost)
 	require.Equal(t, 1, s.in(asynq.TaskStateCompleted, id).Retried)
+}
+
+// TestNoOverlap drops what comes while another one runs, and nothing after that one has failed.
+func TestNoOverlap(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	begun, end := make(chan struct{}, 9), make(chan error)
+	handler := func(context.Context, *asynq.Task) error { begun <- struct{}{}; return <-end }
+	s.workWith(func(locks *rlock.Client) asynq.MiddlewareFunc { return noOverlap(locks, account) }, handler)
+	failed := s.enqueue("a", asynq.MaxRetry(0))
+	testkit.Within(t, "it runs", begun)
+	dropped := s.enqueue("a")
+	redistest.Eventually(t, "it is dropped", func() bool {
+		_, err := s.inspector.GetTaskInfo("default", dropped)
+		return errors.Is(err, asynq.ErrTaskNotFound)
+	})
+	require.Empty(t, begun)
+	end <- errors.New("failed")
+	s.in(asynq.TaskStateArchived, failed)
+	next := s.enqueue("a", asynq.Retention(time.Hour))
+	testkit.Within(t, "the next one runs", begun)
+	end <- nil
+	s.in(asynq.TaskStateCompleted, next)
+}
+
+// TestTheGuideHasThisCode compares the code in the guide with that of this program.
+func TestTheGuideHasThisCode(t *testing.T) {
+	t.Parallel()
+	source := ""
+	for _, file := range []string{"main.go", "scheduler.go", "tasks.go"} {
+		source += string(testkit.Must(os.ReadFile(file)))
+	}
+	page := string(testkit.Must(os.ReadFile("../../docs/guide/asynq.md")))
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(page, -1)
+	require.Len(t, blocks, 3)
+	indent := regexp.MustCompile(`(?m)^\t+`)
+	for _, block := range blocks {
+		require.Contains(t, indent.ReplaceAllString(source, ""), indent.ReplaceAllString(block[1], ""))
+	}
 }
 
 // TestTheHandlerDecides by its own errors, and a panic leaves no lock.

@@ -48,6 +48,20 @@ func onePerKey(locks *rlock.Client, key func(*asynq.Task) string, wait time.Dura
 	}
 }
 
+// noOverlap drops a task while another one of its key runs, as is right for a task that comes every minute. The handler's context ends if the
+// lock is lost.
+func noOverlap(locks *rlock.Client, key func(*asynq.Task) string) asynq.MiddlewareFunc {
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			ran, err := locks.NewLock("task:"+key(task)).TryDo(ctx, func(ctx context.Context) error { return next.ProcessTask(ctx, task) })
+			if !ran && err == nil {
+				return fmt.Errorf("another one of %q runs: %w", key(task), asynq.RevokeTask)
+			}
+			return err
+		})
+	}
+}
+
 // lastAttempt reports whether an error, of whatever kind, would archive the task.
 func lastAttempt(ctx context.Context) bool {
 	retried, _ := asynq.GetRetryCount(ctx)
