@@ -164,10 +164,12 @@ func (o *observer) labelOf(name string) (label string) {
 }
 
 // start starts the span of an acquisition. It returns a context that has the span.
-func (o *observer) start(ctx context.Context, a *acquisition, attrs []attribute.KeyValue) (with context.Context) {
-	with = ctx
-	defer o.recovered("the start of a span")
-	with, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
+func (o *observer) start(ctx context.Context, a *acquisition, attrs []attribute.KeyValue) context.Context {
+	with := ctx
+	func() {
+		defer o.recovered("the start of a span")
+		with, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
+	}()
 	return with
 }
 

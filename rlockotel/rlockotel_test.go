@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/go-rlock/rlock/rlockotel"
 )
@@ -54,10 +55,10 @@ func (t *telemetry) value(name string, attrs ...string) (total int64) {
 	return t.sum(name, func(set attribute.Set) bool { return has(set, attrs) })
 }
 
-// having returns the sum, as value does, of the points that have an attribute, whatever its value.
-func (t *telemetry) having(name string, key attribute.Key) int64 {
+// failures returns the sum, as value does, of the points that have an error.type.
+func (t *telemetry) failures(name string) int64 {
 	t.Helper()
-	return t.sum(name, func(set attribute.Set) bool { return set.HasValue(key) })
+	return t.sum(name, func(set attribute.Set) bool { return set.HasValue(semconv.ErrorTypeKey) })
 }
 
 func (t *telemetry) sum(name string, counts func(attribute.Set) bool) (total int64) {

@@ -104,12 +104,12 @@ func TestErrorType(t *testing.T) {
 			require.Empty(t, failed.Events, "the conventions advise against an event for an error")
 			if want == "" {
 				require.EqualValues(t, 1, tel.value("rlock.acquire.duration"))
-				require.Zero(t, tel.having("rlock.acquire.duration", semconv.ErrorTypeKey))
+				require.Zero(t, tel.failures("rlock.acquire.duration"))
 				return
 			}
 			require.Equal(t, "Error", failed.Status.Code.String())
 			require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "error.type="+want))
-			require.EqualValues(t, 1, tel.having("rlock.acquire.duration", semconv.ErrorTypeKey))
+			require.EqualValues(t, 1, tel.failures("rlock.acquire.duration"))
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestARefusalIsNoFailure(t *testing.T) {
 	require.ErrorIs(t, err, rlock.ErrNotAcquired)
 	require.Empty(t, errorType(tel.named("rlock.acquire")[0].Attributes))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.outcome=refused"))
-	require.Zero(t, tel.having("rlock.acquire.duration", semconv.ErrorTypeKey))
+	require.Zero(t, tel.failures("rlock.acquire.duration"))
 	require.NoError(t, rival.Unlock(t.Context()))
 }
 
@@ -153,7 +153,7 @@ func TestALostHoldIsAFailure(t *testing.T) {
 	require.NoError(t, lock.Do(t.Context(), func(context.Context) error { return nil }))
 	testkit.Eventually(t, "both have ended", func() bool { return tel.value("rlock.hold.duration") == 2 })
 	require.EqualValues(t, 1, tel.value("rlock.hold.duration", "rlock.end=gone", "error.type=rlock.ErrLost"))
-	require.EqualValues(t, 1, tel.having("rlock.hold.duration", semconv.ErrorTypeKey))
+	require.EqualValues(t, 1, tel.failures("rlock.hold.duration"))
 }
 
 // TestFailuresDoNotNameTheLock, but say what is wrong. The error of the caller has the name, and a span must not.
