@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron rlockvet
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -56,9 +56,10 @@ kits: ## test rlocktest, and rlockcron with gocron and its example
 	cd examples/cron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: jobs
-jobs: ## test examples/jobs, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
+jobs: ## test examples/jobs and examples/asynq, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
 	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || echo "PostgreSQL is not installed: the tests that need it are skipped."
 	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./... # Go would not notice a change of the guide
+	cd examples/asynq && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: rlockvet
 rlockvet: ## test rlockvet, and run it over all modules, in which it must find nothing
@@ -74,7 +75,6 @@ command: ## test the command rlock; the tests of its page are skipped without ch
 .PHONY: pictures
 pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
-	cd rlockotel/dashboard && RLOCK_PICTURE=$(CURDIR)/docs/pictures/dashboard.svg $(GO) test -count=1 -run 'TestPicture$$' .
 
 .PHONY: test-claims
 test-claims:
