@@ -244,6 +244,30 @@ func TestHouseRules(t *testing.T) {
 	require.LessOrEqual(t, noLint, maxNoLint, "exceptions from the linters")
 }
 
+// TestLogLines checks that what is logged is a message of internal/notice, which docs/guide/observing.md lists, and that each is used.
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	direct, used := regexp.MustCompile(`\.LogAttrs\(|slog\.(Debug|Info|Warn|Error)(Context)?\(|notice\.Message\{`), ""
+	messages := regexp.MustCompile(`(?m)^\t(Log\w+) += &Message\{`)
+	var names []string
+	for _, s := range sources(t) {
+		if s.pkg == "internal/notice" {
+			for _, m := range messages.FindAllStringSubmatch(s.text, -1) {
+				names = append(names, m[1])
+			}
+			continue
+		}
+		used += s.text
+		if s.path != filepath.Join("..", "internal", "lease", "log.go") {
+			require.NotRegexp(t, direct, s.text, s.path)
+		}
+	}
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		require.Regexp(t, `notice\.`+name+`\b`, used, "nothing logs it")
+	}
+}
+
 // keepsContext lists the types that keep a context: a hold, because its own is a child of it, and what is told to an observer when
 // the hold is over, because the values of a span are in it.
 var keepsContext = []string{"internal/lease.Hold", "internal/observe.Sight", "internal/observe.valued"}

@@ -2,12 +2,12 @@ package lease
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -85,7 +85,7 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 	case err == nil:
 		return lease, true
 	case err.Denied():
-		i.m.Log(table.Line{Level: slog.LevelWarn, Message: "Redis refuses to keep the identity of this client", Err: err})
+		i.m.Log(table.Line{Message: notice.LogNoIdentity, Err: err})
 		return 0, false
 	}
 	return min(lease, time.Second), true
