@@ -168,7 +168,7 @@ func (o *observer) start(ctx context.Context, a *acquisition, attrs []attribute.
 	with := ctx
 	func() {
 		defer o.recovered("the start of a span")
-		with, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...))
+		with, a.span = o.tracer.Start(ctx, "rlock.acquire", trace.WithAttributes(attrs...)) //nolint:fatcontext // once
 	}()
 	return with
 }
