@@ -6,6 +6,8 @@ SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
 MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
+# Version 2.15.1 is the newest that compiles with what the module registry has.
+GORELEASER ?= github.com/goreleaser/goreleaser/v2@v2.15.1
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
@@ -160,6 +162,14 @@ published: ## publish the working tree into a module proxy of files, and do what
 .PHONY: release
 release: ## prepare the release VERSION, such as v0.1.0: requirements, checks, and its tags, which you set and push yourself
 	@$(GO) run ./internal/release prepare $(VERSION)
+
+.PHONY: release-check
+release-check: ## build the programs of a release for all platforms, into dist; releases nothing
+	$(GO) run $(GORELEASER) release --snapshot --clean
+
+.PHONY: release-programs
+release-programs:
+	$(GO) run $(GORELEASER) release --clean
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server

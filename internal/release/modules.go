@@ -3,6 +3,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,7 +70,7 @@ func (r repository) modules() (dirs []string, err error) {
 
 // run runs a command in a directory of the repository. env is added to the environment.
 func (r repository) run(dir string, env []string, name string, args ...string) (out string, err error) {
-	cmd := exec.Command(name, args...)
+	cmd := exec.CommandContext(context.Background(), name, args...)
 	cmd.Dir = r.join(dir)
 	cmd.Env = append(os.Environ(), env...)
 	text, err := cmd.CombinedOutput()

@@ -95,6 +95,33 @@ func TestWorkspaceKeepsTheLeastVersions(t *testing.T) {
 	}
 }
 
+// TestVersionsPageIsCurrent compares docs/versions.md with what it is about.
+func TestVersionsPageIsCurrent(t *testing.T) {
+	t.Parallel()
+	r := here()
+	page := r.read(t, "docs/versions.md")
+	least := func(dir, pattern string) string {
+		return regexp.MustCompile(`(?m)` + pattern).FindStringSubmatch(r.read(t, path.Join(dir, "go.mod")))[1]
+	}
+	for name, version := range map[string]string{
+		"Go":        least(".", `^go (\d+\.\d+)\.0$`),
+		"go-redis":  least(".", `/go-redis/v9 (v\S+)$`),
+		"rueidis":   least("rlockrueidis", `/rueidis (v\S+)$`),
+		"valkey-go": least("rlockvalkey", `/valkey-go (v\S+)$`),
+	} {
+		require.Contains(t, page, "\n| "+name+" | "+version+" | ")
+	}
+	require.Contains(t, page, "driver.RlockAndRlockrueidis"+edition.FindString(r.read(t, editionFile))+"\n")
+	marked := regexp.MustCompile(`func (\w+)\(`)
+	for _, file := range testkit.Must(filepath.Glob(r.join("*.go"))) {
+		for part := range strings.SplitSeq(r.read(t, filepath.Base(file)), "\n\n") {
+			if strings.Contains(part, "\n// Experimental: ") {
+				require.Contains(t, page, "`"+marked.FindStringSubmatch(part)[1]+"`", "an experimental option")
+			}
+		}
+	}
+}
+
 func exists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil

@@ -76,7 +76,7 @@ type command struct{ page, line string }
 
 // modules returns the paths of the modules of rlock that the line names.
 func (c command) modules() (paths []string) {
-	for _, word := range strings.Fields(c.line) {
+	for word := range strings.FieldsSeq(c.line) {
 		if name, _, _ := strings.Cut(word, "@"); strings.HasPrefix(name, rootModule) {
 			paths = append(paths, name)
 		}
@@ -113,13 +113,14 @@ func commands(t *testing.T, r repository) (all []command) {
 				continue
 			}
 			for _, line := range goLine.FindAllString(block[2], -1) {
-				all = append(all, command{page, line})
+				line, _, _ = strings.Cut(line, " #")
+				all = append(all, command{page, strings.TrimSpace(line)})
 			}
 		}
 	}
 	// One that installs a program comes before one that uses it.
 	slices.SortFunc(all, func(a, b command) int { return strings.Compare(a.line+a.page, b.line+b.page) })
-	return all
+	return slices.CompactFunc(all, func(a, b command) bool { return a.line == b.line })
 }
 
 // TestPagesSayHowToGetEveryModule checks that each module that users take has a line in a page, which TestPublished then runs.

@@ -145,7 +145,13 @@ func (*app) withSignals(run func(ctx context.Context) error) error {
 	return run(ctx)
 }
 
+// released is the version of a program that was not built by go install, such as one that is attached to a release: see .goreleaser.yaml.
+var released string
+
 func version() string {
+	if released != "" {
+		return released
+	}
 	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
 		return build.Main.Version
 	}
