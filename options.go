@@ -318,7 +318,7 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 //
 // Nobody is told when the time is over. Waiters ask at the end of the lease that they know of, or after [WithPollInterval]; those of fair
 // locks may wait for that long, and Redisson's for the whole lease. ForceUnlock frees the lock.
-// [Lock.Inspect] shows a holder of this client.
+// [Lock.Inspect] shows a holder of this client, which is marked as Kept.
 //
 // It is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks. Elsewhere the error is [ErrInvalidOption]. An owner that
 // holds the lock already gets [ErrReentered]. The minimum is 1 ms, the maximum 100 years. Redisson has no such method.

@@ -193,6 +193,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	seen.Saw(a.Seen)
 	switch {
 	case got != nil:
+		l.m.identity.keeps(t.AtLeast)
 		return got, nil
 	case err != nil:
 		return nil, l.wrap(err, t.Op)

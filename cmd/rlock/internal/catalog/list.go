@@ -72,7 +72,7 @@ func (s *search) node(ctx context.Context, node *redis.Client) error {
 		pattern = "*"
 	}
 	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, scanned).Result()
+		keys, next, err := s.scan(ctx, node, cursor, pattern)
 		if err != nil {
 			return err
 		}
@@ -87,6 +87,13 @@ func (s *search) node(ctx context.Context, node *redis.Client) error {
 		}
 		cursor = next
 	}
+}
+
+// scan asks for the next keys.
+func (s *search) scan(ctx context.Context, node *redis.Client, cursor uint64, pattern string) (keys []string, next uint64, err error) {
+	ctx, cancel := s.c.question(ctx)
+	defer cancel()
+	return node.Scan(ctx, cursor, pattern, scanned).Result()
 }
 
 // trace is the key by which a row is found. A row that was found by each of its keys would come several times.
@@ -180,6 +187,8 @@ func (s *search) look(ctx context.Context, node *redis.Client, some []candidate)
 	for i, candidate := range some {
 		names[i] = candidate.name
 	}
+	ctx, cancel := s.c.question(ctx)
+	defer cancel()
 	rows, err := s.c.glance(ctx, node, names)
 	if err != nil {
 		return err

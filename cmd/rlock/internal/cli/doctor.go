@@ -23,7 +23,7 @@ func (a *app) doctor() *cobra.Command {
 	opts := doctor.Options{}
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: takes(),
 		Long: `doctor checks a deployment against rlock's documents, and says for each finding which page explains it. It only reads, so it can stand in a
 deploy pipeline: the exit code is 0 if there is no problem, and otherwise that of the first one. With --strict, a warning counts if there
 is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing.
@@ -33,7 +33,7 @@ The checks, with their exit codes:
 		Example: "  rlock doctor --acks 1 --lease 10s\n  rlock doctor --strict --json | jq -r '.findings[] | select(.level == \"warning\").text'",
 		RunE: func(*cobra.Command, []string) error {
 			opts.Prefix = a.keyPrefix
-			rdb, _, _, finish, err := a.open()
+			rdb, _, where, finish, err := a.open()
 			if err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ The checks, with their exit codes:
 			case errors.Is(err, doctor.ErrDenied):
 				return &exit{code: exitDenied, err: err}
 			case err != nil:
-				return err
+				return a.asked("check Redis", where, err)
 			}
 			if err := a.print(a.stdout, reportText(&report, asJSON)); err != nil {
 				return err

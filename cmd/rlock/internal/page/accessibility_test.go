@@ -65,7 +65,7 @@ func variety() *fake {
 	row.Identity = &rlock.Identity{Service: "billing", Host: "node-1", PID: 42}
 	f.set(row)
 	row = held("prices", "one:1")
-	row.Kind, row.Mode, row.Holders = catalog.ReadWrite, "read", 3
+	row.Kind, row.Mode, row.Holders = catalog.Read, "read", 3
 	f.set(row)
 	row = held("forever", "one:1")
 	row.Lease = -1

@@ -112,7 +112,7 @@ func (s *scans) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // TestAnExactNameIsFoundWithoutAScan finds a lock of each kind by its key, in a few commands, while no SCAN is answered.
 func TestAnExactNameIsFoundWithoutAScan(t *testing.T) {
 	f := newFixture(t, Options{})
-	f.fill(2*maxRows)
+	f.fill(2 * maxRows)
 	one := f.client("billing", "node-1", 42)
 	plain := one.NewPlainSemaphore("exact:plain", rlock.Total(1))
 	f.take(plain)
@@ -171,7 +171,7 @@ func TestWhatIsTypedIsFound(t *testing.T) {
 // TestAFilterIsInTheAddress opens a link to a filter, and comes back to it from a lock.
 func TestAFilterIsInTheAddress(t *testing.T) {
 	f := newFixture(t, Options{Prefix: "many:"})
-	f.fill(2*maxRows)
+	f.fill(2 * maxRows)
 	f.take(f.client("billing", "node-1", 42).NewLock("orders:42"))
 	p := open(t, f.url+"#/?q=many:00123*")
 	const found = `[...document.querySelectorAll("#rows a")].map((a) => a.textContent.slice(-1)).sort().join("") === "0123456789"`

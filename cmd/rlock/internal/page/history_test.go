@@ -64,7 +64,7 @@ func TestHistoryOfSeveralHolders(t *testing.T) {
 	p := newPast()
 	readers := func(holder string, n int) catalog.Row {
 		row := held("a", holder)
-		row.Kind, row.Mode, row.Holders = catalog.ReadWrite, "read", n
+		row.Kind, row.Mode, row.Holders = catalog.Read, "read", n
 		return row
 	}
 	p.look(0)

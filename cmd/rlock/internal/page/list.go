@@ -71,7 +71,7 @@ func (s *Server) read(ctx context.Context, l *list) {
 	goesOn, stop := s.watch(l.state, &l.state.table)
 	defer stop()
 	begun := time.Now()
-	k, shown, first := kept{names: make(map[string]bool)}, begun, !l.state.complete()
+	k, shown, first := selection{names: make(map[string]bool)}, begun, !l.state.complete()
 	for row, err := range s.source.Find(ctx, s.opts.Prefix, l.text) {
 		if err != nil {
 			s.failed(ctx, l.state, &l.state.table, "list the locks", err)
@@ -95,8 +95,8 @@ func (s *Server) read(ctx context.Context, l *list) {
 	}
 }
 
-// kept are the rows of a look that are kept: all that somebody waits for, and the first of the others.
-type kept struct {
+// selection are the rows of a look that are kept: all that somebody waits for, and the first of the others.
+type selection struct {
 	names          map[string]bool
 	waited, others []sighting
 	bytes          int  // of both
@@ -104,7 +104,7 @@ type kept struct {
 	total          int  // how many rows there are
 }
 
-func (k *kept) add(row *catalog.Row, now time.Time) {
+func (k *selection) add(row *catalog.Row, now time.Time) {
 	if k.names[row.Name] {
 		return
 	}
@@ -136,6 +136,6 @@ func (k *kept) add(row *catalog.Row, now time.Time) {
 }
 
 // all returns the rows that are kept.
-func (k *kept) all() []sighting {
+func (k *selection) all() []sighting {
 	return append(append(make([]sighting, 0, len(k.waited)+len(k.others)), k.waited...), k.others...)
 }

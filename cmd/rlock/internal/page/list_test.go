@@ -22,7 +22,7 @@ import (
 // TestLocksWithWaitersAreKept keeps all of them beside the first of the others, and counts those that it does not keep.
 func TestLocksWithWaitersAreKept(t *testing.T) {
 	now := time.Now()
-	k := kept{names: make(map[string]bool)}
+	k := selection{names: make(map[string]bool)}
 	waited := func(name string) *catalog.Row {
 		row := held(name, "one:1")
 		row.Waiters = 1
@@ -41,7 +41,7 @@ func TestLocksWithWaitersAreKept(t *testing.T) {
 	assert.Len(t, k.all(), 2*maxRows)
 	assert.Equal(t, 2*maxRows+200, k.total, "one that is not kept may be counted twice")
 
-	k = kept{names: make(map[string]bool)}
+	k = selection{names: make(map[string]bool)}
 	for i := range 10 {
 		row := held(fmt.Sprint(i, strings.Repeat("x", maxBytes/12)), "one:1")
 		k.add(&row, now)

@@ -114,8 +114,11 @@ func newSighting(row *catalog.Row, at time.Time) sighting {
 	}
 	if row.Holders > 0 {
 		one.view.Who, one.view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
-		if row.Client == "" && row.Identity == nil && row.Holder != "" {
-			one.view.Who = permit(row.Holder)
+		switch {
+		case row.Kept:
+			one.view.Who = kept(one.view.Who)
+		case row.Client == "" && row.Holder != "":
+			one.view.Who = permit(row.Holder, row.Identity)
 		}
 	}
 	return one

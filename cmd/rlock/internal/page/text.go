@@ -160,7 +160,18 @@ func shortID(id string) string {
 	return id
 }
 
-// permit describes a permit of a semaphore, which says nothing about its holder.
-func permit(id string) string {
-	return "permit " + printable(id[:min(len(id), 8)])
+// permit describes a permit of a semaphore: its owner, if that has an identity, and what tells it from other permits of its client, with
+// which it shares the first half of its id.
+func permit(id string, owner *rlock.Identity) string {
+	text := "permit " + printable(id)
+	if half := len(id) / 2; half > 8 {
+		text = "permit " + printable(id[:8]+"…"+strings.TrimLeft(id[half:], "0"))
+	}
+	if owner != nil {
+		text = who("", "", owner) + " · " + text
+	}
+	return text
 }
+
+// kept describes a lock that stays taken although its holder has unlocked it.
+func kept(who string) string { return "kept by " + who }

@@ -119,7 +119,7 @@ function showSince(node, item) {
   const held = whole(Math.max(0, now() - item.since));
   text(node, item.before ? "before " + clock(item.since) + " · ≥ " + held : clock(item.since) + " · " + held);
 }
-const kindText = (item) => item.kind + (item.mode ? " · " + item.mode : "");
+const kindText = (item) => item.kind; // the name that metrics and logs have, too
 
 // --- The table ---
 
@@ -445,7 +445,7 @@ function renderLock() {
   const waiters = l ? l.waiters : [];
   const count = (id, title, n, shown) => $(id).replaceChildren(title, make("b", "", n > shown ? n + ", the first " + shown : String(n)));
   count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
-  count("h-waiters", l && l.kind === "fair" ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
+  count("h-waiters", l && (l.kind === "fair" || l.kind === "fenced fair") ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
   reconcile($("holders"), holders, (h) => h.ref, makeHolder, fillHolder);
   const place = waiters.map((w, i) => ({ ...w, place: i }));
   reconcile($("waiters"), place, (w) => w.place, () => make("li", "", make("span"), make("span", "sub")), fillWaiter);

@@ -1,0 +1,35 @@
+package page
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+// TestWhoIsShown tells a kept lock from one that is held, and the permits of one client from each other.
+func TestWhoIsShown(t *testing.T) {
+	t.Parallel()
+	now, shop := time.Now(), &rlock.Identity{Service: "shop", Host: "a", PID: 7}
+	row := catalog.Row{Name: "sync", Kind: catalog.Lock, Holder: "c:1", Client: "c", Holders: 1, Kept: true, Identity: shop, Lease: time.Hour}
+	one := newSighting(&row, now)
+	require.Equal(t, "kept by shop@a 7", one.view.Who)
+	h := &rlock.HolderInfo{Holder: "c:1", Client: "c", Kept: true, Lease: time.Hour, Identity: shop}
+	tr := newState().histories.of("id", "sync")
+	require.Equal(t, "kept by shop@a 7", tr.holder(h, "key", now, true).Who)
+
+	const first, second = "71b96ce82746f4b3000000000057" + "0000", "71b96ce82746f4b3000000000057" + "0001"
+	d := &catalog.Details{Row: catalog.Row{Name: "permits", Kind: catalog.Semaphore, Holders: 2}, Permits: []catalog.Permit{
+		{ID: first, Lease: time.Minute, Identity: shop}, {ID: second, Lease: time.Minute, Identity: shop},
+	}}
+	v := newState().histories.of("id", "permits").view(d, now, true)
+	require.Equal(t, "shop@a 7 · permit 71b96ce8…570000", v.Holders[0].Who)
+	require.Equal(t, "shop@a 7 · permit 71b96ce8…570001", v.Holders[1].Who)
+	require.True(t, v.Holders[0].Named)
+	row = catalog.Row{Name: "permits", Kind: catalog.Semaphore, Holder: first, Holders: 2}
+	one = newSighting(&row, now)
+	require.Equal(t, "permit 71b96ce8…570000", one.view.Who)
+}
