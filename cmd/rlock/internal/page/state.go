@@ -27,12 +27,26 @@ type rowView struct {
 	Named   bool   `json:"named,omitempty"` // whether Who is an identity
 	Holders int    `json:"holders"`
 	Waiters int    `json:"waiters"`
-	Since   int64  `json:"since,omitempty"`
-	Before  bool   `json:"before,omitempty"`
-	Ends    int64  `json:"ends,omitempty"`
-	Full    int64  `json:"full,omitempty"`
-	Token   string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
-	Free    int    `json:"free,omitempty"`
+	waiting
+	Kept   bool   `json:"kept,omitempty"`
+	Since  int64  `json:"since,omitempty"`
+	Before bool   `json:"before,omitempty"`
+	Ends   int64  `json:"ends,omitempty"`
+	Full   int64  `json:"full,omitempty"`
+	Token  string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
+	Free   int    `json:"free,omitempty"`
+}
+
+// waiting says what the waiters are that are counted: calls, or processes. Processes is of how many of them the calls are, or 0 if that is
+// not known.
+type waiting struct {
+	Calls     bool `json:"calls,omitempty"`
+	Processes int  `json:"processes,omitempty"`
+}
+
+func waitingOf(row *catalog.Row) waiting {
+	calls, processes := row.Waiting()
+	return waiting{calls >= 0, max(0, processes)}
 }
 
 // status says whether Redis can be read.
@@ -106,7 +120,7 @@ type sighting struct {
 func newSighting(row *catalog.Row, at time.Time) sighting {
 	one := sighting{at: at, name: row.Name, ref: refOf(row.Holder), lease: row.Lease, view: rowView{
 		ID: idOf(row.Name), Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
-		Holders: row.Holders, Waiters: row.Waiters, Free: row.Free,
+		Holders: row.Holders, Waiters: row.Waiters, waiting: waitingOf(row), Kept: row.Kept, Free: row.Free,
 	}}
 	one.key = keyOf(one.ref, row.Token, row.Holders)
 	if row.Token > 0 {

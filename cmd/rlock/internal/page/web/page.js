@@ -119,6 +119,13 @@ function showSince(node, item) {
   const held = whole(Math.max(0, now() - item.since));
   text(node, item.before ? "before " + clock(item.since) + " · ≥ " + held : clock(item.since) + " · " + held);
 }
+// callsText says of waiters that each of them is a call, where that is so. Otherwise, each is a process.
+const callsText = (item, n) => n + (item.calls && n ? (n === 1 ? " call" : " calls") : "");
+function waitingText(item, n) {
+  if (!n) return "0";
+  if (!item.calls) return n + (n === 1 ? " process" : " processes");
+  return callsText(item, n) + (item.processes ? " of " + item.processes + (item.processes === 1 ? " process" : " processes") : "");
+}
 const kindText = (item) => item.kind; // the name that metrics and logs have, too
 
 // --- The table ---
@@ -137,7 +144,7 @@ const columns = [
 const attention = {
   id: "attention", title: "What needs attention", by: (r) => {
     if (r.waiters) return -r.waiters;
-    if (!r.holders || r.kind.includes("semaphore")) return Infinity;
+    if (!r.holders || r.kept || r.kind.includes("semaphore")) return Infinity; // what is kept ends on purpose
     if (!r.ends) return Number.MAX_SAFE_INTEGER;
     return isLow(r) ? r.ends : Infinity;
   },
@@ -234,6 +241,8 @@ function fillRow(tr, row) {
       text(p[of], String(row[of]));
       p[of].classList.toggle("zero", !row[of]);
     }
+    text(p.waiters, callsText(row, row.waiters));
+    p.waiters.title = waitingText(row, row.waiters);
     p.waiters.classList.toggle("some", row.waiters > 0);
     p.lease.hidden = !row.holders;
   }
@@ -445,7 +454,8 @@ function renderLock() {
   const waiters = l ? l.waiters : [];
   const count = (id, title, n, shown) => $(id).replaceChildren(title, make("b", "", n > shown ? n + ", the first " + shown : String(n)));
   count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
-  count("h-waiters", l && (l.kind === "fair" || l.kind === "fenced fair") ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
+  const waitCount = (title, n, shown) => $("h-waiters").replaceChildren(title, make("b", "", waitingText(l || {}, n) + (n > shown ? ", the first " + shown : "")));
+  waitCount(l && (l.kind === "fair" || l.kind === "fenced fair") ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
   reconcile($("holders"), holders, (h) => h.ref, makeHolder, fillHolder);
   const place = waiters.map((w, i) => ({ ...w, place: i }));
   reconcile($("waiters"), place, (w) => w.place, () => make("li", "", make("span"), make("span", "sub")), fillWaiter);
