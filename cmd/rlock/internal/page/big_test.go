@@ -181,7 +181,7 @@ func TestAFilterIsInTheAddress(t *testing.T) {
 	p.await("no filter", `location.hash === "#/"`)
 	p.search("many:001239")
 	p.row("many:001239")
-	assert.Equal(t, "#/?q=many:001239", get[string](p, `location.hash`))
+	p.await("the filter is in the address", `location.hash === "#/?q=many:001239"`)
 	p.press(enter)
 	p.await("its page", `!document.querySelector("#one").hidden && location.hash === "#/lock/many:001239"`)
 	p.press(escape)

@@ -181,7 +181,7 @@ function sort() {
   const number = (n) => n.toLocaleString("en");
   const of = Math.max(asking.text ? asking.of : total, order.length);
   text($("count"), (order.length === of ? number(of) : number(order.length) + " of " + number(of)) + (of === 1 ? " lock" : " locks") +
-    " · " + number(held) + " held · " + number(waiting) + " waiting" + (frozen ? " · as of " + clock(frozen) : ""));
+    " · " + number(held) + " held · " + number(waiting) + " waiting" + (part ? " · reading on" : "") + (frozen ? " · as of " + clock(frozen) : ""));
   unsorted = dirty = false;
 }
 
@@ -755,6 +755,7 @@ document.addEventListener("keydown", (e) => {
     if (!row && !typing && e.target !== document.body) return;
     e.preventDefault();
     if (e.key === "Enter") {
+      history.replaceState(null, "", listHash()); // where Back leads
       if (order.length) location.hash = "#/lock/" + order[0].id;
       else if (wide && $("q").value) location.hash = "#/lock/" + idOf($("q").value.replaceAll("%", "%25"));
     }
@@ -768,9 +769,12 @@ function filter() {
   dirty = true;
   $("scroll").scrollTop = 0;
   renderTable();
-  history.replaceState(null, "", listHash());
   clearTimeout(pause);
-  if (wide) pause = setTimeout(() => { if (!view && $("q").value !== asking.text) connect(); }, PAUSE);
+  pause = setTimeout(() => {
+    if (view) return;
+    history.replaceState(null, "", listHash()); // not with each key: some browsers refuse that
+    if (wide && $("q").value !== asking.text) connect();
+  }, PAUSE);
 }
 $("q").addEventListener("input", filter);
 $("rows").addEventListener("animationend", (e) => e.target.closest("tr").classList.remove("fresh"));
