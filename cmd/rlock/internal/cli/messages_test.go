@@ -194,9 +194,9 @@ func TestWrongArguments(t *testing.T) {
 		require.Equal(t, exitUsage, code, args)
 		require.Equal(t, "rlock: NAME is empty\n", errs, args)
 	}
-	taken, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed soon
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer taken.Close() //nolint:errcheck // nothing was written
+	t.Cleanup(func() { _ = taken.Close() })
 	code, _, errs := command(t, redistest.Start(t).Addr, "ui", "--listen", taken.Addr().String())
 	require.Equal(t, exitUsage, code)
 	require.Equal(t, "rlock: --listen is \""+taken.Addr().String()+"\": address already in use\n", errs)

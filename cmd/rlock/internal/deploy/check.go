@@ -31,29 +31,29 @@ func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where stri
 	reply, err := rdb.Do(ctx, "hello").Result()
 	switch mode := modeOf(reply); {
 	case c.Cluster && err != nil && strings.Contains(err.Error(), "cluster support disabled"):
-		return wrongSort(where + " is no cluster: leave --cluster out")
+		return sortError(where + " is no cluster: leave --cluster out")
 	case c.SentinelMaster != "" && err != nil && strings.Contains(err.Error(), "unknown command 'sentinel'"):
-		return wrongSort("no server at " + where + " is a Sentinel: leave --sentinel-master out")
+		return sortError("no server at " + where + " is a Sentinel: leave --sentinel-master out")
 	case err != nil && !refused(err):
 		return err
 	case c.Cluster || c.SentinelMaster != "":
 		return nil
 	case mode == ClusterMode:
-		return wrongSort(where + " is a node of a cluster, so it has a part of the locks only: use --cluster")
+		return sortError(where + " is a node of a cluster, so it has a part of the locks only: use --cluster")
 	case mode == SentinelMode:
-		return wrongSort(where + " is a Sentinel, which has no locks: use --sentinel-master")
+		return sortError(where + " is a Sentinel, which has no locks: use --sentinel-master")
 	}
 	return nil
 }
 
-// wrongSort is an ErrConfig that says which deployment it is, and what to do.
-type wrongSort string
+// sortError is an ErrConfig that says which deployment it is, and what to do.
+type sortError string
 
 // Error implements error.
-func (e wrongSort) Error() string { return string(e) }
+func (e sortError) Error() string { return string(e) }
 
 // Is makes it an ErrConfig.
-func (wrongSort) Is(target error) bool { return target == ErrConfig }
+func (sortError) Is(target error) bool { return target == ErrConfig }
 
 // modeOf returns the mode in a reply to HELLO, which is a map, or a list in the older protocol.
 func modeOf(reply any) Mode {
