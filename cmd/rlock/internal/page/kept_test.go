@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
 
@@ -53,5 +55,22 @@ func TestWaitersAreCalledWhatTheyAre(t *testing.T) {
 		require.LessOrEqual(t, get[float64](p, rowOf+`.cells[5].scrollWidth - `+rowOf+`.cells[5].clientWidth`, name, name), 0.0, "it is not cut")
 		p.run(goTo("#/lock/" + idOf(name)))
 		p.await("its waiters", `document.querySelector("#h-waiters").textContent === %q`, want[2])
+	}
+}
+
+// TestALongHolderLeavesRoom for how many others hold the lock, and how many permits are free.
+func TestALongHolderLeavesRoom(t *testing.T) {
+	row := catalog.Row{
+		Name: "slots", Kind: catalog.Semaphore, Holder: "71b96ce82746f4b30000000000570000", Holders: 2, Free: 3, Lease: time.Minute,
+		Identity: &rlock.Identity{Service: "a-service-with-a-long-name", Host: "and-a-host-with-a-long-name-5d6b-9qk2r", PID: 7},
+	}
+	_, ts := serve(t, newFake(row), Options{})
+	for _, size := range []chromedp.Action{emulation.SetDeviceMetricsOverride(1280, 720, 1, false), phone()} {
+		p := open(t, ts.URL, size)
+		p.row("slots")
+		require.True(t, get[bool](p, `(() => {
+			const badge = document.querySelector("#rows .more").getBoundingClientRect(), cell = document.querySelector("#rows .c-who").getBoundingClientRect();
+			return badge.width > 20 && badge.right <= cell.right;
+		})()`), "the badge is in its cell")
 	}
 }

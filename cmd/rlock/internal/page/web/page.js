@@ -216,7 +216,7 @@ function makeRow() {
   cells.name.append(link);
   const [kind, who, more, since, lease] = [make("span", "kind"), make("span"), make("span", "more"), make("span", "time"), makeLease()];
   cells.kind.append(kind);
-  cells.who.append(who, more);
+  cells.who.append(make("div", "whois", who, more));
   cells.since.append(since);
   cells.lease.append(lease);
   tr.parts = { link, kind, who, more, since, lease, waiters: cells.waiters, holders: cells.holders };
