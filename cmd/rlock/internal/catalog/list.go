@@ -19,16 +19,7 @@ const (
 // Rows finds the locks and semaphores whose names begin with a prefix, or all, in no order. It reads Redis in small pieces, and keeps
 // no more than one of them. While Redis resizes its table, a row may come twice. The last pair has the error, if there is one.
 func (c *Catalog) Rows(ctx context.Context, prefix string) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
-		nodes, err := c.nodes(ctx)
-		s := &search{c: c, prefix: c.prefix + prefix, known: map[string]*rlock.Identity{}, yield: yield}
-		for i := 0; i < len(nodes) && err == nil && !s.stopped; i++ {
-			err = s.node(ctx, nodes[i])
-		}
-		if err != nil && !s.stopped {
-			yield(Row{}, err)
-		}
-	}
+	return c.Find(ctx, prefix, "")
 }
 
 // nodes returns the masters.
@@ -49,20 +40,36 @@ func (c *Catalog) nodes(ctx context.Context) (nodes []*redis.Client, err error) 
 	return nil, rlock.ErrInvalidOption
 }
 
-// search is one run of [Catalog.Rows].
+// search is one run of [Catalog.Find].
 type search struct {
 	c       *Catalog
-	prefix  string // of names in Redis
+	prefix  string                 // of names in Redis
+	pattern string                 // of what the keys have in them, too
+	fits    func(name string) bool // of names without the key prefix
 	known   map[string]*rlock.Identity
 	yield   func(Row, error) bool
 	stopped bool // the caller has seen enough
 }
 
+// run finds the rows of all nodes.
+func (s *search) run(ctx context.Context) {
+	nodes, err := s.c.nodes(ctx)
+	for i := 0; i < len(nodes) && err == nil && !s.stopped; i++ {
+		err = s.node(ctx, nodes[i])
+	}
+	if err != nil && !s.stopped {
+		s.yield(Row{}, err)
+	}
+}
+
 // node finds the rows of one node.
 func (s *search) node(ctx context.Context, node *redis.Client) error {
-	pattern := "*"
-	if s.prefix != "" {
-		pattern = "*" + escape(s.prefix) + "*" // the key of a semaphore's permits has a brace before the name
+	pattern := s.pattern
+	if pattern == "" {
+		pattern = escape(s.prefix)
+	}
+	if pattern = "*" + pattern + "*"; pattern == "**" { // the key of a semaphore's permits has a brace before the name
+		pattern = "*"
 	}
 	for cursor := uint64(0); ; {
 		keys, next, err := s.scan(ctx, node, cursor, pattern)
@@ -118,7 +125,7 @@ type candidate struct {
 // candidates returns the names that keys may belong to.
 func (s *search) candidates(keys []string) (found []candidate) {
 	add := func(name string, by trace) {
-		if name != "" && strings.HasPrefix(name, s.prefix) {
+		if name != "" && strings.HasPrefix(name, s.prefix) && s.fits(strings.TrimPrefix(name, s.c.prefix)) {
 			found = append(found, candidate{name, by})
 		}
 	}

@@ -19,11 +19,14 @@ import (
 )
 
 func (a *app) list() *cobra.Command {
-	var prefix string
+	var prefix, match, order string
 	var all, asJSON bool
 	cmd := &cobra.Command{
 		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: takes(),
 		Long: `ls lists the locks and semaphores that are held or waited for, of rlock and of Redisson. It only reads, by SCAN, in small pieces.
+
+--match finds names by their words, in any case. A word with a star stands for the whole name: orders:* or *:42. The lock with exactly
+this name comes first. --sort keeps all rows in memory, and prints them at the end.
 
 A kind has the name that it has in metrics and logs. WAITING counts processes. For a fair lock, it counts calls, and says of how many
 processes they are. A lock that is kept by AtLeast or --at-least after its use says so beside its last holder.
@@ -33,6 +36,7 @@ a spin lock. A lock that has ever had a token is shown as fenced. A semaphore of
 other counter. While a slot of a cluster moves, the semaphores of that slot, and the tokens and waiters of its locks, may be missing. Names
 that begin like the other keys of Redisson (redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
 		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiting_processes > 10) | .name'",
+		PreRunE: func(*cobra.Command, []string) error { return checkOrder(order) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch narrowed := cmd.Flags().Changed("prefix"); {
 			case narrowed && all:
@@ -46,7 +50,8 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 				if asJSON {
 					to = &objects{json.NewEncoder(out)}
 				}
-				for row, err := range c.Rows(ctx, prefix) {
+				to = inOrder(to, order)
+				for row, err := range c.Find(ctx, prefix, match) {
 					if err == nil {
 						err = to.add(row)
 					}
@@ -60,6 +65,8 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 		},
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "what the names begin with")
+	cmd.Flags().StringVar(&match, "match", "", "`TEXT` of words that are in the names")
+	cmd.Flags().StringVar(&order, "sort", "", "`ORDER`: name, waiting (most first) or lease (what ends next first)")
 	cmd.Flags().BoolVar(&all, "all", false, "all names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
 	return cmd
@@ -78,13 +85,14 @@ func (o *objects) add(row catalog.Row) error { return o.to.Encode(rowJSON(&row))
 
 func (o *objects) end() error { return nil }
 
-// sorted is how many rows a table sorts and aligns. It prints any further rows as they are found, so that its memory is bounded.
-const sorted = 1000
+// aligned is how many rows a table aligns, and sorts unless they are. It prints any further rows as they are found, so that its memory is bounded.
+const aligned = 1000
 
 // table writes rows for people.
 type table struct {
 	out    *bufio.Writer
 	rows   []catalog.Row
+	sorted bool
 	widths []int // nil until the first rows are written
 }
 
@@ -92,7 +100,7 @@ func (t *table) add(row catalog.Row) error {
 	if t.widths != nil {
 		return t.write(cells(&row))
 	}
-	if t.rows = append(t.rows, row); len(t.rows) < sorted {
+	if t.rows = append(t.rows, row); len(t.rows) < aligned {
 		return nil
 	}
 	return t.end()
@@ -102,7 +110,9 @@ func (t *table) end() error {
 	if t.widths != nil || len(t.rows) == 0 {
 		return nil
 	}
-	slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
+	if !t.sorted {
+		slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
+	}
 	lines := [][]string{{"NAME", "KIND", "LEASE", "WAITING", "HOLDERS", "HOLDER"}}
 	for i := range t.rows {
 		lines = append(lines, cells(&t.rows[i]))

@@ -46,7 +46,8 @@ type lockView struct {
 	HolderCount int          `json:"holderCount"`
 	Holders     []holderView `json:"holders"`
 	WaiterCount int          `json:"waiterCount"`
-	Waiters     []waiterView `json:"waiters"`
+	waiting
+	Waiters []waiterView `json:"waiters"`
 }
 
 // pageView is all that the view of one lock shows.
@@ -66,7 +67,7 @@ type pageView struct {
 // view makes the view of a lock. First means that nobody looked at it right before, so its holders may have been there for longer.
 func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 	v := lockView{
-		Kind: string(d.Kind), Mode: printable(d.Mode), Free: d.Free, HolderCount: d.Holders, WaiterCount: d.Waiters,
+		Kind: string(d.Kind), Mode: printable(d.Mode), Free: d.Free, HolderCount: d.Holders, WaiterCount: d.Waiters, waiting: waitingOf(&d.Row),
 		Holders: []holderView{}, Waiters: []waiterView{},
 	}
 	var keys []string // of the marks

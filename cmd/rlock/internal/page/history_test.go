@@ -30,7 +30,11 @@ func (p *past) lookAt(after time.Duration, cut bool, rows ...catalog.Row) {
 	for _, row := range rows {
 		seen = append(seen, newSighting(&row, p.at))
 	}
-	p.apply(seen, cut, p.at, p.at)
+	total := len(seen)
+	if cut {
+		total++
+	}
+	p.apply(seen, look{total: total, begun: p.at, ended: p.at})
 }
 
 func (p *past) holds(name string) []hold { return p.histories.tracks[idOf(name)].holds }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
 	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
 
@@ -32,4 +34,43 @@ func TestWhoIsShown(t *testing.T) {
 	row = catalog.Row{Name: "permits", Kind: catalog.Semaphore, Holder: first, Holders: 2}
 	one = newSighting(&row, now)
 	require.Equal(t, "permit 71b96ce8…570000", one.view.Who)
+}
+
+// TestWaitersAreCalledWhatTheyAre labels calls and processes, in the table and on the page of a lock.
+func TestWaitersAreCalledWhatTheyAre(t *testing.T) {
+	fair, plain, many := held("fair", "one:1"), held("plain", "one:1"), held("many", "one:1")
+	fair.Kind, fair.Waiters, fair.Processes = catalog.Fair, 12, 2
+	many.Kind, many.Waiters = catalog.FencedFair, 300
+	plain.Waiters = 3
+	_, ts := serve(t, newFake(fair, plain, many), Options{})
+	p := open(t, ts.URL)
+	for name, want := range map[string][3]string{
+		"fair": {"12 calls", "12 calls of 2 processes", "Queue12 calls of 2 processes"}, "plain": {"3", "3 processes", "Waiting3 processes"},
+		"many": {"300 calls", "300 calls", "Queue300 calls"},
+	} {
+		p.run(goTo("#/"))
+		p.row(name)
+		require.Equal(t, want[0], get[string](p, cell, name, 5))
+		require.Equal(t, want[1], get[string](p, rowOf+`.cells[5].title`, name))
+		require.LessOrEqual(t, get[float64](p, rowOf+`.cells[5].scrollWidth - `+rowOf+`.cells[5].clientWidth`, name, name), 0.0, "it is not cut")
+		p.run(goTo("#/lock/" + idOf(name)))
+		p.await("its waiters", `document.querySelector("#h-waiters").textContent === %q`, want[2])
+	}
+}
+
+// TestALongHolderLeavesRoom for how many others hold the lock, and how many permits are free.
+func TestALongHolderLeavesRoom(t *testing.T) {
+	row := catalog.Row{
+		Name: "slots", Kind: catalog.Semaphore, Holder: "71b96ce82746f4b30000000000570000", Holders: 2, Free: 3, Lease: time.Minute,
+		Identity: &rlock.Identity{Service: "a-service-with-a-long-name", Host: "and-a-host-with-a-long-name-5d6b-9qk2r", PID: 7},
+	}
+	_, ts := serve(t, newFake(row), Options{})
+	for _, size := range []chromedp.Action{emulation.SetDeviceMetricsOverride(1280, 720, 1, false), phone()} {
+		p := open(t, ts.URL, size)
+		p.row("slots")
+		require.True(t, get[bool](p, `(() => {
+			const badge = document.querySelector("#rows .more").getBoundingClientRect(), cell = document.querySelector("#rows .c-who").getBoundingClientRect();
+			return badge.width > 20 && badge.right <= cell.right;
+		})()`), "the badge is in its cell")
+	}
 }
