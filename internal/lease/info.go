@@ -58,7 +58,8 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 	}
 }
 
-// HeldBy reports whether Redis has one of these holders for the lock. It reports false if ctx ends before there is a reply.
+// HeldBy reports whether Redis has one of these holders for the lock. It reports false if ctx ends before there is a reply. It asks by a
+// command to which everybody has a right who may lock.
 func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
 	if !l.m.tasks.Begin() {
 		return false
@@ -67,8 +68,11 @@ func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
 	found := make(chan bool, 2)
 	l.m.Background(func() {
 		defer func() { found <- false }() // also if a hook ends the goroutine
-		info, _ := l.look(ctx)
-		found <- slices.ContainsFunc(info.Holders, func(h wire.InfoHolder) bool { return slices.Contains(fields, h.Field) })
+		name := l.h.Key.Name
+		found <- slices.ContainsFunc(fields, func(field string) bool {
+			reply, err := l.m.raw(ctx, name, []any{"HEXISTS", name, field})
+			return err == nil && reply == int64(1)
+		})
 	})
 	select {
 	case yes := <-found:
