@@ -253,7 +253,7 @@ func TestNothingIsObservedTwice(t *testing.T) {
 			require.NotNil(t, s.Hold, "%+v", s.End)
 		}
 	}
-	require.Greater(t, acquired, 50)
+	require.Positive(t, acquired)
 }
 
 // acquireSomehow takes one of the locks, and leaves it.

@@ -47,7 +47,7 @@ func TestAPermitCostsThreeCommands(t *testing.T) {
 					var wg sync.WaitGroup
 					begin := make(chan struct{})
 					for range processes {
-						s := limiter(testkit.NewClient(t, server.Client(t)), name, permits)
+						s := limiter(testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never)), name, permits)
 						wg.Go(func() {
 							<-begin
 							for range turns {
