@@ -20,6 +20,10 @@ import (
 
 const embeddedTick = 2 * time.Millisecond
 
+// Leisurely has the clock of [Embedded] be slow, rather than jump, while the machine is busy. The TestMain of a package may set it whose
+// tests run scripts and nothing else that has a clock: what they expect within a second is then there within one.
+var Leisurely bool
+
 // Embedded starts a miniredis whose clock is the true time, as that of a redis-server is: it stands still while a script runs, and is
 // right when one begins. So no lease ends before its time, nor late because the machine is busy. It returns a client that is closed
 // with the test.
@@ -28,10 +32,18 @@ func Embedded(tb testing.TB) *redis.Client {
 	embedded := miniredis.RunT(tb)
 	embedded.ClockTTL(true)
 	var mu sync.Mutex
+	last := time.Now()
+	shown := last
 	now := func() {
 		mu.Lock()
 		defer mu.Unlock() // or else a late call would set the clock back
-		embedded.SetTime(time.Now())
+		step := time.Since(last)
+		last = last.Add(step)
+		if Leisurely {
+			step = min(step, 2*embeddedTick)
+		}
+		shown = shown.Add(step)
+		embedded.SetTime(shown)
 	}
 	now()
 	embedded.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
