@@ -43,11 +43,13 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 		return
 	}
 	r.looked = waited
-	fields := a.Fields()
 	moment, cancel := context.WithTimeout(lease.Calm(ctx), minTimeout)
 	defer cancel()
+	has := func(l *lease.Lock) bool {
+		return slices.ContainsFunc(a.Fields(), func(f string) bool { return l.HeldBy(moment, f) })
+	}
 	for i, m := range r.group.members {
-		if len(fields) > 0 && refused(i) && slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return l.HeldBy(moment, fields) }) {
+		if refused(i) && slices.ContainsFunc(m.Locks(), has) {
 			r.accused = true
 			clientOf(r.group).Log(r.group.line(notice.SelfDeadlock, notice.LogItself, nil))
 			return
