@@ -114,6 +114,9 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.sight(ctx, &t)
 	a, err := l.acquire(ctx, t, seen)
+	if a != nil {
+		l.m.identity.keeps(t.AtLeast)
+	}
 	if seen != nil {
 		t.Group.SawMember(seen)
 		seen.End(heldBy(a), err)
@@ -193,7 +196,6 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	seen.Saw(a.Seen)
 	switch {
 	case got != nil:
-		l.m.identity.keeps(t.AtLeast)
 		return got, nil
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
