@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron rlockvet
+MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 # Newer versions need a newer Go.
 GORELEASER ?= github.com/goreleaser/goreleaser/v2@v2.15.1
@@ -59,9 +59,10 @@ kits: ## test rlocktest, and rlockcron with gocron and its example
 	cd examples/cron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: jobs
-jobs: ## test examples/jobs, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
+jobs: ## test examples/jobs and examples/asynq, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
 	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || echo "PostgreSQL is not installed: the tests that need it are skipped."
 	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./... # Go would not notice a change of the guide
+	cd examples/asynq && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: rlockvet
 rlockvet: ## test rlockvet, and run it over all modules, in which it must find nothing
@@ -74,14 +75,9 @@ command: ## test the command rlock; the tests of its page are skipped without ch
 	@command -v chromium >/dev/null || echo "chromium is not installed: the tests that need it are skipped."
 	cd cmd/rlock && $(GO) test -race -timeout $(TIMEOUT) ./...
 
-.PHONY: drawings
-drawings: ## draw the pictures of the guide that need no run
-	$(GO) run ./docs/pictures/draw
-
 .PHONY: pictures
-pictures: drawings ## draw all pictures of the documents, also those that are made from runs; needs a redis-server and chromium
+pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
-	cd rlockotel/dashboard && RLOCK_PICTURE=$(CURDIR)/docs/pictures/dashboard.svg $(GO) test -count=1 -run 'TestPicture$$' .
 
 .PHONY: test-claims
 test-claims:
@@ -131,7 +127,6 @@ planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
 	cd bench && $(GO) run . -write ../docs
-	$(MAKE) drawings # one of them has figures of the report
 
 .PHONY: bench-check
 bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json

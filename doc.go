@@ -22,8 +22,8 @@
 // # A lock can be lost
 //
 // [Lock.Do] runs a function under a context that ends when the lock is lost. [Lock.Acquire] returns a [Hold], which has that
-// context, a channel and an error. A bare [Lock.Lock] learns of a loss from its Unlock alone: [ErrLost]. No lock service can
-// do better than report a loss. Work that must not be done twice belongs under the context.
+// context, a channel and an error. A bare [Lock.Lock] learns of a loss from its Unlock alone: [ErrLost]. A lock with a
+// lease can do no more than report a loss. Work that must not be done twice belongs under the context.
 //
 // # The context is the thread
 //

@@ -145,6 +145,22 @@ func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(string(testkit.Must(os.ReadFile("README.md"))), "\n"), 120)
 }
 
+// TestChoosingHasWhatReadmeHas compares the drawing of the guide with the table of README.
+func TestChoosingHasWhatReadmeHas(t *testing.T) {
+	t.Parallel()
+	uses := func(page, from, to string) (names []string) {
+		_, section, _ := strings.Cut(string(testkit.Must(os.ReadFile(page))), from)
+		section, _, _ = strings.Cut(section, to)
+		return regexp.MustCompile(`New\w+|TryDo|AtLeast|Export|Adopt`).FindAllString(section, -1)
+	}
+	readme := uses("README.md", "\n## Which lock\n", "\n[Choosing]")
+	require.Greater(t, len(readme), 8)
+	drawn := uses("docs/guide/choosing.md", "\n```mermaid\n", "\n```\n")
+	slices.Sort(drawn)
+	slices.Sort(readme)
+	require.Equal(t, slices.Compact(readme), slices.Compact(drawn))
+}
+
 // TestQuickStartStatesTheRequiredVersions checks that the guide and go.mod require the same versions. The tests run with the
 // oldest go-redis that the guide permits, because Go selects the version in go.mod.
 func TestQuickStartStatesTheRequiredVersions(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -127,15 +128,13 @@ func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {
 		case <-returned:
 			return
 		case <-after.C:
-			warn(e.lock.in(), logLeadsOn, errLeadsOn)
+			logTo(e.lock.in(), notice.LogLeadsOn, errLeadsOn)
 			after.Reset(time.Minute)
 		}
 	}
 }
 
 var errRunning = fmt.Errorf("%w: another Run of this election is under way", ErrInvalidOption)
-
-const logLeadsOn = "the function of an election goes on after its end"
 
 var errLeadsOn = errors.New("it has not returned although its context has ended; until it does, this process neither resigns nor campaigns")
 

@@ -11,8 +11,8 @@ import (
 // The errors that callers distinguish with [errors.Is]. The error of a method wraps one of them, or an error from Redis or
 // the network, and names the operation and the lock.
 //
-// Ask for [ErrLost] first: after a loss, the error of Do also matches what its function returned, such as [context.Canceled].
-// Next, a caller that may leave asks for the error of its context, because a refusal matches that, too, if the context ended the wait.
+// Ask for [ErrLost] first: after a loss, the error of Do also matches what its function returned. Next, ask for the others, and last
+// for [context.Canceled] and [context.DeadlineExceeded]: if the context ended a wait, the error matches that of the context, too.
 var (
 	// ErrNotAcquired means that another owner held the lock until the wait was over, or until the context ended. In the second
 	// case the error also matches the context's error and cause. Redis said so, and has neither failed nor been silent for a

@@ -78,7 +78,7 @@ func ExampleLock_TryDo() {
 	// this one ran: true <nil>
 }
 
-// Middleware that wants an owner for its handlers must not hide a lock that its caller holds.
+// TryDo with AtLeast does a job once, although several machines begin it at about the same time.
 func ExampleAtLeast() {
 	locks, _, end := exampleLocks()
 	defer end()
@@ -118,6 +118,7 @@ func ExampleElection() {
 	// <nil> false
 }
 
+// Middleware that wants an owner for its handlers must not hide a lock that its caller holds.
 func ExampleEnsureOwner() {
 	locks, _, end := exampleLocks()
 	defer end()

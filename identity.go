@@ -27,10 +27,10 @@ const maxIdentity = 256
 // WithIdentity stores an identity of the client in Redis, which [Lock.Inspect] shows beside the holds and waits of the client. The default
 // is none: nothing is stored. [AutoIdentity] describes the current process.
 //
-// The key is a hash, rlock_client:{<id of the client>}. Its name is mapped as those of locks are. Anyone who may read it sees the identity.
+// The key is a hash, rlock_client:{<16 digits of the client's id>}. Its name is mapped as those of locks are. Anyone who may read it sees the identity.
 // It is written in the background with the first acquisition, and refreshed while the client holds or waits for something. It expires three
 // watchdog timeouts after that, or after the process has died, even if a lock with a longer [Lease] outlives it. [Client.Close] deletes
-// it, unless locks are left. It delays and fails no acquisition. If Redis does not let the user write it, rlock logs that once. If Redis
+// it, unless locks are left, or kept by [AtLeast]. It delays and fails no acquisition. If Redis does not let the user write it, rlock logs that once. If Redis
 // loses it, it is missing for up to a watchdog timeout.
 //
 // A text of more than 256 bytes, a negative PID, and an identity without any field are refused with [ErrInvalidOption].

@@ -40,8 +40,10 @@ type HolderInfo struct {
 	Own    bool
 	// Mode is read or write, or empty for a lock without sides.
 	Mode string
-	// Acquisitions is how many acquisitions are not yet unlocked: 1, and the re-entries.
+	// Acquisitions is how many acquisitions are not yet unlocked: 1, and the re-entries. Kept means that there is none: the client has
+	// unlocked it, and [AtLeast] keeps it taken until its lease ends.
 	Acquisitions int
+	Kept         bool
 	// Lease is what remains of its lease, unless it is renewed. Expired means that it is a reader that did not renew its hold: it does
 	// not hold the lock any more, although its field is still there.
 	Lease   time.Duration
@@ -85,7 +87,7 @@ func (l *Lock) Inspect(ctx context.Context) (LockInfo, error) {
 		client := wire.Client(h.Field)
 		info.Holders = append(info.Holders, HolderInfo{
 			Holder: h.Field, Client: client, Own: client == own, Mode: h.Role, Acquisitions: int(h.Count),
-			Lease: wire.Lease(h.Millis), Expired: h.Role == "read" && h.Millis == wire.NoKey,
+			Kept: h.Kept(), Lease: wire.Lease(h.Millis), Expired: h.Role == "read" && h.Millis == wire.NoKey,
 			Identity: identityOf(seen.Identities[client]),
 		})
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -231,7 +231,7 @@ func doAs(as, ctx context.Context, m lease.Member, fn func(context.Context) erro
 		case errors.Is(failed, ErrLost):
 			err = afterLoss(t.Op, failed, err)
 		case failed != nil:
-			warn(m, table.LogNotReleased, failed)
+			logTo(m, notice.LogNotReleased, failed)
 		}
 	}()
 	return fn(hold.Context())
@@ -262,12 +262,10 @@ func whileWaiting(op string, err error) error {
 	return &fault.OpError{Op: op, Name: failed.Name, What: failed.What, Phase: "while waiting", Err: failed.Err}
 }
 
-// warn logs something about a lock or a group.
-func warn(m lease.Member, message string, err error) {
-	if logger, ok := m.(interface {
-		Warn(message string, err error)
-	}); ok {
-		logger.Warn(message, err)
+// logTo logs something about a lock or a group.
+func logTo(m lease.Member, what *notice.Message, err error) {
+	if logger, ok := m.(interface{ Log(*notice.Message, error) }); ok {
+		logger.Log(what, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func WithFairWait(d time.Duration) Option {
 
 // WithHandOver bounds how often in a row, and for how long, a lock is handed over locally: from one owner of this process
 // straight to the next one that waits here. After n hand-overs, or once d has passed since this process got the lock, other
-// processes have their turn. The defaults are 32 and 5 ms; 0 for either means no hand-overs. In a turn that another process gave to
+// processes have their turn. The defaults are 32 and 5 ms; 0 for either means no hand-overs. The least d is 1 µs. In a turn that another process gave to
 // this one, n is 3 at most, unless hand-overs are lazy. Fair locks, read locks, and read-write locks whose writer also reads are
 // never handed over. Neither are spin locks, whose waiters poll. Nor is a lock handed over to an owner whose lease would end
 // earlier: other processes sleep for as long as the last lease.
@@ -99,9 +99,9 @@ func WithFairWait(d time.Duration) Option {
 // Experimental: WithHandOver may change or go before v1.
 func WithHandOver(n int, d time.Duration) Option {
 	return func(s *settings) error {
-		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease {
-			return fmt.Errorf("%w: %d hand-overs within %v out of range [0, %d] within [0s, 100y]",
-				ErrInvalidOption, n, d, maxHandOvers)
+		if n < 0 || n > maxHandOvers || d < 0 || d > maxLease || bare(d) != "" {
+			return fmt.Errorf("%w: %d hand-overs within %v out of range [0, %d] within 0s or [1µs, 100y]%s",
+				ErrInvalidOption, n, d, maxHandOvers, bare(d))
 		}
 		s.Table.HandOvers, s.Table.HandOverTime = n, d
 		return nil
@@ -197,13 +197,8 @@ func WithKeyPrefix(prefix string) Option {
 	})
 }
 
-// WithLogger sets where log lines go. A warning says that a lock was lost, that a release failed for good, or that the first
-// renewal failed in an outage. Other warnings are about a possible self-deadlock, a hold that was dropped without an unlock,
-// the function of an election that goes on after its end, a name that was acquired with and without tokens, and waiters whose
-// rights do not suffice or whose subscriptions Redis does not see. One says that a call goes on waiting although Redis has given it no
-// usable answer for as long as the command timeout. Lines at the level Info say that renewals succeed again, that a waiter was
-// taken out of the queue of a fair lock, and that the pub/sub of a cluster is not sharded. A line about a lock has its name as the
-// attribute "lock", cut at 64 characters.
+// WithLogger sets where log lines go. docs/guide/observing.md has each of them, with what it means and what to do. Most are warnings,
+// such as that a lock was lost or that a renewal failed. A line about a lock has its name as the attribute "lock", cut at 64 characters.
 //
 // The same line about a lock comes at most once a second, and a message at most five times. The next line has the number of
 // the dropped ones as the attribute "suppressed". The default is [slog.Default]. What go-redis logs about connections goes to its own
@@ -220,7 +215,15 @@ func WithLogger(logger *slog.Logger) Option {
 
 // outOfRange is the error of a duration that is not from least to 100 years.
 func outOfRange(what string, d, least time.Duration) error {
-	return fmt.Errorf("%w: %s %v out of range [%v, 100y]", ErrInvalidOption, what, d, least)
+	return fmt.Errorf("%w: %s %v out of range [%v, 100y]%s", ErrInvalidOption, what, d, least, bare(d))
+}
+
+// bare returns the end of an error about a duration that is shorter than 1 µs, as Wait(3) means 3 ns. It is empty for others.
+func bare(d time.Duration) string {
+	if d <= 0 || d >= time.Microsecond {
+		return ""
+	}
+	return fmt.Sprintf("; a number without a unit is in nanoseconds: write %d*time.Second, or another unit", d)
 }
 
 func durationOption(what string, d, least time.Duration, set func(*settings)) Option {
@@ -290,7 +293,7 @@ func RenewedLease(d time.Duration) AcquireOption { return AcquireOption{renewedL
 //
 // A short d does not cut the first attempt off. The call ends after the longer of d and a fifth of the command timeout, plus
 // the time for replica acks. That covers the wait behind other goroutines, for a connection and for the reply. A d of 0 means
-// a single attempt: see [Lock.TryLock]. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
+// a single attempt: see [Lock.TryLock]. Otherwise the minimum is 1 µs. Without Wait, the methods Lock, Acquire and Do wait until their context ends, and the
 // Try methods make a single attempt.
 func Wait(d time.Duration) AcquireOption { return AcquireOption{waitOption, d} }
 
@@ -318,7 +321,7 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 //
 // Nobody is told when the time is over. Waiters ask at the end of the lease that they know of, or after [WithPollInterval]; those of fair
 // locks may wait for that long, and Redisson's for the whole lease. ForceUnlock frees the lock.
-// [Lock.Inspect] shows a holder of this client.
+// [Lock.Inspect] shows a holder of this client, which is marked as Kept.
 //
 // It is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks. Elsewhere the error is [ErrInvalidOption]. An owner that
 // holds the lock already gets [ErrReentered]. The minimum is 1 ms, the maximum 100 years. Redisson has no such method.
@@ -334,8 +337,8 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 				return t
 			}
 		case waitOption:
-			if opt.d < 0 {
-				t.Err = fmt.Errorf("%w: wait %v is negative", ErrInvalidOption, opt.d)
+			if opt.d < 0 || bare(opt.d) != "" {
+				t.Err = fmt.Errorf("%w: wait %v is neither 0 nor at least 1µs%s", ErrInvalidOption, opt.d, bare(opt.d))
 				return t
 			}
 			t.Wait, t.Limited = opt.d, true

@@ -63,7 +63,7 @@ func fleets() []scenario {
 		},
 		{
 			id: "S10", title: "One fair lock in one process", rounds: rounds, only: []string{floor, rlockFair},
-			how:  "Like S3 without a hold, but with a fair lock. No other library has one.",
+			how:  "Like S3 without a hold, but with a fair lock. None of the other libraries here has one.",
 			head: mHandOffs, columns: []string{mWait50, mWait99, mTail, mFIFO, mPerHandOff, mScriptCPU, mCPU, mSpread, mLeft},
 			across: "goroutines",
 			sizes:  []size{fairOf(2), fairOf(16), fairOf(128)},

@@ -34,10 +34,10 @@ func (m *metrics) init(meter metric.Meter) error {
 	m.handOvers, err = meter.Int64Counter("rlock.handovers", metric.WithUnit("{handover}"),
 		metric.WithDescription("Locks that were handed over to an owner that waited."))
 	add(err)
-	m.lost, err = meter.Int64Counter("rlock.lost", metric.WithUnit("{hold}"),
+	m.lost, err = meter.Int64Counter("rlock.hold.lost", metric.WithUnit("{hold}"),
 		metric.WithDescription("Holds that were lost before their unlock."))
 	add(err)
-	m.unanswered, err = meter.Int64Counter("rlock.unanswered", metric.WithUnit("{call}"),
+	m.unanswered, err = meter.Int64Counter("rlock.call.unanswered", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that go on waiting although Redis has given no usable answer for as long as the command timeout, and again each minute."))
 	add(err)
 	m.unanswered.Add(context.Background(), 0) // so that the first one is an increase
@@ -47,22 +47,30 @@ func (m *metrics) init(meter metric.Meter) error {
 
 // acquired records an acquisition.
 func (m *metrics) acquired(ctx context.Context, a *acquisition, d rlock.AcquireEndData) {
-	m.acquire.Record(ctx, d.Took.Seconds(), with(a.attrs, outcomeKey.String(string(d.Outcome))))
+	attrs := append(a.attrs, outcomeKey.String(string(d.Outcome)))
+	if failed(d) {
+		attrs = append(attrs, errorType(d.Err))
+	}
+	m.acquire.Record(ctx, d.Took.Seconds(), with(attrs))
 	if d.HandOver != rlock.HandOverNone {
-		m.handOvers.Add(ctx, 1, with(a.attrs, handOverKey.String(string(d.HandOver))))
+		m.handOvers.Add(ctx, 1, with(append(a.attrs, handOverKey.String(string(d.HandOver)))))
 	}
 }
 
 // ended records the end of a hold.
 func (m *metrics) ended(ctx context.Context, a *acquisition, d rlock.HoldEndData) {
-	m.hold.Record(ctx, d.Held.Seconds(), with(a.attrs, endKey.String(string(d.End))))
+	attrs := append(a.attrs, endKey.String(string(d.End)))
+	if d.Err != nil {
+		attrs = append(attrs, errorType(d.Err))
+	}
+	m.hold.Record(ctx, d.Held.Seconds(), with(attrs))
 	if d.End.Lost() {
-		m.lost.Add(ctx, 1, with(a.attrs, reasonKey.String(string(d.End))))
+		m.lost.Add(ctx, 1, with(append(a.attrs, reasonKey.String(string(d.End)))))
 	}
 }
 
-func with(attrs []attribute.KeyValue, more attribute.KeyValue) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(append(attrs, more)...)) // NewSet sorts a copy: attrs is clipped
+func with(attrs []attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attrs...)) // NewSet sorts attrs, which must be a copy: that of an acquisition is clipped
 }
 
 // clients adds up the statistics of all clients. What an ended client has counted stays counted.
@@ -74,13 +82,13 @@ type clients struct {
 
 // init makes the instruments that read the statistics.
 func (c *clients) init(meter metric.Meter) error {
-	held, err1 := meter.Int64ObservableUpDownCounter("rlock.held", metric.WithUnit("{lock}"),
+	held, err1 := meter.Int64ObservableUpDownCounter("rlock.lock.held", metric.WithUnit("{lock}"),
 		metric.WithDescription("Locks that are held."))
-	waiting, err2 := meter.Int64ObservableUpDownCounter("rlock.waiting", metric.WithUnit("{call}"),
+	waiting, err2 := meter.Int64ObservableUpDownCounter("rlock.call.waiting", metric.WithUnit("{call}"),
 		metric.WithDescription("Calls that wait for a lock."))
 	failures, err3 := meter.Int64ObservableCounter("rlock.renewal.failures", metric.WithUnit("{renewal}"),
 		metric.WithDescription("Renewals without a reply, or with an error as the reply."))
-	dropped, err4 := meter.Int64ObservableCounter("rlock.reports.dropped", metric.WithUnit("{report}"),
+	dropped, err4 := meter.Int64ObservableCounter("rlock.report.dropped", metric.WithUnit("{report}"),
 		metric.WithDescription("Ends of holds, and events, that were dropped because an observer was too slow."))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return err

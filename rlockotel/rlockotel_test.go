@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 
 	"github.com/go-rlock/rlock/rlockotel"
 )
@@ -51,6 +52,17 @@ func (t *telemetry) client(rdb redis.UniversalClient, opts ...rlockotel.Option) 
 // value returns the sum; for a histogram it is the count; of a metric's points that have these attributes.
 func (t *telemetry) value(name string, attrs ...string) (total int64) {
 	t.Helper()
+	return t.sum(name, func(set attribute.Set) bool { return has(set, attrs) })
+}
+
+// failures returns the sum, as value does, of the points that have an error.type.
+func (t *telemetry) failures(name string) int64 {
+	t.Helper()
+	return t.sum(name, func(set attribute.Set) bool { return set.HasValue(semconv.ErrorTypeKey) })
+}
+
+func (t *telemetry) sum(name string, counts func(attribute.Set) bool) (total int64) {
+	t.Helper()
 	var all metricdata.ResourceMetrics
 	require.NoError(t, t.reader.Collect(context.Background(), &all))
 	for _, scope := range all.ScopeMetrics {
@@ -61,13 +73,13 @@ func (t *telemetry) value(name string, attrs ...string) (total int64) {
 			switch data := m.Data.(type) {
 			case metricdata.Sum[int64]:
 				for _, p := range data.DataPoints {
-					if has(p.Attributes, attrs) {
+					if counts(p.Attributes) {
 						total += p.Value
 					}
 				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
-					if has(p.Attributes, attrs) {
+					if counts(p.Attributes) {
 						total += int64(p.Count)
 					}
 				}
@@ -126,13 +138,13 @@ func TestMetrics(t *testing.T) {
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, lock.Lock(ctx))
 	require.NoError(t, lock.Lock(ctx), "a re-entry")
-	require.EqualValues(t, 1, tel.value("rlock.held"))
+	require.EqualValues(t, 1, tel.value("rlock.lock.held"))
 	require.EqualValues(t, 2, tel.value("rlock.acquire.duration", "rlock.kind=lock", "rlock.outcome=acquired"))
 	require.False(t, testkit.Must(lock.TryLock(t.Context())))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.kind=lock", "rlock.outcome=refused"))
 
 	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, "it waits", func() bool { return tel.value("rlock.waiting") == 1 })
+	testkit.Eventually(t, "it waits", func() bool { return tel.value("rlock.call.waiting") == 1 })
 	second := testkit.Async(func() error { return lock.Lock(t.Context()) })
 	testkit.Eventually(t, "both wait", func() bool { return testkit.Waiting(lock) == 2 && testkit.Rests(lock) })
 	require.NoError(t, lock.Unlock(ctx))
@@ -141,7 +153,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, lock.Unlock(t.Context()))
 	require.NoError(t, testkit.Within(t, "the second one has it", second))
 	require.NoError(t, lock.Unlock(t.Context()))
-	require.Zero(t, tel.value("rlock.waiting"))
+	require.Zero(t, tel.value("rlock.call.waiting"))
 	require.EqualValues(t, 1, tel.value("rlock.handovers", "rlock.handover=local"))
 	testkit.Eventually(t, "three holds have ended", func() bool {
 		return tel.value("rlock.hold.duration", "rlock.kind=lock", "rlock.end=unlocked") == 3
@@ -151,16 +163,16 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), lock.Name()).Err())
 	testkit.Within(t, "the hold is lost", hold.Done())
 	testkit.Eventually(t, "the loss is counted", func() bool {
-		return tel.value("rlock.lost", "rlock.kind=lock", "rlock.reason=gone") == 1
+		return tel.value("rlock.hold.lost", "rlock.kind=lock", "rlock.reason=gone") == 1
 	})
 	require.Error(t, hold.Unlock(t.Context()))
-	require.Zero(t, tel.value("rlock.held"))
+	require.Zero(t, tel.value("rlock.lock.held"))
 
 	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewFairLock(testkit.NewName()))
 	require.NoError(t, group.Lock(t.Context()))
 	require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.kind=multi"))
 	require.Zero(t, tel.value("rlock.acquire.duration", "rlock.kind=fair"), "members are left out")
-	require.EqualValues(t, 2, tel.value("rlock.held"), "but not here")
+	require.EqualValues(t, 2, tel.value("rlock.lock.held"), "but not here")
 	require.NoError(t, group.Unlock(t.Context()))
 }
 
@@ -176,13 +188,13 @@ func TestRenewalFailuresStayCounted(t *testing.T) {
 	other := testkit.NewClient(t, server.Client(t), observe)
 	hold := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.RenewedLease(3*time.Second)))
 	held := testkit.Must(other.NewLock(testkit.NewName()).Acquire(t.Context()))
-	require.EqualValues(t, 2, tel.value("rlock.held"), "of both clients")
+	require.EqualValues(t, 2, tel.value("rlock.lock.held"), "of both clients")
 	proxy.Freeze()
 	testkit.Eventually(t, "renewals fail", func() bool { return tel.value("rlock.renewal.failures") >= 1 })
 	proxy.Thaw()
 	require.NoError(t, client.Close())
 	require.GreaterOrEqual(t, tel.value("rlock.renewal.failures"), int64(1))
-	require.EqualValues(t, 1, tel.value("rlock.held"))
+	require.EqualValues(t, 1, tel.value("rlock.lock.held"))
 	_ = hold.Unlock(t.Context())
 	require.NoError(t, held.Unlock(t.Context()))
 }
@@ -256,7 +268,7 @@ func TestSpansOfWaiters(t *testing.T) {
 	require.ErrorIs(t, lock.Lock(over), context.Canceled)
 	failed := tel.named("rlock.acquire")[2]
 	require.Equal(t, "Error", failed.Status.Code.String())
-	require.Equal(t, "canceled", failed.Status.Description)
+	require.Equal(t, "context canceled", failed.Status.Description)
 }
 
 // TestALossIsInTheSpanOfTheWork tells the span in which the lock was held.
@@ -275,9 +287,9 @@ func TestALossIsInTheSpanOfTheWork(t *testing.T) {
 		return context.Cause(ctx)
 	}, rlock.RenewedLease(2*time.Second))
 	require.True(t, errors.Is(err, rlock.ErrLost))
-	testkit.Eventually(t, "the loss is counted", func() bool { return tel.value("rlock.lost") == 1 })
+	testkit.Eventually(t, "the loss is counted", func() bool { return tel.value("rlock.hold.lost") == 1 })
 	work.End()
-	require.Equal(t, []string{"rlock.lost"}, events(tel.named("work")[0]))
+	require.Equal(t, []string{"rlock.hold.lost"}, events(tel.named("work")[0]))
 }
 
 // TestMembersOfAGroup have spans within that of the group.
@@ -303,3 +315,44 @@ func TestWithoutProviders(t *testing.T) {
 	client := testkit.NewClient(t, redistest.Embedded(t), observe)
 	require.NoError(t, client.NewLock(testkit.NewName()).Do(t.Context(), func(context.Context) error { return nil }))
 }
+
+// TestTwoObservers of one client, for two backends, have an acquisition each.
+func TestTwoObservers(t *testing.T) {
+	t.Parallel()
+	one, other := newTelemetry(t), newTelemetry(t)
+	var opts []rlock.Option
+	for _, tel := range []*telemetry{one, other} {
+		opts = append(opts, rlockotel.Observe(rlockotel.WithMeterProvider(tel.meter), rlockotel.WithTracerProvider(tel.tracer)))
+	}
+	client := testkit.NewClient(t, redistest.Embedded(t), opts...)
+	ctx, work := one.tracer.Tracer("app").Start(t.Context(), "work")
+	require.NoError(t, client.NewLock(testkit.NewName()).Do(ctx, func(context.Context) error { return nil }))
+	work.End()
+	for _, tel := range []*telemetry{one, other} {
+		require.Len(t, tel.named("rlock.acquire"), 1)
+		require.EqualValues(t, 1, tel.value("rlock.acquire.duration", "rlock.outcome=acquired"))
+	}
+	require.Equal(t, "lock", attr(one.named("work")[0], "rlock.kind"))
+}
+
+// TestCodeOfTheUserThatPanics costs the label, or the span, and nothing else. See rule P.2.
+func TestCodeOfTheUserThatPanics(t *testing.T) {
+	t.Parallel()
+	tel := newTelemetry(t)
+	tel.tracer.RegisterSpanProcessor(panics{})
+	client := tel.client(redistest.Embedded(t), rlockotel.WithNameLabel(func(string) string { panic("label") }))
+	group := rlock.NewMultiLock(client.NewLock(testkit.NewName()), client.NewLock(testkit.NewName()))
+	for range 2 {
+		require.NoError(t, group.Do(t.Context(), func(context.Context) error { return nil }))
+	}
+	require.EqualValues(t, 2, tel.value("rlock.acquire.duration", "rlock.kind=multi", "rlock.outcome=acquired"))
+	testkit.Eventually(t, "the ends are counted", func() bool { return tel.value("rlock.hold.duration", "rlock.kind=multi") == 2 })
+}
+
+// panics is a span processor of the user.
+type panics struct{ sdktrace.SpanProcessor }
+
+func (panics) OnStart(context.Context, sdktrace.ReadWriteSpan) { panic("start") }
+func (panics) OnEnd(sdktrace.ReadOnlySpan)                     { panic("end") }
+func (panics) Shutdown(context.Context) error                  { return nil }
+func (panics) ForceFlush(context.Context) error                { return nil }

@@ -22,11 +22,11 @@ func (d *conn) classify(err error) *fault.Error {
 		return nil
 	}
 	if reply, ok := rueidis.IsRedisErr(err); ok {
-		return driver.Rejected(err, reply.Error(), d.cluster)
+		return d.rejected(err, reply.Error())
 	}
 	if errors.Is(err, rueidis.ErrNoCache) { // in front of it is what the server replied to a new connection
 		replied, _, _ := strings.Cut(err.Error(), rueidis.ErrNoCache.Error())
-		f := driver.Rejected(err, replied, d.cluster)
+		f := d.rejected(err, replied)
 		f.Fate = fault.NotSent
 		return f
 	}
@@ -39,6 +39,14 @@ func (d *conn) classify(err error) *fault.Error {
 		f.Fate = fault.NotSent
 	}
 	return f
+}
+
+// rejected classifies an error that a server replied.
+func (d *conn) rejected(err error, text string) *fault.Error {
+	if d.cluster {
+		return driver.Rejected(err, text, true)
+	}
+	return driver.Alone(driver.Rejected(err, text, false), "rueidis.NewClient without ForceSingleClient")
 }
 
 // closed reports whether the client is closed. Calls get the same error if rueidis has just closed the connections to a master that

@@ -179,8 +179,12 @@ func Outage(tb testing.TB, locks *rlock.Client) (end func()) {
 }
 
 // Advance moves the server's clock ahead, and no other: leases of less than d end in Redis, before their holders would expect that. It is
-// for locks of processes that have died. For those of this process, sleep in a bubble of testing/synctest.
+// for locks of processes that have died. For those of this process, sleep in a bubble of testing/synctest. The least d is 1 ms, the unit of
+// leases: less ends the test, as a negative d does.
 func Advance(tb testing.TB, locks *rlock.Client, d time.Duration) {
 	tb.Helper()
+	if d < time.Millisecond {
+		tb.Fatalf("rlocktest: advance by %v, but the least is 1ms; a number without a unit is in nanoseconds", d)
+	}
 	of(tb, locks).advance(d)
 }

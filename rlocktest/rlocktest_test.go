@@ -2,6 +2,8 @@ package rlocktest_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -73,6 +75,34 @@ func TestAdvance(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, held)
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrLost)
+}
+
+// fatal is a test that notes how it ends.
+type fatal struct {
+	testing.TB
+
+	said string
+}
+
+func (*fatal) Helper() {}
+
+func (f *fatal) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func TestAdvanceByANumberWithoutAUnit(t *testing.T) {
+	t.Parallel()
+	locks := rlocktest.New(t)
+	for _, d := range []time.Duration{30, 0, -time.Second} {
+		f, over := &fatal{TB: t}, make(chan struct{})
+		go func() {
+			defer close(over)
+			rlocktest.Advance(f, locks, d)
+		}()
+		<-over
+		require.Contains(t, f.said, "advance by "+d.String()+", but the least is 1ms")
+	}
 }
 
 // TestInABubble has a lock that is held for an hour, with its renewals, and somebody who waits for it, in no time.

@@ -24,11 +24,11 @@ func (d *conn) classify(err error) *fault.Error {
 		return nil
 	}
 	if reply, ok := valkey.IsValkeyErr(err); ok {
-		return driver.Rejected(err, reply.Error(), d.cluster)
+		return d.rejected(err, reply.Error())
 	}
 	if errors.Is(err, valkey.ErrNoCache) { // in front of it is what the server replied to a new connection
 		replied, _, _ := strings.Cut(err.Error(), valkey.ErrNoCache.Error())
-		f := driver.Rejected(err, replied, d.cluster)
+		f := d.rejected(err, replied)
 		f.Fate = fault.NotSent
 		return f
 	}
@@ -41,6 +41,14 @@ func (d *conn) classify(err error) *fault.Error {
 		f.Fate = fault.NotSent
 	}
 	return f
+}
+
+// rejected classifies an error that a server replied.
+func (d *conn) rejected(err error, text string) *fault.Error {
+	if d.cluster {
+		return driver.Rejected(err, text, true)
+	}
+	return driver.Alone(driver.Rejected(err, text, false), "valkey.NewClient without ForceSingleClient")
 }
 
 // closed reports whether the client is closed. Calls get the same error if valkey-go has just closed the connections to a master that

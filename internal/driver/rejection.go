@@ -28,6 +28,21 @@ func Rejected(err error, text string, cluster bool) *fault.Error {
 	return f
 }
 
+// clusterCodes lists the codes of errors that only a node of a cluster replies.
+var clusterCodes = []string{"MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN"}
+
+// Alone completes a server's error for a client that takes the server for the only one. If it is a node of a cluster, the text says
+// so, and which client to use instead. Nothing else of the error changes. It returns f.
+func Alone(f *fault.Error, use string) *fault.Error {
+	switch {
+	case slices.Contains(clusterCodes, f.Code):
+		f.Err = fmt.Errorf("this server is a node of a cluster: use %s: %w", use, f.Err)
+	case f.Code == "CROSSSLOT": // which a proxy before several servers replies, too
+		f.Err = fmt.Errorf("this server puts keys into slots: if it is a node of a cluster, use %s: %w", use, f.Err)
+	}
+	return f
+}
+
 // UnknownScript reports whether the text of a server's error says that the server does not know a script's digest.
 func UnknownScript(text string) bool { return hasPrefix(text, "NOSCRIPT") }
 
@@ -37,7 +52,7 @@ func Unreplicated(refused *fault.Error, format string, args ...any) *fault.Error
 	why := fmt.Errorf("%w: %s", fault.ErrNotReplicated, fmt.Sprintf(format, args...))
 	f := &fault.Error{Fate: fault.Unreplicated, Err: why}
 	if refused != nil {
-		f.Code, f.Stale, f.Err = refused.Code, refused.Stale, fmt.Errorf("%w: %w", why, refused.Err)
+		f.Code, f.Stale, f.Err = refused.Code, refused.Stale, fmt.Errorf("%w: %w", why, refused.Needs("--acks 1"))
 	}
 	return f
 }
@@ -60,25 +75,28 @@ func hasPrefix(text, prefix string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(text, "ERR "), prefix)
 }
 
+// deniedInScript is how servers begin the error of a command inside a script that the user has no right to, where they do not say
+// NOPERM: Redis 7.0 so, Redis 6.2 with the place in the script before it, and since 7.2 as an "ACL failure in script".
+const deniedInScript = "The user executing the script can't "
+
 // code returns the [fault.Error.Code] of a server's error.
 func code(text string) string {
 	if strings.Contains(text, "WRONGTYPE") { // miniredis puts other text before it
 		return "WRONGTYPE"
 	}
 	text = strings.TrimPrefix(text, "ERR ")
-	if strings.HasPrefix(text, "The user executing the script can't run") {
-		return "NOPERM" // Redis 7.0 words it differently inside a script
-	}
-	if strings.HasPrefix(text, "Error running script") || strings.HasPrefix(text, "@user_script") {
-		if _, inner, found := strings.Cut(text, ": -"); found {
-			text = strings.TrimPrefix(inner, "ERR ")
-		}
-	}
-	if strings.HasPrefix(text, "The user executing the script can't ") {
-		return "NOPERM" // which Redis 6 and 7.0 say only of a command that is not in a script
+	fromScript := strings.HasPrefix(text, "Error running script") || strings.HasPrefix(text, "@user_script")
+	if _, inner, found := strings.Cut(text, ": -"); fromScript && found {
+		text = strings.TrimPrefix(inner, "ERR ")
 	}
 	first, _, _ := strings.Cut(text, " ")
-	if first != "WRONGPASS" && (first == "NOAUTH" || strings.Contains(text, "unauthenticated")) {
+	switch {
+	case strings.HasPrefix(text, deniedInScript), fromScript && strings.Contains(text, deniedInScript),
+		strings.HasPrefix(text, "ACL failure in script"):
+		return "NOPERM"
+	case strings.HasPrefix(text, "AUTH <password> called"), strings.HasPrefix(text, "Client sent AUTH"):
+		return "WRONGPASS" // the server has no password at all
+	case first != "WRONGPASS" && (first == "NOAUTH" || strings.Contains(text, "unauthenticated")):
 		return "NOAUTH" // a proxy words this error differently
 	}
 	return first

@@ -3,10 +3,12 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"unicode"
 )
 
 // Fate is the outcome of a command that failed.
@@ -42,10 +44,56 @@ type Error struct {
 	Stale bool
 	// Err is the client library's error, or the reason why the caller left.
 	Err error
+
+	flags string // of rlock doctor, which then looks for the right that is missing
 }
 
-// Error returns the text of the underlying error.
-func (e *Error) Error() string { return e.Err.Error() }
+// Error returns the text of the underlying error. Of a right that is missing and of a login it says first what to look at, because
+// Redis speaks of neither a place nor a remedy.
+func (e *Error) Error() string {
+	switch {
+	case e.Fate == Unreplicated: // Err says so of what was refused
+	case e.Denied():
+		return fmt.Sprintf("the user of Redis lacks a right (see SECURITY.md, or run: rlock doctor%s): %v", e.flags, e.Err)
+	case e.LoginRefused():
+		return fmt.Sprintf("Redis refuses the login of the redis client (look at its user name and password): %v", e.Err)
+	}
+	return e.Err.Error()
+}
+
+// Needs returns the error with flags of rlock doctor, without which that may not look for the right that is missing.
+func (e *Error) Needs(flags ...string) *Error {
+	if !e.Denied() {
+		return e
+	}
+	needs := *e
+	needs.flags = " " + strings.Join(flags, " ")
+	return &needs
+}
+
+// Of returns the error of a call for a lock of a kind that has a name, and a key in Redis.
+func (e *Error) Of(kind, name, key string) *Error {
+	flags := []string{"--kinds " + word(cmp.Or(doctors[kind], kind))}
+	if prefix, ok := strings.CutSuffix(key, name); ok && prefix != "" {
+		flags = append(flags, "--key-prefix "+word(prefix))
+	}
+	return e.Needs(flags...)
+}
+
+// doctors has the kinds for which rlock doctor has another name.
+var doctors = map[string]string{
+	"read": "read-write", "write": "read-write", "fenced write": "fenced read-write", "count-down latch": "latch",
+}
+
+// word returns a text as one word of a shell.
+func word(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:/", r)
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
+}
 
 // Unwrap returns the underlying error.
 func (e *Error) Unwrap() error { return e.Err }
@@ -71,6 +119,15 @@ func (e *Error) WrongType() bool { return e != nil && e.Code == "WRONGTYPE" }
 // Denied reports whether the server's user lacks a right that the command needs. It reports false for nil.
 func (e *Error) Denied() bool { return e != nil && e.Code == "NOPERM" }
 
+// LoginRefused reports whether the server does not accept the redis client's user name and password, or wants them. It reports false
+// for nil.
+func (e *Error) LoginRefused() bool { return e != nil && (e.Code == "NOAUTH" || e.Code == "WRONGPASS") }
+
+// OfServer reports whether a server's error is about the server or its user, and not about what a key has. It reports false for nil.
+func (e *Error) OfServer() bool {
+	return e != nil && e.Code != "" && !e.WrongType() && (strings.EqualFold(e.Code, "unknown") || e.Code == strings.ToUpper(e.Code))
+}
+
 // KeyDenied reports whether Redis refuses a command because the user may not touch one of its keys. Nothing was executed then. It
 // reports false for nil.
 func (e *Error) KeyDenied() bool {
@@ -78,7 +135,9 @@ func (e *Error) KeyDenied() bool {
 		return false
 	}
 	text := e.Err.Error()
-	return strings.Contains(text, "access a key") || strings.Contains(text, "one of the keys") // since Redis 7.2, and before
+	inScript := strings.Contains(text, " script") // which has executed something
+
+	return !inScript && (strings.Contains(text, "access a key") || strings.Contains(text, "one of the keys")) // since Redis 7.2, and before
 }
 
 // TimedOut reports whether the caller left because the command timeout was over. It reports false for nil.

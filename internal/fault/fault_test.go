@@ -41,14 +41,46 @@ func TestFates(t *testing.T) {
 func TestKeyDenied(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"NOPERM No permissions to access a key":                                               true,
-		"NOPERM this user has no permissions to access one of the keys used as arguments":     true,
-		"NOPERM User monkey has no permissions to run the 'incrby' command":                   false,
-		"NOPERM this user has no permissions to access one of the channels used as arguments": false,
+		"NOPERM No permissions to access a key":                                                                             true,
+		"NOPERM this user has no permissions to access one of the keys used as arguments":                                   true,
+		"NOPERM User monkey has no permissions to run the 'incrby' command":                                                 false,
+		"NOPERM this user has no permissions to access one of the channels used as arguments":                               false,
+		"ERR ACL failure in script: No permissions to access a key script: 62, on @user_script:1.":                          false,
+		"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script": false,
 	} {
 		require.Equal(t, want, (&fault.Error{Code: "NOPERM", Err: errors.New(text)}).KeyDenied(), text)
 	}
 	require.False(t, (*fault.Error)(nil).KeyDenied())
+}
+
+func TestWhatAnErrorOfRedisIsAbout(t *testing.T) {
+	t.Parallel()
+	denied := &fault.Error{Code: "NOPERM", Err: errors.New("NOPERM no")}
+	require.EqualError(t, denied, "the user of Redis lacks a right (see SECURITY.md, or run: rlock doctor): NOPERM no")
+	require.Equal(t, io.EOF, (&fault.Error{Err: io.EOF}).Of("lock", "a", "a").Err)
+	for kind, want := range map[string]string{
+		"lock": "--kinds lock", "fenced fair": "--kinds 'fenced fair'", "read": "--kinds read-write", "count-down latch": "--kinds latch",
+	} {
+		require.ErrorContains(t, denied.Of(kind, "a", "a"), "run: rlock doctor "+want+")", kind)
+	}
+	require.ErrorContains(t, denied.Of("lock", "a", "app:a"), "--key-prefix app:)")
+	require.ErrorContains(t, denied.Of("lock", "a", "a'b c:a"), "--key-prefix 'a'\\''b c:')")
+	require.ErrorContains(t, denied.Of("lock", "a", "other"), "run: rlock doctor --kinds lock)")
+	require.NotContains(t, denied.Error(), "--", "it is a copy")
+	require.ErrorIs(t, denied.Of("lock", "a", "a"), denied.Err)
+	wait := &fault.Error{Fate: fault.Unreplicated, Code: "NOPERM", Err: fmt.Errorf("refused: %w", denied.Needs("--acks 1"))}
+	require.EqualError(t, wait, "refused: the user of Redis lacks a right (see SECURITY.md, or run: rlock doctor --acks 1): NOPERM no")
+	for code, ofServer := range map[string]bool{
+		"NOPERM": true, "WRONGPASS": true, "OOM": true, "MOVED": true, "unknown": true, "WRONGTYPE": false, "the": false, "value": false,
+	} {
+		require.Equal(t, ofServer, (&fault.Error{Code: code, Err: io.EOF}).OfServer(), code)
+	}
+	for _, code := range []string{"NOAUTH", "WRONGPASS"} {
+		require.EqualError(t, &fault.Error{Code: code, Err: io.EOF},
+			"Redis refuses the login of the redis client (look at its user name and password): EOF")
+	}
+	require.False(t, (*fault.Error)(nil).LoginRefused())
+	require.False(t, (*fault.Error)(nil).OfServer())
 }
 
 func TestSentinels(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -233,9 +232,7 @@ func (a *acquisition) end(why error) (tell func()) {
 			close(over)
 		}
 		if logs { // its members do not
-			clientOf(a.group).Log(table.Line{
-				Level: slog.LevelWarn, Sort: notice.Lost, Lock: a.group.description, Message: table.LogLost, Err: why, Whole: true,
-			})
+			clientOf(a.group).Log(a.group.line(notice.Lost, notice.LogLost, why))
 		}
 	}
 }

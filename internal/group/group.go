@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
@@ -137,9 +138,13 @@ func (g *Group) Members() []lease.Member {
 	return g.members
 }
 
-// Warn logs what happened to the group, through the client of its first lock.
-func (g *Group) Warn(message string, err error) {
-	clientOf(g).LogHere(table.Line{Level: slog.LevelWarn, Lock: g.description, Message: message, Err: err, Whole: true})
+// Log logs what happened to the group, through the client of its first lock.
+func (g *Group) Log(m *notice.Message, err error) {
+	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
+}
+
+func (g *Group) line(sort notice.Sort, m *notice.Message, err error) table.Line {
+	return table.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -36,8 +35,6 @@ func apart(locks []*lease.Lock) error {
 	return nil
 }
 
-const logItself = "self-deadlock: a group waits for a lock that another member of it holds, perhaps through another client"
-
 // suspect looks, before the members of a round are released, whether Redis has one of them as the holder of a member that was
 // refused. It asks once the wait is long, and then each time that it has become twice as long, so a wait costs nothing else.
 func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i int) bool) {
@@ -46,15 +43,15 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 		return
 	}
 	r.looked = waited
-	fields := a.Fields()
 	moment, cancel := context.WithTimeout(lease.Calm(ctx), minTimeout)
 	defer cancel()
+	has := func(l *lease.Lock) bool {
+		return slices.ContainsFunc(a.Fields(), func(f string) bool { return l.HeldBy(moment, f) })
+	}
 	for i, m := range r.group.members {
-		if len(fields) > 0 && refused(i) && slices.ContainsFunc(m.Locks(), func(l *lease.Lock) bool { return l.HeldBy(moment, fields) }) {
+		if refused(i) && slices.ContainsFunc(m.Locks(), has) {
 			r.accused = true
-			clientOf(r.group).Log(table.Line{
-				Level: slog.LevelWarn, Sort: notice.SelfDeadlock, Lock: r.group.description, Message: logItself, Whole: true,
-			})
+			clientOf(r.group).Log(r.group.line(notice.SelfDeadlock, notice.LogItself, nil))
 			return
 		}
 	}

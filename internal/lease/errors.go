@@ -34,7 +34,7 @@ func (l *Lock) named(err error, op string) error {
 	return &fault.OpError{Op: op, Name: l.h.Name, Err: err}
 }
 
-// explained adds to an error of Redis that it is an outage, or about which key it is.
+// explained adds to an error of Redis that it is an outage, which right to look for, or about which key it is.
 func (l *Lock) explained(err error) error {
 	var f *fault.Error
 	switch {
@@ -45,6 +45,10 @@ func (l *Lock) explained(err error) error {
 	case errors.Is(err, fault.ErrUnavailable):
 		return fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	case !errors.As(err, &f) || !f.Replied():
+		return err
+	case f.Denied():
+		return l.h.Of(f)
+	case f.OfServer():
 		return err
 	case f.WrongType():
 		return fmt.Errorf("the key %s has a value that is not a %s: %w",

@@ -2,11 +2,12 @@ package lease
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -17,7 +18,21 @@ type identity struct {
 	m       *Manager
 	running atomic.Bool
 	uses    atomic.Uint64
+	kept    atomic.Int64 // until when [Terms.AtLeast] keeps a lock taken, a [clock.Instant]
 }
+
+// keeps notes that a lock was acquired that stays taken for so long, which may be longer than anything is held.
+func (i *identity) keeps(atLeast time.Duration) {
+	if i == nil || atLeast == 0 {
+		return
+	}
+	for until, was := int64(clock.Now().Add(atLeast)), i.kept.Load(); was < until && !i.kept.CompareAndSwap(was, until); {
+		was = i.kept.Load()
+	}
+}
+
+// keptFor returns for how long a lock stays taken.
+func (i *identity) keptFor() time.Duration { return clock.Instant(i.kept.Load()).Sub(clock.Now()) }
 
 // used notes that an acquisition or a wait begins.
 func (m *Manager) used() {
@@ -51,7 +66,7 @@ func (i *identity) keep() {
 			return
 		}
 		// What began before the pause is counted by now. What began since then keeps the identity for another lease.
-		if c := m.table.Counts(); c.Held+c.Waiting > 0 || i.uses.Load() != before {
+		if c := m.table.Counts(); c.Held+c.Waiting > 0 || i.uses.Load() != before || i.keptFor() > 0 {
 			continue
 		}
 		i.running.Store(false)
@@ -65,18 +80,27 @@ func (i *identity) keep() {
 // again.
 func (i *identity) write() (pause time.Duration, ok bool) {
 	cfg := &i.m.cfg
-	lease, key := cfg.Table.WatchdogTimeout, cfg.IdentityKey(cfg.Table.ClientID)
-	switch _, err := i.m.raw(context.Background(), key, cfg.Identity.WriteCommand(key, 3*lease)); {
+	lease := cfg.Table.WatchdogTimeout
+	switch err := i.say(context.Background(), 3*lease); {
 	case err == nil:
 		return lease, true
 	case err.Denied():
-		i.m.Log(table.Line{Level: slog.LevelWarn, Message: "Redis refuses to keep the identity of this client", Err: err})
+		i.m.Log(table.Line{Message: notice.LogNoIdentity, Err: err})
 		return 0, false
 	}
 	return min(lease, time.Second), true
 }
 
-// forget deletes the identity of a client that holds nothing any more. It waits for that until ctx ends.
+// say writes the identity for some time.
+func (i *identity) say(ctx context.Context, lifetime time.Duration) *fault.Error {
+	cfg := &i.m.cfg
+	key := cfg.IdentityKey(cfg.Table.ClientID)
+	_, err := i.m.raw(ctx, key, cfg.Identity.WriteCommand(key, lifetime))
+	return err
+}
+
+// forget deletes the identity of a client that holds nothing any more, or has it last as long as a lock that stays taken. It waits for
+// that until ctx ends.
 func (i *identity) forget(ctx context.Context) {
 	if i == nil || i.uses.Load() == 0 {
 		return
@@ -84,6 +108,10 @@ func (i *identity) forget(ctx context.Context) {
 	deleted := make(chan struct{})
 	i.m.Aside(func() {
 		defer close(deleted)
+		if left := i.keptFor(); left > 0 {
+			_ = i.say(ctx, left)
+			return
+		}
 		key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)
 		_, _ = i.m.raw(ctx, key, wire.DeleteCommand(key))
 	})

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -58,8 +57,8 @@ func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
 	}
 }
 
-// HeldBy reports whether Redis has one of these holders for the lock. It reports false if ctx ends before there is a reply.
-func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
+// HeldBy reports whether Redis has a holder of the lock, by a command that needs no further right. It is false if ctx ends before.
+func (l *Lock) HeldBy(ctx context.Context, holder string) bool {
 	if !l.m.tasks.Begin() {
 		return false
 	}
@@ -67,8 +66,8 @@ func (l *Lock) HeldBy(ctx context.Context, fields []string) bool {
 	found := make(chan bool, 2)
 	l.m.Background(func() {
 		defer func() { found <- false }() // also if a hook ends the goroutine
-		info, _ := l.look(ctx)
-		found <- slices.ContainsFunc(info.Holders, func(h wire.InfoHolder) bool { return slices.Contains(fields, h.Field) })
+		reply, _ := l.m.raw(ctx, l.h.Key.Name, []any{"HEXISTS", l.h.Key.Name, holder})
+		found <- reply == int64(1)
 	})
 	select {
 	case yes := <-found:

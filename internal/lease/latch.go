@@ -46,7 +46,7 @@ func (l *Latch) LogValue() slog.Value {
 	if l == nil || l.lock.m == nil {
 		return slog.StringValue("no latch")
 	}
-	return slog.GroupValue(slog.String("name", fault.Cut(l.Name())), slog.String("kind", "latch"))
+	return slog.GroupValue(slog.String("name", fault.Cut(l.Name())), slog.String("kind", wire.CountDown.Name()))
 }
 
 // check returns what is wrong with the handle itself.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
@@ -80,9 +81,9 @@ func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, cloc
 // not wait is in vain.
 func (l *Lock) Queues() bool { return l.m.table.Queues(&l.h) }
 
-// Warn logs what happened to the lock.
-func (l *Lock) Warn(message string, err error) {
-	l.m.LogHere(table.Line{Level: slog.LevelWarn, Lock: l.h.Name, Message: message, Err: err})
+// Log logs what happened to the lock.
+func (l *Lock) Log(m *notice.Message, err error) {
+	l.m.LogHere(table.Line{Lock: l.h.Name, Message: m, Err: err})
 }
 
 // LogValue implements [slog.LogValuer].
@@ -114,6 +115,9 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
 	seen := l.sight(ctx, &t)
 	a, err := l.acquire(ctx, t, seen)
+	if a != nil {
+		l.m.identity.keeps(t.AtLeast)
+	}
 	if seen != nil {
 		t.Group.SawMember(seen)
 		seen.End(heldBy(a), err)

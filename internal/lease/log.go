@@ -23,7 +23,7 @@ type lineLimit struct {
 func (l *lineLimit) allow(line *table.Line) (dropped int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.limit.Allow(line.Message, line.Lock, clock.Now())
+	return l.limit.Allow(line.Message.Text, line.Lock, clock.Now())
 }
 
 // Log logs a line, on a worker, because a log handler may block. It implements [table.Told].
@@ -46,10 +46,7 @@ func (m *Manager) TellUnanswered(n int, lock string, group bool, err error) {
 		m.reports.Event(notice.Unanswered, lock, err)
 		return
 	}
-	m.Log(table.Line{
-		Level: slog.LevelWarn, Sort: notice.Unanswered, Lock: lock, Err: err, Whole: group,
-		Message: "no usable answer from Redis for as long as the command timeout; the call goes on waiting",
-	})
+	m.Log(table.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
 }
 
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
@@ -70,24 +67,22 @@ func (m *Manager) logLine(line table.Line, run func(log func())) {
 		if line.Err != nil {
 			attrs = append(attrs, slog.Any("error", line.Err))
 		}
-		if stack := fault.Stack(line.Err); stack != nil && line.Message == userPanicked { // once is enough
+		if stack := fault.Stack(line.Err); stack != nil && line.Message == notice.LogUserPanicked { // once is enough
 			attrs = append(attrs, slog.String("stack", string(stack)))
 		}
 		if dropped > 0 {
 			attrs = append(attrs, slog.Int("suppressed", dropped))
 		}
-		m.cfg.Logger().LogAttrs(context.Background(), line.Level, "rlock: "+line.Message, attrs...)
+		m.cfg.Logger().LogAttrs(context.Background(), line.Message.Level, "rlock: "+line.Message.Text, attrs...)
 	})
 }
 
 // panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
 func (m *Manager) panicked(err error) {
 	if m.panics.CompareAndSwap(false, true) {
-		m.Log(table.Line{Level: slog.LevelError, Message: userPanicked, Err: err})
+		m.Log(table.Line{Message: notice.LogUserPanicked, Err: err})
 	}
 }
-
-const userPanicked = "code of the user panicked, such as a hook of the redis client"
 
 // handlerPanicked recovers a panic of a log handler, and says so on the standard error, once: no other log is known.
 func (m *Manager) handlerPanicked() {

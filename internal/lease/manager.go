@@ -77,7 +77,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	d = driver.Checked(d, m.panicked)
 	m.driver = d
 	m.reports = observe.New(cfg.Observers, func(err error) {
-		m.Log(table.Line{Level: slog.LevelWarn, Message: "an observer panicked", Err: err})
+		m.Log(table.Line{Message: notice.LogObserverPanicked, Err: err})
 	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
@@ -88,10 +88,9 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}
 	m.conn = transport.New(send, d, m.tasks)
 	m.hub = signal.New(signal.Config{
-		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded, Warn: func(message string, err error) {
-			m.Log(table.Line{Level: slog.LevelWarn, Message: message, Err: err})
-		},
-		Inform:   func(message string) { m.Log(table.Line{Level: slog.LevelInfo, Message: message}) },
+		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
+		Denied:   func(err error) { m.Log(table.Line{Message: notice.LogUnsubscribed, Err: err}) },
+		Classic:  func() { m.Log(table.Line{Message: notice.LogClassic}) },
 		Lost:     func(err error) { m.reports.Event(notice.SubscriptionLost, "", err) },
 		Replaced: func() { m.reports.Event(notice.SubscriptionReplaced, "", nil) },
 		Hear:     m.hear, Freed: m.freed, Unwatched: m.unwatched, Refused: m.refused,

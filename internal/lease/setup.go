@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -68,7 +69,7 @@ func (s *Semaphore) prepare(ctx context.Context, op string) error {
 func (s *Semaphore) noteSetUp(before int64) {
 	known := !s.h.Kind.Lasting // how many permits there are in all, out and free
 	if s.ready.CompareAndSwap(false, true) && known && before >= 0 && before != s.total {
-		s.Warn(fmt.Sprintf("semaphore has %d permits, not the Total of %d; SetPermits changes that", before, s.total), nil)
+		s.Log(notice.LogOtherTotal, fmt.Errorf("it has %d permits, and the Total is %d", before, s.total))
 	}
 }
 

@@ -82,20 +82,17 @@ local function remove(q, waiter)
   redis.call('HDEL', q.seats, waiter)
 end
 
--- Notifies one waiter, but none of rlock that does not listen. Returns how many listen, by the name of the channel if the user may
--- ask for that. Returns nil if Redis does not say it, because the user may not publish, because there may be listeners at other
--- nodes of a cluster ('NODE'), or because nobody knows yet whether the waiter listens to a sharded channel ('BOTH').
+-- Notifies one waiter, also if nobody seems to listen: replicas and some proxies pass the message on to subscribers that Redis does
+-- not know. Returns how many listen, by the name of the channel if the user may ask for that. Returns nil if Redis does not say it,
+-- because the user may not publish, because there may be listeners at other nodes of a cluster ('NODE'), or because nobody knows
+-- yet whether the waiter listens to a sharded channel ('BOTH').
 local function reach(q, waiter)
   if q.publish == 'NODE' or q.publish == 'BOTH' then
     announce(q.publish == 'NODE' and 'PUBLISH' or q.publish, q.channel .. ':' .. waiter, '0')
     return nil
   end
-  local heard = hearers(q.publish, q.channel .. ':' .. waiter)
-  if heard == 0 and ours(waiter) then
-    return 0
-  end
   local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')
-  return type(receivers) == 'number' and (heard or receivers) or nil
+  return type(receivers) == 'number' and (receivers > 0 and hearers(q.publish, q.channel .. ':' .. waiter) or receivers) or nil
 end
 
 -- Tells the waiter that is first from now on until when somebody else has the lock, because the first waiter watches the lease.

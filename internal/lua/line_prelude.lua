@@ -115,10 +115,11 @@ local function hears(publish, channel)
   return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
 end
 
--- Sends a message to a waiter if somebody hears it, and returns whether somebody does. If the user may not ask, its receivers are
--- counted.
+-- Sends a message to a waiter, and returns whether somebody listens by the name of the channel. It sends it in any case: replicas and
+-- some proxies pass it on to subscribers that Redis does not know. If the user may not ask, its receivers are counted.
 local function deliver(publish, channel, message)
-  return hearers(publish, channel) ~= 0 and announce(publish, channel, message) > 0
+  local receivers = announce(publish, channel, message)
+  return receivers > 0 and (hearers(publish, channel) or receivers) > 0
 end
 
 -- Asks one of the last waiters to watch, the first of them that is reached, but not that client. It will wait for longer than those

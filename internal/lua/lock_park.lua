@@ -1,4 +1,4 @@
--- Keeps a lock taken for some time, by a holder that nobody is. A repeated call changes nothing.
+-- Keeps a lock taken for some time, by a holder that nobody is, whose count is 0. A repeated call changes nothing.
 --
 -- KEYS[1] lock  hash: holder -> count
 -- ARGV[1] park  the holder that nobody is
@@ -11,6 +11,6 @@ if redis.call('HEXISTS', KEYS[1], ARGV[4]) == 0 then
 end
 -- Redis accepts a PEXPIRE even when it is out of memory, and then also accepts the writes that follow it.
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-redis.call('HSET', KEYS[1], ARGV[1], 1)
+redis.call('HSET', KEYS[1], ARGV[1], 0)
 redis.call('HDEL', KEYS[1], ARGV[4])
 return 1

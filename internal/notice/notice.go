@@ -3,7 +3,6 @@
 package notice
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -38,10 +37,9 @@ type pump struct {
 
 // Line is a log line about a lock.
 type Line struct {
-	Level   slog.Level
 	Sort    Sort
 	Lock    string // the user's name of it
-	Message string
+	Message *Message
 	Err     error // nil means none
 	Whole   bool  // Lock is not cut: it is the description of a group
 }
@@ -64,9 +62,9 @@ func (n *List) Alarm(at clock.Instant) {
 	}
 }
 
-// Warn adds a warning about the lock that the user calls by a name. A nil err means none.
-func (n *List) Warn(lock, message string, err error) {
-	n.lines = append(n.lines, Line{Level: slog.LevelWarn, Lock: lock, Message: message, Err: err})
+// Log adds a line about the lock that the user calls by a name. A nil err means none.
+func (n *List) Log(lock string, m *Message, err error) {
+	n.lines = append(n.lines, Line{Lock: lock, Message: m, Err: err})
 }
 
 // Watch adds the begin of a watch.

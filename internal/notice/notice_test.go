@@ -22,7 +22,7 @@ func (r *receiver) Unwatch(channel, _ string) { r.told = append(r.told, "unwatch
 func (r *receiver) Pump(channel string, _ time.Duration) {
 	r.told = append(r.told, "pump "+channel)
 }
-func (r *receiver) Log(l Line) { r.told = append(r.told, l.Level.String()+" "+l.Lock) }
+func (r *receiver) Log(l Line) { r.told = append(r.told, l.Message.Level.String()+" "+l.Lock) }
 
 var errOver = errors.New("over")
 
@@ -46,8 +46,8 @@ func TestNoticesAreDeliveredInOrder(t *testing.T) {
 
 	var n List
 	n.Alarm(1)
-	n.Warn("name", "message", nil)
-	n.Report(RenewalRecovered, "other", "message", nil)
+	n.Log("name", LogLost, nil)
+	n.Report(RenewalRecovered, "other", LogRenewed, nil)
 	n.Unlisten(&l)
 	require.True(t, e.End(errOver, &n))
 	require.False(t, e.End(errors.New("later"), &n))

@@ -1,10 +1,6 @@
 package notice
 
-import (
-	"log/slog"
-
-	"github.com/go-rlock/rlock/internal/clock"
-)
+import "github.com/go-rlock/rlock/internal/clock"
 
 // Sort is what a line is about, for those who observe the client.
 type Sort uint8
@@ -71,10 +67,6 @@ func (n *List) Over(w Watcher, at clock.Instant, how End, why error) {
 }
 
 // Report adds a line that is also an event for observers.
-func (n *List) Report(sort Sort, lock, message string, err error) {
-	level := slog.LevelWarn
-	if sort == RenewalRecovered || sort == PlaceLost {
-		level = slog.LevelInfo
-	}
-	n.lines = append(n.lines, Line{Level: level, Sort: sort, Lock: lock, Message: message, Err: err})
+func (n *List) Report(sort Sort, lock string, m *Message, err error) {
+	n.lines = append(n.lines, Line{Sort: sort, Lock: lock, Message: m, Err: err})
 }

@@ -9,37 +9,58 @@ package redistest
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 )
 
 const embeddedTick = 2 * time.Millisecond
 
-// Embedded starts a miniredis and advances its clock, because miniredis does not expire keys by itself. It returns a client
-// that is closed with the test.
+// Leisurely has the clock of [Embedded] be slow, rather than jump, while the machine is busy. The TestMain of a package may set it whose
+// tests run scripts and nothing else that has a clock: what they expect within a second is then there within one.
+var Leisurely bool
+
+// Embedded starts a miniredis whose clock is the true time, as that of a redis-server is: it stands still while a script runs, and is
+// right when one begins. So no lease ends before its time, nor late because the machine is busy. It returns a client that is closed
+// with the test.
 func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
-	server := miniredis.RunT(tb)
+	embedded := miniredis.RunT(tb)
+	embedded.ClockTTL(true)
+	var mu sync.Mutex
+	last := time.Now()
+	shown := last
+	now := func() {
+		mu.Lock()
+		defer mu.Unlock() // or else a late call would set the clock back
+		step := time.Since(last)
+		last = last.Add(step)
+		if Leisurely {
+			step = min(step, 2*embeddedTick)
+		}
+		shown = shown.Add(step)
+		embedded.SetTime(shown)
+	}
+	now()
+	embedded.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if command == "EVAL" || command == "EVALSHA" { // others may be those of a script, which has the mutex of SetTime
+			now()
+		}
+		return false
+	})
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	server.SetTime(time.Now())
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(embeddedTick)
+		tick := time.NewTicker(embeddedTick) // for commands that are no scripts
 		defer tick.Stop()
-		last, virtual := time.Now(), time.Now()
 		for {
 			select {
 			case <-tick.C:
-				now := time.Now()
-				// A step shortens the lease of a key that was set just before it, so after a late tick the clock is slow
-				// rather than jumps.
-				step := min(now.Sub(last), 2*embeddedTick)
-				last, virtual = now, virtual.Add(step)
-				server.FastForward(step) // advances PTTL
-				server.SetTime(virtual)  // advances TIME
+				now()
 			case <-stop:
 				return
 			}
@@ -49,7 +70,7 @@ func Embedded(tb testing.TB) *redis.Client {
 		close(stop)
 		<-stopped
 	})
-	return Open(tb, &redis.Options{Addr: server.Addr()})
+	return Open(tb, &redis.Options{Addr: embedded.Addr()})
 }
 
 // Open returns a client that is closed with the test.

@@ -264,7 +264,7 @@ type fixture struct {
 	driver   *fakeDriver
 	tasks    *task.Group
 	warnings []error
-	informed []string
+	informed int
 	mu       sync.Mutex
 	calls    []string // "channel payload" of Hear, and "channel" of Freed, "channel is unwatched" of Unwatched, and so on
 }
@@ -279,8 +279,8 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 		f := &fixture{T: t, driver: d, tasks: task.New()}
 		f.hub = New(Config{
 			ClientID: clientID,
-			Sharded:  mode, Warn: func(_ string, err error) { f.warnings = append(f.warnings, err) },
-			Inform: func(message string) { f.informed = append(f.informed, message) },
+			Sharded:  mode, Denied: func(err error) { f.warnings = append(f.warnings, err) },
+			Classic: func() { f.informed++ },
 			Hear: func(channel, payload string, order uint64, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)
 				require.Equal(t, f.hub.Since(channel), order)

@@ -31,11 +31,10 @@ type Config struct {
 	ClientID string
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
-	// Warn logs a warning that belongs to no single call. The hub calls it without its mutex, because a log handler is code
-	// of the user.
-	Warn func(message string, err error)
-	// Inform logs, in the same way, what asks for no action. Nil means that nobody is interested.
-	Inform func(message string)
+	// Denied is told once that Redis refuses to subscribe, and Classic that the cluster has no sharded pub/sub. The hub calls them
+	// without its mutex, because a log handler is code of the user. Nil means that nobody is interested.
+	Denied  func(err error)
+	Classic func()
 	// Lost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and Replaced that one is
 	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
 	// Nil means nobody.
@@ -59,20 +58,20 @@ type Config struct {
 // is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
 // the connection for every listener.
 type Hub struct {
-	driver   driver.Driver
-	tasks    *task.Group
-	clientID string
-	warn     func(message string, err error)
-	inform   func(message string)
-	lost     func(err error) // Config.Lost
-	replaced func()          // Config.Replaced
-	hear     func(channel, payload string, order uint64, at clock.Instant)
-	freed    func(channel string)
-	ended    func(channel string)    // Config.Unwatched
-	denied   func(channels []string) // Config.Refused
-	cluster  bool
-	sentinel bool
-	sharding sharding
+	driver    driver.Driver
+	tasks     *task.Group
+	clientID  string
+	onDenied  func(err error)
+	onClassic func()
+	lost      func(err error) // Config.Lost
+	replaced  func()          // Config.Replaced
+	hear      func(channel, payload string, order uint64, at clock.Instant)
+	freed     func(channel string)
+	ended     func(channel string)    // Config.Unwatched
+	denied    func(channels []string) // Config.Refused
+	cluster   bool
+	sentinel  bool
+	sharding  sharding
 
 	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
 	mu       sync.Mutex
@@ -139,7 +138,7 @@ const (
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	info := d.Info()
 	h := &Hub{
-		driver: d, tasks: tasks, clientID: cfg.ClientID, warn: cfg.Warn, inform: cfg.Inform, hear: cfg.Hear,
+		driver: d, tasks: tasks, clientID: cfg.ClientID, onDenied: cfg.Denied, onClassic: cfg.Classic, hear: cfg.Hear,
 		lost: cfg.Lost, replaced: cfg.Replaced, freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
 		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),
@@ -254,8 +253,8 @@ func (h *Hub) refused(err *fault.Error) {
 	first := !h.warned
 	h.warned = true
 	h.mu.Unlock()
-	if first && h.warn != nil {
-		h.warn("Redis refuses to subscribe to a channel; its waiters are woken with all others, or try again every poll interval", err)
+	if first && h.onDenied != nil {
+		h.onDenied(err)
 	}
 }
 
@@ -265,8 +264,8 @@ func (h *Hub) classic() {
 	first := !h.informed
 	h.informed = true
 	h.mu.Unlock()
-	if first && h.inform != nil {
-		h.inform("the pub/sub of this cluster is not sharded; a release wakes all waiting processes")
+	if first && h.onClassic != nil {
+		h.onClassic()
 	}
 }
 

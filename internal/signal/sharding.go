@@ -2,12 +2,10 @@ package signal
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -88,7 +86,7 @@ func (h *Hub) askSharded(key string) {
 	answer := isSharded
 	switch {
 	case err == nil:
-	case err.Replied() && !err.Transient && !unauthenticated(err):
+	case err.Replied() && !err.Transient && !err.LoginRefused():
 		answer = isPlain
 	default:
 		s.stale.Store(true)
@@ -98,12 +96,6 @@ func (h *Hub) askSharded(key string) {
 	if s.answer.Swap(answer) != answer {
 		h.reroute()
 	}
-}
-
-// unauthenticated reports whether a server refuses our password. The answer of such a server has no information about
-// sharded pub/sub.
-func unauthenticated(err *fault.Error) bool {
-	return err.Code == "NOAUTH" || err.Code == "WRONGPASS" || strings.Contains(err.Error(), "unauthenticated")
 }
 
 // outdate makes the next caller ask again, unless an error caused a question just before.

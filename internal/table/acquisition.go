@@ -144,9 +144,9 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	switch lasting := a.handle.Kind.Lasting; {
 	case a.ending.Err() != nil:
 	case lasting:
-		n.Report(notice.Dropped, a.handle.Name, "hold dropped without Unlock; its permits are given back", nil)
+		n.Report(notice.Dropped, a.handle.Name, notice.LogPermitsDropped, nil)
 	case a.renewal > 0: // an acquisition for a fixed time may run out
-		n.Report(notice.Dropped, a.handle.Name, "hold dropped without Unlock; it is no longer renewed", nil)
+		n.Report(notice.Dropped, a.handle.Name, notice.LogDropped, nil)
 	}
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)

@@ -129,7 +129,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 		default:
 			if b.Late && g.failures == 0 && now.Sub(g.term.Confirmed) >= b.lease/2 { // so that a hang is told before the loss
 				g.fail()
-				n.Report(notice.RenewalFailed, g.handle.Name, logNoRenewal, fault.ErrNoAnswer)
+				n.Report(notice.RenewalFailed, g.handle.Name, notice.LogNoRenewal, fault.ErrNoAnswer)
 			}
 			g.sending(b.lease, now)
 			wanted = append(wanted, g)
@@ -159,7 +159,7 @@ func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.In
 			t.counts.RenewalFailures++
 			failures := g.fail()
 			if failures == 1 { // once in each outage
-				n.Report(notice.RenewalFailed, g.handle.Name, logNoRenewal, r.Err)
+				n.Report(notice.RenewalFailed, g.handle.Name, notice.LogNoRenewal, g.handle.Of(r.Err))
 			}
 			g.inRound = false
 			g.alone = r.Err.Code == "TRYAGAIN" // a slot on the move, with the batch on both sides

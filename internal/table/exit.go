@@ -12,12 +12,6 @@ import (
 	"github.com/go-rlock/rlock/internal/yield"
 )
 
-// The log lines about a release that did not succeed.
-const (
-	LogNotReleased  = "lock could not be released; it is free when its lease ends"
-	logNotGivenBack = "permits could not be given back; only AddPermits replaces them"
-)
-
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
 // [Table.Due] returns is ready for [Table.ResumeRelease]. It is used by one goroutine at a time.
 type Exit struct {
@@ -274,7 +268,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 		t.noteRelease(x, r.N, now)
 		switch lasting := x.grant.handle.Kind.Lasting; {
 		case lasting && r.N == 0 && !x.grant.inDoubt:
-			n.Warn(x.grant.handle.Name, "permits were not given back: Redis no longer has a receipt of them", nil)
+			n.Log(x.grant.handle.Name, notice.LogNotKnown, nil)
 			return t.endRelease(x, nil, now, n)
 		case lasting || r.N > 0 || x.doubt && !x.parks:
 			return t.endRelease(x, nil, now, n)
@@ -340,7 +334,7 @@ func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) St
 // endGone ends an exit whose release found that the lock was lost before.
 func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step {
 	if x.acq.renewal > 0 {
-		n.Report(notice.Lost, x.grant.handle.Name, LogLost, lossOf(x.grant.handle, why))
+		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
 	}
 	x.grant.rarely().loss = x.grant.lostBy(x.sent) // the reply may come after the deadline, and yet it was gone before
 	return t.endRelease(x, why, now, n)
@@ -375,11 +369,11 @@ func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 		return x.finish(nil)
 	}
 	if !settled {
-		message := LogNotReleased
+		message := notice.LogNotReleased
 		if g.handle.Kind.Lasting {
-			message = logNotGivenBack
+			message = notice.LogNotGivenBack
 		}
-		n.Warn(g.handle.Name, message, r.Err)
+		n.Log(g.handle.Name, message, g.handle.Of(r.Err))
 	}
 	t.finish(g)
 	t.tasks.End()

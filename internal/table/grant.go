@@ -78,20 +78,6 @@ const (
 	retired
 )
 
-// The log lines about a grant.
-const (
-	logUnlined   = "Redis refuses what the line of a lock needs; all waiting processes are woken instead"
-	logPlaceLost = "place in the queue of a fair lock lost; the waiter is the last one now"
-	logHidden    = "no script sees a subscription of this client, perhaps because of a proxy; all waiting processes are woken instead"
-	logNoRenewal = "renewal failed; it is sent again until the deadline"
-	logRenewed   = "renewals succeed again"
-	logSelf      = "possible self-deadlock: a call waits for a hold that was acquired with the same context"
-	logLong      = "possible self-deadlock: a call has waited longer than a lease for one hold of this process"
-
-	// LogLost is about a hold that was lost.
-	LogLost = "lock lost while held"
-)
-
 // newGrant gives an attempt a new pending grant.
 func (t *Table) newGrant(a *Attempt) {
 	t.number++
@@ -228,7 +214,7 @@ func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
 	g.term.Confirm(sent, lease)
 	g.term.RenewAt = g.term.Renewal(g.renewal())
 	if g.failures > 0 {
-		n.Report(notice.RenewalRecovered, g.handle.Name, logRenewed, nil)
+		n.Report(notice.RenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
 	}
 	g.failures, g.alone, g.inRound = 0, false, false
 	g.table.plan(g, n)
@@ -262,7 +248,7 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
 	if !t.tasks.Keep() {
 		if g.handle.Kind.Lasting {
-			n.Warn(g.handle.Name, logNotGivenBack, fault.ErrClosed)
+			n.Log(g.handle.Name, notice.LogNotGivenBack, fault.ErrClosed)
 		}
 		t.finish(g)
 		return

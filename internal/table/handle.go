@@ -60,6 +60,9 @@ func (h *Handle) latest(o *Owner) *Acquisition {
 	return nil
 }
 
+// Of returns the error of a call for the lock, for a log line or a caller.
+func (h *Handle) Of(err *fault.Error) *fault.Error { return err.Of(h.Kind.Name(), h.Name, h.Key.Name) }
+
 // soonest returns the acquisition that an unlock without an owner ends, or nil. Acquisitions made without an owner come
 // first, of them lost acquisitions before live ones, and of those the one whose lease ends first.
 func (h *Handle) soonest() *Acquisition {

@@ -83,7 +83,7 @@ func (g *Grant) endAcquisitions(why error, n *Notices) {
 		end(a)
 	}
 	if loud && g.renewing() && errors.Is(why, fault.ErrLost) {
-		n.Report(notice.Lost, g.handle.Name, LogLost, lossOf(g.handle, why))
+		n.Report(notice.Lost, g.handle.Name, notice.LogLost, lossOf(g.handle, why))
 	}
 }
 

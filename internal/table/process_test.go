@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wake"
@@ -88,7 +89,7 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 
 // Log implements Told.
 func (p *process) Log(line Line) {
-	if line.Message == LogNotReleased {
+	if line.Message == notice.LogNotReleased {
 		p.gaveUp[p.world.nameOf(line.Lock).index] = true
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -19,16 +20,29 @@ const unlinedFor = time.Minute
 
 // refusesLine reports whether Redis refuses a script of the line because the user lacks a right. byLine says that the refused
 // script was one of the line's: several may be under way.
+//
+// The log says so, once, as soon as a script without the line has done the same: if that is refused too, the call returns the error.
 func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.Instant, n *Notices) bool {
-	if !byLine || !err.Denied() || err.Fate == fault.Unreplicated { // then Redis refused WAIT, after the script
+	switch d := &t.denial; {
+	case !byLine && err == nil && d.err != nil && d.key == h.Key:
+		n.Log(h.Name, notice.LogAllWoken, h.Of(d.err))
+		d.err, d.told = nil, true
 		return false
+	case !byLine || !err.Denied() || err.Fate == fault.Unreplicated: // then Redis refused WAIT, after the script
+		return false
+	case !d.told:
+		d.key, d.err = h.Key, err
 	}
+	t.denials = true
 	t.unline(h, now)
-	if !t.denials {
-		t.denials = true
-		n.Warn(h.Name, logUnlined, err)
-	}
 	return true
+}
+
+// denial is a refusal that the log has yet to report.
+type denial struct {
+	key  Key
+	err  *fault.Error // nil means none
+	told bool         // the log has reported one
 }
 
 // unline has the waiters of a name go on without the line, those that stand there at once.
@@ -83,7 +97,7 @@ func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *Notices) {
 		t.unline(a.Handle, now)
 		if !t.hidden {
 			t.hidden = true
-			n.Warn(a.Handle.Name, logHidden, nil)
+			n.Log(a.Handle.Name, notice.LogNoSubscriber, nil)
 		}
 	}
 }

@@ -2,12 +2,14 @@ package table
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -51,11 +53,17 @@ func TestEveryQuestionOfTheLineIsRepeatedWithoutIt(t *testing.T) {
 	for _, a := range all {
 		deny(t, c, table, a, start)
 	}
-	require.Len(t, c.told, 1, "a single line in the log: %v", c.told)
 	var n Notices
 	s := table.Settle(all[0], wire.Reply{N: -1, Err: errRights}, start, &n)
 	require.Equal(t, Done, s.Do)
 	require.ErrorIs(t, s.Err, errRights)
+	n.Deliver(c)
+	require.NotContains(t, strings.Join(c.told, "\n"), notice.LogAllWoken.Text, "nothing works yet")
+	for _, a := range all[1:] {
+		require.Equal(t, Done, table.Settle(a, wire.Reply{}, start, &n).Do)
+	}
+	n.Deliver(c)
+	require.Equal(t, 1, strings.Count(strings.Join(c.told, "\n"), notice.LogAllWoken.Text), "once, for all names: %v", c.told)
 }
 
 // A waiter to which Redis refuses the line goes on without it. No lazy hand-over gives it another number: Redis may have put its own into the
@@ -108,7 +116,13 @@ func TestOnlyTheNameThatRedisRefusesDoesWithoutTheLine(t *testing.T) {
 	a, _ = try(t, table, "a", start.Add(unlinedFor))
 	deny(t, c, table, a, start.Add(unlinedFor))
 	require.Equal(t, wire.Plain.Acquire, script("a", start.Add(unlinedFor)+1))
-	require.Len(t, c.told, 1, "the log says so once: %v", c.told)
+	var n Notices
+	for range 2 {
+		again, _ := try(t, table, "a", start.Add(unlinedFor)+1)
+		require.Equal(t, Done, table.Settle(again, wire.Reply{N: -1001}, start.Add(unlinedFor)+1, &n).Do)
+	}
+	n.Deliver(c)
+	require.Equal(t, 1, strings.Count(strings.Join(c.told, "\n"), notice.LogAllWoken.Text), "the log says so once: %v", c.told)
 }
 
 // A user without any of the rights uses many names. Each costs a refused command, and some memory.

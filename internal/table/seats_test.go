@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -191,7 +192,7 @@ func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(waiters[0], ByTime, start.Add(modelPoll), &n).Do)
 	require.Equal(t, Sleep, table.Settle(waiters[0], missed, start.Add(modelPoll), &n).Do)
 	n.Deliver(c)
-	reports := func() int { return strings.Count(strings.Join(c.told, "\n"), logPlaceLost+" name") }
+	reports := func() int { return strings.Count(strings.Join(c.told, "\n"), notice.LogPlaceLost.Text+" name") }
 	require.Equal(t, 1, reports(), c.told)
 
 	a := &Attempt{Handle: held.handle, Lease: modelWatchdog, Renewed: true}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -273,7 +274,7 @@ func (t *Table) compareSorts(h *Handle, n *Notices) {
 	case k.Tokens:
 		t.fenced.Add(h.Key)
 	case k.Side == wire.MainSide && t.fenced.Mark(h.Key):
-		n.Warn(h.Name, "lock acquired without a fencing token, although this client also acquires it with one", nil)
+		n.Log(h.Name, notice.LogUnfenced, nil)
 	}
 }
 

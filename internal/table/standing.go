@@ -103,7 +103,7 @@ func (t *Table) joins(a *Attempt, now clock.Instant) {
 func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *Notices) Step {
 	pause := t.linePause(a, p, hint, now)
 	if p.Missed && a.place.Stands() {
-		n.Report(notice.PlaceLost, a.Handle.Name, logPlaceLost, nil)
+		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
 	}
 	t.stands(a, p.At, pause, now, n)
 	if p.Watch {

@@ -46,9 +46,9 @@ func (t *Table) Suspect(a *Attempt, n *Notices) {
 		return
 	}
 	h.accused = true
-	message := logLong
+	message := notice.LogLong
 	if a.SuspectAfter < h.term.Lease {
-		message = logSelf
+		message = notice.LogSelf
 	}
 	n.Report(notice.SelfDeadlock, h.handle.Name, message, nil)
 }

@@ -104,7 +104,8 @@ type Table struct {
 	pumps    pump.Pumps[*Handle]
 	// unlined has the names whose line this client does without, because it cannot work there.
 	unlined queue.Shunned[Key, clock.Instant]
-	denials bool // whether the log says that Redis refuses what the line needs
+	denials bool // whether Redis has refused what the line needs
+	denial  denial
 	// unheardSince is since when no script has known of a subscription of this client. Zero means that the latest one did.
 	unheardSince clock.Instant
 	hidden       bool // whether the log says so
@@ -159,7 +160,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) 
 		}
 	}
 	if lasting > 0 {
-		n.Warn("", fmt.Sprintf("closed with %d holds of plain semaphores; their permits come back only by Unlock", lasting), nil)
+		n.Log("", notice.LogPermitsHeld, fmt.Errorf("holds that are left: %d", lasting))
 	}
 	return t.open, names
 }
@@ -168,7 +169,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) 
 func (t *Table) Closed(n *Notices) {
 	defer t.lock().Unlock()
 	if t.owed > 0 {
-		n.Warn("", fmt.Sprintf("closed before the permits of %d holds of plain semaphores were given back", t.owed), nil)
+		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.owed))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -47,7 +48,7 @@ func (l *listener) Unlisten(channel string, _ chan struct{}) {
 }
 
 // Log implements Told.
-func (l *listener) Log(line Line) { l.told = append(l.told, line.Message+" "+line.Lock) }
+func (l *listener) Log(line Line) { l.told = append(l.told, line.Message.Text+" "+line.Lock) }
 
 const start = clock.Instant(time.Second)
 
@@ -138,7 +139,7 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	<-done
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
 	require.Equal(t, Loss{Early: true, Since: start, Final: true}, a.Loss())
-	require.NotContains(t, l.told, LogLost+" name", "the receiver of the report logs it")
+	require.NotContains(t, l.told, notice.LogLost.Text+" name", "the receiver of the report logs it")
 }
 
 // A red lock has to know since when another owner may have had a member whose unlock finds nothing.
@@ -189,7 +190,7 @@ func TestALossIsLoggedOnce(t *testing.T) {
 	var x Exit
 	require.ErrorIs(t, table.Release(&x, a, start, &n).Err, errForced)
 	n.Deliver(l)
-	require.Equal(t, 1, strings.Count(strings.Join(l.told, "\n"), LogLost+" name"), "although the holder is told")
+	require.Equal(t, 1, strings.Count(strings.Join(l.told, "\n"), notice.LogLost.Text+" name"), "although the holder is told")
 }
 
 func TestAHandleForgetsTheOldestLosses(t *testing.T) {

@@ -1,6 +1,8 @@
 package term
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -18,6 +20,24 @@ func TestALeaseIsTrustedLessThanItLasts(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 302*time.Millisecond, Margin(lease))
 	require.Equal(t, 250*time.Microsecond, Margin(time.Millisecond), "at most a quarter")
+}
+
+// TestTheGuideHasTheTimesOfALease compares the drawing of a loss with the deadlines by which rlock decides.
+func TestTheGuideHasTheTimesOfALease(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/guide/losing.md")
+	require.NoError(t, err)
+	var term Term
+	for n, what := range []string{"acquire", "renew", "renew"} {
+		sent := clock.Instant(time.Duration(n) * 10 * time.Second)
+		term.Confirm(sent, lease)
+		require.Equal(t, sent.Add(10*time.Second), term.Renewal(lease, lease))
+		seconds := func(at clock.Instant) float64 { return time.Duration(at).Seconds() }
+		require.Contains(t, string(guide), fmt.Sprintf("%v s: %s, until %v s\n", seconds(sent), what, seconds(term.Ends())))
+		if n == 2 {
+			require.Contains(t, string(guide), fmt.Sprintf("%v s: the context of the hold ends", seconds(term.Deadline)))
+		}
+	}
 }
 
 func TestALeaseCountsFromBeforeItsCommand(t *testing.T) {

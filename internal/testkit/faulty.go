@@ -80,4 +80,4 @@ var Lossy = map[string]func(*redistest.Proxy, int, func(redistest.Command) bool)
 
 // Quick makes go-redis give up on a silent connection soon. MaxRetries keeps its default of 3, so that go-redis would send a
 // command again if rlock let it.
-func Quick() *redis.Options { return &redis.Options{ReadTimeout: 400 * time.Millisecond} }
+func Quick() *redis.Options { return &redis.Options{ReadTimeout: time.Second} }

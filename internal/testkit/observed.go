@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -153,14 +154,14 @@ func (o *Observed) AwaitHoldEnd() rlock.HoldEndData {
 	return *o.Last().Hold
 }
 
-// AwaitEvent waits for an event of a sort, and returns the first one.
-func (o *Observed) AwaitEvent(sort rlock.Event) (d rlock.EventData) {
+// AwaitEvent waits for an event of a sort, of any lock or of one of these, and returns the first one.
+func (o *Observed) AwaitEvent(sort rlock.Event, names ...string) (d rlock.EventData) {
 	o.tb.Helper()
 	Eventually(o.tb, "the event "+string(sort), func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, e := range o.events {
-			if e.Event == sort {
+			if e.Event == sort && (len(names) == 0 || slices.Contains(names, e.Name)) {
 				d = e
 				return true
 			}

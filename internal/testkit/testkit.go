@@ -76,12 +76,16 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // ALongTime is the timeout after which a test that waits for an event fails.
 const ALongTime = 20 * time.Second
 
+// patience is the command timeout of the clients of tests. A single attempt may take a fifth of it: on a busy machine, a healthy server
+// may need more than the second of the default.
+const patience = ALongTime / 2
+
 // NewClient returns a client that is closed with the test. The test fails if the client logs an unexpected line, unless an option
 // sets another logger.
 func NewClient(tb testing.TB, rdb redis.UniversalClient, opts ...rlock.Option) *rlock.Client {
 	tb.Helper()
 	log := &Recorder{}
-	c, finish, err := connect.Open(rdb, append([]rlock.Option{rlock.WithLogger(log.Logger())}, opts...)...)
+	c, finish, err := connect.Open(rdb, append([]rlock.Option{rlock.WithLogger(log.Logger()), rlock.WithCommandTimeout(patience)}, opts...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, c.Close())

@@ -51,6 +51,12 @@ var fairVectors = []struct{ claim, lines string }{
 		acquire fair 7 30000 60000 20000 = wait 20000 -> {u:2:1} 20000, [u:-7|20000 60000 u:-3|20000 60000]
 		release fair 2 = 1, 7 has it for 20000 -> {u:7:1} 20000, [u:-3|20000 60000]
 	`},
+	{"a waiter of whose subscription no script knows is woken nevertheless", `
+		java HSET $ j:1 1; PEXPIRE $ 60000 -> {j:1:1} 60000
+		acquire fair 7 30000 60000 0 = wait 60000 -> {j:1:1} 60000, [u:-7 60000]
+		acquire fair 2 30000 60000 0 = wait 60000 -> {j:1:1} 60000, [u:-7 60000 u:-2 60000]
+		force fair = 1 -> free, [u:-7 10000 u:-2 60000] ! redisson_lock__channel:@:u:-7 0, redisson_lock__channel:@:u:-2 0
+	`},
 	{"a later waiter of the process has the seat", `
 		acquire fair 1 60000 60000 20000 = 0 -> {u:1:1} 60000
 		acquire fair 2 30000 60000 20000 = wait 60000 -> {u:1:1} 60000, [u:-2|20000 60000]

@@ -28,8 +28,20 @@ func (i *Identity) Started() time.Time {
 	return time.UnixMilli(millis)
 }
 
-// ClientKey returns the name of the hash of a client, before it is mapped as the names of locks are.
-func ClientKey(clientID string) string { return "rlock_client:{" + clientID + "}" }
+// ClientKey returns the name of the hash of a client, before it is mapped as the names of locks are, given its id or the text of the id
+// of a permit. A permit tells the [Digits] of its client, and nothing else of it.
+func ClientKey(id string) string { return "rlock_client:{" + Digits(id) + "}" }
+
+// Digits returns the digits of a client's id that the ids of its permits begin with, given either. Any other text is its own digits.
+func Digits(id string) string {
+	switch {
+	case len(id) == 36 && id[8] == '-':
+		return id[:8] + id[9:13] + id[32:]
+	case len(id) == 2*idBytes:
+		return id[:16]
+	}
+	return id
+}
 
 // WriteCommand returns the command that writes the identity of a client.
 func (i *Identity) WriteCommand(key string, lifetime time.Duration) []any {

@@ -46,6 +46,9 @@ type InfoHolder struct {
 	Millis int64  // its lease; negative means that it is over, or has none
 }
 
+// Kept reports whether nobody holds the lock any more, and it stays taken nevertheless: see [Kind.Park].
+func (h *InfoHolder) Kept() bool { return h.Role == "" && h.Count == 0 }
+
 // Client returns the id of the client that a holder field, a seat, or a member of the line begins with.
 func Client(field string) string {
 	id, _, _ := strings.Cut(field, ":")

@@ -305,7 +305,8 @@ const tokenKey = "redisson_lock_token"
 // seatsKey is the prefix, with a suffix, of the key that says which waiter of rlock has which seat in the queue of a fair lock.
 const seatsKey = "redisson_unlock_latch*:waiters"
 
-// Name returns the name of the kind in [Kinds], or the noun of what is no lock.
+// Name returns the name of the kind in [Kinds], or the noun of what is no lock. Log lines, observers, metrics and the command rlock call
+// it by this name, and by no other.
 func (k *Kind) Name() string {
 	if k.Noun != "" {
 		return k.Noun

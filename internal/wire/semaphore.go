@@ -113,7 +113,7 @@ func (h *Holder) PermitIDs(clientID string) []string {
 	if !h.kind.IDs {
 		return nil
 	}
-	base := clientID[:8] + clientID[9:13] + clientID[len(clientID)-4:] + fmt.Sprintf("%012x", h.Number&(1<<48-1))
+	base := Digits(clientID) + fmt.Sprintf("%012x", h.Number&(1<<48-1))
 	ids := make([]string, h.kind.permits())
 	for i := range ids {
 		ids[i] = base + fmt.Sprintf("%04x", i)

@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +45,7 @@ type process struct {
 	url     string
 }
 
-func newProcess(t *testing.T, name string) *process {
+func newProcess(t *testing.T, name string, opts ...rlockotel.Option) *process {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(registry))
@@ -50,7 +53,7 @@ func newProcess(t *testing.T, name string) *process {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
-	return &process{name: name, observe: rlockotel.Observe(rlockotel.WithMeterProvider(meters)), url: server.URL}
+	return &process{name: name, observe: rlockotel.Observe(append(opts, rlockotel.WithMeterProvider(meters))...), url: server.URL}
 }
 
 // client returns a client of the process.
@@ -68,12 +71,12 @@ type service struct {
 	now     time.Time
 }
 
-func newService(t *testing.T) *service {
+func newService(t *testing.T, opts ...rlockotel.Option) *service {
 	t.Helper()
 	store := teststorage.New(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true})
-	return &service{T: t, process: newProcess(t, "shop-1"), store: store, engine: engine, now: time.Now().Add(-time.Hour)}
+	return &service{T: t, process: newProcess(t, "shop-1", opts...), store: store, engine: engine, now: time.Now().Add(-time.Hour)}
 }
 
 // client returns a client of the service.
@@ -182,23 +185,21 @@ func read(t *testing.T, name string) []byte {
 
 // board is what the tests need of the dashboard.
 type board struct {
-	Title  string
-	Panels []panel
+	Panels     []panel
+	Templating struct{ List []variable }
 }
 
 type panel struct {
-	Title, Description string
-	GridPos            struct{ X, Y, W, H float64 }
-	Targets            []target
-	FieldConfig        struct {
-		Defaults struct {
-			Unit   string
-			Custom struct{ Stacking struct{ Mode string } }
-		}
-	}
+	Type, Title, Description string
+	Targets                  []target
 }
 
-type target struct{ Expr, LegendFormat string }
+type target struct{ Expr, Format string }
+
+type variable struct {
+	Name, AllValue string
+	Query          any // a text, or an object that has one
+}
 
 func readBoard(t *testing.T) (b board) {
 	t.Helper()
@@ -206,10 +207,10 @@ func readBoard(t *testing.T) (b board) {
 	return b
 }
 
-// on returns the expression that Grafana makes of a target: for all processes, and with rates over the given time.
-func (g target) on(t *testing.T, over time.Duration) string {
+// on returns the expression that Grafana makes of a target: with rates over 2 minutes, for all processes and for some names of locks.
+func (g target) on(t *testing.T, names string) string {
 	t.Helper()
-	expr := strings.NewReplacer("$__rate_interval", model.Duration(over).String(), "$job", ".*", "$instance", ".*").Replace(g.Expr)
+	expr := strings.NewReplacer("$__rate_interval", "2m", "$job", ".*", "$instance", ".*", "$name", names).Replace(g.Expr)
 	require.NotContains(t, expr, "$")
 	return expr
 }
@@ -227,21 +228,88 @@ func TestEveryPanelShowsSomething(t *testing.T) {
 	s.trouble(server)
 	s.scrape()
 	panels := readBoard(t).Panels
-	require.Len(t, panels, 10)
+	require.Len(t, panels, 11)
 	for _, p := range panels {
 		require.NotEmpty(t, p.Description, p.Title)
 		for _, target := range p.Targets {
-			expr := target.on(t, 2*time.Minute)
+			expr := target.on(t, ".*")
 			require.NotEmpty(t, s.value(expr), "%s: %s", p.Title, expr)
 		}
 	}
 	// The figures are those of what happened.
-	require.EqualValues(t, 1, s.value("sum(rlock_held)")[0].F)
-	require.EqualValues(t, 2, s.value(`sum(rlock_lost_total{rlock_reason="lease_ended"})`)[0].F)
+	require.EqualValues(t, 1, s.value("sum(rlock_lock_held)")[0].F)
+	require.EqualValues(t, 2, s.value(`sum(rlock_hold_lost_total{rlock_reason="lease_ended"})`)[0].F)
 	require.EqualValues(t, 2, s.value(`sum(rlock_handovers_total{rlock_handover="local"})`)[0].F)
 	require.EqualValues(t, 2, s.value(`sum(rlock_handovers_total{rlock_handover="remote"})`)[0].F)
 	require.EqualValues(t, 2, s.value(`sum(rlock_acquire_duration_seconds_count{rlock_outcome="refused"})`)[0].F)
 	require.NoError(t, held.Unlock(t.Context()))
+}
+
+// TestTheNamesOfLocks filter what is known by name, and nothing is missing without a filter, or without names.
+func TestTheNamesOfLocks(t *testing.T) {
+	t.Parallel()
+	b := readBoard(t)
+	at := slices.IndexFunc(b.Templating.List, func(v variable) bool { return v.Name == "name" })
+	require.GreaterOrEqual(t, at, 0, "there is a variable")
+	require.Equal(t, ".*", b.Templating.List[at].AllValue, "which matches series without a name, too")
+	require.Contains(t, fmt.Sprint(b.Templating.List[at].Query), ", rlock_name)")
+
+	s := newService(t, rlockotel.WithNameLabel(func(name string) string { label, _, _ := strings.Cut(name, ":"); return label }))
+	client := s.client(redistest.Embedded(t))
+	acquire := func(name string) {
+		require.NoError(t, client.NewLock(name).Do(t.Context(), func(context.Context) error { return nil }))
+	}
+	for range 10 { // a rate is not guessed as from zero then
+		acquire("order:0")
+		acquire("invoice:0")
+		acquire(":0")
+	}
+	s.scrape()
+	for n := range 3 {
+		acquire(fmt.Sprint("order:", n))
+	}
+	acquire("invoice:1")
+	acquire(":1") // has no label
+	s.scrape()
+	total := func(names string) (sum float64) {
+		for _, p := range b.Panels {
+			if p.Title == "Acquisitions per second, by outcome" {
+				for _, sample := range s.value(p.Targets[0].on(t, names)) {
+					sum += sample.F
+				}
+			}
+		}
+		return sum
+	}
+	all := total(".*") // of which a rate over two scrapes knows only the proportions
+	require.Positive(t, all)
+	require.InDelta(t, 3./5, total("order")/all, .01)
+	require.InDelta(t, 4./5, total("order|invoice")/all, .01)
+	for _, p := range b.Panels {
+		for _, g := range p.Targets {
+			named := regexp.MustCompile(`rlock_(acquire|hold|handovers)_?\w*`).MatchString(g.Expr)
+			require.Equal(t, named, strings.Contains(g.Expr, `rlock_name=~"$name"`), "%s: %s", p.Title, g.Expr)
+		}
+	}
+}
+
+// TestTheHeatMap has the buckets of Grafana's heat map: a series for each upper bound, by which they are told apart.
+func TestTheHeatMap(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	client := s.client(redistest.Embedded(t))
+	for range 2 {
+		require.NoError(t, client.NewLock(testkit.NewName()).Do(t.Context(), func(context.Context) error { return nil }))
+		s.scrape()
+	}
+	maps := slices.DeleteFunc(readBoard(t).Panels, func(p panel) bool { return p.Type != "heatmap" })
+	require.Len(t, maps, 1)
+	require.Equal(t, "heatmap", maps[0].Targets[0].Format, "Grafana then makes each bucket of the difference from the one below it")
+	buckets := s.value(maps[0].Targets[0].on(t, ".*"))
+	require.Len(t, buckets, 20, "19 bounds, and all above")
+	for _, bucket := range buckets {
+		require.NotEmpty(t, bucket.Metric.Get("le"))
+	}
 }
 
 // alerts returns the expressions of the alerts.
@@ -254,9 +322,20 @@ func alerts(t *testing.T) map[string]string {
 		_, err := parser.ParseExpr(rule.Expr)
 		require.NoError(t, errors.Join(err), rule.Alert)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
+		requireSection(t, rule.Annotations["runbook_url"], rule.Alert)
 		all[rule.Alert] = rule.Expr
 	}
 	return all
+}
+
+// requireSection fails the test unless a URL leads to the section of an alert in the documents: a heading that is the alert's name.
+func requireSection(t *testing.T, url, alert string) {
+	t.Helper()
+	page, anchor, _ := strings.Cut(strings.TrimPrefix(url, "https://github.com/go-rlock/rlock/blob/main/"), "#")
+	require.Equal(t, strings.ToLower(alert), anchor, "the runbook_url %q", url)
+	text, err := os.ReadFile(filepath.Join(testkit.Repository(), filepath.FromSlash(page)))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^### `+alert+`\n\n\S`, string(text))
 }
 
 // TestAlerts has no alert fire on a service that is well, and those about Redis on one that was in trouble.

@@ -40,6 +40,39 @@ func cluster(t *testing.T, open Open) { // the subtests share a cluster
 
 	t.Run("subscriptions", func(t *testing.T) { clusterSubscriptions(t, d, c, name, at) })
 	t.Run("moved slot", func(t *testing.T) { movedSlot(t, d, c, name, at) })
+	t.Run("a client for one server", func(t *testing.T) { clientForOneServer(t, open, c) })
+}
+
+// clientForOneServer has a client that is not for clusters send to a node. Whatever is sent, the error names what is wrong, and the
+// reply of the server.
+func clientForOneServer(t *testing.T, open Open, c *redistest.Cluster) {
+	ctx, name, out := t.Context(), NewName(), make([]wire.Reply, 1)
+	for c.MasterOf(t, name) == c.Nodes[0] {
+		name = NewName()
+	}
+	d := open(t, Server{Addr: c.Nodes[0].Addr}, driver.Config{CommandTimeout: commandTimeout})
+	explains := func(err *fault.Error, code string, transient bool) {
+		t.Helper()
+		require.NotNil(t, err)
+		require.Equal(t, code, err.Code)
+		require.Equal(t, transient, err.Transient)
+		require.Regexp(t, "^this server .* a node of a cluster[:,] use (redis|rueidis|valkey)[.]New[A-Za-z ]+: "+code+" ", err.Error())
+	}
+	explains(d.Run(ctx, nil, Acquire(wire.Plain, name, "a:1")).Err, "MOVED", false)
+	d.Pipe(ctx, nil, []wire.Call{Renew("a:1", name)}, nil, out)
+	explains(out[0].Err, "MOVED", false)
+	_, err := d.Raw(ctx, nil, "hgetall", name)
+	explains(err, "MOVED", false)
+	s := d.Subscribe(ctx, nil, true)
+	defer func() { require.NoError(t, s.Close()) }()
+	if err = s.Subscribe(ctx, name); err == nil {
+		_, err = s.Receive(ctx)
+	}
+	explains(err, "MOVED", false)
+	explains(d.Run(ctx, nil, Renew("a:1", name, NewName())).Err, "CROSSSLOT", false)
+	alone := redistest.Start(t, "--cluster-enabled", "yes") // which serves no slot
+	d = open(t, Server{Addr: alone.Addr}, driver.Config{CommandTimeout: commandTimeout})
+	explains(d.Run(ctx, nil, Acquire(wire.Plain, name, "a:1")).Err, "CLUSTERDOWN", true)
 }
 
 func clusterSubscriptions(t *testing.T, d driver.Driver, c *redistest.Cluster, name string, at driver.Node) {

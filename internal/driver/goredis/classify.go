@@ -19,7 +19,7 @@ func (d *Driver) classify(err error) *fault.Error {
 	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		return driver.Rejected(err, reply.Error(), d.cluster != nil)
+		return d.rejected(err, reply.Error())
 	}
 	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err)}
 	if errors.Is(err, fault.ErrReply) { // the command ran, but its outcome is not known
@@ -30,6 +30,14 @@ func (d *Driver) classify(err error) *fault.Error {
 		f.Fate = fault.NotSent
 	}
 	return f
+}
+
+// rejected classifies an error that a server replied.
+func (d *Driver) rejected(err error, text string) *fault.Error {
+	if d.cluster != nil {
+		return driver.Rejected(err, text, true)
+	}
+	return driver.Alone(driver.Rejected(err, text, false), "redis.NewClusterClient")
 }
 
 // beforeSending classifies an error that came before any call was sent. Where a server did reply to a question about the

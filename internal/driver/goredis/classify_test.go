@@ -42,6 +42,11 @@ func TestClassify(t *testing.T) {
 			err:  serverError("ERR The user executing the script can't run this command or subcommand script: 6267, on @user_script:1."),
 			code: "NOPERM",
 		},
+		{err: serverError(oldScript + "The user executing the script can't run this command or subcommand"), code: "NOPERM"}, // Redis 6.2
+		{err: serverError("@user_script: 10: The user executing the script can't access at least one of the keys mentioned in the command arguments"), code: "NOPERM"},
+		{err: serverError("ERR ACL failure in script: User app has no permissions to run the 'hdel' command script: 62, on @user_script:1."), code: "NOPERM"}, // since 7.2
+		{err: serverError("ERR ACL failure in script: No permissions to access a channel script: 62, on @user_script:1."), code: "NOPERM"},
+		{err: serverError("ERR AUTH <password> called without any password configured for the default user."), code: "WRONGPASS"},
 		{err: serverError("WRONGPASS invalid username-password pair"), code: "WRONGPASS"},
 		{err: serverError("NOAUTH Authentication required."), code: "NOAUTH"},
 		{err: serverError("ERR unauthenticated"), code: "NOAUTH"},
@@ -71,6 +76,8 @@ func TestClassify(t *testing.T) {
 	} {
 		got := (&Driver{}).classify(test.err)
 		want := &fault.Error{Fate: test.fate, Code: test.code, Transient: test.transient, Stale: test.stale, Err: test.err}
+		require.ErrorIs(t, got, test.err)
+		want.Err = got.Err // which may say more
 		require.Equal(t, want, got, test.err.Error())
 	}
 	require.Nil(t, (&Driver{}).classify(nil))

@@ -31,7 +31,8 @@ func TestAtLeastKeepsTheLockTaken(t *testing.T) {
 			for _, kind := range kept {
 				t.Run(what+" "+kind, func(t *testing.T) {
 					t.Parallel()
-					client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
+					patience := rlock.WithCommandTimeout(testkit.ALongTime) // for single attempts on a busy machine
+					client, other := testkit.NewClient(t, rdb, patience), testkit.NewClient(t, rdb, patience)
 					lock := testkit.MakeLock(kind, client, testkit.NewName())
 					began := time.Now()
 					ctx, cancel := context.WithCancel(t.Context())
@@ -163,14 +164,14 @@ func TestAtLeastLetsWaitersIn(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
-		const d = 1500 * time.Millisecond
+		const d = 4 * time.Second
 		for _, kind := range kept {
 			t.Run(kind, func(t *testing.T) {
 				t.Parallel()
 				client, other := testkit.NewClient(t, rdb), testkit.NewClient(t, rdb)
 				lock := testkit.MakeLock(kind, client, testkit.NewName())
 				began := time.Now()
-				hold := testkit.Must(lock.Acquire(t.Context(), rlock.AtLeast(d), rlock.RenewedLease(time.Second)))
+				hold := testkit.Must(lock.Acquire(t.Context(), rlock.AtLeast(d), rlock.RenewedLease(3*time.Second)))
 				var waiting []<-chan error
 				for _, by := range []*rlock.Client{client, client, other} {
 					waiting = append(waiting, testkit.Async(func() error {
@@ -237,5 +238,39 @@ func TestAtLeastWhileRedisIsFull(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()), kind)
 		ttl := testkit.Must(lock.TTL(t.Context()))
 		require.True(t, ttl > 0 && ttl <= 5*time.Second, "%s: %v", kind, ttl)
+	}
+}
+
+// TestAKeptLockSaysSo shows that nobody holds it, who has had it, and until when it is kept: while its client lives, and when that is closed.
+func TestAKeptLockSaysSo(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	const lease = time.Second
+	id := rlock.Identity{Service: "cron", Host: "a"}
+	for _, kind := range kept {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			client := testkit.NewClient(t, rdb, rlock.WithIdentity(id), rlock.WithWatchdogTimeout(lease))
+			lock := testkit.MakeLock(kind, client, testkit.NewName())
+			hold := testkit.Must(lock.Acquire(t.Context(), rlock.AtLeast(time.Hour)))
+			seen := func() rlock.HolderInfo {
+				info := testkit.Must(testkit.MakeLock(kind, testkit.NewClient(t, rdb), lock.Name()).Inspect(t.Context()))
+				require.Equal(t, 1, info.HolderCount)
+				return info.Holders[0]
+			}
+			require.False(t, seen().Kept)
+			require.NoError(t, hold.Unlock(t.Context()))
+			h := seen()
+			require.True(t, h.Kept)
+			require.Zero(t, h.Acquisitions)
+			require.Equal(t, client.ID(), h.Client)
+			require.InDelta(t, time.Hour, h.Lease, float64(time.Minute))
+			since := time.Now()
+			testkit.Eventually(t, "an identity lives for three leases by itself", func() bool { return time.Since(since) > 4*lease })
+			require.Equal(t, &id, seen().Identity)
+			require.NoError(t, client.Close())
+			require.Equal(t, &id, seen().Identity)
+			require.InDelta(t, time.Hour, rdb.PTTL(t.Context(), clientKey(client)).Val(), float64(time.Minute))
+		})
 	}
 }

@@ -33,7 +33,7 @@ func TestAGroupThatWaitsForItselfIsLogged(t *testing.T) {
 			t.Parallel()
 			logger, log := testkit.Recording()
 			client := func() *rlock.Client {
-				return testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(600*time.Millisecond))
+				return testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(2*time.Second))
 			}
 			lock := of(client(), client(), testkit.NewName())
 			waiting := testkit.Async(func() error { return lock.Lock(t.Context(), rlock.Wait(testkit.ALongTime)) })
@@ -41,6 +41,22 @@ func TestAGroupThatWaitsForItselfIsLogged(t *testing.T) {
 			require.Empty(t, waiting)
 		})
 	}
+}
+
+// TestAGroupThatWaitsForItselfNeedsTheRightsOfItsMembers to find that out: Redis denies it nothing.
+func TestAGroupThatWaitsForItselfNeedsTheRightsOfItsMembers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server))("multi")
+	logger, log := testkit.Recording()
+	member := func(name string) *rlock.Lock {
+		return testkit.NewClient(t, rdb, logger, rlock.WithKeyPrefix(testkit.AppPrefix), rlock.WithWatchdogTimeout(2*time.Second)).NewLock(name)
+	}
+	name := testkit.NewName()
+	lock := rlock.NewMultiLock(member(name), member(name))
+	waiting := testkit.Async(func() error { return lock.Lock(t.Context(), rlock.Wait(testkit.ALongTime)) })
+	testkit.Eventually(t, "the log says so", func() bool { return log.Contains(waitsForItself) || len(waiting) > 0 })
+	require.Empty(t, waiting)
 }
 
 // TestAGroupThatWaitsForOthersIsNotAccused has another owner hold a member for longer than the log waits before it looks.
@@ -52,7 +68,7 @@ func TestAGroupThatWaitsForOthersIsNotAccused(t *testing.T) {
 		return testkit.NewClient(t, rdb, logger, rlock.WithWatchdogTimeout(300*time.Millisecond))
 	}
 	one, two, free, taken := client(), client(), testkit.NewName(), testkit.NewName()
-	hold, err := client().NewLock(taken).Acquire(t.Context())
+	hold, err := testkit.NewClient(t, rdb).NewLock(taken).Acquire(t.Context())
 	require.NoError(t, err)
 	lock := rlock.NewMultiLock(one.NewLock(free), two.NewLock(taken))
 	require.ErrorIs(t, lock.Lock(t.Context(), rlock.Wait(time.Second)), rlock.ErrNotAcquired)

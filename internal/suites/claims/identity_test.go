@@ -14,8 +14,11 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
-// clientKey is the key of a client's identity.
-func clientKey(client *rlock.Client) string { return "rlock_client:{" + client.ID() + "}" }
+// clientKey is the key of a client's identity, by the digits of its id that the ids of its permits begin with.
+func clientKey(client *rlock.Client) string {
+	id := client.ID()
+	return "rlock_client:{" + id[:8] + id[9:13] + id[len(id)-4:] + "}"
+}
 
 // TestInspectShowsIdentities of holders and waiters, and none of clients that have none.
 func TestInspectShowsIdentities(t *testing.T) {

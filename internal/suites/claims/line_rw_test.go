@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -75,9 +76,10 @@ func TestReadersAndWritersOfAFleet(t *testing.T) {
 	const writers, readers = 4, 4
 	var inside, reading atomic.Int64
 	var turns [writers + readers]atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
+	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
 	for i := range turns {
 		rw := testkit.NewClient(t, server.Client(t)).NewRWLock(name)
 		wg.Go(func() {
@@ -111,10 +113,8 @@ func TestReadersAndWritersOfAFleet(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
 	for i := range turns {
-		t.Log(i, turns[i].Load())
-		require.Greater(t, turns[i].Load(), int64(10), "client %d starves", i)
+		testkit.Eventually(t, fmt.Sprintf("client %d does not starve", i), func() bool { return turns[i].Load() > 100 })
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // slack is for a machine that does other things. It is less than the shortest poll of a waiter in the line, which is 5 s here.
-const slack = 2 * time.Second
+const slack = 3 * time.Second
 
 // queueing has each of n clients of one server wait for a lock that a further one holds, one after the other. It returns the
 // holder's lock and hold, and the holds of the waiters as they get them.

@@ -29,7 +29,7 @@ func TestARedLockReportsAMemberThatCameBack(t *testing.T) {
 	})
 	before := len(seen.All())
 	require.NoError(t, server.Client(t).Del(t.Context(), lost.Name()).Err())
-	require.Equal(t, lost.Name(), seen.AwaitEvent(rlock.EventReacquired).Name)
+	seen.AwaitEvent(rlock.EventReacquired, lost.Name()) // on a busy machine, others may have joined late
 	require.Len(t, seen.All(), before)
 	require.NoError(t, hold.Unlock(t.Context()))
 }
@@ -51,7 +51,7 @@ func TestARedLockReportsAMemberThatItGetsLater(t *testing.T) {
 			rival := testkit.Must(testkit.NewClient(t, server.Client(t)).NewLock(a.Name()).Acquire(t.Context()))
 			m, name := member(a, client.NewLock(testkit.NewName()))
 			red := rlock.NewRedLock(client.NewLock(testkit.NewName()), m, client.NewLock(testkit.NewName()))
-			hold := testkit.Must(red.Acquire(t.Context(), rlock.RenewedLease(time.Second)))
+			hold := testkit.Must(red.Acquire(t.Context(), rlock.RenewedLease(3*time.Second)))
 			testkit.Eventually(t, "all members were tried", func() bool {
 				return !slices.ContainsFunc(seen.All(), func(s testkit.Observation) bool { return s.End == nil })
 			})

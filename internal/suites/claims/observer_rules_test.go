@@ -145,8 +145,8 @@ func TestAnObserverThatBlocks(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	blocked := &blocking{release: release}
-	client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithObserver(blocked), rlock.WithCommandTimeout(time.Second))
-	hold := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.RenewedLease(1500*time.Millisecond)))
+	client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithObserver(blocked))
+	hold := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.RenewedLease(4*time.Second)))
 	lock := client.NewLock(testkit.NewName())
 	for range 300 {
 		require.NoError(t, lock.Lock(t.Context()))

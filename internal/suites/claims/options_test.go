@@ -219,3 +219,49 @@ func TestALeaseIsRoundedUp(t *testing.T) {
 		}), lease)
 	}
 }
+
+// TestANumberWithoutAUnitIsRefused takes each duration of the API as somebody writes it who believes that it is in seconds.
+func TestANumberWithoutAUnitIsRefused(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	client := testkit.NewClient(t, rdb)
+	ctx, lock, name := t.Context(), client.NewLock(testkit.NewName()), testkit.NewName()
+	semaphore, nothing := client.NewSemaphore(name), func(context.Context) error { return nil }
+	hold, err := lock.Acquire(ctx)
+	require.NoError(t, err)
+	lead := func(context.Context, rlock.Token) error { return nil }
+	created := func(opt rlock.Option) error { return testkit.Second(rlock.New(rdb, opt)) }
+	for what, call := range map[string]func() error{
+		"Wait of Lock":        func() error { return client.NewLock(name).Lock(ctx, rlock.Wait(3)) },
+		"Wait of TryLock":     func() error { return testkit.Second(client.NewLock(name).TryLock(ctx, rlock.Wait(3))) },
+		"Wait of Do":          func() error { return client.NewFairLock(name).Do(ctx, nothing, rlock.Wait(3)) },
+		"Wait of a semaphore": func() error { return testkit.Second(semaphore.Acquire(ctx, rlock.Wait(3))) },
+		"Wait of a latch":     func() error { return client.NewCountDownLatch(name).Await(ctx, rlock.Wait(3)) },
+		"Wait of a group":     func() error { return rlock.NewMultiLock(lock).Lock(ctx, rlock.Wait(3)) },
+		"Lease":               func() error { return client.NewLock(name).Lock(ctx, rlock.Lease(3)) },
+		"RenewedLease":        func() error { return client.NewLock(name).Lock(ctx, rlock.RenewedLease(3)) },
+		"AtLeast":             func() error { return testkit.Second(client.NewLock(name).Acquire(ctx, rlock.AtLeast(3))) },
+		"Hold.Extend":         func() error { return hold.Extend(ctx, 3) },
+		"Semaphore.Extend":    func() error { return testkit.Second(semaphore.Extend(ctx, "id", 3)) },
+		"ExpireAfter":         func() error { return testkit.Second(semaphore.TrySetPermits(ctx, 1, rlock.ExpireAfter(3))) },
+		"Backoff":             func() error { return client.NewSpinLock(name, rlock.Backoff(3, 30)).Lock(ctx) },
+		"WithCommandTimeout":  func() error { return created(rlock.WithCommandTimeout(3)) },
+		"WithWatchdogTimeout": func() error { return created(rlock.WithWatchdogTimeout(3)) },
+		"WithMaxHold":         func() error { return created(rlock.WithMaxHold(3)) },
+		"WithPollInterval":    func() error { return created(rlock.WithPollInterval(3)) },
+		"WithFairWait":        func() error { return created(rlock.WithFairWait(3)) },
+		"WithHandOver":        func() error { return created(rlock.WithHandOver(3, 3)) },
+		"an election's lease": func() error { return client.NewElection(name, rlock.RenewedLease(3)).Run(ctx, lead) },
+		"WithReplicaAcks":     func() error { return created(rlock.WithReplicaAcks(1, 3)) },
+	} {
+		err := call()
+		require.ErrorIs(t, err, rlock.ErrInvalidOption, what)
+		require.ErrorContains(t, err, "3ns", what)
+		require.ErrorContains(t, err, "a number without a unit is in nanoseconds: write 3*time.Second", what)
+	}
+	require.NoError(t, client.NewLock(name).Lock(ctx, rlock.Wait(time.Microsecond)), "the least that is taken as meant")
+	require.NoError(t, created(rlock.WithHandOver(3, time.Microsecond)))
+	err = client.NewLock(name).Lock(ctx, rlock.Wait(-time.Second))
+	require.ErrorContains(t, err, "wait -1s")
+	require.NotContains(t, err.Error(), "without a unit")
+}

@@ -141,7 +141,7 @@ func TestALateMemberJoinsAnOpenHold(t *testing.T) {
 
 func TestARestartedMemberIsReacquired(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
+	const lease = 6 * time.Second
 	m := testkit.NewMasters(t)
 	red, _ := m.Lock(rlock.WithWatchdogTimeout(lease), rlock.WithLogger(testkit.Discard))
 	m.Servers[2].Kill()

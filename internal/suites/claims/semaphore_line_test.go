@@ -69,11 +69,13 @@ func TestAPermitCostsThreeCommands(t *testing.T) {
 					wg.Wait()
 				}
 				require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
+				began := time.Now()
 				run(turns)
 				calls := testkit.Stats(t, admin)
 				perTurn := float64(calls["evalsha"]+calls["eval"]) / float64(processes*turns)
 				t.Logf("%d processes: %.2f commands, %.2f messages", processes, perTurn, float64(calls["publish"])/float64(processes*turns))
-				require.LessOrEqual(t, perTurn, 4.0)
+				polls := time.Since(began).Seconds() / 5 / turns // a waiter asks every 5 s, which counts where a turn takes long
+				require.LessOrEqual(t, perTurn, 4.0+polls)
 				require.LessOrEqual(t, most.Load(), int64(permits))
 			})
 		}

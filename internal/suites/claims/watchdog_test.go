@@ -66,14 +66,14 @@ func TestOneBrokenLockInABatchAffectsNoOther(t *testing.T) {
 
 func TestUnlockedAndLeasedHoldsAreNotRenewed(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(6*time.Second))
 	ctx := rlock.WithOwner(t.Context())
 	require.NoError(t, f.Lock.Lock(ctx))
 	require.NoError(t, f.Lock.Lock(ctx))
 	for range 2 {
 		require.NoError(t, f.Lock.Unlock(ctx))
 	}
-	hold, err := f.Lock.Acquire(ctx, rlock.Lease(2*time.Second)) // longer than the interval of the renewals
+	hold, err := f.Lock.Acquire(ctx, rlock.Lease(3*time.Second)) // longer than the interval of the renewals
 	require.NoError(t, err)
 	testkit.Within(t, "the lease ends", hold.Done())
 	require.Zero(t, f.Proxy.Count(testkit.Runs("renew")))
@@ -117,7 +117,8 @@ func TestAReleaseMayOvertakeARenewal(t *testing.T) {
 
 func TestAPendingGrantIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(3*time.Second))
+	const lease = 6 * time.Second
+	f := testkit.NewFaulty(t, nil, rlock.WithWatchdogTimeout(lease))
 	held := f.Proxy.HoldReply(1, testkit.Runs("acquire"))
 	acquiring := make(chan *rlock.Hold, 1)
 	go func() {
@@ -128,12 +129,15 @@ func TestAPendingGrantIsNotRenewed(t *testing.T) {
 		acquiring <- hold
 	}()
 	testkit.Within(t, "Redis has granted the lock", held.Met())
-	<-time.After(1200 * time.Millisecond) // a renewal would be due after a second
+	called := time.Now()
+	<-time.After(lease/3 + 200*time.Millisecond) // a renewal would be due
 	require.Zero(t, f.Proxy.Count(testkit.Runs("renew")), "a pending grant is not renewed")
+	renewals := f.Proxy.HoldRequest(-1, testkit.Runs("renew"))
 	held.Release()
 	hold := testkit.Within(t, "the lock is acquired", acquiring)
 	require.NoError(t, hold.Err())
-	require.Less(t, time.Until(hold.Deadline()), 1800*time.Millisecond, "the lease counts from before the call")
+	require.Less(t, hold.Deadline(), called.Add(lease), "the lease counts from before the call")
+	renewals.Release()
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 

@@ -3,6 +3,7 @@ package contract
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -161,6 +162,10 @@ var outages = []scene{
 	{"`TryLock` at a read-only replica", func(s *stage) error {
 		require.NoError(s, s.admin.Do(bg, "replicaof", "127.0.0.1", "1").Err())
 		return testkit.Second(s.lock.TryLock(bg))
+	}},
+	{"`TryLock` by a client for one server, at a node of a cluster without slots", func(s *stage) error {
+		node := redistest.Start(s, "--cluster-enabled", "yes")
+		return testkit.Second(s.connect(node.Addr).NewLock(name).TryLock(bg))
 	}},
 }
 
@@ -348,6 +353,11 @@ var replies = []scene{
 		require.NoError(s, s.lock.Do(bg, func(context.Context) error { return nil }))
 		require.NoError(s, s.admin.ConfigSet(bg, "maxmemory", "1").Err())
 		return s.lock.Lock(bg)
+	}},
+	{"`Lock` by a client for one server, at a node of a cluster that does not have the name", func(s *stage) error {
+		cluster := redistest.StartCluster(s)
+		i := slices.IndexFunc(cluster.Nodes, func(node *redistest.Server) bool { return node != cluster.MasterOf(s, name) })
+		return s.connect(cluster.Nodes[i].Addr).NewLock(name).Lock(bg)
 	}},
 	{"`Lock` without the password", func(s *stage) error {
 		require.NoError(s, s.admin.ConfigSet(bg, "requirepass", "secret").Err())

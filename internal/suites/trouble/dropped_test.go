@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -88,7 +89,7 @@ func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
 
 func TestAHoldIsInUseDuringItsExtension(t *testing.T) {
 	t.Parallel()
-	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(10*time.Second))
+	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: testkit.ALongTime}, rlock.WithCommandTimeout(testkit.ALongTime))
 	held := f.Proxy.HoldReply(1, testkit.Runs("renew"))
 	gone := make(chan struct{})
 	extended := testkit.Async(func() error {

@@ -103,7 +103,7 @@ func TestALazyHandOverSendsNothing(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			rdb, admin := server.Client(t), server.Client(t)
-			client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(15*time.Second))
 			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(kind, client, testkit.NewName()))
 			hold := testkit.Must(queue.Lock.Acquire(t.Context()))
 			for range 4 {
@@ -113,6 +113,8 @@ func TestALazyHandOverSendsNothing(t *testing.T) {
 			require.NoError(t, hold.Unlock(t.Context())) // the first waiter stands in the line, so that Redis has to be asked
 			hold = queue.Next()
 			queue.Join(t.Context())
+			granted := hold.Deadline()
+			testkit.Eventually(t, "its first term is renewed", func() bool { return hold.Deadline().After(granted) }) // the next renewal is 5 s later
 			for range 3 {
 				again := testkit.Must(queue.Lock.Acquire(hold.Context(), rlock.Lease(100*time.Millisecond)))
 				require.NoError(t, again.Unlock(t.Context()))
@@ -158,17 +160,17 @@ func TestLazyHandOverExceptions(t *testing.T) {
 		"a fenced lock":              {kind: "fenced"},
 		"a fenced write lock":        {kind: "fenced write"},
 		"to a waiter with a lease":   {kind: "lock", next: []rlock.AcquireOption{rlock.Lease(time.Minute)}},
-		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(2 * time.Second)}},
-		"to a longer renewed lease":  {kind: "lock", next: []rlock.AcquireOption{rlock.RenewedLease(4 * time.Second)}},
+		"from a holder with a lease": {kind: "lock", first: []rlock.AcquireOption{rlock.Lease(20 * time.Second)}},
+		"to a longer renewed lease":  {kind: "lock", next: []rlock.AcquireOption{rlock.RenewedLease(40 * time.Second)}},
 		"from a fixed lease to an equal renewed one": {
-			kind: "lock", first: []rlock.AcquireOption{rlock.Lease(3 * time.Second)},
+			kind: "lock", first: []rlock.AcquireOption{rlock.Lease(30 * time.Second)},
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
 			rdb, admin := server.Client(t), server.Client(t)
-			client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(3*time.Second))
+			client := testkit.NewClient(t, rdb, rlock.WithHandOver(100, time.Hour), rlock.WithLazyHandOver(), rlock.WithWatchdogTimeout(30*time.Second))
 			queue := testkit.NewWaiterQueue(t, testkit.MakeLock(c.kind, client, testkit.NewName()))
 			hold := testkit.Must(queue.Lock.Acquire(t.Context(), c.first...))
 			queue.Join(t.Context(), c.next...)

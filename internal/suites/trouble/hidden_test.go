@@ -54,7 +54,7 @@ func TestAFleetWhoseSubscriptionsAreHidden(t *testing.T) {
 				return e
 			}, logger, rlock.WithPollInterval(5*time.Second))
 			redistest.EventuallyWithin(t, time.Minute, "each client says so", func() bool {
-				return strings.Count(log.String(), "no script sees a subscription") == len(c.locks)
+				return strings.Count(log.String(), "does not see the subscription of this client") == len(c.locks)
 			})
 			c.everyoneHas(20, "since they know") // by polls, that would take more than a minute
 		})

@@ -127,9 +127,10 @@ func newWalk(t *testing.T, rdb redis.UniversalClient, fair, renewed bool, random
 }
 
 func (w *walk) newClient() *rlock.Client {
-	opts := []rlock.Option{rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour)}
-	if w.renewed {
-		opts = append(opts, rlock.WithWatchdogTimeout(1200*time.Millisecond))
+	// A single attempt may take a fifth of the command timeout. In that time, a busy machine answers, too.
+	opts := []rlock.Option{rlock.WithPollInterval(time.Hour), rlock.WithWatchdogTimeout(time.Hour), rlock.WithCommandTimeout(testkit.ALongTime)}
+	if w.renewed { // soon after a grant by a release, and every 2 s
+		opts = append(opts, rlock.WithWatchdogTimeout(6*time.Second))
 	}
 	return testkit.NewClient(w, w.rdb, opts...)
 }
@@ -243,7 +244,10 @@ func (w *walk) settle(expired <-chan struct{}) {
 		case <-expired:
 			return
 		case <-time.After(testkit.ALongTime):
-			w.Fatalf("timed out after %v: a waiter gets the lock", testkit.ALongTime)
+			for _, e := range w.unexplained {
+				w.Logf("%v got %s out of turn: %v", w.describe(e.actor), sideName(e.side), e.err)
+			}
+			w.Fatalf("timed out after %v: a waiter gets the lock, in Redis: %q, in the model: %q", testkit.ALongTime, w.inRedis(), w.inModel())
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestDeniedCommands(t *testing.T) { // the subtests share a server
 		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-pexpire"), logger).NewLock(testkit.NewName())
 		require.Regexp(t, "can't run this command|no permissions to run", lock.Lock(t.Context()).Error())
 		require.Empty(t, testkit.Holders(t, admin, lock.Name()))
-		require.Equal(t, 1, strings.Count(log.String(), "\n"), "the line is given up: %s", log)
+		require.Empty(t, log.String(), "the error says it, and nothing works without the right")
 	})
 	t.Run("without PUBLISH a release frees the lock", func(t *testing.T) {
 		lock := testkit.NewClient(t, user(t, "~*", "&*", "+@all", "-publish")).NewLock(testkit.NewName())

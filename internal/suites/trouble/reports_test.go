@@ -268,14 +268,15 @@ func TestAPoolOfOneConnection(t *testing.T) {
 // is back. The late release frees none of them.
 func TestAFailedUnlockBlocksNobody(t *testing.T) {
 	t.Parallel()
+	const patience = 2 * time.Second
 	server := redistest.Start(t)
 	eachKind(t, func(t *testing.T, kind string) {
 		t.Helper()
 		ctx, name := t.Context(), testkit.NewName()
 		proxy := redistest.NewProxy(t, server.Addr)
-		rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: 300 * time.Millisecond, DialTimeout: 300 * time.Millisecond})
+		rdb := redistest.Open(t, &redis.Options{Addr: proxy.Addr, ReadTimeout: patience, DialTimeout: patience})
 		log, _ := testkit.Recording()
-		client := testkit.NewClient(t, rdb, log, rlock.WithCommandTimeout(300*time.Millisecond))
+		client := testkit.NewClient(t, rdb, log, rlock.WithCommandTimeout(patience))
 		lock := testkit.MakeLock(kind, client, name)
 		owner := rlock.WithOwner(ctx)
 		require.NoError(t, lock.Lock(owner))

@@ -82,7 +82,7 @@ func TestCloseTellsOfPlainPermitsThatWereNotGivenBack(t *testing.T) {
 	require.ErrorIs(t, hold.Unlock(t.Context()), rlock.ErrUnavailable)
 	require.NoError(t, client.Close())
 	testkit.Eventually(t, "that is logged", func() bool {
-		return log.Contains("closed before the permits of 1 holds of plain semaphores were given back")
+		return log.Contains("client closed before permits of plain semaphores were given back")
 	})
 }
 
@@ -100,7 +100,7 @@ func TestAnAcquisitionThatRedisLostIsNotGivenBack(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()))
 		require.Equal(t, 2, testkit.Must(sem.AvailablePermits(t.Context())))
 		testkit.Eventually(t, "that is logged", func() bool {
-			return log.Contains("permits were not given back: Redis no longer has a receipt of them")
+			return log.Contains("permits were not given back: Redis no longer knows that this process has them")
 		})
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 // silenceIsNotContention has Redis not answer: every verb says so, and in time.
 func silenceIsNotContention(f *fixture) {
-	const timeout = 3 * time.Second
+	const timeout = 6 * time.Second
 	var network testkit.Outage
 	client := testkit.NewClient(f, network.Behind(f, f.rdb), append(slices.Clip(f.opts), rlock.WithCommandTimeout(timeout))...)
 	warm := f.newLock(client, f.name)

@@ -16,6 +16,7 @@ type checks struct {
 	line     func(token.Pos) int
 	edits    []edit
 	checked  map[ast.Stmt]bool
+	switches bool // one of them tells errors apart
 }
 
 // edit is a text to insert.
@@ -33,6 +34,8 @@ func (c *checks) visit(n ast.Node) bool {
 		c.list(n.Body)
 	case *ast.CommClause:
 		c.list(n.Body)
+	case *ast.SwitchStmt:
+		c.cases(n)
 	}
 	return true
 }

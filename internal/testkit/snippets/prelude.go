@@ -34,6 +34,8 @@ type Prelude struct {
 	Queue  Queue
 	Ticket string // of no hold
 	Ship   func(ctx context.Context, order int, token rlock.Token) error
+
+	taken string // the case that a switch has taken
 }
 
 // Queue takes jobs.
@@ -54,14 +56,23 @@ const aLongTime = 20 * time.Second
 func Run(t *testing.T, where string, snippet func(*testing.T, *Prelude) error) {
 	t.Helper()
 	t.Parallel()
+	p := prelude(t, redistest.Embedded(t))
+	require.NoError(t, p.Signals.Release(p.Ctx, 1))
+	if err := snippet(t, p); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+}
+
+// prelude returns the variables of a snippet. What is behind them ends with the test.
+func prelude(t *testing.T, rdb *redis.Client, options ...rlock.Option) *Prelude {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), aLongTime)
-	defer cancel()
-	rdb := redistest.Embedded(t)
-	locks, err := rlock.New(rdb)
+	t.Cleanup(cancel)
+	locks, err := rlock.New(rdb, options...)
 	require.NoError(t, err)
-	defer func() { _ = locks.Close() }()
+	t.Cleanup(func() { _ = locks.Close() })
 	work := func(ctx context.Context) error { return context.Cause(ctx) }
-	p := &Prelude{
+	return &Prelude{
 		Addr: rdb.Options().Addr, Ctx: ctx, Rdb: rdb, Locks: locks,
 		Lock: locks.NewLock("invoice:42"), Other: locks.NewLock("invoice:43"),
 		Election: locks.NewElection("shop:scheduler"), Signals: locks.NewPlainSemaphore("signals"),
@@ -71,10 +82,6 @@ func Run(t *testing.T, where string, snippet func(*testing.T, *Prelude) error) {
 		Busy:     func(string) error { return errors.New("busy") },
 		Tenant:   "tenant", Deployment: "deployment", Workers: 1,
 		Ship: func(ctx context.Context, _ int, _ rlock.Token) error { return context.Cause(ctx) },
-	}
-	require.NoError(t, p.Signals.Release(ctx, 1))
-	if err := snippet(t, p); err != nil {
-		t.Errorf("%s: %v", where, err)
 	}
 }
 

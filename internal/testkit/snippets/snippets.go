@@ -2,7 +2,7 @@
 //
 // A snippet is a block of Go in a page. It is a program, or declarations, or statements. Statements become a function that has the
 // variables of the [Prelude], and may return an error. A comment behind a statement that names its results, such as "false, nil" or
-// "ErrNotAcquired", is compared with them. A line with nothing but "…" stands for code of the reader.
+// "ErrNotAcquired", is compared with them. Statements with a switch over errors run twice more: see [Switch]. A line with nothing but "…" stands for code of the reader.
 //
 // An HTML comment before a block may say more about it, and must be one of these:
 //

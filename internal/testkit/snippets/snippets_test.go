@@ -55,6 +55,11 @@ var mistakes = map[string][]struct{ code, says string }{
 		{"ok, err := lock.TryLock(ctx) // tries; false, nil: taken\n", "3.md:2: the comment says [false <nil>], and the statement returned [true <nil>]"},
 		{"return lock.Unlock(ctx)\n", "4.md:2: rlock: unlock"},
 	},
+	"switch": {{
+		"err := lock.Lock(ctx, rlock.Wait(time.Second))\nswitch {\ncase ctx.Err() != nil:\ncase errors.Is(err, rlock.ErrNotAcquired):\n" +
+			"case errors.Is(err, rlock.ErrUnavailable):\n}\nreturn nil\n",
+		"0.md:2: another process holds the lock",
+	}},
 	"output": {{"package main\n\nfunc main() { println(\"b\") }\n", `0.md:2: prints "b\n", and not "a"`}},
 }
 

@@ -101,17 +101,22 @@ func needs(text string) (names []string) {
 // function returns a test that runs the statements of a snippet.
 func (s snippet) function(at string) string {
 	id := regexp.MustCompile(`\W`).ReplaceAllString(s.where(), "_")
+	code, end, switches := s.statements()
 	var test string
 	if !s.only {
 		test = fmt.Sprintf("func Test_%s(t *testing.T) { snippets.Run(t, %q, snippet_%s) }\n", id, s.where(), id)
 	}
+	if switches {
+		test += fmt.Sprintf("func Test_%s_switch(t *testing.T) { snippets.Switch(t, %q, snippet_%s) }\n", id, s.where(), id)
+	}
 	var names, values []string
-	for i := range reflect.TypeFor[Prelude]().NumField() {
-		field := reflect.TypeFor[Prelude]().Field(i).Name
-		names, values = append(names, string(unicode.ToLower(rune(field[0])))+field[1:]), append(values, "prelude."+field)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Prelude]()) {
+		if field.IsExported() {
+			names = append(names, string(unicode.ToLower(rune(field.Name[0])))+field.Name[1:])
+			values = append(values, "prelude."+field.Name)
+		}
 	}
 	all := strings.Join(names, ", ")
-	code, end := s.statements()
 	return fmt.Sprintf("%sfunc snippet_%s(t *testing.T, prelude *snippets.Prelude) error {\n%s := %s\n%s = %s\n{\n%s%s\n//line end.go:1\n%s}\n}\n",
 		test, id, all, strings.Join(values, ", "), strings.Repeat("_, ", len(names)-1)+"_", all,
 		at, strings.ReplaceAll(code, server, "prelude.Addr"), end)
@@ -121,13 +126,14 @@ func (s snippet) function(at string) string {
 var omitted = regexp.MustCompile(`(?m)^\s*…$`)
 
 // statements returns the code with checks in it, and what must come behind it: uses of the variables, which Go demands, and the error.
-func (s snippet) statements() (code, end string) {
+// It reports whether the code has a switch that tells errors apart.
+func (s snippet) statements() (code, end string, switches bool) {
 	const head = "package p; func _() {\n"
 	code = omitted.ReplaceAllString(s.code, "")
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", head+code+"}", parser.ParseComments)
 	if err != nil || len(file.Decls) != 1 {
-		return code, ""
+		return code, "", false
 	}
 	c := checks{snippet: s, comments: make(map[int]string), checked: make(map[ast.Stmt]bool), line: func(p token.Pos) int { return fset.Position(p).Line }}
 	for _, group := range file.Comments {
@@ -152,7 +158,7 @@ func (s snippet) statements() (code, end string) {
 			}
 		}
 	}
-	return code, end + "return " + result + "\n"
+	return code, end + "return " + result + "\n", c.switches
 }
 
 func isErr(x ast.Expr) bool {

@@ -8,23 +8,32 @@
 package catalog
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/redis/go-redis/v9"
 )
 
-// Kind is what a row is. It is fit for people and for programs.
+// Kind is what a row is, by the name that observers get of it: see [rlock.AcquireStartData]. A spin lock has that of a lock, which it
+// looks like. A lock has that of a fenced one from its first token on.
 type Kind string
 
 // The kinds.
-const (
-	Lock           Kind = "lock"
-	Fair           Kind = "fair"
-	ReadWrite      Kind = "read-write"
-	Semaphore      Kind = "semaphore"
-	PlainSemaphore Kind = "plain semaphore"
+var (
+	Lock           = kind(wire.Plain)
+	Fenced         = kind(wire.Fenced)
+	Fair           = kind(wire.Fair)
+	FencedFair     = kind(wire.FencedFair)
+	Read           = kind(wire.Read)
+	Write          = kind(wire.Write)
+	FencedWrite    = kind(wire.FencedWrite)
+	Semaphore      = kind(wire.Permit)
+	PlainSemaphore = kind(wire.PlainPermit)
 )
+
+func kind(k *wire.Kind) Kind { return Kind(k.Name()) }
 
 // Row is what Redis has of one lock or semaphore at one moment.
 type Row struct {
@@ -36,23 +45,50 @@ type Row struct {
 	// none, and for a plain semaphore. Holders is how many there are.
 	Holder  string
 	Holders int
-	// Waiters is how many wait: see [rlock.LockInfo].
+	// Kept means that the holder has unlocked the lock, which stays taken until its lease ends: see [rlock.AtLeast].
+	Kept bool
+	// Waiters is how many wait, as far as Redis knows them: see [rlock.LockInfo], and [Row.Waiting] for what they are.
 	Waiters int
+	// Processes is how many processes the waiters are of, or 0 if that is not known: of a fair lock with more than 100 of them.
+	Processes int
 	// Lease is what remains of the lease: of a semaphore, of the permit whose lease ends first. It is negative without a lease.
 	Lease time.Duration
 	// Token is the latest fencing token, or 0.
 	Token rlock.Token
 	// Free is how many permits of a semaphore are free.
 	Free int
-	// Client is the id of Holder's client, and Identity what that says about itself, or nil. For permits there is neither.
+	// Client is the id of Holder's client, and Identity what that says about itself, or nil. A permit does not tell the whole id of its
+	// client.
 	Client   string
 	Identity *rlock.Identity
+}
+
+// Waiting returns how many calls and how many processes wait, and -1 for what is not known. Each call that waits for a fair lock has a
+// place in Redis. Of all other kinds, each process has one, for the first of its calls.
+func (r *Row) Waiting() (calls, processes int) {
+	switch {
+	case r.Kind != Fair && r.Kind != FencedFair:
+		return -1, r.Waiters
+	case r.Processes == 0 && r.Waiters > 0:
+		return r.Waiters, -1
+	}
+	return r.Waiters, r.Processes
+}
+
+// owner returns what [wire.ClientKey] takes for the client of the holder.
+func (r *Row) owner() string {
+	if r.Kind == Semaphore {
+		return r.Holder
+	}
+	return r.Client
 }
 
 // Permit is a permit of a semaphore that is out.
 type Permit struct {
 	ID    string
 	Lease time.Duration // negative without a lease
+	// Identity is what its owner says about itself. It is nil for Redisson, and for rlock without an identity.
+	Identity *rlock.Identity
 }
 
 // Details is all that Redis has of one lock or semaphore.
@@ -71,10 +107,26 @@ type Catalog struct {
 	rdb    redis.UniversalClient
 	locks  *rlock.Client
 	prefix string
+	within time.Duration // 0 means as long as it takes
 }
 
 // New returns a catalog. keyPrefix is what the services give to [rlock.WithKeyPrefix]: names have it in Redis alone. locks must have been
 // made with it, and with rdb.
 func New(rdb redis.UniversalClient, locks *rlock.Client, keyPrefix string) *Catalog {
 	return &Catalog{rdb: rdb, locks: locks, prefix: keyPrefix}
+}
+
+// Within limits how long Redis may take for each question, and returns the catalog. The error is then [context.DeadlineExceeded]. Without
+// it, or with 0, a question takes as long as the timeouts and the redirections of the client let it.
+func (c *Catalog) Within(d time.Duration) *Catalog {
+	c.within = d
+	return c
+}
+
+// question returns a context for one question.
+func (c *Catalog) question(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.within <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.within)
 }

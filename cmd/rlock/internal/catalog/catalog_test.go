@@ -131,15 +131,15 @@ func TestRowsOfEveryKind(t *testing.T) {
 		}
 		for _, want := range []Row{
 			{Name: "plain", Kind: Lock, Holders: 1},
-			{Name: "fenced", Kind: Lock, Holders: 1, Token: fenced.Token()},
-			{Name: "fair", Kind: Fair, Holders: 1, Waiters: 1},
-			{Name: "rw", Kind: ReadWrite, Mode: "read", Holders: 2},
-			{Name: "{tag}written", Kind: ReadWrite, Mode: "write", Holders: 1, Waiters: 1},
+			{Name: "fenced", Kind: Fenced, Holders: 1, Token: fenced.Token()},
+			{Name: "fair", Kind: Fair, Holders: 1, Waiters: 1, Processes: 1},
+			{Name: "rw", Kind: Read, Mode: "read", Holders: 2},
+			{Name: "{tag}written", Kind: Write, Mode: "write", Holders: 1, Waiters: 1, Processes: 1},
 			{Name: "permits", Kind: Semaphore, Holders: 2, Free: 1},
-			{Name: "{tag}permits", Kind: Semaphore, Holders: 1, Waiters: 1},
+			{Name: "{tag}permits", Kind: Semaphore, Holders: 1, Waiters: 1, Processes: 1},
 			{Name: "permits:timeout", Kind: Lock, Holders: 1},
 			{Name: "{braced}", Kind: Semaphore, Holders: 1, Free: 1},
-			{Name: "signals", Kind: PlainSemaphore, Waiters: 1},
+			{Name: "signals", Kind: PlainSemaphore, Waiters: 1, Processes: 1},
 			{Name: "java", Kind: Lock, Holders: 1},
 		} {
 			require.Equal(t, want, found[want.Name])

@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" // by which Redis names scripts
 	_ "embed"     // for the script
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,9 +48,12 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 			cmds[i] = pipe.EvalSha(ctx, glanceDigest, glanceKeys(name))
 		}
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_, failed := pipe.Exec(ctx) // each command has its error, unless there was no connection
 	rows := make([]*Row, len(names))
 	for i, cmd := range cmds {
+		if cmd.Err() == nil && cmd.Val() == nil && failed != nil {
+			return nil, failed
+		}
 		row, err := rowOf(names[i], cmd)
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			row, err = rowOf(names[i], node.Eval(ctx, glanceSource, glanceKeys(names[i])))
@@ -61,7 +65,11 @@ func (c *Catalog) glance(ctx context.Context, node redis.Cmdable, names []string
 			row, err = rowOf(names[i], c.rdb.Eval(ctx, glanceSource, []string{names[i]}))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", fault.Quote(names[i]), err)
+			var reply redis.Error
+			if errors.As(err, &reply) && len(names) > 1 { // the others may be without fault
+				err = fmt.Errorf("%s: %w", fault.Quote(names[i]), err)
+			}
+			return nil, err
 		}
 		rows[i] = row
 	}
@@ -82,24 +90,32 @@ func moved(err error) bool {
 // rowOf returns what a reply of the script says. A reply without anything is nil.
 func rowOf(name string, cmd *redis.Cmd) (*Row, error) {
 	reply, err := cmd.Slice()
-	if err != nil || len(reply) < 8 {
+	if err != nil || len(reply) < 10 {
 		return nil, err
 	}
 	text := func(i int) string { s, _ := reply[i].(string); return s }
 	number := func(i int) int64 { n, _ := reply[i].(int64); return n }
 	row := &Row{
 		Name: name, Kind: Kind(text(0)), Mode: text(1), Holder: text(2), Holders: int(number(3)), Waiters: int(number(4)),
-		Lease: wire.Lease(number(5)), Free: int(number(7)),
+		Lease: wire.Lease(number(5)), Free: int(number(7)), Processes: int(number(8)), Kept: number(9) == 1,
 	}
 	switch row.Kind {
 	case Semaphore:
 		row.Holder = hex.EncodeToString([]byte(row.Holder))
 	case PlainSemaphore:
-	case Lock, Fair, ReadWrite:
+	default:
 		row.Client = wire.Client(row.Holder)
-		row.Token = tokenOf(text(6))
+		row.fence(tokenOf(text(6)))
 	}
 	return row, nil
+}
+
+// fence notes the latest token of a lock.
+func (r *Row) fence(token rlock.Token) {
+	if k := wire.Kinds[string(r.Kind)]; token != 0 && k != nil && k.Fenced != nil {
+		r.Kind = kind(k.Fenced)
+	}
+	r.Token = token
 }
 
 // identify adds what the clients of some rows say about themselves. Without an answer they say nothing.
@@ -107,8 +123,9 @@ func (c *Catalog) identify(ctx context.Context, rows []*Row, known map[string]*r
 	asked := map[string]*redis.Cmd{}
 	pipe := c.rdb.Pipeline()
 	for _, row := range rows {
-		if _, ok := known[row.Client]; !ok && row.Client != "" && asked[row.Client] == nil {
-			asked[row.Client] = pipe.Do(ctx, wire.ReadCommand(c.prefix+wire.ClientKey(row.Client))...)
+		owner := wire.Digits(row.owner())
+		if _, ok := known[owner]; !ok && owner != "" && asked[owner] == nil {
+			asked[owner] = pipe.Do(ctx, wire.ReadCommand(c.prefix+wire.ClientKey(owner))...)
 		}
 	}
 	if len(asked) > 0 {
@@ -117,11 +134,11 @@ func (c *Catalog) identify(ctx context.Context, rows []*Row, known map[string]*r
 	if len(known)+len(asked) > maxKnown {
 		clear(known)
 	}
-	for client, cmd := range asked {
-		known[client] = identityOf(wire.ParseIdentity(cmd.Val()))
+	for owner, cmd := range asked {
+		known[owner] = identityOf(wire.ParseIdentity(cmd.Val()))
 	}
 	for _, row := range rows {
-		row.Identity = known[row.Client]
+		row.Identity = known[wire.Digits(row.owner())]
 	}
 }
 

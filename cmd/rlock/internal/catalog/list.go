@@ -19,16 +19,7 @@ const (
 // Rows finds the locks and semaphores whose names begin with a prefix, or all, in no order. It reads Redis in small pieces, and keeps
 // no more than one of them. While Redis resizes its table, a row may come twice. The last pair has the error, if there is one.
 func (c *Catalog) Rows(ctx context.Context, prefix string) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
-		nodes, err := c.nodes(ctx)
-		s := &search{c: c, prefix: c.prefix + prefix, known: map[string]*rlock.Identity{}, yield: yield}
-		for i := 0; i < len(nodes) && err == nil && !s.stopped; i++ {
-			err = s.node(ctx, nodes[i])
-		}
-		if err != nil && !s.stopped {
-			yield(Row{}, err)
-		}
-	}
+	return c.Find(ctx, prefix, "")
 }
 
 // nodes returns the masters.
@@ -49,23 +40,39 @@ func (c *Catalog) nodes(ctx context.Context) (nodes []*redis.Client, err error) 
 	return nil, rlock.ErrInvalidOption
 }
 
-// search is one run of [Catalog.Rows].
+// search is one run of [Catalog.Find].
 type search struct {
 	c       *Catalog
-	prefix  string // of names in Redis
+	prefix  string                 // of names in Redis
+	pattern string                 // of what the keys have in them, too
+	fits    func(name string) bool // of names without the key prefix
 	known   map[string]*rlock.Identity
 	yield   func(Row, error) bool
 	stopped bool // the caller has seen enough
 }
 
+// run finds the rows of all nodes.
+func (s *search) run(ctx context.Context) {
+	nodes, err := s.c.nodes(ctx)
+	for i := 0; i < len(nodes) && err == nil && !s.stopped; i++ {
+		err = s.node(ctx, nodes[i])
+	}
+	if err != nil && !s.stopped {
+		s.yield(Row{}, err)
+	}
+}
+
 // node finds the rows of one node.
 func (s *search) node(ctx context.Context, node *redis.Client) error {
-	pattern := "*"
-	if s.prefix != "" {
-		pattern = "*" + escape(s.prefix) + "*" // the key of a semaphore's permits has a brace before the name
+	pattern := s.pattern
+	if pattern == "" {
+		pattern = escape(s.prefix)
+	}
+	if pattern = "*" + pattern + "*"; pattern == "**" { // the key of a semaphore's permits has a brace before the name
+		pattern = "*"
 	}
 	for cursor := uint64(0); ; {
-		keys, next, err := node.Scan(ctx, cursor, pattern, scanned).Result()
+		keys, next, err := s.scan(ctx, node, cursor, pattern)
 		if err != nil {
 			return err
 		}
@@ -80,6 +87,13 @@ func (s *search) node(ctx context.Context, node *redis.Client) error {
 		}
 		cursor = next
 	}
+}
+
+// scan asks for the next keys.
+func (s *search) scan(ctx context.Context, node *redis.Client, cursor uint64, pattern string) (keys []string, next uint64, err error) {
+	ctx, cancel := s.c.question(ctx)
+	defer cancel()
+	return node.Scan(ctx, cursor, pattern, scanned).Result()
 }
 
 // trace is the key by which a row is found. A row that was found by each of its keys would come several times.
@@ -111,7 +125,7 @@ type candidate struct {
 // candidates returns the names that keys may belong to.
 func (s *search) candidates(keys []string) (found []candidate) {
 	add := func(name string, by trace) {
-		if name != "" && strings.HasPrefix(name, s.prefix) {
+		if name != "" && strings.HasPrefix(name, s.prefix) && s.fits(strings.TrimPrefix(name, s.c.prefix)) {
 			found = append(found, candidate{name, by})
 		}
 	}
@@ -173,6 +187,8 @@ func (s *search) look(ctx context.Context, node *redis.Client, some []candidate)
 	for i, candidate := range some {
 		names[i] = candidate.name
 	}
+	ctx, cancel := s.c.question(ctx)
+	defer cancel()
 	rows, err := s.c.glance(ctx, node, names)
 	if err != nil {
 		return err

@@ -27,6 +27,8 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 	if row.semaphore() {
 		return d, c.permits(ctx, d)
 	}
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	info, err := c.lock(row).Inspect(ctx)
 	if err != nil {
 		return nil, err
@@ -34,8 +36,10 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 	if info.HolderCount == 0 {
 		return nil, nil // it was freed meanwhile
 	}
-	d.Lock, d.Token, d.Lease, d.Holders, d.Waiters = &info, info.Token, info.Lease, info.HolderCount, info.WaiterCount
+	d.Lock, d.Lease, d.Holders, d.Waiters, d.Processes = &info, info.Lease, info.HolderCount, info.WaiterCount, processes(&info)
+	d.fence(info.Token)
 	first := info.Holders[0]
+	d.Kept = first.Kept
 	d.Mode, d.Holder, d.Client, d.Identity = first.Mode, first.Holder, first.Client, first.Identity
 	return d, nil
 }
@@ -44,6 +48,8 @@ func (c *Catalog) Show(ctx context.Context, name string) (*Details, error) {
 // back. It returns false if the lock has another holder, or none. The comparison and the deletion are one step in Redis.
 func (c *Catalog) Free(ctx context.Context, name string, holders ...string) (bool, error) {
 	row, err := c.row(ctx, name)
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	switch {
 	case row == nil || err != nil:
 		return false, err
@@ -64,6 +70,8 @@ func (c *Catalog) row(ctx context.Context, name string) (*Row, error) {
 	if name == "" {
 		return nil, rlock.ErrInvalidName
 	}
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	rows, err := c.glance(ctx, c.rdb, []string{c.prefix + name})
 	if err != nil || rows[0] == nil {
 		return nil, err
@@ -76,14 +84,26 @@ func (c *Catalog) row(ctx context.Context, name string) (*Row, error) {
 // lock returns a handle of a lock. A handle with tokens knows those of a lock without, too.
 func (c *Catalog) lock(row *Row) *rlock.Lock {
 	switch {
-	case row.Kind == Fair:
+	case row.Kind == Fair, row.Kind == FencedFair:
 		return c.locks.NewFairLock(row.Name, rlock.Fenced())
 	case row.Mode == "read":
 		return c.locks.NewRWLock(row.Name, rlock.Fenced()).ReadLock()
-	case row.Kind == ReadWrite:
+	case row.Mode != "":
 		return c.locks.NewRWLock(row.Name, rlock.Fenced()).WriteLock()
 	}
 	return c.locks.NewFencedLock(row.Name)
+}
+
+// processes returns how many processes wait for a lock, or 0 if not all are known.
+func processes(info *rlock.LockInfo) int {
+	if len(info.Waiters) < info.WaiterCount {
+		return 0
+	}
+	clients := make(map[string]bool)
+	for _, w := range info.Waiters {
+		clients[w.Client] = true
+	}
+	return len(clients)
 }
 
 // most is how many permits and waiters are shown.
@@ -92,6 +112,8 @@ const most = 100
 // permits fills in the permits of a semaphore that are out, and its waiters.
 func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	keys := glanceKeys(c.prefix + d.Name)
+	ctx, cancel := c.question(ctx)
+	defer cancel()
 	now, err := c.rdb.Time(ctx).Result()
 	if err != nil {
 		return err
@@ -102,8 +124,14 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		d.Permits = append(d.Permits, Permit{hex.EncodeToString(bytesOf(id.Member)), leaseUntil(id.Score, now)})
+	known := map[string]*rlock.Identity{}
+	owners := make([]*Row, len(ids))
+	for i, id := range ids {
+		owners[i] = &Row{Kind: Semaphore, Holder: hex.EncodeToString(bytesOf(id.Member)), Lease: leaseUntil(id.Score, now)}
+	}
+	c.identify(ctx, owners, known)
+	for _, owner := range owners {
+		d.Permits = append(d.Permits, Permit{owner.Holder, owner.Lease, owner.Identity})
 	}
 	line, err := c.rdb.ZRangeArgsWithScores(ctx, redis.ZRangeArgs{
 		Key: keys[2], Start: "0", Stop: "3e15", ByScore: true, Count: most, // the members beyond are marks
@@ -111,7 +139,6 @@ func (c *Catalog) permits(ctx context.Context, d *Details) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]*rlock.Identity{}
 	for _, member := range line {
 		field, _, _ := strings.Cut(string(bytesOf(member.Member)), "|")
 		row := &Row{Client: wire.Client(field)}

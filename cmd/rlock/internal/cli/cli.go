@@ -42,6 +42,7 @@ func Main(args []string, stdin, stdout, stderr *os.File, getenv func(string) str
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	speak(root)
 	err := root.Execute()
 	code, text := outcome(err)
 	if text != "" {
@@ -79,7 +80,6 @@ func (a *app) root() *cobra.Command {
 		Use: "rlock", Short: "See, free and use the locks in Redis", Long: long, Version: version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	f, c := root.PersistentFlags(), &a.config
 	f.StringVar(&c.URL, "url", "", "Redis, as redis://, rediss:// or unix:// (default: REDIS_URL, or redis://localhost:6379)")
 	f.StringSliceVar(&c.Addrs, "addr", nil, "`host:port` instead of the URL's; several for a cluster or for Sentinels")
@@ -94,7 +94,7 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&c.CertFile, "tls-cert", "", "PEM `file` of the client's certificate")
 	f.StringVar(&c.KeyFile, "tls-key", "", "PEM `file` of its key")
 	f.StringVar(&c.ServerName, "tls-server-name", "", "`name` in the server's certificate, if it is not the host")
-	f.DurationVar(&c.Timeout, "timeout", 3*time.Second, "how long a connection or a reply may take")
+	f.DurationVar(&c.Timeout, "timeout", 3*time.Second, "how long a connection may take, and how long a reply")
 	f.StringVar(&a.keyPrefix, "key-prefix", "", "what the services give to WithKeyPrefix; names are then without it")
 	root.AddCommand(a.run(), a.list(), a.show(), a.free(), a.doctor(), a.ui())
 	return root
@@ -118,14 +118,24 @@ func (a *app) open(opts ...rlock.Option) (rdb redis.UniversalClient, locks *rloc
 	return rdb, locks, where, func() { _ = locks.Close(); _ = rdb.Close() }, nil
 }
 
-// withCatalog runs a subcommand that reads what is in Redis, until it is interrupted.
-func (a *app) withCatalog(run func(ctx context.Context, c *catalog.Catalog) error) error {
-	rdb, locks, _, finish, err := a.open()
+// withCatalog runs a subcommand that reads what is in Redis, until it is interrupted. what says what it does.
+func (a *app) withCatalog(what string, run func(ctx context.Context, c *catalog.Catalog) error) error {
+	rdb, locks, where, finish, err := a.open()
 	if err != nil {
 		return err
 	}
 	defer finish()
-	return a.withSignals(func(ctx context.Context) error { return run(ctx, catalog.New(rdb, locks, a.keyPrefix)) })
+	return a.withSignals(func(ctx context.Context) error {
+		err := a.config.Check(ctx, rdb, where)
+		if err == nil {
+			err = run(ctx, a.catalog(rdb, locks))
+		}
+		return a.asked(what, where, err)
+	})
+}
+
+func (a *app) catalog(rdb redis.UniversalClient, locks *rlock.Client) *catalog.Catalog {
+	return catalog.New(rdb, locks, a.keyPrefix).Within(a.config.Timeout)
 }
 
 // withSignals runs something until it is interrupted.

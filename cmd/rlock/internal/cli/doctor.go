@@ -23,27 +23,35 @@ func (a *app) doctor() *cobra.Command {
 	opts := doctor.Options{}
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check that a deployment of Redis is fit for locks", Args: takes(),
 		Long: `doctor checks a deployment against rlock's documents, and says for each finding which page explains it. It only reads, so it can stand in a
 deploy pipeline: the exit code is 0 if there is no problem, and otherwise that of the first one. With --strict, a warning counts if there
 is no problem. What could not be checked never counts. 77 means that Redis lets the user do nothing.
+
+With --try, it also takes and releases each kind of lock, with two clients and under names of its own, and says what works on this
+server. That takes about 10 s, and longer where something fails. The keys begin with the key prefix and rlock-doctor-try:, and are removed at the end, also after Ctrl-C.
 
 The checks, with their exit codes:
 ` + checks(),
 		Example: "  rlock doctor --acks 1 --lease 10s\n  rlock doctor --strict --json | jq -r '.findings[] | select(.level == \"warning\").text'",
 		RunE: func(*cobra.Command, []string) error {
 			opts.Prefix = a.keyPrefix
-			rdb, _, _, finish, err := a.open()
+			rdb, _, where, finish, err := a.open()
 			if err != nil {
 				return err
 			}
 			defer finish()
-			report, err := doctor.Examine(context.Background(), rdb, opts)
+			opts.Timeout = a.config.Timeout
+			var report doctor.Report
+			err = a.withSignals(func(ctx context.Context) (err error) {
+				report, err = doctor.Examine(ctx, rdb, opts)
+				return err
+			})
 			switch {
 			case errors.Is(err, doctor.ErrDenied):
 				return &exit{code: exitDenied, err: err}
 			case err != nil:
-				return err
+				return a.asked("check Redis", where, err)
 			}
 			if err := a.print(a.stdout, reportText(&report, asJSON)); err != nil {
 				return err
@@ -60,6 +68,7 @@ The checks, with their exit codes:
 	f.StringSliceVar(&opts.Kinds, "kinds", nil, "what the services use, of "+strings.Join(doctor.Kinds(), ", ")+" (default: lock)")
 	f.StringVar(&opts.User, "services-user", "", "examine the rights of this user of Redis instead of one's own")
 	f.BoolVar(&opts.RedLock, "redlock", false, "this is one member of red locks")
+	f.BoolVar(&opts.Try, "try", false, "take and release each kind of lock too, on keys that are removed again")
 	f.BoolVar(&opts.Strict, "strict", false, "a warning counts for the exit code")
 	f.BoolVar(&asJSON, "json", false, "one object")
 	return cmd

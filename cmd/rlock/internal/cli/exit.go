@@ -59,22 +59,12 @@ func outcome(err error) (code int, text string) {
 		return exitFailed, "" // nobody reads
 	case errors.Is(err, context.Canceled):
 		return exitSignal + 2, "interrupted"
-	case errors.Is(err, deploy.ErrConfig), errors.Is(err, rlock.ErrInvalidOption), errors.Is(err, rlock.ErrInvalidName), isUsage(err):
+	case errors.Is(err, deploy.ErrConfig), errors.Is(err, rlock.ErrInvalidOption), errors.Is(err, rlock.ErrInvalidName):
 		return exitUsage, err.Error()
 	case errors.Is(err, rlock.ErrUnavailable), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), isTemporary(err):
 		return exitUnavailable, err.Error()
 	}
 	return exitFailed, err.Error()
-}
-
-// isUsage reports whether it is an error of cobra about arguments, which has no type.
-func isUsage(err error) bool {
-	for _, text := range []string{"unknown command", "accepts ", "requires ", "required flag", "at least one of the flags", "if any flags in the group"} {
-		if strings.HasPrefix(err.Error(), text) {
-			return true
-		}
-	}
-	return false
 }
 
 // isTemporary reports whether the catalog's own commands met a server that cannot answer now, or a connection that ended.

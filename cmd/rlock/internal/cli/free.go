@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
@@ -16,7 +17,7 @@ func (a *app) free() *cobra.Command {
 	var ifHolders []string
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "free NAME", Short: "Take a lock away from its holder", Args: cobra.ExactArgs(1),
+		Use: "free NAME", Short: "Take a lock away from its holder", Args: takes("NAME"),
 		Long: `free takes a lock away from its holder, or a permit of a semaphore, and wakes those who wait for it. It shows whose lock it breaks, and asks.
 
 It frees the lock only if nobody else than the holders that it has shown has it by then: Redis compares and frees in one step. The
@@ -25,7 +26,7 @@ holder learns of the loss when it next renews its lease, so its work may overlap
 The exit code is 1 if the lock was not freed.`,
 		Example: "  rlock free orders:42\n  rlock free orders:42 --yes --if-holder 71b96ce8-2746-4f0e-9d0e-0c1f0e2a3b4c:87",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog("free "+lockNamed(args[0]), func(ctx context.Context, c *catalog.Catalog) error {
 				return a.freeLock(ctx, c, args[0], ifHolders, yes)
 			})
 		},
@@ -42,23 +43,23 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 		return err
 	}
 	if d == nil {
-		return no("nobody holds %s", shown(name))
+		return &exit{code: exitNo, err: notHeld(name)}
 	}
 	holders := holdersOf(d)
 	switch {
 	case d.Kind == catalog.PlainSemaphore:
-		return no("%s: %w", shown(name), catalog.ErrNoHolders)
+		return no("%s: %w", fault.Quote(name), catalog.ErrNoHolders)
 	case len(ifHolders) == 0 && d.Kind == catalog.Semaphore && len(holders) != 1:
-		return no("%d permits of %s are out: choose one with --if-holder", d.Holders, shown(name))
+		return no("%d permits of %s are out: choose one with --if-holder", d.Holders, fault.Quote(name))
 	case len(ifHolders) == 0 && len(holders) < d.Holders:
-		return no("%s has %d holders, more than can be shown", shown(name), d.Holders)
+		return no("%s has %d holders, more than can be shown: not freed", lockNamed(name), d.Holders)
 	case len(ifHolders) == 0:
 	case d.Kind == catalog.Semaphore:
 		holders = ifHolders
 	default:
 		for _, h := range holders {
 			if !slices.Contains(ifHolders, h) {
-				return no("%s is held by %s: not freed", shown(name), shown(h))
+				return no("%s is held by %s: not freed", lockNamed(name), shown(h))
 			}
 		}
 	}
@@ -76,7 +77,7 @@ func (a *app) freeLock(ctx context.Context, c *catalog.Catalog, name string, ifH
 	}
 	freed, err := c.Free(ctx, name, holders...)
 	if err == nil && !freed {
-		return no("%s has another holder now, or none: not freed", shown(name))
+		return no("%s has another holder now, or none: not freed", lockNamed(name))
 	}
 	if err != nil {
 		return err

@@ -16,17 +16,22 @@ import (
 type rowOut struct {
 	Name string `json:"name"`
 	// NameBase64 is the name if it is no valid UTF-8, in which case Name cannot say it.
-	NameBase64 string       `json:"name_base64,omitempty"`
-	Kind       string       `json:"kind"`
-	Mode       string       `json:"mode,omitempty"`
-	Holder     string       `json:"holder,omitempty"`
-	Holders    int          `json:"holders"`
-	Waiters    int          `json:"waiters"`
-	LeaseMS    int64        `json:"lease_ms"`
-	Token      uint64       `json:"token,omitempty"`
-	Free       *int         `json:"free,omitempty"`
-	Client     string       `json:"client,omitempty"`
-	Identity   *identityOut `json:"identity,omitempty"`
+	NameBase64 string `json:"name_base64,omitempty"`
+	Kind       string `json:"kind"`
+	Mode       string `json:"mode,omitempty"`
+	Holder     string `json:"holder,omitempty"`
+	Holders    int    `json:"holders"`
+	Kept       bool   `json:"kept,omitempty"` // it has no holder any more, and is taken until its lease ends
+	Waiters    int    `json:"waiters"`
+	// WaitingCalls and WaitingProcesses are absent if they are not known.
+	WaitingCalls     *int `json:"waiting_calls,omitempty"`
+	WaitingProcesses *int `json:"waiting_processes,omitempty"`
+
+	LeaseMS  int64        `json:"lease_ms"`
+	Token    uint64       `json:"token,omitempty"`
+	Free     *int         `json:"free,omitempty"`
+	Client   string       `json:"client,omitempty"`
+	Identity *identityOut `json:"identity,omitempty"`
 }
 
 type identityOut struct {
@@ -50,6 +55,7 @@ type holderOut struct {
 	Client       string       `json:"client,omitempty"`
 	Mode         string       `json:"mode,omitempty"`
 	Acquisitions int          `json:"acquisitions,omitempty"`
+	Kept         bool         `json:"kept,omitempty"`
 	LeaseMS      int64        `json:"lease_ms"`
 	Expired      bool         `json:"expired,omitempty"`
 	Identity     *identityOut `json:"identity,omitempty"`
@@ -65,8 +71,10 @@ type waiterOut struct {
 func rowJSON(r *catalog.Row) rowOut {
 	out := rowOut{
 		Name: r.Name, Kind: string(r.Kind), Mode: r.Mode, Holder: r.Holder, Holders: r.Holders, Waiters: r.Waiters,
-		LeaseMS: millis(r.Lease), Token: uint64(r.Token), Client: r.Client, Identity: identityJSON(r.Identity),
+		LeaseMS: millis(r.Lease), Token: uint64(r.Token), Client: r.Client, Identity: identityJSON(r.Identity), Kept: r.Kept,
 	}
+	calls, processes := r.Waiting()
+	out.WaitingCalls, out.WaitingProcesses = known(calls), known(processes)
 	if !utf8.ValidString(r.Name) {
 		out.NameBase64 = base64.StdEncoding.EncodeToString([]byte(r.Name))
 	}
@@ -83,12 +91,12 @@ func detailsJSON(d *catalog.Details) detailsOut {
 		waiters = d.Lock.Waiters
 		for _, h := range d.Lock.Holders {
 			out.HolderList = append(out.HolderList, holderOut{
-				h.Holder, h.Client, h.Mode, h.Acquisitions, millis(h.Lease), h.Expired, identityJSON(h.Identity),
+				h.Holder, h.Client, h.Mode, h.Acquisitions, h.Kept, millis(h.Lease), h.Expired, identityJSON(h.Identity),
 			})
 		}
 	}
 	for _, p := range d.Permits {
-		out.HolderList = append(out.HolderList, holderOut{Holder: p.ID, LeaseMS: millis(p.Lease)})
+		out.HolderList = append(out.HolderList, holderOut{Holder: p.ID, LeaseMS: millis(p.Lease), Identity: identityJSON(p.Identity)})
 	}
 	for _, w := range waiters {
 		out.WaiterList = append(out.WaiterList, waiterOut{w.Client, moment(w.Since), w.Redisson, identityJSON(w.Identity)})
@@ -101,6 +109,14 @@ func identityJSON(id *rlock.Identity) *identityOut {
 		return nil
 	}
 	return &identityOut{id.Service, id.Host, id.Version, id.PID, moment(id.Started)}
+}
+
+// known returns a number, or nil if it is not known.
+func known(n int) *int {
+	if n < 0 {
+		return nil
+	}
+	return &n
 }
 
 func moment(t time.Time) *time.Time {

@@ -19,30 +19,45 @@ import (
 )
 
 func (a *app) list() *cobra.Command {
-	var prefix string
+	var prefix, match, order string
 	var all, asJSON bool
 	cmd := &cobra.Command{
-		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: cobra.NoArgs,
+		Use: "ls (--prefix P | --all)", Short: "List the locks and semaphores that are held", Args: takes(),
 		Long: `ls lists the locks and semaphores that are held or waited for, of rlock and of Redisson. It only reads, by SCAN, in small pieces.
 
-Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock. A
-semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch are not listed, because they look like any
+--match finds names by their words, in any case. A word with a star stands for the whole name: orders:* or *:42. The lock with exactly
+this name comes first. --sort keeps all rows in memory, and prints them at the end.
+
+A kind has the name that it has in metrics and logs. WAITING counts processes. For a fair lock, it counts calls, and says of how many
+processes they are. A lock that is kept by AtLeast or --at-least after its use says so beside its last holder.
+
+Redis has no list of locks. ls recognizes them by their contents. A fair lock for which nobody waits looks like any other lock, and so does
+a spin lock. A lock that has ever had a token is shown as fenced. A semaphore of which no permit is out, a plain semaphore for which nobody waits and a latch are not listed, because they look like any
 other counter. While a slot of a cluster moves, the semaphores of that slot, and the tokens and waiters of its locks, may be missing. Names
 that begin like the other keys of Redisson (redisson_lock_token: and the like) are not listed. A lock may come twice, or not at all, if Redis resizes its table, or if the lock is taken and freed, meanwhile.`,
-		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiters > 10) | .name'",
-		RunE: func(*cobra.Command, []string) error {
-			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+		Example: "  rlock ls --prefix orders:\n  rlock ls --all --json | jq -r 'select(.waiting_processes > 10) | .name'",
+		PreRunE: func(*cobra.Command, []string) error { return checkOrder(order) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch narrowed := cmd.Flags().Changed("prefix"); {
+			case narrowed && all:
+				return exclude("prefix", "all")
+			case !narrowed && !all:
+				return usage(errors.New("say which locks: --prefix P, or --all"))
+			}
+			return a.withCatalog("list the locks", func(ctx context.Context, c *catalog.Catalog) error {
 				out := bufio.NewWriter(a.stdout)
 				var to sink = &table{out: out}
 				if asJSON {
 					to = &objects{json.NewEncoder(out)}
 				}
-				for row, err := range c.Rows(ctx, prefix) {
+				to = inOrder(to, order)
+				for row, err := range c.Find(ctx, prefix, match) {
 					if err == nil {
 						err = to.add(row)
 					}
 					if err != nil { // what was found before is worth showing
-						return errors.Join(err, to.end(), out.Flush())
+						_, _ = to.end(), out.Flush()
+						return err
 					}
 				}
 				return errors.Join(to.end(), out.Flush())
@@ -50,10 +65,10 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 		},
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "what the names begin with")
+	cmd.Flags().StringVar(&match, "match", "", "`TEXT` of words that are in the names")
+	cmd.Flags().StringVar(&order, "sort", "", "`ORDER`: name, waiting (most first) or lease (what ends next first)")
 	cmd.Flags().BoolVar(&all, "all", false, "all names")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "an object for each lock, one a line, as Redis returns them")
-	cmd.MarkFlagsOneRequired("prefix", "all")
-	cmd.MarkFlagsMutuallyExclusive("prefix", "all")
 	return cmd
 }
 
@@ -70,13 +85,14 @@ func (o *objects) add(row catalog.Row) error { return o.to.Encode(rowJSON(&row))
 
 func (o *objects) end() error { return nil }
 
-// sorted is how many rows a table sorts and aligns. It prints any further rows as they are found, so that its memory is bounded.
-const sorted = 1000
+// aligned is how many rows a table aligns, and sorts unless they are. It prints any further rows as they are found, so that its memory is bounded.
+const aligned = 1000
 
 // table writes rows for people.
 type table struct {
 	out    *bufio.Writer
 	rows   []catalog.Row
+	sorted bool
 	widths []int // nil until the first rows are written
 }
 
@@ -84,7 +100,7 @@ func (t *table) add(row catalog.Row) error {
 	if t.widths != nil {
 		return t.write(cells(&row))
 	}
-	if t.rows = append(t.rows, row); len(t.rows) < sorted {
+	if t.rows = append(t.rows, row); len(t.rows) < aligned {
 		return nil
 	}
 	return t.end()
@@ -94,7 +110,9 @@ func (t *table) end() error {
 	if t.widths != nil || len(t.rows) == 0 {
 		return nil
 	}
-	slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
+	if !t.sorted {
+		slices.SortFunc(t.rows, func(a, b catalog.Row) int { return strings.Compare(a.Name, b.Name) })
+	}
 	lines := [][]string{{"NAME", "KIND", "LEASE", "WAITING", "HOLDERS", "HOLDER"}}
 	for i := range t.rows {
 		lines = append(lines, cells(&t.rows[i]))
@@ -127,21 +145,37 @@ func (t *table) write(line []string) error {
 }
 
 func cells(r *catalog.Row) []string {
-	kind := string(r.Kind)
-	switch {
-	case r.Mode != "":
-		kind = r.Mode + " lock"
-	case r.Kind == catalog.Fair:
-		kind = "fair lock"
-	}
 	holder := who(r.Client, r.Identity)
-	if r.Kind == catalog.Semaphore && r.Holder != "" {
-		holder = "permit " + r.Holder
+	switch {
+	case r.Kept:
+		holder = "kept by " + holder
+	case r.Kind == catalog.Semaphore && r.Holder != "":
+		holder = strings.TrimSuffix("permit "+r.Holder+", "+holder, ", ")
 	}
 	if r.Holders > 1 {
 		holder += " …"
 	}
-	return []string{shown(r.Name), kind, leaseText(r.Lease), strconv.Itoa(r.Waiters), strconv.Itoa(r.Holders), holder}
+	return []string{shown(r.Name), string(r.Kind), leaseText(r.Lease), waitingText(r), strconv.Itoa(r.Holders), holder}
+}
+
+// waitingText returns how many wait, and what they are.
+func waitingText(r *catalog.Row) string {
+	calls, processes := r.Waiting()
+	many := func(n int, one, more string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return strconv.Itoa(n) + " " + more
+	}
+	switch {
+	case r.Waiters == 0:
+		return "0"
+	case calls < 0:
+		return many(processes, "process", "processes")
+	case processes < 0:
+		return many(calls, "call", "calls")
+	}
+	return many(calls, "call", "calls") + " of " + many(processes, "process", "processes")
 }
 
 // leaseText returns a lease for people.

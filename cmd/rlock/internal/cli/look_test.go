@@ -35,7 +35,7 @@ func TestList(t *testing.T) {
 		require.Len(t, lines, 4)
 		require.Regexp(t, `^NAME +KIND +LEASE +WAITING +HOLDERS +HOLDER$`, lines[0])
 		require.Contains(t, lines[1], `"orders:\x1b[31m<b>\xff"`, "as text")
-		require.Regexp(t, `^orders:1 +read lock +\S+ +0 +1 +`+client.ID()+`$`, lines[2])
+		require.Regexp(t, `^orders:1 +read +\S+ +0 +1 +`+client.ID()+`$`, lines[2])
 		require.Regexp(t, `^orders:2 +lock +\S+ +0 +1 +`+client.ID()+`$`, lines[3])
 
 		code, out, errs = command(t, addr(rdb), "ls", "--all", "--json")
@@ -126,7 +126,7 @@ func TestShow(t *testing.T) {
 		code, out, errs = command(t, addr(rdb), "show", "none")
 		require.Equal(t, exitNo, code)
 		require.Empty(t, out)
-		require.Equal(t, "rlock: nobody holds none\n", errs)
+		require.Equal(t, "rlock: lock \"none\" is not held\n", errs)
 	})
 }
 

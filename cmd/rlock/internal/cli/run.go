@@ -16,9 +16,12 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
+	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 )
 
 // runFlags are the flags of run.
@@ -32,6 +35,7 @@ type runFlags struct {
 	conflict   int
 	atLeast    time.Duration
 	anonymous  bool
+	quiet      bool
 }
 
 func (a *app) run() *cobra.Command {
@@ -55,7 +59,7 @@ lost: the program gets SIGTERM, and after --grace SIGKILL. Until it has exited, 
 killed at once.
 
 The exit code is that of the program, or 128 and the number of the signal that ended it. Those of rlock are:
-  75   another owner has held the lock for all of --wait (-E changes this code)
+  75   another owner has held the lock for all of --wait (-E changes this code, and --quiet drops the message)
   69   Redis is unavailable, so nobody knows who has the lock; the program has not run
   76   the lock was lost while the program ran, whatever the program's own code is
   126  the program cannot be executed     127  there is no such program
@@ -63,13 +67,19 @@ The exit code is that of the program, or 128 and the number of the signal that e
 		Example: `  rlock run nightly-report --wait 0 -- /usr/local/bin/report --all
   rlock run deploy --wait 10m --fair -- ./deploy.sh
   rlock run thumbnails --permits 3 -- convert in.png out.jpg
-  */5 * * * * rlock run sync --wait 0 -E 0 --at-least 4m -- /usr/local/bin/sync   # in the crontab of each machine`,
-		Args: cobra.MinimumNArgs(2),
+  */5 * * * * rlock run sync --wait 0 --quiet -E 0 --at-least 4m -- /usr/local/bin/sync   # in the crontab of each machine`,
+		Args: takes("NAME", "COMMAND", more),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 1 {
 				return usage(errors.New("the program comes after NAME and --, as in: rlock run NAME -- COMMAND"))
 			}
 			f.limited = cmd.Flags().Changed("permits")
+			switch {
+			case f.limited && f.fair:
+				return exclude("fair", "permits")
+			case f.limited && cmd.Flags().Changed("at-least"):
+				return exclude("at-least", "permits")
+			}
 			return a.runProgram(args[0], args[1:], &f)
 		},
 	}
@@ -83,8 +93,7 @@ The exit code is that of the program, or 128 and the number of the signal that e
 	fs.StringVar(&f.onLost, "on-lost", "term", "what to do when the lock is lost: term, kill, or keep the program running")
 	fs.IntVarP(&f.conflict, "conflict-exit-code", "E", exitNotAcquired, "exit code if another owner has the lock, as of flock")
 	fs.BoolVar(&f.anonymous, "anonymous", false, "do not write into Redis which program, host and process it is that holds the lock")
-	cmd.MarkFlagsMutuallyExclusive("fair", "permits")
-	cmd.MarkFlagsMutuallyExclusive("at-least", "permits")
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "do not say that another owner has the lock; failures are told nevertheless")
 	return cmd
 }
 
@@ -94,6 +103,7 @@ type job struct {
 	program child.Program
 	wait    []rlock.AcquireOption // none to wait forever
 	signals chan os.Signal
+	ran     bool // it was started
 }
 
 // check makes a job of the arguments, before anything is sent.
@@ -121,18 +131,43 @@ func (a *app) check(name string, args []string, f *runFlags) (*job, error) {
 		return nil, usage(fmt.Errorf("--on-lost is %q, none of term, kill and keep", f.onLost))
 	case f.grace < 0:
 		return nil, usage(fmt.Errorf("--grace is %v, less than 0", f.grace))
-	case f.atLeast < 0:
-		return nil, usage(fmt.Errorf("--at-least is %v, less than 0", f.atLeast))
 	case f.conflict < 0 || f.conflict > 255:
 		return nil, usage(fmt.Errorf("-E is %d, not from 0 to 255", f.conflict))
-	case f.limited && f.permits < 1:
-		return nil, usage(fmt.Errorf("--permits is %d, less than 1", f.permits))
+	}
+	if err := f.bounds(); err != nil {
+		return nil, usage(err)
 	}
 	j.program = child.Program{
 		Path: path, Args: args, Env: append(outerEnv(), "RLOCK_NAME="+name), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
 		OnLost: onLost, Grace: f.grace,
 	}
 	return j, nil
+}
+
+// The bounds of the library: see [rlock.RenewedLease] and [rlock.AtLeast].
+const (
+	minTTL     = 100 * time.Millisecond
+	minAtLeast = time.Millisecond
+	maxTime    = 100 * 365 * 24 * time.Hour
+)
+
+// bounds returns what is wrong with the numbers that the library would refuse, in words of the flags.
+func (f *runFlags) bounds() error {
+	switch {
+	case f.ttl < minTTL:
+		return fmt.Errorf("--ttl is %v, less than %v", f.ttl, minTTL)
+	case f.ttl > maxTime:
+		return fmt.Errorf("--ttl is %v, more than 100 years", f.ttl)
+	case f.atLeast != 0 && f.atLeast < minAtLeast:
+		return fmt.Errorf("--at-least is %v, less than %v", f.atLeast, minAtLeast)
+	case f.atLeast > maxTime:
+		return fmt.Errorf("--at-least is %v, more than 100 years", f.atLeast)
+	case f.limited && f.permits < 1:
+		return fmt.Errorf("--permits is %d, less than 1", f.permits)
+	case f.permits > wire.MaxPermits:
+		return fmt.Errorf("--permits is %d, more than %d", f.permits, wire.MaxPermits)
+	}
+	return nil
 }
 
 // outerEnv returns the environment without what another run has put there, around this one.
@@ -153,11 +188,15 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 		id.Service = filepath.Base(args[0])
 		opts = append(opts, rlock.WithIdentity(id))
 	}
-	_, locks, _, finish, err := a.open(opts...)
+	rdb, locks, where, finish, err := a.open(opts...)
 	if err != nil {
 		return err
 	}
 	defer finish()
+	away := a.config.Check(context.Background(), rdb, where)
+	if errors.Is(away, deploy.ErrConfig) {
+		return away
+	}
 	var lock rlock.Acquirer = locks.NewFencedLock(name)
 	switch {
 	case f.permits > 0:
@@ -179,16 +218,49 @@ func (a *app) runProgram(name string, args []string, f *runFlags) error {
 		terms = append(terms, rlock.AtLeast(f.atLeast))
 	}
 	code, err := j.under(lock, terms)
-	if errors.Is(err, rlock.ErrNotAcquired) {
-		return &exit{code: f.conflict, err: err}
-	}
 	if err != nil {
-		return err
+		return a.notRun(j, f, where, err, away)
 	}
 	if code != 0 {
 		return &exit{code: code, interrupted: code == exitSignal+int(syscall.SIGINT) && child.Terminal()}
 	}
 	return nil
+}
+
+// notRun returns what to say if the program was not run, or if its lock was not held until its end. away is why Redis could not be asked
+// before, or nil.
+func (a *app) notRun(j *job, f *runFlags, where string, err, away error) error {
+	what, part := lockNamed(j.name), lockNamed(j.name)
+	if f.limited {
+		what = "all permits of semaphore " + fault.Quote(j.name)
+		part = "a permit of semaphore " + fault.Quote(j.name)
+	}
+	var known *exit
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, rlock.ErrLost):
+		why := strings.TrimPrefix(reason(err), reason(rlock.ErrLost))
+		return &exit{code: exitLost, err: fmt.Errorf("%s was lost while the program ran%s", part, why)}
+	case errors.Is(err, rlock.ErrNotAcquired) && f.quiet:
+		return &exit{code: f.conflict}
+	case errors.Is(err, rlock.ErrNotAcquired):
+		was := "is taken"
+		if f.limited {
+			was = "are taken"
+		}
+		if len(j.wait) > 0 && f.wait != "0" {
+			was = strings.Replace(strings.Replace(was, "is", "was", 1), "are", "were", 1) + " for all of --wait " + f.wait
+		}
+		return &exit{code: f.conflict, err: fmt.Errorf("%s %s, so the program has not run", what, was)}
+	case j.ran:
+		return a.asked("release "+part, where, err)
+	case code(err) == exitUsage: // which is not about Redis
+		return usage(errors.New(reason(err)))
+	case away != nil && errors.Is(err, rlock.ErrUnavailable):
+		err = away // which says more
+	}
+	return a.asked("take "+part, where, err)
 }
 
 // under runs the program under the lock, and returns its exit code.
@@ -221,13 +293,14 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 		}
 		j.program.Signals = j.signals
 		code, notRun = child.Run(ctx, j.program)
+		j.ran = notRun == nil
 		return nil
 	}, opts...)
 	switch number := interrupted.Load(); {
 	case number != 0:
 		return exitSignal + int(number), nil
 	case errors.Is(err, rlock.ErrLost):
-		return 0, &exit{code: exitLost, err: err}
+		return 0, err
 	case notRun != nil:
 		return 0, &exit{code: exitNotRunnable, err: notRun}
 	}

@@ -204,7 +204,7 @@ func TestRunLost(t *testing.T) {
 			if c.not != "" {
 				require.NotContains(t, p.Out.String(), c.not)
 			}
-			require.Contains(t, p.Errs.String(), "lock lost")
+			require.Contains(t, p.Errs.String(), `"job" was lost while the program ran`)
 		})
 	}
 }

@@ -16,20 +16,22 @@ import (
 func (a *app) show() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: cobra.ExactArgs(1),
+		Use: "show NAME", Short: "Show who holds a lock and who waits for it", Args: takes("NAME"),
 		Long: `show shows who holds a lock or a semaphore, for how long, and who waits for it, at most 100 of each. It only reads.
 
 A holder or waiter is shown by the id of its client, and by its identity if the client has one (rlock.WithIdentity). Redisson has none.
+A permit is shown by its id and its owner's identity. A lock that is kept after its use has nobody who holds it: show says who has had
+it, and until when it is kept.
 The exit code is 1 if nobody holds it.`,
 		Example: "  rlock show orders:42\n  rlock show orders:42 --json | jq .holder_list[0].identity",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.withCatalog(func(ctx context.Context, c *catalog.Catalog) error {
+			return a.withCatalog("show "+lockNamed(args[0]), func(ctx context.Context, c *catalog.Catalog) error {
 				d, err := c.Show(ctx, args[0])
 				switch {
 				case err != nil:
 					return err
 				case d == nil:
-					return &exit{code: exitNo, err: fmt.Errorf("nobody holds %s", shown(args[0]))}
+					return &exit{code: exitNo, err: notHeld(args[0])}
 				case asJSON:
 					text, err := json.Marshal(detailsJSON(d))
 					if err != nil {
@@ -52,7 +54,7 @@ func describe(d *catalog.Details) string {
 		fmt.Fprintf(&text, "%-10s%s\n", what, fmt.Sprintf(format, args...))
 	}
 	line("name", "%s", shown(d.Name))
-	line("kind", "%s", strings.TrimSpace(string(d.Kind)+" "+d.Mode))
+	line("kind", "%s", d.Kind)
 	if d.Token != 0 {
 		line("token", "%d", d.Token)
 	}
@@ -60,17 +62,21 @@ func describe(d *catalog.Details) string {
 		line("permits", "%d free, %d out", d.Free, d.Holders)
 	}
 	for _, p := range d.Permits {
-		line("", "%s, lease %s", p.ID, leaseText(p.Lease))
+		line("", "%s, %s, lease %s", p.ID, ownerText("", p.Identity), leaseText(p.Lease))
 	}
 	waiters := d.Queue
 	if d.Lock != nil {
 		waiters = d.Lock.Waiters
-		line("holders", "%d", d.Holders)
+		if !d.Kept {
+			line("holders", "%d", d.Holders)
+		} else {
+			line("kept", "until %s: nobody holds it", d.Lock.Time.Add(d.Lease).Format(time.RFC3339))
+		}
 		for _, h := range d.Lock.Holders {
 			line("", "%s", holderText(&h))
 		}
 	}
-	line("waiting", "%d", d.Waiters)
+	line("waiting", "%s", waitingText(&d.Row))
 	for i, w := range waiters {
 		line("", "%d. %s", i+1, waiterText(&w))
 	}
@@ -78,14 +84,9 @@ func describe(d *catalog.Details) string {
 }
 
 func holderText(h *rlock.HolderInfo) string {
-	text := shown(h.Holder)
-	if h.Identity != nil {
-		text += ", " + who(h.Client, h.Identity)
-		if !h.Identity.Started.IsZero() {
-			text += ", started " + h.Identity.Started.Format(time.RFC3339)
-		}
-	} else {
-		text += ", Redisson, or rlock without identity"
+	text := shown(h.Holder) + ", " + ownerText(h.Client, h.Identity)
+	if h.Kept {
+		return text + ", has unlocked it, kept for " + leaseText(h.Lease)
 	}
 	if h.Acquisitions != 1 {
 		text += fmt.Sprintf(", %d acquisitions", h.Acquisitions)
@@ -94,6 +95,18 @@ func holderText(h *rlock.HolderInfo) string {
 		return text + ", expired"
 	}
 	return text + ", lease " + leaseText(h.Lease)
+}
+
+// ownerText describes the process that holds something.
+func ownerText(client string, id *rlock.Identity) string {
+	if id == nil {
+		return "Redisson, or rlock without identity"
+	}
+	text := who(client, id)
+	if !id.Started.IsZero() {
+		text += ", started " + id.Started.Format(time.RFC3339)
+	}
+	return text
 }
 
 func waiterText(w *rlock.WaiterInfo) string {

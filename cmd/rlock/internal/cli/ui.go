@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/page"
 )
 
@@ -24,7 +25,7 @@ func (a *app) ui() *cobra.Command {
 	var allowFree bool
 	var hosts []string
 	cmd := &cobra.Command{
-		Use: "ui", Short: "Show the locks in a browser, live", Args: cobra.NoArgs,
+		Use: "ui", Short: "Show the locks in a browser, live", Args: takes(),
 		Long: `ui serves a page that shows the locks as ls does, live, with what has happened to each since the page was first opened. Redis is read while
 a browser shows it. The page uses no network but this server.
 
@@ -44,7 +45,10 @@ IP address and as localhost. Give any other name, such as that of the proxy, wit
 			}
 			defer finish()
 			return a.withSignals(func(ctx context.Context) error {
-				return a.serve(ctx, catalog.New(rdb, locks, a.keyPrefix), listen, page.Options{
+				if err := a.config.Check(ctx, rdb, where); errors.Is(err, deploy.ErrConfig) { // the page says if Redis is away
+					return err
+				}
+				return a.serve(ctx, a.catalog(rdb, locks), listen, page.Options{
 					Prefix: prefix, Where: where, AllowFree: allowFree, AllowedHosts: hosts, Logger: slog.New(&lines{a: a}),
 				})
 			})
@@ -64,7 +68,7 @@ const maxConns = 256
 func (a *app) serve(ctx context.Context, c *catalog.Catalog, listen string, opts page.Options) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return usage(err)
+		return usage(fmt.Errorf("--listen is %q: %s", listen, lastOf(err)))
 	}
 	fragment := ""
 	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {

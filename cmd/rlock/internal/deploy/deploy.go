@@ -35,7 +35,7 @@ type Config struct {
 	TLS                       bool
 	CAFile, CertFile, KeyFile string
 	ServerName                string
-	// Timeout limits how long a connection and a reply may take.
+	// Timeout limits how long a connection with its TLS handshake may take, and how long a reply. Nothing is tried twice.
 	Timeout time.Duration
 }
 
@@ -73,21 +73,25 @@ func (c Config) Open(getenv func(string) string) (rdb redis.UniversalClient, whe
 	case opt.Network == "unix" && (c.Cluster || c.SentinelMaster != ""):
 		return nil, "", fmt.Errorf("%w: a unix socket leads to a single server", ErrConfig)
 	}
-	const retries = 1
+	const never, once = -1, 1 // so that nothing takes longer than the timeout
+	dialer := dial(c.Timeout, opt.TLSConfig)
 	switch {
 	case c.Cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: addrs, Username: opt.Username, Password: opt.Password, TLSConfig: opt.TLSConfig,
 			DialTimeout: c.Timeout, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, MaxRedirects: 3,
+			Dialer: dialer, DialerRetries: once, ContextTimeoutEnabled: true,
 		}), "cluster " + strings.Join(addrs, ","), nil
 	case c.SentinelMaster != "":
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: c.SentinelMaster, SentinelAddrs: addrs, SentinelUsername: c.SentinelUser, SentinelPassword: sentinelPassword,
 			Username: opt.Username, Password: opt.Password, DB: opt.DB, TLSConfig: opt.TLSConfig,
-			DialTimeout: c.Timeout, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, MaxRetries: retries,
+			DialTimeout: c.Timeout, ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, MaxRetries: never,
+			Dialer: dialer, DialerRetries: once, ContextTimeoutEnabled: true,
 		}), fmt.Sprintf("%s of %s", c.SentinelMaster, strings.Join(addrs, ",")), nil
 	}
-	opt.Addr, opt.MaxRetries = addrs[0], retries
+	opt.Addr, opt.MaxRetries = addrs[0], never
+	opt.Dialer, opt.DialerRetries, opt.ContextTimeoutEnabled = dialer, once, true
 	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = c.Timeout, c.Timeout, c.Timeout
 	where = opt.Addr
 	if opt.DB != 0 {

@@ -42,6 +42,7 @@ const (
 	kindsPage    = "docs/guide/choosing.md#which-lock"
 	tokensPage   = "docs/guide/fencing.md#can-tokens-go-back"
 	serversPage  = "docs/servers.md#differences"
+	needsPage    = "docs/servers.md#what-rlock-needs-of-a-server"
 	triedPage    = "docs/servers.md#servers-that-we-have-tried"
 	rightsPage   = "SECURITY.md#what-rlock-needs-of-redis"
 	redissonPage = "docs/interop.md#what-to-set"
@@ -64,6 +65,10 @@ var checks = []check{
 	{
 		Check: Check{"rights", 13, "rights that the user lacks", rightsPage},
 		fine:  "The user has all rights that locks need.", examine: rights,
+	},
+	{
+		Check:   Check{"try", 26, "with --try: what of rlock does not work here, or not as well as it should", needsPage}, // which came last
+		applies: func(d *deployment) bool { return d.opts.Try }, examine: try,
 	},
 	{
 		Check: Check{"eviction", 14, "a policy by which Redis drops held locks when memory is short", promisePage},

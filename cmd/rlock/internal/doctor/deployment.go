@@ -17,6 +17,8 @@ import (
 type deployment struct {
 	opts    Options
 	limits  limits
+	rdb     redis.UniversalClient
+	chosen  bool // the options name kinds
 	cluster bool
 	nodes   []*node // that replied, masters first
 	silent  []*node // that did not
@@ -71,7 +73,7 @@ func (d *deployment) masters() (all []*node) {
 
 // open asks all nodes what they are.
 func open(ctx context.Context, rdb redis.UniversalClient, opts Options) (*deployment, error) {
-	d := &deployment{opts: opts, limits: usual}
+	d := &deployment{opts: opts, limits: usual, rdb: rdb}
 	if opts.limits != (limits{}) {
 		d.limits = opts.limits
 	}

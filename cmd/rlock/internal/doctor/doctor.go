@@ -1,8 +1,9 @@
-// Package doctor examines a deployment of Redis: whether it is as rlock's documents say that it must be. It only reads, in steps that
-// take Redis a few milliseconds at most.
+// Package doctor examines a deployment of Redis: whether it is as rlock's documents say that it must be. Unless it is asked to try
+// locks, it only reads, in steps that take Redis a few milliseconds at most.
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,16 @@ type Options struct {
 	User string
 	// RedLock means that this deployment is one member of red locks.
 	RedLock bool
+	// Try has two clients lock and unlock each kind, under names of their own that begin with Prefix and rlock-doctor-try. All that they make
+	// is removed again. It acts as the user of the client, so not together with User.
+	Try bool
+	// Timeout is the command timeout of these clients. Zero means 5 s.
+	Timeout time.Duration
 	// Strict makes warnings count for [Report.ExitCode].
 	Strict bool
 
-	limits limits // for tests; zero means usual
+	limits limits   // for tests; zero means usual
+	only   []string // for tests: the acts of a try; nil means all
 }
 
 // Report is the result of an examination.
@@ -90,6 +97,9 @@ func (r Report) ExitCode() int {
 	return 0
 }
 
+// timeout returns the command timeout of the clients of a try.
+func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, 5*time.Second) }
+
 const defaultLease = 30 * time.Second // of rlock and Redisson
 
 // Examine checks a deployment. A [redis.FailoverClient] knows the master alone, so its replicas are seen through the master's eyes.
@@ -101,6 +111,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, opts Options) (Repo
 	if opts.Lease == 0 {
 		opts.Lease = defaultLease
 	}
+	chosen := len(opts.Kinds) > 0
 	if opts.Kinds = named(opts.Kinds); len(opts.Kinds) == 0 {
 		opts.Kinds = []string{"lock"}
 	}
@@ -111,6 +122,7 @@ func Examine(ctx context.Context, rdb redis.UniversalClient, opts Options) (Repo
 	if err != nil {
 		return Report{}, err
 	}
+	d.chosen = chosen
 	report := Report{Nodes: d.addresses(), Findings: []Finding{}, Strict: opts.Strict}
 	for _, c := range checks {
 		if c.applies != nil && !c.applies(d) {
@@ -130,6 +142,9 @@ func (o Options) check() error {
 		if _, ok := rowsOf(kind); !ok {
 			return fmt.Errorf("%w: there is no kind %q", rlock.ErrInvalidOption, kind)
 		}
+	}
+	if o.Try && o.User != "" {
+		return fmt.Errorf("%w: a try acts as the user that connects, and not as another one", rlock.ErrInvalidOption)
 	}
 	if o.Lease < 0 || o.Acks < 0 {
 		return fmt.Errorf("%w: a negative lease or number of replicas", rlock.ErrInvalidOption)

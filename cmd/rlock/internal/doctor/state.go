@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"strings"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 )
 
 // parse returns a number, or 0 for anything else.
@@ -32,11 +34,11 @@ func role(_ context.Context, d *deployment) (all []Finding) {
 		return nil
 	}
 	for _, n := range d.nodes {
-		switch mode, is := n.info["redis_mode"], n.info["role"]; {
-		case mode == "cluster":
+		switch mode, is := deploy.Mode(n.info["redis_mode"]), n.info["role"]; {
+		case mode == deploy.ClusterMode:
 			all = append(all, found(n, Problem,
 				"This is a node of a cluster, and the client takes it for a single server: locks of other nodes' slots fail (MOVED). Let the services use a cluster client, and check again with --cluster."))
-		case mode == "sentinel":
+		case mode == deploy.SentinelMode:
 			all = append(all, found(n, Problem,
 				"This is a Sentinel, which has no locks, and the client takes it for a server. Let the services ask it for the master, and check again with --sentinel-master."))
 		case is == "slave":

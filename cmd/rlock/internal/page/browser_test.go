@@ -160,7 +160,7 @@ func TestReadersAndPermitsInABrowser(t *testing.T) {
 	p.row("prices")
 	assert.Equal(t, "semaphore", get[string](p, cell, "slots", 1))
 	assert.Contains(t, get[string](p, cell, "slots", 2), "2 free")
-	assert.Equal(t, "read-write · read", get[string](p, cell, "prices", 1))
+	assert.Equal(t, "read", get[string](p, cell, "prices", 1))
 	assert.Contains(t, get[string](p, cell, "prices", 2), "+2")
 	assert.Equal(t, "3", get[string](p, cell, "prices", 6))
 

@@ -46,7 +46,8 @@ type lockView struct {
 	HolderCount int          `json:"holderCount"`
 	Holders     []holderView `json:"holders"`
 	WaiterCount int          `json:"waiterCount"`
-	Waiters     []waiterView `json:"waiters"`
+	waiting
+	Waiters []waiterView `json:"waiters"`
 }
 
 // pageView is all that the view of one lock shows.
@@ -66,7 +67,7 @@ type pageView struct {
 // view makes the view of a lock. First means that nobody looked at it right before, so its holders may have been there for longer.
 func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 	v := lockView{
-		Kind: string(d.Kind), Mode: printable(d.Mode), Free: d.Free, HolderCount: d.Holders, WaiterCount: d.Waiters,
+		Kind: string(d.Kind), Mode: printable(d.Mode), Free: d.Free, HolderCount: d.Holders, WaiterCount: d.Waiters, waiting: waitingOf(&d.Row),
 		Holders: []holderView{}, Waiters: []waiterView{},
 	}
 	var keys []string // of the marks
@@ -91,7 +92,7 @@ func (t *track) view(d *catalog.Details, at time.Time, first bool) lockView {
 			m := t.see(refOf(p.ID), at, first)
 			m.lease.settle("", p.Lease, at)
 			v.Holders = append(v.Holders, holderView{
-				Ref: refOf(p.ID), Who: permit(p.ID), Since: m.Since, Before: m.Before, Ends: m.lease.Ends, Full: m.lease.Full,
+				Ref: refOf(p.ID), Who: permit(p.ID, p.Identity), Named: p.Identity != nil, Since: m.Since, Before: m.Before, Ends: m.lease.Ends, Full: m.lease.Full,
 			})
 		}
 	}
@@ -115,6 +116,9 @@ func (t *track) holder(h *rlock.HolderInfo, key string, at time.Time, first bool
 	view := holderView{
 		Ref: ref, Who: who(h.Client, h.Holder, h.Identity), Named: h.Identity != nil, Client: printable(h.Client), Mode: printable(h.Mode),
 		Acquisitions: h.Acquisitions, Expired: h.Expired, Since: m.Since, Before: m.Before, Ends: m.lease.Ends, Full: m.lease.Full,
+	}
+	if h.Kept {
+		view.Who = kept(view.Who)
 	}
 	if id := h.Identity; id != nil {
 		view.Version = printable(id.Version)
@@ -155,7 +159,7 @@ func named(d *catalog.Details, refs []string) (holders, shown []string) {
 	if d.Lock == nil {
 		for _, p := range d.Permits {
 			if len(refs) == 1 && refOf(p.ID) == refs[0] {
-				return []string{p.ID}, []string{permit(p.ID)}
+				return []string{p.ID}, []string{permit(p.ID, p.Identity)}
 			}
 		}
 		return nil, nil

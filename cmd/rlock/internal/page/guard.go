@@ -80,7 +80,7 @@ func (s *Server) serveFree(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the deadline was for the body
-	name, ok := s.state.name(req.ID)
+	name, ok := s.all.state.name(req.ID)
 	if !ok || !strings.HasPrefix(name, s.opts.Prefix) {
 		reply(w, http.StatusNotFound, freeReply{Why: "no such lock is shown here"})
 		return

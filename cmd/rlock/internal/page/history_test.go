@@ -30,7 +30,11 @@ func (p *past) lookAt(after time.Duration, cut bool, rows ...catalog.Row) {
 	for _, row := range rows {
 		seen = append(seen, newSighting(&row, p.at))
 	}
-	p.apply(seen, cut, p.at, p.at)
+	total := len(seen)
+	if cut {
+		total++
+	}
+	p.apply(seen, look{total: total, begun: p.at, ended: p.at})
 }
 
 func (p *past) holds(name string) []hold { return p.histories.tracks[idOf(name)].holds }
@@ -60,7 +64,7 @@ func TestHistoryOfSeveralHolders(t *testing.T) {
 	p := newPast()
 	readers := func(holder string, n int) catalog.Row {
 		row := held("a", holder)
-		row.Kind, row.Mode, row.Holders = catalog.ReadWrite, "read", n
+		row.Kind, row.Mode, row.Holders = catalog.Read, "read", n
 		return row
 	}
 	p.look(0)

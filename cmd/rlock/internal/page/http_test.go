@@ -54,6 +54,8 @@ func TestFilesHaveTheirTypesAndHeaders(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, do(s, http.MethodGet, "/web/page.js", "", nil).Code)
 	assert.Equal(t, http.StatusNotFound, do(s, http.MethodGet, "/events?lock=~x", "", nil).Code)
 	assert.Equal(t, http.StatusNotFound, do(s, http.MethodGet, "/events?lock=%00", "", nil).Code)
+	assert.Equal(t, http.StatusNotFound, do(s, http.MethodGet, "/events?lock=%253a", "", nil).Code, "an id of which there is another form")
+	assert.Equal(t, http.StatusBadRequest, do(s, http.MethodGet, "/events?q="+strings.Repeat("x", maxQuery+1), "", nil).Code)
 }
 
 func TestTheDocumentHasNothingInline(t *testing.T) {
@@ -140,7 +142,7 @@ func TestFreeingWithoutTLSAndBehindAProxy(t *testing.T) {
 	}
 }
 
-const body = `{"id":"b3JkZXJz","refs":["%s"]}` // orders
+const body = `{"id":"orders","refs":["%s"]}`
 
 func freeing(ref string) string { return strings.Replace(body, "%s", ref, 1) }
 
@@ -204,7 +206,7 @@ func TestFreeComparesTheHolder(t *testing.T) {
 	w = do(s, http.MethodPost, "/free", freeing(refOf("client:1")), honest())
 	assert.Equal(t, http.StatusBadGateway, w.Code)
 	assert.Contains(t, w.Body.String(), "connection refused")
-	for _, bad := range []string{"", "{", `{"id":1}`, `{"id":"b3JkZXJz","refs":["` + strings.Repeat("x", maxBody) + `"]}`} {
+	for _, bad := range []string{"", "{", `{"id":1}`, `{"id":"orders","refs":["` + strings.Repeat("x", maxBody) + `"]}`} {
 		assert.Equal(t, http.StatusBadRequest, do(s, http.MethodPost, "/free", bad, honest()).Code)
 	}
 }

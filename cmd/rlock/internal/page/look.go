@@ -20,50 +20,26 @@ const patience = 3 * time.Second
 // noAnswer is what is said then.
 const noAnswer = "Redis does not answer"
 
-// watch counts a status as stale if a look takes too long, until the returned function is called.
-func (s *Server) watch(of *status) (stop func() bool) {
-	timer := time.AfterFunc(max(patience, rest*s.state.latest(of)), func() { s.state.fail(of, noAnswer) })
-	return timer.Stop
-}
-
-// readTable reads the rows once.
-func (s *Server) readTable(ctx context.Context) {
-	s.state.resume()
-	defer s.watch(&s.state.table)()
-	begun := time.Now()
-	var (
-		seen  []sighting
-		bytes int
-		cut   bool
-		names = make(map[string]bool)
-	)
-	for row, err := range s.source.Rows(ctx, s.opts.Prefix) {
-		if err != nil {
-			s.failed(ctx, &s.state.table, "list the locks", err)
-			return
+// watch counts a status as stale if a look takes too long, or longer than that until it goes on, until stop is called.
+func (s *Server) watch(of *state, status *status) (goesOn func(now time.Time), stop func() bool) {
+	after := max(patience, rest*of.latest(status))
+	last := time.Now()
+	timer := time.AfterFunc(after, func() { of.fail(status, noAnswer) })
+	return func(now time.Time) {
+		if now.Sub(last) > after/rest { // and not for each row
+			last = now
+			timer.Reset(after)
 		}
-		if names[row.Name] {
-			continue
-		}
-		one := newSighting(&row, time.Now())
-		if bytes += one.bytes(); len(seen) == maxRows || bytes > maxBytes {
-			cut = true
-			break
-		}
-		names[row.Name] = true
-		seen = append(seen, one)
-	}
-	if ctx.Err() == nil {
-		s.state.apply(seen, cut, begun, time.Now())
-	}
+	}, timer.Stop
 }
 
 // readDetails reads, once, the locks that browsers look at.
 func (s *Server) readDetails(ctx context.Context) {
-	defer s.watch(&s.state.detail)()
+	_, stop := s.watch(s.all.state, &s.all.state.detail)
+	defer stop()
 	begun := time.Now()
 	var failure error
-	for id, name := range s.state.watching() {
+	for id, name := range s.all.state.watching() {
 		details, err := s.source.Show(ctx, name)
 		if ctx.Err() != nil {
 			return
@@ -76,17 +52,17 @@ func (s *Server) readDetails(ctx context.Context) {
 			}
 			continue
 		}
-		s.state.applyDetails(id, details, time.Now())
+		s.all.state.applyDetails(id, details, time.Now())
 	}
 	if failure != nil {
-		s.failed(ctx, &s.state.detail, "show a lock", failure)
+		s.failed(ctx, s.all.state, &s.all.state.detail, "show a lock", failure)
 		return
 	}
-	s.state.sawDetails(begun, time.Now())
+	s.all.state.sawDetails(begun, time.Now())
 }
 
 // failed notes that a look failed. That it was ended from within is no failure.
-func (s *Server) failed(ctx context.Context, of *status, what string, err error) {
+func (s *Server) failed(ctx context.Context, in *state, of *status, what string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -94,7 +70,7 @@ func (s *Server) failed(ctx context.Context, of *status, what string, err error)
 	if errors.Is(err, context.DeadlineExceeded) {
 		why = noAnswer
 	}
-	if s.state.fail(of, why) {
+	if in.fail(of, why) {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "rlock ui: Redis could not be read", slog.String("what", what), slog.String("error", why))
 	}
 }
@@ -109,7 +85,7 @@ func isAway(err error) bool {
 // failedOne notes that one lock could not be read.
 func (s *Server) failedOne(ctx context.Context, id string, err error) {
 	why := printable(err.Error())
-	if s.state.failOne(id, why) {
+	if s.all.state.failOne(id, why) {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "rlock ui: a lock could not be read", slog.String("error", why))
 	}
 }
@@ -140,8 +116,12 @@ func (s *state) watch(id string) (leave func()) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if w.streams--; w.streams == 0 {
-			delete(s.watched, id)
+		if w.streams--; w.streams > 0 {
+			return
+		}
+		delete(s.watched, id)
+		if t := s.histories.tracks[id]; t != nil && t.here && s.rows[id] == nil { // nobody looks at it any more
+			s.histories.leave(t, t.last, t.last, false)
 		}
 	}
 }
@@ -177,6 +157,18 @@ func (s *state) name(id string) (name string, ok bool) {
 	return t.name, true
 }
 
+// learn remembers the names of locks that have long ones, so that they are known when browsers look at them.
+func (s *state) learn(seen []sighting) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range seen {
+		if id := seen[i].view.ID; len(seen[i].name) > maxPlainID && s.histories.tracks[id] == nil {
+			s.histories.of(id, seen[i].name).last = seen[i].at
+		}
+	}
+	s.histories.prune()
+}
+
 // applyDetails takes over what Redis has of one lock; nil is nothing.
 func (s *state) applyDetails(id string, details *catalog.Details, at time.Time) {
 	s.mu.Lock()
@@ -185,22 +177,20 @@ func (s *state) applyDetails(id string, details *catalog.Details, at time.Time) 
 	if w == nil {
 		return
 	}
-	first := !recent(w.marked, at)
+	first, last := !recent(w.marked, at), w.marked
+	if !s.cut && s.looked.After(last) {
+		last = s.looked // a look at all of them would have seen it
+	}
 	w.marked = at
 	w.good(at)
 	w.read, w.found, w.details = true, details != nil, lockView{}
-	t := s.histories.tracks[id]
-	if details == nil {
-		if t != nil {
-			t.keep(func(string) bool { return false })
-		}
-	} else {
-		if t == nil {
-			t = s.histories.of(id, details.Name)
-			t.last = at
-			s.histories.prune()
-		}
-		w.details = t.view(details, at, first)
+	if details != nil {
+		one := newSighting(&details.Row, at)
+		s.see(&one, last, recent(last, at))
+		w.details = s.histories.tracks[id].view(details, at, first)
+		s.histories.prune()
+	} else if t := s.histories.tracks[id]; t != nil {
+		s.histories.leave(t, at, last, !first)
 	}
 	s.version++
 	s.wake()

@@ -81,14 +81,14 @@ func (f *fake) count() int {
 	return f.looks
 }
 
-func (f *fake) Rows(ctx context.Context, prefix string) iter.Seq2[catalog.Row, error] {
+func (f *fake) Find(ctx context.Context, prefix, text string) iter.Seq2[catalog.Row, error] {
 	return func(yield func(catalog.Row, error) bool) {
 		f.mu.Lock()
 		f.looks++
 		var rows []catalog.Row
 		for _, row := range f.rows {
-			if strings.HasPrefix(row.Name, prefix) {
-				row.Lease = time.Until(f.ends[row.Name])
+			if strings.HasPrefix(row.Name, prefix) && strings.Contains(row.Name, text) {
+				row.Lease = f.left(row)
 				rows = append(rows, row)
 			}
 		}
@@ -112,6 +112,25 @@ func (f *fake) Rows(ctx context.Context, prefix string) iter.Seq2[catalog.Row, e
 	}
 }
 
+// left returns what is left of a lease.
+func (f *fake) left(row catalog.Row) time.Duration {
+	if row.Lease < 0 {
+		return row.Lease // it has none
+	}
+	return max(0, time.Until(f.ends[row.Name]))
+}
+
+func (f *fake) Row(_ context.Context, name string) (*catalog.Row, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	row, ok := f.rows[name]
+	if !ok || f.err != nil {
+		return nil, f.err
+	}
+	row.Lease = f.left(row)
+	return &row, nil
+}
+
 func (f *fake) Show(_ context.Context, name string) (*catalog.Details, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -119,7 +138,7 @@ func (f *fake) Show(_ context.Context, name string) (*catalog.Details, error) {
 	if err := cmp.Or(f.err, f.bad[name]); !ok || err != nil {
 		return nil, err
 	}
-	row.Lease = time.Until(f.ends[name])
+	row.Lease = f.left(row)
 	d := &catalog.Details{Row: row}
 	if row.Kind == catalog.Semaphore {
 		d.Permits = []catalog.Permit{{ID: row.Holder, Lease: row.Lease}}
@@ -248,6 +267,8 @@ func until[T any](b *reader, name string, wanted func(T) bool) T {
 type rowsEvent struct {
 	Now, Stale int64
 	All, Cut   bool
+	Part       bool
+	Total      int
 	Unread     bool
 	Why        string
 	Rows       []rowView

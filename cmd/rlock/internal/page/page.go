@@ -26,8 +26,10 @@ import (
 
 // Source is where the page reads and frees. A [catalog.Catalog] is one.
 type Source interface {
-	// Rows finds what has a name with the prefix. The last pair has the error, if there is one.
-	Rows(ctx context.Context, prefix string) iter.Seq2[catalog.Row, error]
+	// Find finds what has a name with the prefix that fits a text, or any text if it is empty. The last pair has the error, if there is one.
+	Find(ctx context.Context, prefix, text string) iter.Seq2[catalog.Row, error]
+	// Row returns what has exactly this name, or nil.
+	Row(ctx context.Context, name string) (*catalog.Row, error)
 	// Show returns all about one of them, or nil if there is no such lock.
 	Show(ctx context.Context, name string) (*catalog.Details, error)
 	// Free frees a lock that has no other holders than these. It returns false if it has, or has none.
@@ -68,20 +70,24 @@ type Server struct {
 	opts   Options
 	log    *slog.Logger
 	mux    *http.ServeMux
-	state  *state
-	table  *poller
+	all    *list
+	pace   *pace // of all searches: together, they keep Redis no busier than one
 	detail *poller
 
-	mu      sync.Mutex
-	streams sync.WaitGroup
-	open    int
-	closed  bool
-	stop    chan struct{}
+	mu       sync.Mutex
+	searches map[string]*list // by their texts
+	streams  sync.WaitGroup
+	open     int
+	closed   bool
+	stop     chan struct{}
 }
 
 // New returns a page. Nothing is read before a browser connects.
 func New(source Source, opts Options) *Server {
-	s := &Server{source: source, opts: opts, log: opts.Logger, mux: http.NewServeMux(), state: newState(), stop: make(chan struct{})}
+	s := &Server{
+		source: source, opts: opts, log: opts.Logger, mux: http.NewServeMux(), all: &list{state: newState()},
+		pace: newPace(), searches: make(map[string]*list), stop: make(chan struct{}),
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -89,7 +95,8 @@ func New(source Source, opts Options) *Server {
 		s.opts.Title = "rlock"
 	}
 	s.opts.AllowFree = opts.AllowFree && opts.Token != ""
-	s.table, s.detail = newPoller(s.readTable), newPoller(s.readDetails)
+	s.all.poller = newPoller(newPace(), nil, func(ctx context.Context) { s.read(ctx, s.all) })
+	s.detail = newPoller(newPace(), nil, s.readDetails)
 	for path, file := range map[string]string{"/{$}": "page.html", "/page.css": "page.css", "/page.js": "page.js"} {
 		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { serveFile(w, r, file) })
 	}
@@ -110,7 +117,7 @@ func (s *Server) Close() {
 	}
 	s.mu.Unlock()
 	s.streams.Wait()
-	s.table.wait()
+	s.all.poller.wait()
 	s.detail.wait()
 }
 

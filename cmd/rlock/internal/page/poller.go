@@ -13,21 +13,66 @@ const (
 	rest = 4
 )
 
+// pace has the looks of its pollers take turns, with a pause after each.
+type pace struct {
+	turn chan struct{} // whoever has put its token in has the turn
+	next time.Time     // before this, there is no look: of whoever has the turn
+}
+
+func newPace() *pace { return &pace{turn: make(chan struct{}, 1)} }
+
+// take waits for a turn, which is not before a time. It returns false if ctx ends first.
+func (p *pace) take(ctx context.Context, notBefore time.Time) bool {
+	if !sleep(ctx, notBefore) {
+		return false
+	}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false
+	}
+	if !sleep(ctx, p.next) {
+		<-p.turn
+		return false
+	}
+	return true
+}
+
+// give ends a turn in which a look began at a time.
+func (p *pace) give(begun time.Time) {
+	ended := time.Now()
+	p.next = ended.Add(rest * ended.Sub(begun))
+	<-p.turn
+}
+
+// sleep sleeps until a time. It returns false if ctx ends first.
+func sleep(ctx context.Context, until time.Time) bool {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
 // poller looks again and again while it has users.
 type poller struct {
-	look func(context.Context)
+	pace  *pace
+	first func(context.Context) // before the first look, out of turn
+	look  func(context.Context)
 
 	mu      sync.Mutex
 	users   int
 	cancel  context.CancelFunc
 	running chan struct{} // closed when the latest loop has ended
-	next    time.Time     // before this, there is no look: of the latest loop, which is the only one that uses it
 }
 
-func newPoller(look func(context.Context)) *poller {
+func newPoller(pace *pace, first, look func(context.Context)) *poller {
 	ended := make(chan struct{})
 	close(ended)
-	return &poller{look: look, running: ended}
+	return &poller{pace: pace, first: first, look: look, running: ended}
 }
 
 // join adds a user, until the returned function is called.
@@ -63,22 +108,13 @@ func (p *poller) wait() {
 }
 
 func (p *poller) run(ctx context.Context) {
-	until := p.next
-	for {
-		timer := time.NewTimer(time.Until(until))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	if p.first != nil {
+		p.first(ctx)
+	}
+	for until := (time.Time{}); p.pace.take(ctx, until); {
 		begun := time.Now()
 		p.look(ctx)
-		ended := time.Now()
-		p.next = ended.Add(rest * ended.Sub(begun))
+		p.pace.give(begun)
 		until = begun.Add(every)
-		if until.Before(p.next) {
-			until = p.next
-		}
 	}
 }

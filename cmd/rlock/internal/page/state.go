@@ -27,12 +27,26 @@ type rowView struct {
 	Named   bool   `json:"named,omitempty"` // whether Who is an identity
 	Holders int    `json:"holders"`
 	Waiters int    `json:"waiters"`
-	Since   int64  `json:"since,omitempty"`
-	Before  bool   `json:"before,omitempty"`
-	Ends    int64  `json:"ends,omitempty"`
-	Full    int64  `json:"full,omitempty"`
-	Token   string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
-	Free    int    `json:"free,omitempty"`
+	waiting
+	Kept   bool   `json:"kept,omitempty"`
+	Since  int64  `json:"since,omitempty"`
+	Before bool   `json:"before,omitempty"`
+	Ends   int64  `json:"ends,omitempty"`
+	Full   int64  `json:"full,omitempty"`
+	Token  string `json:"token,omitempty"` // a text: scripts count exactly up to 2^53 only
+	Free   int    `json:"free,omitempty"`
+}
+
+// waiting says what the waiters are that are counted: calls, or processes. Processes is of how many of them the calls are, or 0 if that is
+// not known.
+type waiting struct {
+	Calls     bool `json:"calls,omitempty"`
+	Processes int  `json:"processes,omitempty"`
+}
+
+func waitingOf(row *catalog.Row) waiting {
+	calls, processes := row.Waiting()
+	return waiting{calls >= 0, max(0, processes)}
 }
 
 // status says whether Redis can be read.
@@ -74,7 +88,9 @@ type state struct {
 	tombs     []tomb
 	forgotten uint64 // rows that went in this version or before are not remembered
 	cut       bool   // there are more rows than are kept
-	ready     bool   // there has been a look
+	total     int    // how many rows there are
+	ready     bool   // there has been a look, or a part of one
+	partial   bool   // the first look goes on
 	table     status
 	detail    status
 	looked    time.Time // when the latest good look began
@@ -104,7 +120,7 @@ type sighting struct {
 func newSighting(row *catalog.Row, at time.Time) sighting {
 	one := sighting{at: at, name: row.Name, ref: refOf(row.Holder), lease: row.Lease, view: rowView{
 		ID: idOf(row.Name), Name: printable(row.Name), Kind: string(row.Kind), Mode: printable(row.Mode),
-		Holders: row.Holders, Waiters: row.Waiters, Free: row.Free,
+		Holders: row.Holders, Waiters: row.Waiters, waiting: waitingOf(row), Kept: row.Kept, Free: row.Free,
 	}}
 	one.key = keyOf(one.ref, row.Token, row.Holders)
 	if row.Token > 0 {
@@ -112,8 +128,11 @@ func newSighting(row *catalog.Row, at time.Time) sighting {
 	}
 	if row.Holders > 0 {
 		one.view.Who, one.view.Named = who(row.Client, row.Holder, row.Identity), row.Identity != nil
-		if row.Client == "" && row.Identity == nil && row.Holder != "" {
-			one.view.Who = permit(row.Holder)
+		switch {
+		case row.Kept:
+			one.view.Who = kept(one.view.Who)
+		case row.Client == "" && row.Holder != "":
+			one.view.Who = permit(row.Holder, row.Identity)
 		}
 	}
 	return one
@@ -132,15 +151,22 @@ func sent(text string) int {
 	return len(text) + longer*(strings.Count(text, "<")+strings.Count(text, ">")+strings.Count(text, "&")) + strings.Count(text, `"`) + strings.Count(text, `\`)
 }
 
+// look is what a look has found beside the rows.
+type look struct {
+	total        int  // how many rows there are, those that are not kept counted
+	part         bool // it goes on
+	begun, ended time.Time
+}
+
 // apply takes over a look.
-func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
+func (s *state) apply(seen []sighting, l look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.version
+	before, cut := s.version, l.total > len(seen)
 	s.version++
-	changed := !s.ready || s.cut != cut || s.table.Stale != 0
+	changed := !s.ready || s.cut != cut || s.total != l.total || s.partial != l.part || s.table.Stale != 0
 	last := s.looked
-	sharp := recent(last, begun)
+	sharp := recent(last, l.begun)
 	here := make(map[string]bool, len(seen))
 	for i := range seen {
 		id := seen[i].view.ID
@@ -148,30 +174,23 @@ func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
 			continue
 		}
 		here[id] = true
-		view := s.see(&seen[i], last, sharp)
+		t := s.histories.tracks[id]
+		unseen := s.cut && (t == nil || !t.here) // the last look may only not have read it
+		view := s.see(&seen[i], last, sharp && !unseen)
 		if e := s.rows[id]; e == nil || e.view != view {
 			s.rows[id] = &entry{view: view, changed: s.version}
 			changed = true
 		}
 	}
-	for id := range s.rows {
-		if !here[id] {
-			delete(s.rows, id)
-			s.tombs = append(s.tombs, tomb{id, s.version})
-			if t := s.histories.tracks[id]; t != nil {
-				s.histories.leave(t, ended, last, sharp && !cut) // it may only not have been read
-			}
-			changed = true
-		}
-	}
-	if over := len(s.tombs) - maxTombs; over > 0 {
-		s.forgotten = s.tombs[over-1].version
-		s.tombs = append([]tomb(nil), s.tombs[over:]...)
+	if !l.part && s.gone(here, l.ended, sharp && !cut) { // it may only not have been read
+		changed = true
 	}
 	s.histories.prune()
-	s.cut, s.ready, s.looked = cut, true, begun
-	s.table.good(ended)
-	s.table.took = ended.Sub(begun)
+	s.cut, s.total, s.ready, s.partial = cut, l.total, true, l.part
+	s.table.good(l.ended)
+	if !l.part {
+		s.looked, s.table.took = l.begun, l.ended.Sub(l.begun)
+	}
 	if changed {
 		s.wake()
 	} else {
@@ -179,13 +198,37 @@ func (s *state) apply(seen []sighting, cut bool, begun, ended time.Time) {
 	}
 }
 
+// gone removes the rows that are not here any more, and reports whether there are any.
+func (s *state) gone(here map[string]bool, at time.Time, sharp bool) (some bool) {
+	for id := range s.rows {
+		if here[id] {
+			continue
+		}
+		some = true
+		delete(s.rows, id)
+		s.tombs = append(s.tombs, tomb{id, s.version})
+		if t := s.histories.tracks[id]; t != nil && s.watched[id] == nil { // otherwise the look at it alone knows more
+			s.histories.leave(t, at, s.looked, sharp)
+		}
+	}
+	if over := len(s.tombs) - maxTombs; over > 0 {
+		s.forgotten = s.tombs[over-1].version
+		s.tombs = append([]tomb(nil), s.tombs[over:]...)
+	}
+	return some
+}
+
+// complete reports whether there has been a whole look.
+func (s *state) complete() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready && !s.partial
+}
+
 // see notes one row in the history of its lock, and returns what browsers get of it.
 func (s *state) see(one *sighting, last time.Time, sharp bool) rowView {
 	view := one.view
 	t := s.histories.of(view.ID, one.name)
-	if s.cut && !t.here {
-		sharp = false // the last look may only not have read it
-	}
 	s.histories.arrive(t, one.at)
 	if view.Holders == 0 {
 		s.histories.note(t, hold{}, one.at, last, sharp)

@@ -29,10 +29,17 @@ type hello struct {
 	Free   bool   `json:"free,omitempty"`
 }
 
-// serveEvents sends the rows, or with a parameter lock the one lock that has this id, until the request or the server ends.
+// serveEvents sends the rows, with a parameter q those that fit this text, or with a parameter lock the one lock that has this id, until
+// the request or the server ends.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	id := r.URL.Query().Get("lock")
-	if r.URL.Query().Has("lock") {
+	query := r.URL.Query()
+	id, text := query.Get("lock"), query.Get("q")
+	if len(text) > maxQuery {
+		http.Error(w, "the filter is too long", http.StatusBadRequest)
+		return
+	}
+	if query.Has("lock") {
+		text = ""
 		name, known, ok := nameOf(id)
 		if !ok || known && !strings.HasPrefix(name, s.opts.Prefix) {
 			http.Error(w, "no such lock is shown here", http.StatusNotFound)
@@ -49,7 +56,13 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.exit()
-	st := &stream{state: s.state, id: id, w: w, out: http.NewResponseController(w)}
+	l, leave := s.list(text)
+	if l == nil {
+		http.Error(w, "too many filters are in use", http.StatusServiceUnavailable)
+		return
+	}
+	defer leave()
+	st := &stream{state: l.state, id: id, w: w, out: http.NewResponseController(w)}
 	// A write that hangs ends with the server too.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -66,12 +79,11 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	defer func() { cancel(); <-ended }()
 
 	wake := make(chan struct{}, 1)
-	defer s.state.follow(wake)()
+	defer l.state.follow(wake)()
 	if id != "" {
-		defer s.state.watch(id)()
+		defer l.state.watch(id)()
 		defer s.detail.join()()
 	}
-	defer s.table.join()()
 	greeting := hello{
 		Now: time.Now().UnixMilli(), Title: s.opts.Title, Where: s.opts.Where, Prefix: printable(s.opts.Prefix), Max: maxRows, Free: s.opts.AllowFree,
 	}
@@ -107,7 +119,7 @@ type stream struct {
 	out   *http.ResponseController
 
 	version uint64 // that the browser knows
-	said    [3]any // whether it is stale, why, and whether it is cut, as the browser knows
+	said    [5]any // whether it is stale, why, whether it is cut, of how many, and whether the first look goes on, as the browser knows
 	last    []byte // what it knows of the lock
 
 	mu      sync.Mutex
@@ -146,7 +158,7 @@ func (st *stream) rows() error {
 		return err
 	}
 	st.version = version
-	now := [...]any{d.Stale, d.Why, d.Cut}
+	now := [...]any{d.Stale, d.Why, d.Cut, d.Total, d.Part}
 	if !d.All && len(d.Rows)+len(d.Gone) == 0 && now == st.said {
 		return nil // only the view of a lock has changed
 	}

@@ -89,9 +89,9 @@ func TestNothingHasBeenReadYet(t *testing.T) {
 
 // why returns why the table is stale.
 func (s *Server) why() string {
-	s.state.mu.Lock()
-	defer s.state.mu.Unlock()
-	return s.state.table.Why
+	s.all.state.mu.Lock()
+	defer s.all.state.mu.Unlock()
+	return s.all.state.table.Why
 }
 
 func TestARedisThatHangsIsStale(t *testing.T) {
@@ -99,7 +99,7 @@ func TestARedisThatHangsIsStale(t *testing.T) {
 		f := newFake(held("a", "one:1"))
 		f.hang = make(chan struct{})
 		s := New(f, Options{})
-		leave := s.table.join()
+		leave := s.all.poller.join()
 		time.Sleep(patience - time.Millisecond)
 		synctest.Wait()
 		assert.Empty(t, s.why())
@@ -120,7 +120,7 @@ func TestNobodyReadsWithoutBrowsers(t *testing.T) {
 		s := New(f, Options{})
 		time.Sleep(time.Minute)
 		assert.Zero(t, f.count())
-		one, two := s.table.join(), s.table.join()
+		one, two := s.all.poller.join(), s.all.poller.join()
 		time.Sleep(10 * time.Second)
 		assert.InDelta(t, 20, f.count(), 1, "one read for both")
 		one()
@@ -137,7 +137,7 @@ func TestLongLooksAreFollowedByLongPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begins []time.Duration
 		start := time.Now()
-		p := newPoller(func(context.Context) {
+		p := newPoller(newPace(), nil, func(context.Context) {
 			begins = append(begins, time.Since(start))
 			time.Sleep(time.Second)
 		})
@@ -156,21 +156,21 @@ func TestLeasesThatRunDownMakeNoDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newState()
 		start := time.Now()
-		look := func(lease time.Duration) {
+		see := func(lease time.Duration) {
 			row := held("a", "one:1")
 			row.Lease = lease
 			now := time.Now()
-			s.apply([]sighting{newSighting(&row, now)}, false, now, now)
+			s.apply([]sighting{newSighting(&row, now)}, look{total: 1, begun: now, ended: now})
 		}
-		look(20 * time.Second)
+		see(20 * time.Second)
 		_, version := s.since(0)
 		for range 20 {
 			time.Sleep(500 * time.Millisecond)
-			look(20*time.Second - time.Since(start) - 40*time.Millisecond)
+			see(20*time.Second - time.Since(start) - 40*time.Millisecond)
 		}
 		d, _ := s.since(version)
 		require.Nil(t, d)
-		look(30 * time.Second) // renewed
+		see(30 * time.Second) // renewed
 		d, _ = s.since(version)
 		require.NotNil(t, d)
 		assert.EqualValues(t, 30_000, d.Rows[0].Full)
@@ -182,18 +182,18 @@ func TestLeasesThatRunDownMakeNoDifference(t *testing.T) {
 func TestWhoeverFallsBehindGetsASnapshot(t *testing.T) {
 	s := newState()
 	now := time.Now()
-	look := func(names ...string) {
+	see := func(names ...string) {
 		var seen []sighting
 		for _, name := range names {
 			row := held(name, "one:1")
 			seen = append(seen, newSighting(&row, now))
 		}
-		s.apply(seen, false, now, now)
+		s.apply(seen, look{total: len(seen), begun: now, ended: now})
 	}
-	look("stays")
+	see("stays")
 	_, version := s.since(0)
 	for i := range maxTombs + 10 {
-		look("stays", fmt.Sprint("passes-", i))
+		see("stays", fmt.Sprint("passes-", i))
 	}
 	d, _ := s.since(version)
 	assert.True(t, d.All)
@@ -285,12 +285,12 @@ func TestLongTextsAreBounded(t *testing.T) {
 	assert.Less(t, len(view), 3000)
 
 	s := newState()
-	s.apply([]sighting{one}, false, one.at, one.at)
+	s.apply([]sighting{one}, look{total: 1, begun: one.at, ended: one.at})
 	assert.LessOrEqual(t, utf8.RuneCountInString(s.histories.tracks[one.view.ID].holds[0].Who), maxPast+1)
 	for i := range 40 { // long names of locks that are gone
 		row.Name = fmt.Sprint(i, strings.Repeat("n", 1<<20))
 		one := newSighting(&row, time.Now())
-		s.apply([]sighting{one}, false, one.at, one.at)
+		s.apply([]sighting{one}, look{total: 1, begun: one.at, ended: one.at})
 	}
 	assert.LessOrEqual(t, s.histories.names, maxBytes)
 	assert.Less(t, len(s.histories.tracks), 20)
@@ -299,7 +299,7 @@ func TestLongTextsAreBounded(t *testing.T) {
 func TestASnapshotIsSharedAmongStreams(t *testing.T) {
 	s := newState()
 	row, now := held("a", "one:1"), time.Now()
-	s.apply([]sighting{newSighting(&row, now)}, false, now, now)
+	s.apply([]sighting{newSighting(&row, now)}, look{total: 1, begun: now, ended: now})
 	_, first, version, err := s.encoded(0)
 	require.NoError(t, err)
 	_, second, _, err := s.encoded(0)
@@ -310,7 +310,7 @@ func TestASnapshotIsSharedAmongStreams(t *testing.T) {
 	assert.Nil(t, d)
 	assert.Equal(t, version, same)
 	row.Waiters = 1
-	s.apply([]sighting{newSighting(&row, now)}, false, now, now)
+	s.apply([]sighting{newSighting(&row, now)}, look{total: 1, begun: now, ended: now})
 	_, third, _, err := s.encoded(0)
 	require.NoError(t, err)
 	assert.Contains(t, string(third), `"waiters":1`)

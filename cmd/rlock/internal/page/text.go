@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 const (
 	// maxText is how many characters of a text are shown, those that stand for others counted.
 	maxText = 200
-	// maxPlainID is up to how many bytes a name is its own id.
+	// maxPlainID is up to how many bytes the id of a name is the name itself, escaped.
 	maxPlainID = 256
 )
 
@@ -78,12 +79,26 @@ func millis(at time.Time) int64 {
 	return at.UnixMilli()
 }
 
-// idOf returns what stands for a name in addresses and messages: the name itself in base64, or the hash of a long one.
+// idOf returns what stands for a name in addresses and messages: the name itself, escaped as in the fragment of an address, or the hash of
+// a long one. The script does the same with what a person has written there.
 func idOf(name string) string {
-	if len(name) <= maxPlainID {
-		return base64.RawURLEncoding.EncodeToString([]byte(name))
+	if len(name) > maxPlainID {
+		return "~" + refOf(name)
 	}
-	return "~" + refOf(name)
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// plain reports whether a byte of a name stands for itself in an id.
+func plain(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._:/@=,+", c) >= 0
 }
 
 // nameOf returns the name of an id. Known is false for the id of a long name, which must be looked up, and ok for what is no id.
@@ -91,11 +106,11 @@ func nameOf(id string) (name string, known, ok bool) {
 	if hash, long := strings.CutPrefix(id, "~"); long {
 		return "", false, len(hash) == base64.RawURLEncoding.EncodedLen(refBytes)
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(id)
-	if err != nil || len(raw) > maxPlainID {
+	name, err := url.PathUnescape(id)
+	if err != nil || idOf(name) != id { // there is one id for each name
 		return "", false, false
 	}
-	return string(raw), true, true
+	return name, true, true
 }
 
 // refBytes is long enough that nobody finds two texts with one hash.
@@ -145,7 +160,18 @@ func shortID(id string) string {
 	return id
 }
 
-// permit describes a permit of a semaphore, which says nothing about its holder.
-func permit(id string) string {
-	return "permit " + printable(id[:min(len(id), 8)])
+// permit describes a permit of a semaphore: its owner, if that has an identity, and what tells it from other permits of its client, with
+// which it shares the first half of its id.
+func permit(id string, owner *rlock.Identity) string {
+	text := "permit " + printable(id)
+	if half := len(id) / 2; half > 8 {
+		text = "permit " + printable(id[:8]+"…"+strings.TrimLeft(id[half:], "0"))
+	}
+	if owner != nil {
+		text = who("", "", owner) + " · " + text
+	}
+	return text
 }
+
+// kept describes a lock that stays taken although its holder has unlocked it.
+func kept(who string) string { return "kept by " + who }

@@ -3,7 +3,9 @@
 
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const ROW = 36; // pixels, as in the style sheet
+const narrow = matchMedia("(max-width: 720px)"); // as in the style sheet, which then shows each row as a card
+const rowHeight = () => (narrow.matches ? 86 : 36); // pixels, as in the style sheet
+const PAUSE = 200; // ms without a key until the server is asked for what was typed
 const SPARE = 12; // rows that are rendered above and below what can be seen
 const PATIENCE = 15000; // ms until a request to free a lock counts as not answered
 const SILENCE = 12000; // ms without a word from the server until it counts as away; it speaks every 5 s
@@ -21,7 +23,9 @@ let server = { max: 0, free: false };
 let offset = 0; // what the server's clock is ahead of this one, in ms
 let heard = 0; // when the server said something last
 let resumed = 0; // when the tab was last shown again: while it is hidden, the server says nothing
-const now = () => Date.now() + offset;
+let frozen = 0; // while nothing is read: when something was read last, by the server's clock. Nothing is known to go on since
+const now = () => frozen || Date.now() + offset;
+const live = () => document.documentElement.dataset.state === "live";
 
 // --- Texts ---
 
@@ -61,6 +65,7 @@ function reconcile(parent, items, key, create, update) {
   const old = parent.nodes || new Map();
   const nodes = new Map();
   let place = parent.firstChild;
+  const focused = document.activeElement;
   for (const item of items) {
     const k = key(item);
     if (nodes.has(k)) continue;
@@ -73,6 +78,7 @@ function reconcile(parent, items, key, create, update) {
   }
   for (const [k, node] of old) if (!nodes.has(k)) node.remove();
   parent.nodes = nodes;
+  if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true }); // it was moved
 }
 
 // --- What cells consist of ---
@@ -92,6 +98,9 @@ function makeLease() {
   [node.fill, node.left] = [node.querySelector("i"), node.querySelector("span")];
   return node;
 }
+const leftOf = (item) => Math.max(0, item.ends - now());
+const partOf = (item) => Math.min(1, leftOf(item) / (item.full || 1)); // it may have been over when it was first seen
+const isLow = (item) => partOf(item) < 0.25;
 function runLease(node, item) {
   if (!item.ends) {
     node.className = "lease forever";
@@ -99,10 +108,9 @@ function runLease(node, item) {
     text(node.left, "none");
     return;
   }
-  const left = Math.max(0, item.ends - now());
-  const part = Math.min(1, left / Math.max(1, item.full));
-  node.className = part < 0.25 ? "lease low" : "lease";
-  node.fill.style.transform = "scaleX(" + part.toFixed(4) + ")";
+  const left = leftOf(item);
+  node.className = isLow(item) ? "lease low" : "lease";
+  node.fill.style.transform = "scaleX(" + partOf(item).toFixed(4) + ")";
   text(node.left, left ? whole(left) : "over");
   node.title = "ends at " + clock(item.ends) + " unless it is renewed";
 }
@@ -111,7 +119,14 @@ function showSince(node, item) {
   const held = whole(Math.max(0, now() - item.since));
   text(node, item.before ? "before " + clock(item.since) + " · ≥ " + held : clock(item.since) + " · " + held);
 }
-const kindText = (item) => item.kind + (item.mode ? " · " + item.mode : "");
+// callsText says of waiters that each of them is a call, where that is so. Otherwise, each is a process.
+const callsText = (item, n) => n + (item.calls && n ? (n === 1 ? " call" : " calls") : "");
+function waitingText(item, n) {
+  if (!n) return "0";
+  if (!item.calls) return n + (n === 1 ? " process" : " processes");
+  return callsText(item, n) + (item.processes ? " of " + item.processes + (item.processes === 1 ? " process" : " processes") : "");
+}
+const kindText = (item) => item.kind; // the name that metrics and logs have, too
 
 // --- The table ---
 
@@ -124,10 +139,20 @@ const columns = [
   { id: "waiters", title: "Waiting", num: true, down: true, by: (r) => r.waiters },
   { id: "holders", title: "Holders", num: true, down: true, by: (r) => r.holders },
 ];
+// What needs attention comes first: locks that somebody waits for, those with the most waiters first, leases that are about to end and
+// are not renewed, and locks without a lease, which neither rlock nor Redisson makes.
+const attention = {
+  id: "attention", title: "What needs attention", by: (r) => {
+    if (r.waiters) return -r.waiters;
+    if (!r.holders || r.kept || r.kind.includes("semaphore")) return Infinity; // what is kept ends on purpose
+    if (!r.ends) return Number.MAX_SAFE_INTEGER;
+    return isLow(r) ? r.ends : Infinity;
+  },
+};
 const all = new Map(); // the rows by id
 let sorted = []; // all rows, sorted
 let order = []; // those that the filter lets through
-let sortBy = columns[0];
+let sortBy = attention;
 let sortDown = false;
 let unsorted = true; // sorted has to be made anew
 let dirty = true; // order has to be
@@ -145,28 +170,53 @@ function sort() {
     });
     sorted.forEach((row, place) => { row.place = place; });
   }
-  const words = $("q").value.toLowerCase().split(/\s+/).filter(Boolean);
-  order = words.length ? sorted.filter((row) => words.every((word) => row.hay.includes(word))) : sorted;
+  const words = $("q").value.toLowerCase().split(/\s+/).filter(Boolean).map(wordTest);
+  order = words.length ? sorted.filter((row) => words.every((fits) => fits(row))) : sorted;
   let held = 0, waiting = 0;
   order.forEach((row, index) => {
     row.index = index;
     held += row.holders > 0;
     waiting += row.waiters;
   });
-  const shown = order.length === all.size ? String(all.size) : order.length + " of " + all.size;
-  text($("count"), shown + (all.size === 1 ? " lock" : " locks") + " · " + held + " held · " + waiting + " waiting");
+  const number = (n) => n.toLocaleString("en");
+  const of = Math.max(asking.text ? asking.of : total, order.length);
+  text($("count"), (order.length === of ? number(of) : number(order.length) + " of " + number(of)) + (of === 1 ? " lock" : " locks") +
+    " · " + number(held) + " held · " + number(waiting) + " waiting" + (part ? " · reading on" : "") + (frozen ? " · as of " + clock(frozen) : ""));
   unsorted = dirty = false;
+}
+
+// wordTest returns what says whether a row has a word that was typed: in its name or in its holder. A word with a star stands for the whole
+// name, and the star for any part of it. The server does the same with the names that it has.
+function wordTest(word) {
+  if (!word.includes("*")) return (row) => row.hay.includes(word);
+  const pieces = word.split("*");
+  return (row) => {
+    const last = pieces.length - 1;
+    let name = row.low;
+    if (!name.startsWith(pieces[0])) return false;
+    name = name.slice(pieces[0].length);
+    for (const piece of pieces.slice(1, last)) {
+      const at = name.indexOf(piece);
+      if (at < 0) return false;
+      name = name.slice(at + piece.length);
+    }
+    return name.endsWith(pieces[last]);
+  };
 }
 
 function makeRow() {
   const tr = make("tr");
+  tr.setAttribute("role", "row"); // the style sheet may show it as a card
   const cells = {};
-  for (const column of columns) tr.append((cells[column.id] = make("td", column.num ? "num" : "")));
+  for (const column of columns) {
+    tr.append((cells[column.id] = make("td", "c-" + column.id + (column.num ? " num" : ""))));
+    cells[column.id].setAttribute("role", "cell");
+  }
   const link = make("a");
   cells.name.append(link);
   const [kind, who, more, since, lease] = [make("span", "kind"), make("span"), make("span", "more"), make("span", "time"), makeLease()];
   cells.kind.append(kind);
-  cells.who.append(who, more);
+  cells.who.append(make("div", "whois", who, more));
   cells.since.append(since);
   cells.lease.append(lease);
   tr.parts = { link, kind, who, more, since, lease, waiters: cells.waiters, holders: cells.holders };
@@ -191,6 +241,9 @@ function fillRow(tr, row) {
       text(p[of], String(row[of]));
       p[of].classList.toggle("zero", !row[of]);
     }
+    text(p.waiters, callsText(row, row.waiters));
+    p.waiters.title = waitingText(row, row.waiters);
+    p.waiters.classList.toggle("some", row.waiters > 0);
     p.lease.hidden = !row.holders;
   }
   runRow(tr);
@@ -204,16 +257,21 @@ function runRow(tr) {
 function renderTable() {
   if (dirty || unsorted) sort();
   const box = $("scroll");
-  const from = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-  const to = Math.min(order.length, Math.ceil((box.scrollTop + $("list").clientHeight) / ROW) + SPARE);
-  $("before").firstElementChild.firstElementChild.style.height = from * ROW + "px";
-  $("after").firstElementChild.firstElementChild.style.height = (order.length - Math.max(to, from)) * ROW + "px";
+  const high = rowHeight();
+  const from = Math.max(0, Math.min(Math.floor(box.scrollTop / high) - SPARE, order.length));
+  const to = Math.min(order.length, Math.ceil((box.scrollTop + $("list").clientHeight) / high) + SPARE);
+  $("before").firstElementChild.firstElementChild.style.height = from * high + "px";
+  $("after").firstElementChild.firstElementChild.style.height = (order.length - Math.max(to, from)) * high + "px";
   for (let i = from; i < to; i++) order[i].index = i;
   reconcile($("rows"), order.slice(from, to), (row) => row.id, makeRow, fillRow);
   $("table").setAttribute("aria-rowcount", String(order.length + 1));
-  const empty = ready && !order.length;
+  const typed = $("q").value;
+  const empty = !order.length && (ready || Boolean(typed && wide));
   $("empty").hidden = !empty;
-  if (empty) text($("empty"), all.size ? "No lock matches." : server.prefix ? "There is no lock whose name begins with " + server.prefix : "There is no lock in this Redis.");
+  if (!empty) return;
+  if (typed && wide && (!ready || part || asking.text !== typed)) text($("empty"), "Searching…");
+  else if (typed) text($("empty"), "No lock matches.");
+  else text($("empty"), server.prefix ? "There is no lock whose name begins with " + server.prefix : "There is no lock in this Redis.");
 }
 
 let asked = false;
@@ -226,26 +284,50 @@ function render() {
   });
 }
 
+// What the server has told of the rows. It has more than it sends if there are very many. Then it is wide, and what is typed is asked of
+// the server, which knows all names.
+let wide = false;
+let total = 0; // how many rows there are
+let part = false; // the server's first look goes on
+let asking = { text: "", of: 0 }; // what the stream is asked for, and how many locks there are beside
+let told = null; // the ids that this stream has told of, until it has told all
+
 function applyRows(data) {
-  if (data.all) {
-    const kept = new Set(data.rows.map((row) => row.id));
-    for (const id of all.keys()) if (!kept.has(id)) unsorted = all.delete(id);
-  }
+  const whole = !data.part && told;
+  if (data.all && !told) told = new Set();
   for (const id of data.gone || []) unsorted = all.delete(id) || unsorted;
   for (const row of data.rows) {
     const old = all.get(row.id);
-    row.fresh = ready && !old && !data.all;
-    row.hay = (row.name + "\n" + (row.who || "")).toLowerCase();
+    row.fresh = ready && !old && !data.all && !told;
+    row.low = row.name.toLowerCase();
+    row.hay = row.low + "\n" + (row.who || "").toLowerCase();
     all.set(row.id, row);
+    if (told) told.add(row.id);
     row.key = sortBy.by(row);
     if (!old || unsorted || old.key !== row.key) unsorted = true;
     else sorted[(row.place = old.place)] = row;
   }
+  // Until the first look is over, what was known before stays.
+  if (told && (whole || data.all) && !data.part) {
+    for (const id of all.keys()) if (!told.has(id)) unsorted = all.delete(id);
+    told = null;
+  }
   dirty = true;
   ready = !data.unread;
-  $("cut").hidden = !data.cut;
-  if (data.cut) text($("cut"), "There are more locks than are shown: the first " + all.size.toLocaleString("en") + ". Narrow the prefix to see the others.");
+  part = Boolean(data.part);
+  total = data.total;
+  if (!asking.text) {
+    wide = Boolean(data.cut || data.part);
+    asking.of = total;
+  }
+  $("cut").hidden = !data.cut || part;
+  if (data.cut) {
+    text($("cut"), asking.text ? total.toLocaleString("en") + " locks match, more than are shown. Those that somebody waits for are all there."
+      : "There are more locks than are shown. Those that somebody waits for are all there. To find any other, type a part of its name: orders: or *:42");
+  }
+  $("q").placeholder = wide ? "Find by name" : "Filter by name or holder";
   render();
+  if (wide && !asking.text && $("q").value) connect(); // what was typed before this was known
 }
 
 function makeHeads() {
@@ -254,19 +336,27 @@ function makeHeads() {
     button.type = "button";
     const th = make("th", "c-" + column.id + (column.num ? " num" : ""), button);
     th.scope = "col";
+    th.setAttribute("role", "columnheader");
     column.th = th;
     button.addEventListener("click", () => {
-      sortDown = sortBy === column ? !sortDown : Boolean(column.down);
-      sortBy = column;
-      showSort();
-      unsorted = true;
-      render();
+      chooseSort(column, sortBy === column ? !sortDown : Boolean(column.down));
     });
     $("heads").append(th);
   }
+  for (const column of [attention, ...columns]) $("sort").append(new Option(column.title, column.id));
+  $("sort").addEventListener("change", () => {
+    const column = [attention, ...columns].find((c) => c.id === $("sort").value);
+    chooseSort(column, Boolean(column.down));
+  });
   showSort();
 }
+function chooseSort(column, down) {
+  [sortBy, sortDown, unsorted] = [column, down, true];
+  showSort();
+  render();
+}
 function showSort() {
+  $("sort").value = sortBy.id;
   for (const column of columns) {
     if (column === sortBy) column.th.setAttribute("aria-sort", sortDown ? "descending" : "ascending");
     else column.th.removeAttribute("aria-sort");
@@ -278,9 +368,9 @@ function moveTo(index) {
   const row = order[Math.min(Math.max(index, 0), order.length - 1)];
   if (!row) return;
   const box = $("scroll");
-  const top = order.indexOf(row) * ROW;
+  const [top, bottom] = [order.indexOf(row) * rowHeight(), (order.indexOf(row) + 1) * rowHeight() + $("heads").offsetHeight];
   if (top < box.scrollTop) box.scrollTop = top;
-  if (top + 2 * ROW > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * ROW - box.clientHeight;
+  if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight;
   renderTable();
   $("rows").nodes.get(row.id)?.parts.link.focus({ preventScroll: true });
 }
@@ -334,6 +424,14 @@ function fillWaiter(li, item) {
   text(li.children[1], [waits, personOf(item)].filter(Boolean).join(" · "));
 }
 
+// guard lets nothing be freed while nobody knows who holds it.
+function guard() {
+  for (const button of document.querySelectorAll("#free, #do-free, #holders button")) {
+    button.disabled = !live();
+    button.title = live() ? "" : "What is shown is stale, so nothing can be freed.";
+  }
+}
+
 const mayFree = () => server.free && token !== "";
 
 function renderLock() {
@@ -356,7 +454,8 @@ function renderLock() {
   const waiters = l ? l.waiters : [];
   const count = (id, title, n, shown) => $(id).replaceChildren(title, make("b", "", n > shown ? n + ", the first " + shown : String(n)));
   count("h-holders", l && l.permits ? "Permits that are out" : "Holders", l ? l.holderCount : 0, holders.length);
-  count("h-waiters", l && l.kind === "fair" ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
+  const waitCount = (title, n, shown) => $("h-waiters").replaceChildren(title, make("b", "", waitingText(l || {}, n) + (n > shown ? ", the first " + shown : "")));
+  waitCount(l && (l.kind === "fair" || l.kind === "fenced fair") ? "Queue" : "Waiting", l ? l.waiterCount : 0, waiters.length);
   reconcile($("holders"), holders, (h) => h.ref, makeHolder, fillHolder);
   const place = waiters.map((w, i) => ({ ...w, place: i }));
   reconcile($("waiters"), place, (w) => w.place, () => make("li", "", make("span"), make("span", "sub")), fillWaiter);
@@ -365,6 +464,7 @@ function renderLock() {
   $("no-waiters").hidden = waiters.length > 0 || !lock.read;
   const whole = l && !l.permits && holders.length > 0 && holders.length === l.holderCount;
   $("free").hidden = !mayFree() || !whole;
+  guard();
   renderHistory();
 }
 
@@ -395,6 +495,10 @@ function renderHistory() {
     text(tr.cells[2], h.end ? (h.after ? "after " : "") + clock(h.end) : "now");
     text(tr.cells[3], (h.before || h.after ? "≥ " : "") + span((h.end || now()) - h.start));
   });
+  for (const id of ["holders", "waiters", "past"]) { // what scrolls must scroll by the keyboard, too
+    if ($(id).scrollHeight > $(id).clientHeight || $(id).scrollWidth > $(id).clientWidth) $(id).tabIndex = 0;
+    else $(id).removeAttribute("tabindex");
+  }
 }
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
@@ -451,10 +555,10 @@ function makeSpans() {
 
 // --- Freeing ---
 
-let asking = null; // the lock that the dialog is about, and the holders that it shows
+let victim = null; // the lock that the dialog is about, and the holders that it shows
 
 function ask(holders) {
-  asking = { id: lock.id, name: lock.name, refs: holders.map((h) => h.ref), permit: lock.lock.permits };
+  victim = { id: lock.id, name: lock.name, refs: holders.map((h) => h.ref), permit: lock.lock.permits };
   text($("ask"), (lock.lock.permits ? "Take a permit of “" : "Free “") + lock.name + (lock.lock.permits ? "” back?" : "”?"));
   $("victims").replaceChildren(...holders.map((h) => {
     const who = make("span");
@@ -467,7 +571,7 @@ function ask(holders) {
 }
 
 async function free() {
-  const { id, name, refs, permit } = asking;
+  const { id, name, refs, permit } = victim;
   $("confirm").close();
   let reply;
   try {
@@ -497,18 +601,23 @@ function setState(state, words, banner) {
   text($("live-text"), words);
   $("stale").hidden = !banner;
   if (banner) text($("stale"), banner);
+  dirty = true;
+  guard();
+  render();
 }
 function hear(data) {
   heard = Date.now();
   offset = data.now - heard;
 }
 function showStatus(data) {
+  frozen = data.stale || 0;
   if (!data.stale) return setState("live", "live", "");
   const since = clock(data.stale);
-  setState("stale", "stale since " + since, "Stale since " + since + (data.alone ? ": this lock cannot be read" : ": Redis cannot be read") + (data.why ? " (" + data.why + ")" : "") + ". The page goes on when it can.");
+  setState("stale", "stale since " + since, data.why ? "Stale since " + since + (data.alone ? ": this lock cannot be read" : ": Redis cannot be read") + " (" + data.why + "). The page goes on when it can." : "Stale since " + since + ": nobody has looked meanwhile. The page goes on when Redis has been read.");
 }
 function away(why = "the server of this page does not answer. Is rlock ui still running?") {
   const since = heard ? " since " + clockFormat.format(heard) : "";
+  if (heard) frozen ||= heard + offset;
   setState("away", "stale" + since, "Stale" + since + ": " + why + (why.endsWith("?") ? "" : ".") + " Trying again.");
 }
 
@@ -535,7 +644,13 @@ async function refused(source) {
 function connect() {
   disconnect();
   if (document.hidden) return; // a browser has few connections to one server, and those that are seen need them
-  const source = new EventSource(view ? "events?lock=" + encodeURIComponent(view) : "events");
+  const query = view || !wide ? "" : $("q").value;
+  if (query !== asking.text) {
+    asking.text = query;
+    ready = part = false;
+  }
+  told = null;
+  const source = new EventSource(view ? "events?lock=" + encodeURIComponent(view) : query ? "events?q=" + encodeURIComponent(query) : "events");
   events = source;
   const on = (name, fn) => source.addEventListener(name, (e) => {
     if (source !== events) return;
@@ -564,10 +679,36 @@ function connect() {
   });
 }
 
+// idOf returns the id of a lock for what is in an address after #/lock/, which a person may have written. The server makes ids in the same
+// way: the name, with all escaped but a few.
+function idOf(part) {
+  if (/^~[\w-]{27}$/.test(part)) return part; // the hash of a long name
+  let id = "";
+  for (const [piece] of part.matchAll(/%[0-9a-f]{2}|[^]/giu)) {
+    const one = /^%..$/.test(piece) ? String.fromCharCode(parseInt(piece.slice(1), 16)) : piece;
+    if (/^[\w.:/@=,+-]$/.test(one)) id += one;
+    else id += piece.length === 3 && piece[0] === "%" ? piece.toUpperCase() : [...new TextEncoder().encode(piece)].map((byte) => "%" + byte.toString(16).toUpperCase().padStart(2, "0")).join("");
+  }
+  return id;
+}
+
+// listHash is the address of the table with the filter that is typed.
+const listHash = () => "#/" + ($("q").value ? "?q=" + encodeURIComponent($("q").value).replaceAll("%3A", ":").replaceAll("%2F", "/") : "");
+
 function route() {
   takeToken();
-  const [, id] = /^#\/lock\/([\w~-]*)$/.exec(location.hash) || [];
-  view = id || "";
+  const [, id] = /^#\/lock\/(.*)$/s.exec(location.hash) || [];
+  const [, typed] = /^#\/\?q=(.*)$/s.exec(location.hash) || [];
+  view = idOf(id || "");
+  if (typed !== undefined) {
+    try {
+      $("q").value = decodeURIComponent(typed);
+    } catch {
+      $("q").value = typed; // it is no escaped text
+    }
+  }
+  $("back").href = listHash();
+  dirty = true;
   const from = lock ? lock.id : "";
   lock = null;
   hues = new Map();
@@ -602,27 +743,38 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "/" && !typing) {
     e.preventDefault();
     searching = Boolean(view);
-    if (view) location.hash = "#/";
+    if (view) location.hash = listHash();
     else $("q").focus();
   } else if (e.key === "Escape" && typing) {
     e.preventDefault();
     if ($("q").value) { $("q").value = ""; filter(); } else $("q").blur();
   } else if (e.key === "Escape" && view) {
-    location.hash = "#/";
+    location.hash = listHash();
   } else if (!view && (e.key === "ArrowDown" || e.key === "ArrowUp" || (typing && e.key === "Enter"))) {
     const row = e.target.closest?.("#rows tr")?.row;
     if (!row && !typing && e.target !== document.body) return;
     e.preventDefault();
-    if (e.key === "Enter") { if (order.length) location.hash = "#/lock/" + order[0].id; }
+    if (e.key === "Enter") {
+      history.replaceState(null, "", listHash()); // where Back leads
+      if (order.length) location.hash = "#/lock/" + order[0].id;
+      else if (wide && $("q").value) location.hash = "#/lock/" + idOf($("q").value.replaceAll("%", "%25"));
+    }
     else if (row) { if (e.key === "ArrowUp" && row.index === 0) $("q").focus(); else moveTo(row.index + (e.key === "ArrowDown" ? 1 : -1)); }
     else if (e.key === "ArrowDown") moveTo(0);
   }
 });
 
+let pause = 0;
 function filter() {
   dirty = true;
   $("scroll").scrollTop = 0;
   renderTable();
+  clearTimeout(pause);
+  pause = setTimeout(() => {
+    if (view) return;
+    history.replaceState(null, "", listHash()); // not with each key: some browsers refuse that
+    if (wide && $("q").value !== asking.text) connect();
+  }, PAUSE);
 }
 $("q").addEventListener("input", filter);
 $("rows").addEventListener("animationend", (e) => e.target.closest("tr").classList.remove("fresh"));
@@ -630,7 +782,7 @@ $("scroll").addEventListener("scroll", render, { passive: true });
 $("free").addEventListener("click", () => ask(lock.lock.holders));
 $("cancel").addEventListener("click", () => $("confirm").close());
 $("do-free").addEventListener("click", free);
-window.addEventListener("resize", () => { render(); if (lock) drawTimeline(); });
+window.addEventListener("resize", () => { dirty = true; render(); if (lock) drawTimeline(); });
 window.addEventListener("hashchange", route);
 window.addEventListener("pagehide", disconnect);
 document.addEventListener("visibilitychange", () => {
@@ -643,6 +795,10 @@ window.addEventListener("pageshow", (e) => { if (e.persisted) connect(); });
 setInterval(() => {
   if (!document.hidden && heard && Date.now() - Math.max(heard, resumed) > SILENCE && document.documentElement.dataset.state !== "away") { away(); connect(); }
   if (document.hidden) return;
+  if (!view && sortBy === attention && sorted.some((row) => row.key !== attention.by(row))) { // a lease comes to its end
+    unsorted = true;
+    render();
+  }
   if (!view) for (const tr of $("rows").children) runRow(tr);
   else for (const li of $("holders").children) runHolder(li);
 }, 250);

@@ -22,7 +22,7 @@ func readme(locks *rlock.Client) {
 
 	err := locks.NewLock("invoice:42").Do(context.Background(), func(ctx context.Context) error {
 		fmt.Println("paying")
-		return ctx.Err()
+		return nil
 	}, rlock.Wait(3*time.Second))
 	switch {
 	case errors.Is(err, rlock.ErrNotAcquired):

@@ -1,0 +1,40 @@
+//go:build unix
+
+package cli
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
+	"github.com/stretchr/testify/require"
+)
+
+// TestDoctorTries says what works, with the exit code of what does not. Interrupted, it leaves nothing behind.
+func TestDoctorTries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	code, out, errs := command(t, server.Addr, "doctor", "--try", "--kinds", "latch", "--key-prefix", "app:")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "ok       try          latch: a message woke who waited for it.\n")
+	require.Contains(t, out, "ok       try          removal: ")
+	require.Zero(t, rdb.DBSize(t.Context()).Val())
+
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	code, out, errs = command(t, server.Addr, "doctor", "--try", "--kinds", "latch")
+	require.Equal(t, 26, code, errs)
+	require.Contains(t, out, "problem  try          latch: fails: try set count: the key")
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
+
+	p := program.Start(t, server.Addr, "doctor", "--try")
+	redistest.EventuallyWithin(t, time.Minute, "it is under way", func() bool { return rdb.DBSize(t.Context()).Val() > 0 })
+	p.Signal(syscall.SIGINT)
+	require.Equal(t, exitSignal+2, p.Code())
+	require.Zero(t, rdb.DBSize(t.Context()).Val())
+	code, _, errs = command(t, server.Addr, "doctor", "--try", "--services-user", "app")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "acts as the user that connects")
+}

@@ -1,0 +1,80 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Mode is what a server says it is: HELLO as mode, and INFO as redis_mode.
+type Mode string
+
+// The modes. Any other is a server by itself.
+const (
+	ClusterMode  Mode = "cluster"
+	SentinelMode Mode = "sentinel"
+)
+
+// Check asks whether the deployment is of the sort that the Config takes it for. It returns ErrConfig if it is not: for example, a client of
+// a single server sees only a part of the locks of a cluster. Another error means that no server answered, or that none lets the user in.
+//
+// It takes no right, because HELLO takes none. What knows no HELLO, such as a proxy, passes.
+func (c Config) Check(ctx context.Context, rdb redis.UniversalClient, where string) error {
+	limit := 2 * c.Timeout // for a connection, which has a limit and an error of its own, and for a reply
+	if c.Cluster {
+		limit = c.Timeout // or it would ask one node after another
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	reply, err := rdb.Do(ctx, "hello").Result()
+	switch mode := modeOf(reply); {
+	case c.Cluster && err != nil && strings.Contains(err.Error(), "cluster support disabled"):
+		return sortError(where + " is no cluster: leave --cluster out")
+	case c.SentinelMaster != "" && err != nil && strings.Contains(err.Error(), "unknown command 'sentinel'"):
+		return sortError("no server at " + where + " is a Sentinel: leave --sentinel-master out")
+	case err != nil && !refused(err):
+		return err
+	case c.Cluster || c.SentinelMaster != "":
+		return nil
+	case mode == ClusterMode:
+		return sortError(where + " is a node of a cluster, so it has a part of the locks only: use --cluster")
+	case mode == SentinelMode:
+		return sortError(where + " is a Sentinel, which has no locks: use --sentinel-master")
+	}
+	return nil
+}
+
+// sortError is an ErrConfig that says which deployment it is, and what to do.
+type sortError string
+
+// Error implements error.
+func (e sortError) Error() string { return string(e) }
+
+// Is makes it an ErrConfig.
+func (sortError) Is(target error) bool { return target == ErrConfig }
+
+// modeOf returns the mode in a reply to HELLO, which is a map, or a list in the older protocol.
+func modeOf(reply any) Mode {
+	var mode any
+	switch reply := reply.(type) {
+	case map[any]any:
+		mode = reply["mode"]
+	case []any:
+		for i := 0; i+1 < len(reply); i += 2 {
+			if reply[i] == "mode" {
+				mode = reply[i+1]
+			}
+		}
+	}
+	text, _ := mode.(string)
+	return Mode(text)
+}
+
+// refused reports whether a server has answered, and let the user in, but did not like the command.
+func refused(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && !redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS") &&
+		!redis.HasErrorPrefix(err, "LOADING") && !redis.HasErrorPrefix(err, "CLUSTERDOWN")
+}

@@ -1,0 +1,263 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/redis/go-redis/v9"
+)
+
+// tryPrefix begins the names of all that a try makes, behind the prefix of the services.
+const tryPrefix = "rlock-doctor-try:"
+
+// replicated is the act about WAIT.
+const replicated = "replicas"
+
+// act is one thing that is tried, with two clients, as if they were two processes.
+type act struct {
+	name    string
+	kind    string                 // of [Kinds]: what a service must use to need it. Empty means what [Options.Acks] or any kind needs
+	works   string                 // what was seen if all is well
+	applies func(*deployment) bool // nil means to every deployment
+	run     func(ctx context.Context, s *scene) error
+	opts    func(Options) rlock.Option // one of the clients, besides those of all; nil means none
+}
+
+// degradedError means that it works, but not as well as it should.
+type degradedError struct{ text string }
+
+// Error says what is worse.
+func (e *degradedError) Error() string { return e.text }
+
+// stage is where the acts play. It knows what they make, so that it can be removed.
+type stage struct {
+	d      *deployment
+	prefix string // of the names, without that of the services
+	made   []made
+	silent bool // an earlier act heard no message
+}
+
+// made is a name that an act has used, and the ids of the clients that did.
+type made struct {
+	name    string
+	clients []string
+}
+
+// scene is an act that is under way.
+type scene struct {
+	stage    *stage
+	name     string
+	one, two *rlock.Client
+	heard    heard // how the second client got what it waited for
+}
+
+// try plays all acts, and then removes what they have made, also if ctx ends.
+func try(ctx context.Context, d *deployment) (all []Finding) {
+	s := &stage{d: d, prefix: tryPrefix + rand.Text() + ":"}
+	defer func() { all = append(all, s.remove(context.WithoutCancel(ctx))) }()
+	for _, a := range acts {
+		if !d.plays(a) {
+			continue
+		}
+		err := s.play(ctx, a)
+		if ctx.Err() != nil {
+			return all
+		}
+		all = append(all, s.finding(ctx, a, err))
+	}
+	return all
+}
+
+// plays reports whether an act is of use: the services may use its kind, and this sort of deployment has it.
+func (d *deployment) plays(a act) bool {
+	unused := a.kind != "" && d.chosen && !slices.Contains(d.opts.Kinds, a.kind)
+	return !unused && (a.applies == nil || a.applies(d)) && (d.opts.only == nil || slices.Contains(d.opts.only, a.name))
+}
+
+// play runs an act with clients of its own. What it leaves behind is removed later, by its name.
+func (s *stage) play(ctx context.Context, a act) error {
+	sc := &scene{stage: s, name: s.prefix + strings.ReplaceAll(a.name, " ", "-")}
+	for _, client := range []**rlock.Client{&sc.one, &sc.two} {
+		opts := []rlock.Option{
+			rlock.WithKeyPrefix(s.d.opts.Prefix), rlock.WithCommandTimeout(s.d.opts.timeout()), rlock.WithPollInterval(time.Minute),
+			rlock.WithLogger(slog.New(slog.DiscardHandler)),
+		}
+		if client == &sc.two {
+			opts = append(opts, rlock.WithObserver(&sc.heard))
+		}
+		if a.opts != nil {
+			opts = append(opts, a.opts(s.d.opts))
+		}
+		c, err := rlock.New(s.d.rdb, opts...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }() // waits for what is under way, so that nothing comes after the removal
+		*client = c
+	}
+	s.note(sc.name, sc.one, sc.two)
+	return a.run(ctx, sc)
+}
+
+// note has what is under a name removed in the end.
+func (s *stage) note(name string, clients ...*rlock.Client) {
+	m := made{name: s.d.opts.Prefix + name}
+	for _, c := range clients {
+		m.clients = append(m.clients, c.ID())
+	}
+	s.made = append(s.made, m)
+}
+
+// finding says how an act went.
+func (s *stage) finding(ctx context.Context, a act, err error) Finding {
+	var worse *degradedError
+	switch {
+	case err == nil:
+		return found(nil, OK, "%s: %s.", a.name, a.works)
+	case errors.As(err, &worse):
+		return found(nil, Warning, "%s: degraded: %s. %s", a.name, worse.text, s.remedy(ctx, a, err))
+	}
+	level := Problem
+	if a.kind != "" && !slices.Contains(s.d.opts.Kinds, a.kind) && isDenied(err) || a.name == replicated && s.d.opts.Acks == 0 {
+		level = Note // as the rights of other kinds, and replicas, are for the other checks
+	}
+	return found(nil, level, "%s: fails: %s. %s", a.name, reason(err), s.remedy(ctx, a, err))
+}
+
+// reason returns the text of an error of a call, without the name of the lock.
+func reason(err error) string {
+	if op := (*fault.OpError)(nil); errors.As(err, &op) {
+		return op.Op + ": " + strings.TrimPrefix(why(op.Err), "rlock: ")
+	}
+	return why(err)
+}
+
+// remedy says what to do about an error of an act.
+func (s *stage) remedy(ctx context.Context, a act, err error) string {
+	var f *fault.Error
+	var worse *degradedError
+	lost := errors.As(err, &worse)
+	if lost || isDenied(err) {
+		if rules := s.lacking(ctx, a); len(rules) > 0 {
+			return fmt.Sprintf("Grant %s on every node.", s.d.list(rules))
+		}
+	}
+	switch {
+	case errors.Is(err, errTogether):
+		return "This server, or a proxy before it, divides the keys among several. Use WithRenewalBatchSize(1), or a client for clusters."
+	case a.name == replicated:
+		return "Without WithReplicaAcks, a failover may lose a lock that was just acquired."
+	case lost:
+		return "Look for a proxy, or a server, that does not pass pub/sub on."
+	case isDenied(err):
+		return "Grant what SECURITY.md lists for it."
+	case errors.As(err, &f) && (f.Code == "MOVED" || f.Code == "CLUSTERDOWN" || f.Code == "CROSSSLOT"):
+		return "Check again with --cluster."
+	case strings.Contains(err.Error(), "not allowed from script"):
+		return "This server does not let scripts call a command that rlock needs."
+	case errors.As(err, &f) && f.Code == "unknown":
+		return "The server, or a proxy before it, lacks a command that rlock needs."
+	}
+	return "Until that is mended, do not use it on this server."
+}
+
+// isDenied reports whether a right is missing.
+func isDenied(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Denied()
+}
+
+// lacking returns the rights that an act needs and the user lacks. It tries the commands, on a key that is removed later.
+func (s *stage) lacking(ctx context.Context, a act) []string {
+	kind := a.kind
+	if kind == "" {
+		kind = "lock"
+	}
+	names, _ := rowsOf(kind)
+	if a.name == replicated {
+		names = []string{"WithReplicaAcks"}
+	}
+	if s.d.cluster && s.d.hasSharded() {
+		names = append(slices.Clone(names), "sharded pub/sub")
+	}
+	var rules []string
+	for _, name := range names {
+		rules = append(rules, s.d.needs(rowNamed(name))...)
+	}
+	t := &trial{node: s.d.masters()[0], prefix: s.d.opts.Prefix + s.prefix, writes: true}
+	s.made = append(s.made, made{name: t.key()})
+	lacking, _, err := t.lacking(ctx, unique(rules))
+	if err != nil {
+		return nil
+	}
+	if rule := t.deaf(ctx, s.d.cluster && s.d.hasSharded()); rule != "" && slices.Contains(rules, rule) {
+		lacking = append(lacking, rule)
+	}
+	return lacking
+}
+
+// deaf returns the right that is missing to subscribe to a channel of a lock.
+func (t *trial) deaf(ctx context.Context, sharded bool) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	subscribe, rule := t.node.rdb.Subscribe, "+subscribe"
+	if sharded {
+		subscribe, rule = t.node.rdb.SSubscribe, "+ssubscribe"
+	}
+	sub := subscribe(ctx, t.channel())
+	defer func() { _ = sub.Close() }()
+	switch _, err := sub.Receive(ctx); {
+	case err == nil || !denied(err):
+		return ""
+	case strings.Contains(err.Error(), "channel"):
+		return "&redisson_lock__channel:{app:*"
+	}
+	return rule
+}
+
+// remove deletes what the acts have made, and looks whether it is gone.
+func (s *stage) remove(ctx context.Context) Finding {
+	ctx, cancel := context.WithTimeout(ctx, 2*s.d.opts.timeout())
+	defer cancel()
+	var left []string
+	for _, m := range s.made {
+		keys := m.keys()
+		if !s.each(ctx, keys, "del") {
+			s.each(ctx, keys, "pexpire", 1) // a user may have no right to delete
+		}
+		pipe := s.d.rdb.Pipeline()
+		for _, key := range keys {
+			pipe.Exists(ctx, key)
+		}
+		replies, _ := pipe.Exec(ctx) // each has its error
+		for i, reply := range replies {
+			if n, ok := reply.(*redis.IntCmd); ok && n.Err() == nil && n.Val() > 0 {
+				left = append(left, keys[i])
+			}
+		}
+	}
+	if len(left) == 0 {
+		return found(nil, OK, "removal: nothing is left of what was tried.")
+	}
+	return found(nil, Warning, "removal: %d keys are left, such as %s. Delete them.", len(left), fault.Quote(left[0]))
+}
+
+// each runs a command on each of some keys, and reports whether no right to the command is missing.
+func (s *stage) each(ctx context.Context, keys []string, command string, args ...any) bool {
+	pipe := s.d.rdb.Pipeline()
+	for _, key := range keys {
+		pipe.Do(ctx, append([]any{command, key}, args...)...)
+	}
+	replies, _ := pipe.Exec(ctx) // each has its error
+	return !slices.ContainsFunc(replies, func(reply redis.Cmder) bool {
+		return denied(reply.Err()) && !strings.Contains(reply.Err().Error(), "key") // a key that it may not touch is none that it made
+	})
+}

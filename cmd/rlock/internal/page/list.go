@@ -1,0 +1,141 @@
+package page
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+)
+
+const (
+	// maxSearches is how many texts may be searched for at a time, and maxQuery how long each may be, in bytes.
+	maxSearches = 8
+	maxQuery    = 1024
+)
+
+// list is a table of the rows that fit a text, or of all. All browsers that show the same share it.
+type list struct {
+	text   string
+	state  *state
+	poller *poller
+	users  int // of a search, under the server's mutex
+}
+
+// list returns the list of a text for one more user, until leave is called. It returns nil if there are too many searches.
+func (s *Server) list(text string) (l *list, leave func()) {
+	if text == "" {
+		return s.all, s.all.poller.join()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l = s.searches[text]
+	if l == nil {
+		if len(s.searches) == maxSearches {
+			return nil, nil
+		}
+		l = &list{text: text, state: newState()}
+		l.poller = newPoller(s.pace, func(ctx context.Context) { s.readExact(ctx, l) }, func(ctx context.Context) { s.read(ctx, l) })
+		s.searches[text] = l
+	}
+	l.users++
+	end := l.poller.join()
+	return l, func() {
+		end()
+		s.mu.Lock()
+		if l.users--; l.users == 0 {
+			delete(s.searches, text)
+		}
+		s.mu.Unlock()
+		l.poller.wait() // does nothing while there are others
+	}
+}
+
+// readExact reads the lock that has exactly the name that is searched for. It takes a few commands, so it need not wait for its turn.
+func (s *Server) readExact(ctx context.Context, l *list) {
+	if !strings.HasPrefix(l.text, s.opts.Prefix) {
+		return
+	}
+	begun := time.Now()
+	row, err := s.source.Row(ctx, l.text)
+	if row == nil || err != nil || ctx.Err() != nil { // the first look will say what is wrong
+		return
+	}
+	one := newSighting(row, time.Now())
+	l.state.apply([]sighting{one}, look{total: 1, part: true, begun: begun, ended: time.Now()})
+}
+
+// read reads the rows of a list once. What the first look finds is shown as it comes.
+func (s *Server) read(ctx context.Context, l *list) {
+	l.state.resume()
+	goesOn, stop := s.watch(l.state, &l.state.table)
+	defer stop()
+	begun := time.Now()
+	k, shown, first := selection{names: make(map[string]bool)}, begun, !l.state.complete()
+	for row, err := range s.source.Find(ctx, s.opts.Prefix, l.text) {
+		if err != nil {
+			s.failed(ctx, l.state, &l.state.table, "list the locks", err)
+			return
+		}
+		now := time.Now()
+		goesOn(now)
+		k.add(&row, now)
+		if first && now.Sub(shown) > every {
+			l.state.apply(k.all(), look{total: k.total, part: true, begun: begun, ended: now})
+			shown = now
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	seen := k.all()
+	l.state.apply(seen, look{total: k.total, begun: begun, ended: time.Now()})
+	if l != s.all {
+		s.all.state.learn(seen)
+	}
+}
+
+// selection are the rows of a look that are kept: all that somebody waits for, and the first of the others.
+type selection struct {
+	names          map[string]bool
+	waited, others []sighting
+	bytes          int  // of both
+	full           bool // no other is kept any more
+	total          int  // how many rows there are
+}
+
+func (k *selection) add(row *catalog.Row, now time.Time) {
+	if k.names[row.Name] {
+		return
+	}
+	k.total++
+	if row.Waiters == 0 && k.full {
+		return
+	}
+	one := newSighting(row, now)
+	size := one.bytes()
+	if row.Waiters == 0 {
+		if k.full = len(k.others) == maxRows || k.bytes+size > maxBytes; k.full {
+			return
+		}
+		k.others = append(k.others, one)
+	} else {
+		for k.bytes+size > maxBytes && len(k.others) > 0 {
+			last := &k.others[len(k.others)-1]
+			delete(k.names, last.name)
+			k.bytes -= last.bytes()
+			k.others, k.full = k.others[:len(k.others)-1], true
+		}
+		if k.bytes+size > maxBytes {
+			return
+		}
+		k.waited = append(k.waited, one)
+	}
+	k.names[row.Name] = true
+	k.bytes += size
+}
+
+// all returns the rows that are kept.
+func (k *selection) all() []sighting {
+	return append(append(make([]sighting, 0, len(k.waited)+len(k.others)), k.waited...), k.others...)
+}
