@@ -143,6 +143,14 @@ func TestBuildsNameWhatThereIs(t *testing.T) {
 	require.Equal(t, []string{"linux", "darwin", "windows"}, build.list(t, "goos"))
 	require.Equal(t, []string{"amd64", "arm64"}, build.list(t, "goarch"))
 
+	var platforms []string
+	for _, goos := range build.list(t, "goos") {
+		for _, goarch := range build.list(t, "goarch") {
+			platforms = append(platforms, goos+"/"+goarch)
+		}
+	}
+	require.Contains(t, r.read(t, "Makefile"), "\nPLATFORMS = "+strings.Join(platforms, " ")+"\n")
+
 	dockerfile := r.read(t, "Dockerfile")
 	set := regexp.MustCompile(`-X (\S+)/internal/cli\.(\w+)=`)
 	require.Contains(t, r.read(t, "cmd/rlock/internal/cli/cli.go"), "\nvar "+set.FindStringSubmatch(dockerfile)[2]+" string\n")
