@@ -27,7 +27,7 @@ func TestAShortWaitReportsAServerThatIsDown(t *testing.T) {
 	defer finish()
 	defer func() { require.NoError(t, c.Close()) }()
 	for _, lock := range []*rlock.Lock{c.NewLock("down"), c.NewFairLock("down"), c.NewSpinLock("down")} {
-		ok, err := lock.TryLock(context.Background(), rlock.Wait(time.Nanosecond))
+		ok, err := lock.TryLock(context.Background(), rlock.Wait(time.Microsecond))
 		require.False(t, ok)
 		require.ErrorIs(t, err, down)
 	}

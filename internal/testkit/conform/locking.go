@@ -258,7 +258,7 @@ func waitOfZero(f *fixture) {
 	_, err := other.TryAcquire(f.Context())
 	require.ErrorIs(f, err, rlock.ErrNotAcquired)
 	require.NoError(f, lock.Unlock(f.Context()))
-	ok, err := lock.TryLock(f.Context(), rlock.Wait(time.Nanosecond))
+	ok, err := lock.TryLock(f.Context(), rlock.Wait(time.Microsecond))
 	require.NoError(f, err)
 	require.True(f, ok, "the first attempt runs to completion")
 	require.NoError(f, lock.Unlock(f.Context()))
