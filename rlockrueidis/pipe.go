@@ -93,7 +93,7 @@ func (p *pipe) send(ctx context.Context, client rueidis.Client, indexes []int, f
 			cmds = append(cmds, wait.Blocking())
 		}
 	}
-	within := p.conn.deadlines.within(ctx, sent)
+	within := p.conn.deadlines.Within(ctx, sent)
 	limit := p.conn.limit(int64(cmds[0].Slot()))
 	if err := limit.take(within); err != nil {
 		p.fail(indexes, p.conn.classify(err))
@@ -130,7 +130,7 @@ func (p *pipe) follow(ctx context.Context) {
 	for i := range p.calls {
 		if f := p.out[i].Err; f != nil && (f.Code == "MOVED" || f.Code == "ASK" || errors.Is(f, errUnknownNode)) {
 			sent := time.Now()
-			r := p.conn.do(p.conn.deadlines.within(ctx, sent), p.conn.client, &p.calls[i])
+			r := p.conn.do(p.conn.deadlines.Within(ctx, sent), p.conn.client, &p.calls[i])
 			p.out[i] = p.conn.reply(r, &p.calls[i])
 			p.out[i].Took = time.Since(sent)
 		}

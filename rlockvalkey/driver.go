@@ -23,7 +23,7 @@ type conn struct {
 	client     valkey.Client
 	cluster    bool
 	timeout    time.Duration
-	deadlines  deadlines // shorter than timeout, so that a call whose reply is lost can be sent again within that, as on go-redis
+	deadlines  driver.Deadlines // shorter than timeout, so that a call whose reply is lost can be sent again within that, as on go-redis
 	topology   topology
 	background background
 	info       driver.Info
@@ -43,7 +43,7 @@ func open(client valkey.Client, cfg driver.Config) (driver.Driver, error) {
 	info.Cluster, info.Sentinel = client.Mode() == valkey.ClientModeCluster, client.Mode() == valkey.ClientModeSentinel
 	info.Bounded = true
 	return &conn{
-		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: deadlines{timeout: cfg.CommandTimeout * 3 / 5},
+		client: client, cluster: info.Cluster, timeout: cfg.CommandTimeout, deadlines: driver.Deadlines{Timeout: cfg.CommandTimeout * 3 / 5},
 		info: info, limits: limits{size: connections},
 	}, nil
 }
@@ -69,7 +69,7 @@ func (d *conn) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply 
 	if f != nil {
 		return driver.Failed(f)
 	}
-	reply := d.reply(d.do(d.deadlines.bound(ctx, sent), client, &c), &c)
+	reply := d.reply(d.do(d.deadlines.Bound(ctx, sent), client, &c), &c)
 	reply.Took = time.Since(sent)
 	return reply
 }

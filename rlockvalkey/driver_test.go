@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/drivertest"
@@ -107,24 +106,4 @@ func TestClassify(t *testing.T) {
 	require.Equal(t, fault.NotSent, busy.Fate)
 	require.Equal(t, "BUSY", busy.Code)
 	require.True(t, busy.Transient, "a new connection was not made, because Redis is busy")
-}
-
-// TestDeadlines checks that the contexts of commands end after the timeout, and not much later.
-func TestDeadlines(t *testing.T) {
-	t.Parallel()
-	d := deadlines{timeout: 80 * time.Millisecond}
-	began := time.Now()
-	one := d.bound(t.Context(), began)
-	other := d.bound(t.Context(), began)
-	require.True(t, one.Done() == other.Done(), "they share a timer")
-	require.NoError(t, one.Err())
-	<-one.Done()
-	require.GreaterOrEqual(t, time.Since(began), d.timeout)
-	require.ErrorIs(t, one.Err(), context.DeadlineExceeded)
-	later := d.bound(t.Context(), time.Now())
-	require.NoError(t, later.Err())
-	ending, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	require.True(t, d.within(ending, began) == ending)
-	require.False(t, d.within(t.Context(), began) == t.Context())
 }

@@ -75,10 +75,10 @@ var (
 	ErrOtherHandle = fmt.Errorf("%w: locked through another handle, without an owner; unlock through that handle, or lock with WithOwner", ErrNotHeld)
 
 	// ErrUnknownPermit is the error of a permit that Redis does not have: given back already, taken back, or never handed out.
-	ErrUnknownPermit = fmt.Errorf("%w: the permit is not out, or its lease is over", ErrNotHeld)
+	ErrUnknownPermit = fmt.Errorf("%w: the permit is not taken, or its lease is over", ErrNotHeld)
 
 	// ErrBorrowed is the error of an unlock of a hold that is another caller's.
-	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed; who acquired it unlocks it", ErrNotHeld)
+	ErrBorrowed = fmt.Errorf("%w: the hold is borrowed; only the code that acquired it unlocks it", ErrNotHeld)
 )
 
 // lostError is the type of ErrLost, so that ErrLost matches ErrNotHeld too.

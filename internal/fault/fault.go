@@ -153,7 +153,9 @@ type panicked struct {
 }
 
 // Error returns the value of the panic.
-func (p *panicked) Error() string { return fmt.Sprintf("panic in code of the user: %v", p.value) }
+func (p *panicked) Error() string {
+	return fmt.Sprintf("panic in code of the application: %v", p.value)
+}
 
 // Stack returns where an error was recovered from a panic, or nil.
 func Stack(err error) []byte {

@@ -2,7 +2,7 @@ package notice
 
 import "log/slog"
 
-// Message is what a log line says, and its level. There are no others than those of this file: docs/guide/observing.md has a row
+// Message is what a log line says, and its level. All messages are in this file. docs/guide/observing.md has a row
 // for each, for people who operate a service and do not know how rlock works.
 type Message struct {
 	Text  string
@@ -28,7 +28,7 @@ var (
 	LogNotKnown       = &Message{"permits were not given back: Redis no longer knows that this process has them", slog.LevelWarn}
 	LogPermitsHeld    = &Message{"client closed while it holds permits of plain semaphores; they come back only by Unlock", slog.LevelWarn}
 	LogPermitsOwed    = &Message{"client closed before permits of plain semaphores were given back; only AddPermits replaces them", slog.LevelWarn}
-	LogOtherTotal     = &Message{"the semaphore has another number of permits than the Total of this handle; SetPermits changes it", slog.LevelWarn}
+	LogOtherTotal     = &Message{"the number of permits in Redis is not the Total of this handle; SetPermits changes the number in Redis", slog.LevelWarn}
 )
 
 // The messages about waiting.
@@ -36,9 +36,9 @@ var (
 	LogUnanswered   = &Message{"no usable answer from Redis for as long as the command timeout; the call goes on waiting", slog.LevelWarn}
 	LogSelf         = &Message{"possible self-deadlock: a call waits for a hold that was acquired with the same context", slog.LevelWarn}
 	LogLong         = &Message{"possible self-deadlock: a call has waited longer than a lease for one hold of this process", slog.LevelWarn}
-	LogItself       = &Message{"self-deadlock: a group waits for a lock that another member of it holds, perhaps through another client", slog.LevelWarn}
-	LogPlaceLost    = &Message{"place in the queue of a fair lock lost; the waiter is the last one now", slog.LevelInfo}
-	LogAllWoken     = &Message{"a right is missing: each release wakes all waiting processes, and not the first one alone", slog.LevelWarn}
+	LogItself       = &Message{"self-deadlock: a group of locks waits for a lock that another of its members holds, perhaps through another client", slog.LevelWarn}
+	LogPlaceLost    = &Message{"place in the queue of a fair lock lost; the waiter is now the last", slog.LevelInfo}
+	LogAllWoken     = &Message{"a right is missing: each release wakes all waiting processes, instead of only the first", slog.LevelWarn}
 	LogNoSubscriber = &Message{"Redis does not see the subscription of this client, perhaps because of a proxy: each release wakes all waiting processes", slog.LevelWarn}
 	LogUnsubscribed = &Message{"Redis refuses to subscribe to a channel: waiting calls ask again every poll interval, or are woken with all others", slog.LevelWarn}
 	LogClassic      = &Message{"the pub/sub of this cluster is not sharded: each release wakes all waiting processes", slog.LevelInfo}
@@ -48,5 +48,5 @@ var (
 var (
 	LogNoIdentity       = &Message{"Redis refuses to keep the identity of this client", slog.LevelWarn}
 	LogObserverPanicked = &Message{"an observer panicked", slog.LevelWarn}
-	LogUserPanicked     = &Message{"code of the user panicked, such as a hook of the redis client", slog.LevelError}
+	LogUserPanicked     = &Message{"code of the application panicked, such as a hook of the redis client", slog.LevelError}
 )

@@ -21,7 +21,7 @@ func (d *Driver) classify(err error) *fault.Error {
 	if errors.As(err, &reply) {
 		return d.rejected(err, reply.Error())
 	}
-	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err)}
+	f := &fault.Error{Fate: fault.InDoubt, Err: err, Stale: broken(err) || errors.Is(err, fault.ErrNoAnswer)}
 	if errors.Is(err, fault.ErrReply) { // the command ran, but its outcome is not known
 		return f
 	}

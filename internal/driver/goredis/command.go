@@ -2,11 +2,13 @@ package goredis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -31,7 +33,7 @@ type block struct {
 // bounded is a block with the context of its command.
 type bounded struct {
 	block
-	ctx driver.Bounded
+	ctx driver.Ending
 }
 
 // command makes the command that runs a call's script, by its digest or in full.
@@ -68,7 +70,7 @@ func (b *block) once() noRetry { return noRetry{&b.cmd} }
 func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {
 	sent := time.Now()
 	r := d.to(at)
-	b := &bounded{ctx: driver.Bound(ctx, d.timeout)}
+	b := &bounded{ctx: d.deadlines.Bound(ctx, sent)}
 	cmd := b.command(&b.ctx, false, &c)
 	err := d.rdb.Process(&b.ctx, r.aim(cmd.once()))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -76,6 +78,9 @@ func (d *Driver) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Repl
 		cmd = command(&b.ctx, true, &c)
 		cmd.first.doubt = b.first.doubt
 		err = d.rdb.Process(&b.ctx, r.aim(cmd.once()))
+	}
+	if errors.Is(err, context.DeadlineExceeded) && b.ctx.Err() != nil { // it was not the caller's deadline
+		err = fault.ErrNoAnswer
 	}
 	reply := d.reply(cmd, err, &c)
 	reply.Took = time.Since(sent)

@@ -20,6 +20,8 @@ type Driver struct {
 	timeout time.Duration
 	info    driver.Info
 
+	deadlines driver.Deadlines // of the contexts with which go-redis connects
+
 	// usual is the route of most commands. patient is the route of commands that wait in Redis, which does not reply meanwhile.
 	// Both are nil unless rdb is a redis.Client with a ReadTimeout that does not fit: then the route leads to a clone with the
 	// command timeout.
@@ -33,7 +35,7 @@ var _ driver.Driver = (*Driver)(nil)
 // New returns a driver that sends through rdb. It sends nothing itself. The error matches [fault.ErrInvalidOption] if
 // rdb cannot keep a lock.
 func New(rdb redis.UniversalClient, cfg driver.Config) (*Driver, error) {
-	d := &Driver{rdb: rdb, timeout: cfg.CommandTimeout}
+	d := &Driver{rdb: rdb, timeout: cfg.CommandTimeout, deadlines: driver.Deadlines{Timeout: cfg.CommandTimeout}}
 	if err := d.fit(cfg); err != nil {
 		return nil, err
 	}

@@ -42,6 +42,7 @@ type pipe struct {
 // the calls whose scripts Redis does not know.
 func (p *pipe) send(ctx context.Context, indexes []int, full bool) (unknown []int) {
 	sent := time.Now()
+	ctx = p.driver.deadlines.Within(ctx, sent)
 	pipeline := p.driver.rdb.Pipeline()
 	cmds := make([]*block, len(indexes))
 	var waits []noRetry

@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
-const waitsForItself = "self-deadlock: a group waits for a lock that another member of it holds"
+const waitsForItself = "self-deadlock: a group of locks waits for a lock that another of its members holds"
 
 // TestAGroupThatWaitsForItselfIsLogged has two members be one lock in Redis: by one name in two clients of one server. The group could
 // wait forever, and the log says why.

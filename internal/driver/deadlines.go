@@ -1,0 +1,74 @@
+package driver
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Deadlines makes the contexts with which commands are sent. Each ends when its command has had no reply for the timeout, or up to an
+// eighth of it later: all commands that are sent within an eighth share a timer, so that a command costs none. It is safe for
+// concurrent use.
+type Deadlines struct {
+	Timeout time.Duration
+
+	current atomic.Pointer[tick]
+}
+
+// tick is the end of the commands that were sent within a period.
+type tick struct {
+	until time.Time // the end of the period
+	over  chan struct{}
+}
+
+// at returns the tick of a command that is sent now.
+func (d *Deadlines) at(now time.Time) *tick {
+	for {
+		current := d.current.Load()
+		if current != nil && now.Before(current.until) {
+			return current
+		}
+		period := d.Timeout / 8
+		next := &tick{until: now.Add(period), over: make(chan struct{})}
+		if d.current.CompareAndSwap(current, next) {
+			time.AfterFunc(period+d.Timeout, func() { close(next.over) })
+			return next
+		}
+	}
+}
+
+// Bound returns a context with the values of ctx that does not end with it, but after the timeout.
+func (d *Deadlines) Bound(ctx context.Context, now time.Time) Ending {
+	return Ending{Bound(ctx, d.Timeout), d.at(now)}
+}
+
+// Within returns ctx if it has a deadline and can end, and otherwise such a context.
+func (d *Deadlines) Within(ctx context.Context, now time.Time) context.Context {
+	if _, limited := ctx.Deadline(); limited && ctx.Done() != nil {
+		return ctx
+	}
+	return d.Bound(ctx, now)
+}
+
+// Ending is the context of a command. A client library heeds its end while it connects and while commands wait for a connection: go-redis
+// heeds no deadline there.
+type Ending struct {
+	Bounded
+
+	end *tick
+}
+
+var _ context.Context = Ending{}
+
+// Done returns a channel that is closed at the end.
+func (e Ending) Done() <-chan struct{} { return e.end.over }
+
+// Err returns context.DeadlineExceeded after the end.
+func (e Ending) Err() error {
+	select {
+	case <-e.end.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
