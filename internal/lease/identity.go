@@ -93,9 +93,8 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 
 // say writes the identity for some time.
 func (i *identity) say(ctx context.Context, lifetime time.Duration) *fault.Error {
-	cfg := &i.m.cfg
-	key := cfg.IdentityKey(cfg.Table.ClientID)
-	_, err := i.m.raw(ctx, key, cfg.Identity.WriteCommand(key, lifetime))
+	key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)
+	_, err := i.m.raw(ctx, key, i.m.cfg.Identity.WriteCommand(key, lifetime))
 	return err
 }
 
