@@ -48,8 +48,9 @@ type Error struct {
 	flags string // of rlock doctor, which then looks for the right that is missing
 }
 
-// Error returns the text of the underlying error. Of a right that is missing and of a login it says first what to look at, because
-// Redis speaks of neither a place nor a remedy.
+// Error returns the text of the underlying error, without the arguments of a command that the server does not know: they may be a holder or
+// a password. Of a right that is missing and of a login it says first what to look at, because Redis speaks of neither a place nor
+// a remedy.
 func (e *Error) Error() string {
 	switch {
 	case e.Fate == Unreplicated: // Err says so of what was refused
@@ -58,7 +59,8 @@ func (e *Error) Error() string {
 	case e.LoginRefused():
 		return fmt.Sprintf("Redis refuses the login of the redis client (look at its user name and password): %v", e.Err)
 	}
-	return e.Err.Error()
+	text, _, _ := strings.Cut(e.Err.Error(), ", with args beginning with")
+	return text
 }
 
 // Needs returns the error with flags of rlock doctor, without which that may not look for the right that is missing.

@@ -79,6 +79,13 @@ func TestWhatAnErrorOfRedisIsAbout(t *testing.T) {
 		require.EqualError(t, &fault.Error{Code: code, Err: io.EOF},
 			"Redis refuses the login of the redis client (look at its user name and password): EOF")
 	}
+	for _, text := range []string{
+		"ERR unknown command 'AUTH', with args beginning with: 'secret' ", "ERR unknown command `AUTH`, with args beginning with: `secret`, ",
+	} {
+		err := &fault.Error{Code: "unknown", Err: errors.New(text)}
+		require.NotContains(t, err.Error(), "secret")
+		require.Contains(t, err.Error(), "ERR unknown command")
+	}
 	require.False(t, (*fault.Error)(nil).LoginRefused())
 	require.False(t, (*fault.Error)(nil).OfServer())
 }

@@ -93,23 +93,26 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 
 // say writes the identity for some time.
 func (i *identity) say(ctx context.Context, lifetime time.Duration) *fault.Error {
-	cfg := &i.m.cfg
-	key := cfg.IdentityKey(cfg.Table.ClientID)
-	_, err := i.m.raw(ctx, key, cfg.Identity.WriteCommand(key, lifetime))
+	key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)
+	_, err := i.m.raw(ctx, key, i.m.cfg.Identity.WriteCommand(key, lifetime))
 	return err
 }
 
-// forget deletes the identity of a client that holds nothing any more, or has it last as long as a lock that stays taken. It waits for
-// that until ctx ends.
+// forget deletes the identity of a client that has just closed, unless the client leaves locks behind. If a lock stays taken, the
+// identity lasts as long as that. It waits for Redis until ctx ends.
 func (i *identity) forget(ctx context.Context) {
 	if i == nil || i.uses.Load() == 0 {
 		return
 	}
+	kept := i.keptFor()
+	if i.m.left > 0 && kept <= 3*i.m.cfg.Table.WatchdogTimeout {
+		return // it was written for that time
+	}
 	deleted := make(chan struct{})
 	i.m.Aside(func() {
 		defer close(deleted)
-		if left := i.keptFor(); left > 0 {
-			_ = i.say(ctx, left)
+		if kept > 0 {
+			_ = i.say(ctx, kept)
 			return
 		}
 		key := i.m.cfg.IdentityKey(i.m.cfg.Table.ClientID)

@@ -117,9 +117,7 @@ func (m *Manager) Close() {
 		m.tasks.Wait(ctx)
 		m.dog.Stop(ctx)
 		m.hub.Stop(ctx)
-		if m.left == 0 { // otherwise its name stays with the locks that it leaves behind
-			m.identity.forget(ctx)
-		}
+		m.identity.forget(ctx)
 		m.tasks.Stop(ctx)
 		m.driver.Close(ctx)
 		m.tellOwed()

@@ -36,10 +36,11 @@ local function listeners(publish, base, own)
   return math.max(counts[2] - counts[4], 0), counts[4], counts[6]
 end
 
--- Returns whether a caught error says that the user lacks a right. Before Redis 7 it is text, and up to 7.0 it has no code.
+-- Returns whether a caught error says that the user lacks a right. Some servers have it as text. In a script, Redis gives it no code.
 local function denied(why)
   local text = type(why) == 'table' and why.err or tostring(why)
-  return string.find(text, 'NOPERM', 1, true) or string.find(text, "The user executing the script can't", 1, true)
+  return string.find(text, "The user executing the script can't", 1, true) or string.find(text, 'ACL failure in script', 1, true)
+    or string.find(text, 'NOPERM', 1, true)
 end
 
 -- Returns a caught error as the reply of a script.

@@ -101,6 +101,33 @@ func TestAnIdentityStaysWithTheLocksThatItsClientLeaves(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 }
 
+// TestAnIdentityStaysWithAKeptLock of a client that is closed, also if another lock is left, which ends earlier or later than that.
+func TestAnIdentityStaysWithAKeptLock(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Start(t).Client(t)
+	const watchdog = 30 * time.Second
+	for what, c := range map[string]struct {
+		leaves  bool
+		atLeast time.Duration
+		want    time.Duration
+	}{
+		"nothing is left": {false, time.Hour, time.Hour}, "a lock is left": {true, time.Hour, time.Hour},
+		"a lock is left for longer": {true, 10 * time.Second, watchdog},
+	} {
+		client := testkit.NewClient(t, rdb, rlock.WithIdentity(rlock.Identity{Service: "shop"}), rlock.WithWatchdogTimeout(watchdog))
+		kept := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context(), rlock.AtLeast(c.atLeast)))
+		other := testkit.Must(client.NewLock(testkit.NewName()).Acquire(t.Context()))
+		testkit.Eventually(t, "it is written", func() bool { return rdb.Exists(t.Context(), clientKey(client)).Val() == 1 })
+		require.NoError(t, kept.Unlock(t.Context()))
+		if !c.leaves {
+			require.NoError(t, other.Unlock(t.Context()))
+		}
+		require.NoError(t, client.Close())
+		require.Greater(t, rdb.PTTL(t.Context(), clientKey(client)).Val(), c.want-testkit.ALongTime, what)
+		require.NotErrorIs(t, other.Unlock(t.Context()), rlock.ErrLost)
+	}
+}
+
 // TestAnIdentityHasThePrefixOfTheLocks, so that the rights on that prefix are enough.
 func TestAnIdentityHasThePrefixOfTheLocks(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,7 @@ func TestErrorsAndLogsContainNoSecrets(t *testing.T) {
 	c.misused()
 	c.lost()
 	c.groups()
+	c.unknown()
 	c.dead() // last, because it kills the server
 
 	for _, sentinel := range []error{
@@ -129,6 +130,25 @@ func (c *secretsCheck) refused() {
 	require.NoError(c, mute.Unlock(ctx))
 	require.NoError(c, testkit.Within(c, "the waiter gets the lock by polling", waiting))
 	require.NoError(c, mute.Unlock(ctx))
+}
+
+// unknown calls servers that do not know a command: their errors repeat the beginning of its arguments.
+func (c *secretsCheck) unknown() {
+	ctx := c.Context()
+	for _, command := range []string{"evalsha", "auth"} {
+		server := redistest.Start(c, "--rename-command", command, "renamed", "--rename-command", "hello", "renamed_hello")
+		opt := &redis.Options{Addr: server.Addr, Protocol: 2}
+		if command == "auth" {
+			opt.Password = testkit.Secret
+		}
+		client := testkit.NewClient(c, redistest.Open(c, opt), rlock.WithLogger(c.log.Logger()))
+		c.ids = append(c.ids, client.ID())
+		for _, lock := range []*rlock.Lock{client.NewSpinLock("x"), client.NewFairLock("x")} {
+			err := lock.Lock(ctx)
+			c.collect(err, testkit.Second(lock.IsLocked(ctx)))
+			require.ErrorContains(c, err, "unknown command")
+		}
+	}
 }
 
 // misused uses the library in the wrong ways.
