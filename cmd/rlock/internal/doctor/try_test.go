@@ -171,6 +171,23 @@ func TestTryNamesTheMissingRight(t *testing.T) {
 	}
 }
 
+// TestTryDoesNotWaitForEachRelease that fails: rlock tries each again for as long as the timeout.
+func TestTryDoesNotWaitForEachRelease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admins := testkit.Admins(t, server)
+	user := testkit.NewUser(t, admins, "~*", "&*", "+@all", "-hdel")
+	const within = 10 * time.Second
+	began := time.Now()
+	_, of := examine(t, testkit.OpenAs(t, server)(user), Options{
+		Try: true, Prefix: testkit.AppPrefix, Timeout: within, only: []string{"lock", "fenced", "fair", "read", "write", "spin"},
+	}, "try")
+	require.Less(t, time.Since(began), 4*within)
+	require.Equal(t, Problem, tried(of)["lock"].Level, "%v", of)
+	require.Equal(t, OK, tried(of)["removal"].Level, "%v", of)
+	requireNothing(t, admins...)
+}
+
 // TestTryOfOtherKinds: a kind that nobody asked for, and that the user has no rights to, is worth a note.
 func TestTryOfOtherKinds(t *testing.T) {
 	t.Parallel()
