@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -29,11 +30,16 @@ func TestDoctorTries(t *testing.T) {
 	require.Contains(t, out, "problem  try          count-down latch: fails: try set count: OOM")
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
-	p := program.Start(t, server.Addr, "doctor", "--try")
-	redistest.EventuallyWithin(t, time.Minute, "it is under way", func() bool { return rdb.DBSize(t.Context()).Val() > 0 })
-	p.Signal(syscall.SIGINT)
-	require.Equal(t, exitSignal+2, p.Code())
-	require.Zero(t, rdb.DBSize(t.Context()).Val())
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		p := program.StartWith(t, server.Addr, func(cmd *exec.Cmd) {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // on no terminal, where it would end by the signal
+		}, "doctor", "--try")
+		redistest.EventuallyWithin(t, time.Minute, "it is under way", func() bool { return rdb.DBSize(t.Context()).Val() > 0 })
+		p.Signal(s)
+		require.Equal(t, exitSignal+int(s), p.Code())
+		require.Equal(t, "rlock: interrupted\n", p.Errs.String())
+		require.Zero(t, rdb.DBSize(t.Context()).Val())
+	}
 	code, _, errs = command(t, server.Addr, "doctor", "--try", "--services-user", "app")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, "acts as the user that connects")
