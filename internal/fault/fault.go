@@ -3,7 +3,6 @@
 package fault
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -75,16 +74,11 @@ func (e *Error) Needs(flags ...string) *Error {
 
 // Of returns the error of a call for a lock of a kind that has a name, and a key in Redis.
 func (e *Error) Of(kind, name, key string) *Error {
-	flags := []string{"--kinds " + word(cmp.Or(doctors[kind], kind))}
+	flags := []string{"--kinds " + word(kind)}
 	if prefix, ok := strings.CutSuffix(key, name); ok && prefix != "" {
 		flags = append(flags, "--key-prefix "+word(prefix))
 	}
 	return e.Needs(flags...)
-}
-
-// doctors has the kinds for which rlock doctor has another name.
-var doctors = map[string]string{
-	"read": "read-write", "write": "read-write", "fenced write": "fenced read-write", "count-down latch": "latch",
 }
 
 // word returns a text as one word of a shell.

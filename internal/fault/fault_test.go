@@ -59,7 +59,7 @@ func TestWhatAnErrorOfRedisIsAbout(t *testing.T) {
 	require.EqualError(t, denied, "the user of Redis lacks a right (see SECURITY.md, or run: rlock doctor): NOPERM no")
 	require.Equal(t, io.EOF, (&fault.Error{Err: io.EOF}).Of("lock", "a", "a").Err)
 	for kind, want := range map[string]string{
-		"lock": "--kinds lock", "fenced fair": "--kinds 'fenced fair'", "read": "--kinds read-write", "count-down latch": "--kinds latch",
+		"lock": "--kinds lock", "fenced fair": "--kinds 'fenced fair'", "read": "--kinds read", "count-down latch": "--kinds 'count-down latch'",
 	} {
 		require.ErrorContains(t, denied.Of(kind, "a", "a"), "run: rlock doctor "+want+")", kind)
 	}

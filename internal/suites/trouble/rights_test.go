@@ -34,8 +34,8 @@ func callsOf(c *rlock.Client, name string) map[string]map[string]func(context.Co
 	semaphore, plain, latch := c.NewSemaphore(name), c.NewPlainSemaphore(name), c.NewCountDownLatch(name)
 	return map[string]map[string]func(context.Context) error{
 		"lock": of(c.NewLock(name)), "fenced": of(c.NewFencedLock(name)), "spin": of(c.NewSpinLock(name)), "fair": of(c.NewFairLock(name)),
-		"'fenced fair'": of(c.NewFairLock(name, rlock.Fenced())), "read-write": of(c.NewRWLock(name).WriteLock()),
-		"'fenced read-write'": of(c.NewRWLock(name, rlock.Fenced()).WriteLock()),
+		"'fenced fair'": of(c.NewFairLock(name, rlock.Fenced())), "read": of(c.NewRWLock(name).ReadLock()), "write": of(c.NewRWLock(name).WriteLock()),
+		"'fenced write'": of(c.NewRWLock(name, rlock.Fenced()).WriteLock()),
 		"semaphore": {
 			"Acquire":       func(ctx context.Context) error { return testkit.Second(semaphore.Acquire(ctx)) },
 			"TrySetPermits": func(ctx context.Context) error { return testkit.Second(semaphore.TrySetPermits(ctx, 1)) },
@@ -45,7 +45,7 @@ func callsOf(c *rlock.Client, name string) map[string]map[string]func(context.Co
 			"TryAcquire": func(ctx context.Context) error { return testkit.Second(plain.TryAcquire(ctx)) },
 			"Release":    func(ctx context.Context) error { return plain.Release(ctx, 1) },
 		},
-		"latch": {
+		"'count-down latch'": {
 			"CountDown": func(ctx context.Context) error { return testkit.Second(latch.CountDown(ctx)) },
 			"Await":     func(ctx context.Context) error { return latch.Await(ctx) },
 		},

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 )
 
@@ -73,6 +74,7 @@ Redis is the one at REDIS_URL, such as redis://user:password@host:6379/0, or at 
 environment or into a file (--password-file), not on the command line, where every user of the machine can read it.
 
 Exit codes: 0 done · 1 no, such as a lock that is not there · 64 wrong arguments · 69 Redis is unavailable · 70 another error.
+128 and the number of the signal: interrupted.
 rlock run and rlock doctor have more.`
 
 func (a *app) root() *cobra.Command {
@@ -138,12 +140,32 @@ func (a *app) catalog(rdb redis.UniversalClient, locks *rlock.Client) *catalog.C
 	return catalog.New(rdb, locks, a.keyPrefix).Within(a.config.Timeout)
 }
 
-// withSignals runs something until it is interrupted.
+// withSignals runs something until it is interrupted. Its error is then that of the signal.
 func (*app) withSignals(run func(ctx context.Context) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	return run(ctx)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as by nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	defer signal.Stop(signals)
+	go func() {
+		select {
+		case s := <-signals:
+			number, _ := s.(syscall.Signal)
+			cancel(&exit{code: exitSignal + int(number), err: errInterrupted, interrupted: number == syscall.SIGINT && child.Terminal()})
+		case <-ctx.Done():
+		}
+	}()
+	err := run(ctx)
+	if by := (*exit)(nil); errors.Is(err, context.Canceled) && errors.As(context.Cause(ctx), &by) {
+		return by
+	}
+	return err
 }
+
+var errInterrupted = errors.New("interrupted")
 
 // released is the version of a program that was not built by go install, such as one that is attached to a release: see .goreleaser.yaml.
 var released string
@@ -193,9 +215,19 @@ func (l *lines) WithGroup(string) slog.Handler { return l }
 // errWrite marks an error of the output, such as a pipe that was closed.
 var errWrite = errors.New("write")
 
-func (a *app) print(w io.Writer, text string) error {
-	if _, err := io.WriteString(w, text); err != nil {
-		return fmt.Errorf("%w: %w", errWrite, err)
+// output writes to a file, with errors that are marked.
+type output struct{ file *os.File }
+
+// Write implements [io.Writer].
+func (o output) Write(text []byte) (int, error) {
+	n, err := o.file.Write(text)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errWrite, err)
 	}
-	return nil
+	return n, err
+}
+
+func (a *app) print(to *os.File, text string) error {
+	_, err := io.WriteString(output{to}, text)
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/go-rlock/rlock"
 
@@ -55,10 +56,10 @@ func outcome(err error) (code int, text string) {
 		return 0, ""
 	case errors.As(err, &exit):
 		return exit.code, exit.Error()
-	case errors.Is(err, errWrite):
+	case errors.Is(err, errWrite) && errors.Is(err, syscall.EPIPE):
 		return exitFailed, "" // nobody reads
-	case errors.Is(err, context.Canceled):
-		return exitSignal + 2, "interrupted"
+	case errors.Is(err, errWrite):
+		return exitFailed, "cannot write the output: " + lastOf(err)
 	case errors.Is(err, deploy.ErrConfig), errors.Is(err, rlock.ErrInvalidOption), errors.Is(err, rlock.ErrInvalidName):
 		return exitUsage, err.Error()
 	case errors.Is(err, rlock.ErrUnavailable), errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), isTemporary(err):

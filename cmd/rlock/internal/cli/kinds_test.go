@@ -17,6 +17,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/doctor"
 )
 
 // kinds is an observer that notes the kind of each name. Telemetry has its labels from there.
@@ -36,7 +38,8 @@ func (*kinds) AcquireEnd(context.Context, rlock.AcquireEndData) {}
 
 func (*kinds) HoldEnd(context.Context, rlock.HoldEndData) {}
 
-// TestEachKindHasOneName in what an observer is told, in its documentation, in log lines, in the lists of the command and on its page.
+// TestEachKindHasOneName in what an observer is told, in its documentation, in log lines, in the lists of the command, for its
+// doctor, and on its page.
 func TestEachKindHasOneName(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Start(t).Client(t)
@@ -91,6 +94,8 @@ func TestEachKindHasOneName(t *testing.T) {
 	for kind := range wire.Kinds {
 		require.Contains(t, names, kind)
 	}
+	whole := []string{"multi", "red"} // which consist of locks
+	require.ElementsMatch(t, names, append(slices.DeleteFunc(doctor.Kinds(), func(kind string) bool { return kind == "inspect" }), whole...))
 
 	source, err := os.ReadFile("../../../../observer.go")
 	require.NoError(t, err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +43,7 @@ that begin like the other keys of Redisson (redisson_lock_token: and the like) a
 				return usage(errors.New("say which locks: --prefix P, or --all"))
 			}
 			return a.withCatalog("list the locks", func(ctx context.Context, c *catalog.Catalog) error {
-				out := bufio.NewWriter(a.stdout)
+				out := bufio.NewWriter(output{a.stdout})
 				var to sink = &table{out: out}
 				if asJSON {
 					to = &objects{json.NewEncoder(out)}
@@ -137,8 +135,8 @@ func (t *table) write(line []string) error {
 		if i < len(line)-1 {
 			text += strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell))+2)
 		}
-		if _, err := io.WriteString(t.out, text); err != nil {
-			return fmt.Errorf("%w: %w", errWrite, err)
+		if _, err := t.out.WriteString(text); err != nil {
+			return err
 		}
 	}
 	return t.out.WriteByte('\n')

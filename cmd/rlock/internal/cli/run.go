@@ -103,7 +103,6 @@ type job struct {
 	program child.Program
 	wait    []rlock.AcquireOption // none to wait forever
 	signals chan os.Signal
-	ran     bool // it was started
 }
 
 // check makes a job of the arguments, before anything is sent.
@@ -253,8 +252,6 @@ func (a *app) notRun(j *job, f *runFlags, where string, err, away error) error {
 			was = strings.Replace(strings.Replace(was, "is", "was", 1), "are", "were", 1) + " for all of --wait " + f.wait
 		}
 		return &exit{code: f.conflict, err: fmt.Errorf("%s %s, so the program has not run", what, was)}
-	case j.ran:
-		return a.asked("release "+part, where, err)
 	case code(err) == exitUsage: // which is not about Redis
 		return usage(errors.New(reason(err)))
 	case away != nil && errors.Is(err, rlock.ErrUnavailable):
@@ -281,6 +278,7 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 		}
 	}()
 	var notRun error
+	ran := false
 	err = lock.Do(ctx, func(ctx context.Context) error {
 		close(held)
 		<-waited
@@ -293,7 +291,7 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 		}
 		j.program.Signals = j.signals
 		code, notRun = child.Run(ctx, j.program)
-		j.ran = notRun == nil
+		ran = notRun == nil
 		return nil
 	}, opts...)
 	switch number := interrupted.Load(); {
@@ -303,6 +301,8 @@ func (j *job) under(lock rlock.Acquirer, opts []rlock.AcquireOption) (code int, 
 		return 0, err
 	case notRun != nil:
 		return 0, &exit{code: exitNotRunnable, err: notRun}
+	case ran: // and if its lock could not be released then, that has been logged
+		return code, nil
 	}
-	return code, err
+	return 0, err
 }

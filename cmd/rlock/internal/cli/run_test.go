@@ -248,6 +248,20 @@ func TestRunWaitsForTheGroup(t *testing.T) {
 	require.Equal(t, "first\nlast\n", p.Out.String())
 }
 
+// TestRunThatCannotRelease has the code of the program, which has run, and says that the lock stays taken.
+func TestRunThatCannotRelease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.NoError(t, server.Client(t).Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">secret", "~*", "&*", "+@all", "-hdel", "-zrem").Err())
+	for want, flags := range map[int]string{0: "", 7: "", 8: "--permits 1"} {
+		args := []string{"run", fmt.Sprint("job", want), "--ttl", "300ms", "--timeout", "1s", "--url", "redis://poor:secret@" + server.Addr}
+		args = append(append(args, strings.Fields(flags)...), "--", "sh", "-c", "exit "+strconv.Itoa(want))
+		code, _, errs := command(t, server.Addr, args...)
+		require.Equal(t, want, code, errs)
+		require.Contains(t, errs, "rlock: lock could not be released; it is free when its lease ends")
+	}
+}
+
 // TestRunManyAtOnce has 200 processes run a program that fails if it runs twice at a time. It is not parallel: they leave no processor
 // to other tests.
 func TestRunManyAtOnce(t *testing.T) {

@@ -125,6 +125,37 @@ bash -c 'for i in 1 2 3; do "$0" run job -- sh -c "echo round; exec sleep 100"; 
 	require.NotContains(t, s.screen.String(), "after")
 }
 
+// TestFreeInALoop has Ctrl-C at the question end the shell's loop, not only this question.
+func TestFreeInALoop(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rdb := server.Client(t)
+	hold(t, newClient(t, rdb).NewLock("one"))
+	hold(t, newClient(t, rdb).NewLock("two"))
+	s := newSession(t, server.Addr, `
+bash -c 'for name in one two; do "$0" free $name; echo after; done' "$0"`)
+	s.says("Free it? [y/N]", 1)
+	s.types(ctrlC)
+	s.shell.Code()
+	require.NotContains(t, s.screen.String(), "after")
+	require.EqualValues(t, 2, rdb.Exists(t.Context(), "one", "two").Val())
+}
+
+// TestOutputThatCannotBeWritten is an error of this machine, and not of Redis.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	hold(t, newClient(t, server.Client(t)).NewLock("one"))
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = full.Close() })
+	for _, args := range []string{"ls --all", "ls --all --json", "ls --all --sort name", "show one", "show one --json", "doctor", "ui --listen 127.0.0.1:0", "free one --yes"} {
+		p := program.StartWith(t, server.Addr, func(cmd *exec.Cmd) { cmd.Stdout = full }, strings.Fields(args)...)
+		require.Equal(t, exitFailed, p.Code(), args)
+		require.Equal(t, "rlock: cannot write the output: no space left on device\n", p.Errs.String(), args)
+	}
+}
+
 // collect collects what comes from a file, until it ends.
 func collect(o *program.Output, from *os.File) (int64, error) {
 	var buffer [1024]byte

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -17,23 +18,28 @@ func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	code, out, errs := command(t, server.Addr, "doctor", "--try", "--kinds", "latch", "--key-prefix", "app:")
+	code, out, errs := command(t, server.Addr, "doctor", "--try", "--kinds", "count-down latch", "--key-prefix", "app:")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "ok       try          latch: a message woke who waited for it.\n")
+	require.Contains(t, out, "ok       try          count-down latch: a message woke who waited for it.\n")
 	require.Contains(t, out, "ok       try          removal: ")
 	require.Zero(t, rdb.DBSize(t.Context()).Val())
 
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	code, out, errs = command(t, server.Addr, "doctor", "--try", "--kinds", "latch")
+	code, out, errs = command(t, server.Addr, "doctor", "--try", "--kinds", "count-down latch")
 	require.Equal(t, 26, code, errs)
-	require.Contains(t, out, "problem  try          latch: fails: try set count: the key")
+	require.Contains(t, out, "problem  try          count-down latch: fails: try set count: OOM")
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
-	p := program.Start(t, server.Addr, "doctor", "--try")
-	redistest.EventuallyWithin(t, time.Minute, "it is under way", func() bool { return rdb.DBSize(t.Context()).Val() > 0 })
-	p.Signal(syscall.SIGINT)
-	require.Equal(t, exitSignal+2, p.Code())
-	require.Zero(t, rdb.DBSize(t.Context()).Val())
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		p := program.StartWith(t, server.Addr, func(cmd *exec.Cmd) {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // on no terminal, where it would end by the signal
+		}, "doctor", "--try")
+		redistest.EventuallyWithin(t, time.Minute, "it is under way", func() bool { return rdb.DBSize(t.Context()).Val() > 0 })
+		p.Signal(s)
+		require.Equal(t, exitSignal+int(s), p.Code())
+		require.Equal(t, "rlock: interrupted\n", p.Errs.String())
+		require.Zero(t, rdb.DBSize(t.Context()).Val())
+	}
 	code, _, errs = command(t, server.Addr, "doctor", "--try", "--services-user", "app")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, "acts as the user that connects")

@@ -32,8 +32,11 @@ var acts = []act{
 	{name: "fenced fair", kind: "fenced fair", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
 		return s.fences(ctx, s.one.NewFairLock(s.name, rlock.Fenced()), s.two.NewFairLock(s.name, rlock.Fenced()))
 	}},
-	{name: "read-write", kind: "read-write", works: "two readers shared it; writers: " + exclusive, run: shares},
-	{name: "fenced read-write", kind: "fenced read-write", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
+	{name: "read", kind: "read", works: "two readers shared it, and a message gave it to the next writer", run: shares},
+	{name: "write", kind: "write", works: exclusive, run: func(ctx context.Context, s *scene) error {
+		return s.excludes(ctx, s.one.NewRWLock(s.name).WriteLock(), s.two.NewRWLock(s.name).WriteLock())
+	}},
+	{name: "fenced write", kind: "fenced write", works: exclusive + numbered, run: func(ctx context.Context, s *scene) error {
 		return s.fences(ctx, s.one.NewRWLock(s.name, rlock.Fenced()).WriteLock(), s.two.NewRWLock(s.name, rlock.Fenced()).WriteLock())
 	}},
 	{name: "spin", kind: "spin", works: "one client alone held it", run: func(ctx context.Context, s *scene) error {
@@ -45,7 +48,7 @@ var acts = []act{
 	{name: "plain semaphore", kind: "plain semaphore", works: counted, run: func(ctx context.Context, s *scene) error {
 		return s.counts(ctx, s.one.NewPlainSemaphore(s.name, rlock.Total(1)), s.two.NewPlainSemaphore(s.name, rlock.Total(1)))
 	}},
-	{name: "latch", kind: "latch", works: "a message woke who waited for it", run: opens},
+	{name: "count-down latch", kind: "count-down latch", works: "a message woke who waited for it", run: opens},
 	{
 		name: "sharded pub/sub", works: exclusive,
 		opts:    func(Options) rlock.Option { return rlock.WithShardedPubSub(rlock.ShardedOn) },
@@ -130,7 +133,12 @@ func (s *scene) gives(ctx context.Context, one, two taker, chosen func() bool) e
 	if err := s.refuses(ctx, one, two); err != nil {
 		return err
 	}
-	return s.handsOver(ctx, func(ctx context.Context) (func(context.Context) error, error) {
+	return s.handsOver(ctx, one, two, chosen)
+}
+
+// handsOver has the second client wait for what the first one has.
+func (s *scene) handsOver(ctx context.Context, one, two taker, chosen func() bool) error {
+	return s.wakes(ctx, func(ctx context.Context) (func(context.Context) error, error) {
 		hold, err := one.Acquire(ctx, rlock.Wait(patience))
 		if err != nil {
 			return nil, err
@@ -145,9 +153,9 @@ func (s *scene) gives(ctx context.Context, one, two taker, chosen func() bool) e
 	}, chosen)
 }
 
-// handsOver has somebody wait for what another one has, until that one ends it. A waiter may still be about to subscribe when that
+// wakes has somebody wait for what another one has, until that one ends it. A waiter may still be about to subscribe when that
 // happens, so who hears nothing is tried again with more time.
-func (s *scene) handsOver(
+func (s *scene) wakes(
 	ctx context.Context, begin func(context.Context) (end func(context.Context) error, err error), wait func(context.Context) error, chosen func() bool,
 ) error {
 	pauses := []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond}
@@ -305,12 +313,12 @@ func shares(ctx context.Context, s *scene) error {
 	if err := errors.Join(refused(ctx, two.WriteLock()), second.Unlock(ctx), first.Unlock(ctx)); err != nil {
 		return err
 	}
-	return s.excludes(ctx, one.WriteLock(), two.WriteLock())
+	return s.handsOver(ctx, one.ReadLock(), two.WriteLock(), s.heard.remote.Load)
 }
 
 func opens(ctx context.Context, s *scene) error {
 	one, two := s.one.NewCountDownLatch(s.name), s.two.NewCountDownLatch(s.name)
-	return s.handsOver(ctx, func(ctx context.Context) (func(context.Context) error, error) {
+	return s.wakes(ctx, func(ctx context.Context) (func(context.Context) error, error) {
 		if set, err := one.TrySetCount(ctx, 1); err != nil || !set {
 			return nil, errors.Join(err, errors.New("the latch is not open"))
 		}

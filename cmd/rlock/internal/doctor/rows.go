@@ -63,7 +63,7 @@ var rows = []row{
 	},
 }
 
-// kinds are what a service may use, with the rows that each needs.
+// kinds are what a service may use, with the rows that each needs. Their names are those of telemetry; see wire.Kind. Only inspect is no kind.
 var kinds = []struct {
 	name string
 	rows []string
@@ -72,10 +72,11 @@ var kinds = []struct {
 	{"fenced", []string{"every kind", "every kind but spin", "fenced"}},
 	{"fair", []string{"every kind", "every kind but spin", "fair"}},
 	{"fenced fair", []string{"every kind", "every kind but spin", "fair", "fenced fair, in addition to fair"}},
-	{"read-write", []string{"every kind", "every kind but spin", "read-write"}},
-	{"fenced read-write", []string{"every kind", "every kind but spin", "read-write", "fenced read-write, in addition to read-write"}},
+	{"read", []string{"every kind", "every kind but spin", "read-write"}},
+	{"write", []string{"every kind", "every kind but spin", "read-write"}},
+	{"fenced write", []string{"every kind", "every kind but spin", "read-write", "fenced read-write, in addition to read-write"}},
 	{"spin", []string{"every kind"}},
-	{"latch", []string{"a count-down latch, by itself"}},
+	{"count-down latch", []string{"a count-down latch, by itself"}},
 	{"semaphore", []string{"a semaphore, by itself"}},
 	{"plain semaphore", []string{"a plain semaphore, by itself"}},
 	{"inspect", []string{"Lock.Inspect, in addition to the kind"}},

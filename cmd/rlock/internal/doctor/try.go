@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -42,7 +43,8 @@ type stage struct {
 	d      *deployment
 	prefix string // of the names, without that of the services
 	made   []made
-	silent bool // an earlier act heard no message
+	silent bool           // an earlier act heard no message
+	closes sync.WaitGroup // of the clients of acts that are over
 }
 
 // made is a name that an act has used, and the ids of the clients that did.
@@ -100,7 +102,9 @@ func (s *stage) play(ctx context.Context, a act) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = c.Close() }() // waits for what is under way, so that nothing comes after the removal
+		defer func() { // what is under way may take as long as the timeout, such as a release without the right to it
+			s.closes.Go(func() { _ = c.Close() })
+		}()
 		*client = c
 	}
 	s.note(sc.name, sc.one, sc.two)
@@ -225,6 +229,7 @@ func (t *trial) deaf(ctx context.Context, sharded bool) string {
 
 // remove deletes what the acts have made, and looks whether it is gone.
 func (s *stage) remove(ctx context.Context) Finding {
+	s.closes.Wait() // so that nothing comes after the removal
 	ctx, cancel := context.WithTimeout(ctx, 2*s.d.opts.timeout())
 	defer cancel()
 	var left []string

@@ -58,7 +58,7 @@ func TestTry(t *testing.T) {
 			t.Parallel()
 			opts, kinds := Options{Try: true, Prefix: "app:"}, Kinds()
 			if where != "direct" {
-				kinds = []string{"lock", "latch"}
+				kinds = []string{"lock", "count-down latch"}
 				opts.only = kinds
 			}
 			r, of := examine(t, rdb, opts, "try")
@@ -120,15 +120,15 @@ func TestTryOnACluster(t *testing.T) {
 	admins := testkit.Admins(t, cluster.Nodes...)
 	needsRedis7(t, admins[0])
 	makeReplicasKnown(t, cluster)
-	_, of := examine(t, cluster.Client(t), Options{Try: true, Acks: 1, Kinds: []string{"lock", "read-write", "semaphore"}}, "try")
+	_, of := examine(t, cluster.Client(t), Options{Try: true, Acks: 1, Kinds: []string{"lock", "read", "write", "semaphore"}}, "try")
 	acts := tried(of)
-	for _, name := range []string{"lock", "read-write", "semaphore", "sharded pub/sub", replicated, "removal"} {
+	for _, name := range []string{"lock", "read", "write", "semaphore", "sharded pub/sub", replicated, "removal"} {
 		require.Equal(t, OK, acts[name].Level, "%s: %v", name, acts[name])
 	}
 	require.NotContains(t, acts, "fair")
 	requireNothing(t, admins...)
 
-	alone, of := examine(t, admins[0], Options{Try: true, only: []string{"fair", "inspect", "latch"}}, "try")
+	alone, of := examine(t, admins[0], Options{Try: true, only: []string{"fair", "inspect", "count-down latch"}}, "try")
 	require.NotZero(t, alone.ExitCode(), "one node of the cluster")
 	for _, f := range of {
 		require.Condition(t, func() bool { return f.Level == OK || strings.Contains(f.Text, "a node of a cluster: use") }, f.Text)
@@ -171,6 +171,23 @@ func TestTryNamesTheMissingRight(t *testing.T) {
 	}
 }
 
+// TestTryDoesNotWaitForEachRelease that fails: rlock tries each again for as long as the timeout.
+func TestTryDoesNotWaitForEachRelease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	admins := testkit.Admins(t, server)
+	user := testkit.NewUser(t, admins, "~*", "&*", "+@all", "-hdel")
+	const within = 10 * time.Second
+	began := time.Now()
+	_, of := examine(t, testkit.OpenAs(t, server)(user), Options{
+		Try: true, Prefix: testkit.AppPrefix, Timeout: within, only: []string{"lock", "fenced", "fair", "read", "write", "spin"},
+	}, "try")
+	require.Less(t, time.Since(began), 4*within)
+	require.Equal(t, Problem, tried(of)["lock"].Level, "%v", of)
+	require.Equal(t, OK, tried(of)["removal"].Level, "%v", of)
+	requireNothing(t, admins...)
+}
+
 // TestTryOfOtherKinds: a kind that nobody asked for, and that the user has no rights to, is worth a note.
 func TestTryOfOtherKinds(t *testing.T) {
 	t.Parallel()
@@ -178,11 +195,11 @@ func TestTryOfOtherKinds(t *testing.T) {
 	admins := testkit.Admins(t, server)
 	user := testkit.NewUser(t, admins, append(rulesOf(t, "lock"), "+info")...)
 	_, of := examine(t, testkit.OpenAs(t, server)(user), Options{
-		Try: true, Prefix: testkit.AppPrefix, only: []string{"lock", "fenced", "fair", "semaphore", "read-write"},
+		Try: true, Prefix: testkit.AppPrefix, only: []string{"lock", "fenced", "fair", "semaphore", "read"},
 	}, "try")
 	acts := tried(of)
 	require.Equal(t, OK, acts["lock"].Level)
-	for _, kind := range []string{"fenced", "fair", "semaphore", "read-write"} {
+	for _, kind := range []string{"fenced", "fair", "semaphore", "read"} {
 		require.Equal(t, Note, acts[kind].Level, "%v", acts[kind])
 		require.Contains(t, acts[kind].Text, "Grant ")
 	}
@@ -192,7 +209,7 @@ func TestTryOfOtherKinds(t *testing.T) {
 // TestAnInterruptedTryRemovesItsKeys ends the try at several moments.
 func TestAnInterruptedTryRemovesItsKeys(t *testing.T) {
 	t.Parallel()
-	for _, act := range []string{"lock", "fenced-read-write", "latch"} {
+	for _, act := range []string{"lock", "fenced-write", "count-down-latch"} {
 		t.Run(act, func(t *testing.T) {
 			t.Parallel()
 			admin := redistest.Start(t).Client(t)

@@ -8,10 +8,12 @@ import (
 // difference is what a browser does not know yet. All means that it must forget what it knows.
 type difference struct {
 	All bool `json:"all,omitempty"`
-	// Cut means that there are more rows than are sent, which are Total. Part means that the first look goes on.
-	Cut   bool `json:"cut,omitempty"`
-	Part  bool `json:"part,omitempty"`
-	Total int  `json:"total"`
+	// Cut means that there are more rows than are sent, which are Total. Missed means that some of those are waited for. Part means that the
+	// first look goes on.
+	Cut    bool `json:"cut,omitempty"`
+	Missed bool `json:"missed,omitempty"`
+	Part   bool `json:"part,omitempty"`
+	Total  int  `json:"total"`
 	// Unread means that nothing has been read yet, because Redis is away.
 	Unread bool      `json:"unread,omitempty"`
 	Rows   []rowView `json:"rows"`
@@ -27,7 +29,7 @@ func (s *state) since(version uint64) (*difference, uint64) {
 	if version == s.version || !s.ready && s.table.Stale == 0 {
 		return nil, version
 	}
-	d := &difference{All: version == 0 || version < s.forgotten, Cut: s.cut, Part: s.partial, Total: s.total, Unread: !s.ready, status: s.table, Rows: []rowView{}}
+	d := &difference{All: version == 0 || version < s.forgotten, Cut: s.cut, Missed: s.missed, Part: s.partial, Total: s.total, Unread: !s.ready, status: s.table, Rows: []rowView{}}
 	if d.All {
 		version = 0
 		d.Rows = make([]rowView, 0, len(s.rows))

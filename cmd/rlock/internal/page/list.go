@@ -81,7 +81,7 @@ func (s *Server) read(ctx context.Context, l *list) {
 		goesOn(now)
 		k.add(&row, now)
 		if first && now.Sub(shown) > every {
-			l.state.apply(k.all(), look{total: k.total, part: true, begun: begun, ended: now})
+			l.state.apply(k.all(), look{total: k.total, missed: k.missed, part: true, begun: begun, ended: now})
 			shown = now
 		}
 	}
@@ -89,18 +89,19 @@ func (s *Server) read(ctx context.Context, l *list) {
 		return
 	}
 	seen := k.all()
-	l.state.apply(seen, look{total: k.total, begun: begun, ended: time.Now()})
+	l.state.apply(seen, look{total: k.total, missed: k.missed, begun: begun, ended: time.Now()})
 	if l != s.all {
 		s.all.state.learn(seen)
 	}
 }
 
-// selection are the rows of a look that are kept: all that somebody waits for, and the first of the others.
+// selection are the rows of a look that are kept: those that somebody waits for, all of them if there is room, and the first of the others.
 type selection struct {
 	names          map[string]bool
 	waited, others []sighting
 	bytes          int  // of both
 	full           bool // no other is kept any more
+	missed         bool // not all that somebody waits for are kept
 	total          int  // how many rows there are
 }
 
@@ -127,6 +128,7 @@ func (k *selection) add(row *catalog.Row, now time.Time) {
 			k.others, k.full = k.others[:len(k.others)-1], true
 		}
 		if k.bytes+size > maxBytes {
+			k.missed = true
 			return
 		}
 		k.waited = append(k.waited, one)

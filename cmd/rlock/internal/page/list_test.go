@@ -41,6 +41,8 @@ func TestLocksWithWaitersAreKept(t *testing.T) {
 	assert.Len(t, k.all(), 2*maxRows)
 	assert.Equal(t, 2*maxRows+200, k.total, "one that is not kept may be counted twice")
 
+	assert.False(t, k.missed)
+
 	k = selection{names: make(map[string]bool)}
 	for i := range 10 {
 		row := held(fmt.Sprint(i, strings.Repeat("x", maxBytes/12)), "one:1")
@@ -55,6 +57,7 @@ func TestLocksWithWaitersAreKept(t *testing.T) {
 	assert.Equal(t, 31, k.total)
 	assert.LessOrEqual(t, k.bytes, maxBytes)
 	assert.Greater(t, len(k.waited), 9)
+	assert.True(t, k.missed)
 }
 
 // TestTheServerSearches sends what fits, the exact name before Redis has been searched.

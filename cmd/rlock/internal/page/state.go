@@ -88,6 +88,7 @@ type state struct {
 	tombs     []tomb
 	forgotten uint64 // rows that went in this version or before are not remembered
 	cut       bool   // there are more rows than are kept
+	missed    bool   // some of those are waited for
 	total     int    // how many rows there are
 	ready     bool   // there has been a look, or a part of one
 	partial   bool   // the first look goes on
@@ -154,6 +155,7 @@ func sent(text string) int {
 // look is what a look has found beside the rows.
 type look struct {
 	total        int  // how many rows there are, those that are not kept counted
+	missed       bool // some of these are waited for
 	part         bool // it goes on
 	begun, ended time.Time
 }
@@ -164,7 +166,7 @@ func (s *state) apply(seen []sighting, l look) {
 	defer s.mu.Unlock()
 	before, cut := s.version, l.total > len(seen)
 	s.version++
-	changed := !s.ready || s.cut != cut || s.total != l.total || s.partial != l.part || s.table.Stale != 0
+	changed := !s.ready || s.cut != cut || s.missed != l.missed || s.total != l.total || s.partial != l.part || s.table.Stale != 0
 	last := s.looked
 	sharp := recent(last, l.begun)
 	here := make(map[string]bool, len(seen))
@@ -186,7 +188,7 @@ func (s *state) apply(seen []sighting, l look) {
 		changed = true
 	}
 	s.histories.prune()
-	s.cut, s.total, s.ready, s.partial = cut, l.total, true, l.part
+	s.cut, s.missed, s.total, s.ready, s.partial = cut, l.missed, l.total, true, l.part
 	s.table.good(l.ended)
 	if !l.part {
 		s.looked, s.table.took = l.begun, l.ended.Sub(l.begun)

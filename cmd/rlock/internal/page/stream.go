@@ -119,7 +119,7 @@ type stream struct {
 	out   *http.ResponseController
 
 	version uint64 // that the browser knows
-	said    [5]any // whether it is stale, why, whether it is cut, of how many, and whether the first look goes on, as the browser knows
+	said    [6]any // whether it is stale, why, whether it is cut, and of those that are waited for, of how many, and whether the first look goes on, as the browser knows
 	last    []byte // what it knows of the lock
 
 	mu      sync.Mutex
@@ -158,7 +158,7 @@ func (st *stream) rows() error {
 		return err
 	}
 	st.version = version
-	now := [...]any{d.Stale, d.Why, d.Cut, d.Total, d.Part}
+	now := [...]any{d.Stale, d.Why, d.Cut, d.Missed, d.Total, d.Part}
 	if !d.All && len(d.Rows)+len(d.Gone) == 0 && now == st.said {
 		return nil // only the view of a lock has changed
 	}

@@ -10,11 +10,14 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 
 func TestHTMLInNames(t *testing.T) {
@@ -86,6 +89,95 @@ func TestKeyboard(t *testing.T) {
 	assert.Equal(t, "descending", get[string](p, `document.querySelector(".c-name").getAttribute("aria-sort")`))
 	p.click("#heads .c-who button")
 	p.await("sorted", rows, "orders:0,orders:1,orders:2,orders:3,orders:4,parcels")
+}
+
+// TestTheNoteSaysWhatIsMissing: the memory of the page may be full of locks that somebody waits for.
+func TestTheNoteSaysWhatIsMissing(t *testing.T) {
+	f := newFake()
+	waited := func(i int) catalog.Row {
+		row := held(fmt.Sprint(i, strings.Repeat("y", maxBytes/12)), "one:1")
+		row.Waiters = 1
+		return row
+	}
+	for i := range 14 {
+		f.set(waited(i))
+	}
+	_, ts := serve(t, f, Options{})
+	p := open(t, ts.URL)
+	p.await("not all of them are there", `!document.querySelector("#cut").hidden && document.querySelector("#cut").textContent.includes("somebody waits for, not all are there")`)
+	for i := range 6 {
+		f.remove(waited(i).Name)
+	}
+	f.set(manyHeld()...)
+	p.await("all of them are there", `!document.querySelector("#cut").hidden && document.querySelector("#cut").textContent.includes("somebody waits for are all there")`)
+}
+
+// manyHeld returns more locks than are shown.
+func manyHeld() []catalog.Row {
+	rows := make([]catalog.Row, maxRows+1)
+	for i := range rows {
+		rows[i] = held(fmt.Sprintf("row-%05d", i), "one:1")
+	}
+	return rows
+}
+
+// TestTheFocusIsNotLost when its row leaves what is rendered, or goes, and when the page has heard nothing yet of a lock that is left.
+func TestTheFocusIsNotLost(t *testing.T) {
+	f := newFake()
+	for i := range 300 {
+		f.set(held(fmt.Sprintf("row-%03d", i), "one:1"))
+	}
+	_, ts := serve(t, f, Options{})
+	p := open(t, ts.URL)
+	p.await("all rows", `all.size === 300 && document.querySelector("#rows a") !== null`)
+	focused := func(what, name string) {
+		t.Helper()
+		p.await(what, `document.activeElement.textContent === %q`, name)
+	}
+	p.run(evaluate(`document.querySelector("#rows a").focus()`))
+	p.press(arrowDown)
+	focused("the second row", "row-001")
+	row := held("row-001", "one:1")
+	row.Name, row.Waiters = "row-200", 1
+	f.set(row)
+	p.await("another one is first now", `document.querySelector("#rows a").textContent === "row-200"`)
+	focused("it is the same row", "row-001")
+	p.run(evaluate(`document.querySelector("#scroll").scrollTop = 5000`))
+	p.await("the row is not rendered", `document.activeElement === document.body`)
+	p.press(arrowDown)
+	focused("the row after it", "row-002")
+	f.remove("row-002")
+	p.await("it is gone", `all.size === 299 && document.activeElement === document.body`)
+	p.press(arrowDown)
+	focused("the row after it", "row-003")
+	f.remove("row-003")
+	p.await("it is gone", `all.size === 298 && document.activeElement === document.body`)
+	p.press(kb.ArrowUp)
+	focused("the row before it", "row-001")
+
+	p.run(evaluate(`window.connected = connect; connect = () => {}`)) // the server says nothing of the lock
+	p.press(enter)
+	p.await("its page", `!document.querySelector("#one").hidden && lock === null`)
+	p.press(escape)
+	focused("back", "row-001")
+	p.run(evaluate(`connect = connected`))
+}
+
+// TestALockThatIsOpenedAtOnceIsShown although the filter that was typed before is only then put into the address.
+func TestALockThatIsOpenedAtOnceIsShown(t *testing.T) {
+	_, ts := serve(t, newFake(held("orders", "one:1")), Options{})
+	p := open(t, ts.URL)
+	p.row("orders")
+	p.run(evaluate(`{
+		const later = window.setTimeout;
+		let due;
+		window.setTimeout = (f) => { due = f; };
+		filter();
+		window.setTimeout = later;
+		location.hash = "#/lock/orders"; // the page hears of it after what is running
+		due();
+	}`))
+	p.await("its page", `!document.querySelector("#one").hidden && document.querySelector("#name").textContent === "orders"`)
 }
 
 func TestManyRows(t *testing.T) {

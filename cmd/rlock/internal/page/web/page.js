@@ -322,8 +322,9 @@ function applyRows(data) {
   }
   $("cut").hidden = !data.cut || part;
   if (data.cut) {
-    text($("cut"), asking.text ? total.toLocaleString("en") + " locks match, more than are shown. Those that somebody waits for are all there."
-      : "There are more locks than are shown. Those that somebody waits for are all there. To find any other, type a part of its name: orders: or *:42");
+    const waited = data.missed ? " Even of those that somebody waits for, not all are there." : " Those that somebody waits for are all there.";
+    text($("cut"), asking.text ? total.toLocaleString("en") + " locks match, more than are shown." + waited
+      : "There are more locks than are shown." + waited + " To find any other, type a part of its name: orders: or *:42");
   }
   $("q").placeholder = wide ? "Find by name" : "Filter by name or holder";
   render();
@@ -363,8 +364,22 @@ function showSort() {
   }
 }
 
+// The row that has the focus, or had it last: it may have left what is rendered, and taken the focus with it.
+let visited = null;
+document.addEventListener("focusin", (e) => { visited = e.target.closest("#rows tr"); });
+
+// step goes from a row to the one before or after it, wherever it is now, or was if it is gone.
+function step(row, down) {
+  if (dirty || unsorted) sort();
+  const place = order.findIndex((other) => other.id === row.id);
+  const next = place < 0 ? row.index - (down ? 0 : 1) : place + (down ? 1 : -1);
+  if (next < 0) $("q").focus();
+  else moveTo(next);
+}
+
 // moveTo focuses a row, wherever it is.
 function moveTo(index) {
+  if (dirty || unsorted) sort();
   const row = order[Math.min(Math.max(index, 0), order.length - 1)];
   if (!row) return;
   const box = $("scroll");
@@ -699,6 +714,7 @@ function route() {
   takeToken();
   const [, id] = /^#\/lock\/(.*)$/s.exec(location.hash) || [];
   const [, typed] = /^#\/\?q=(.*)$/s.exec(location.hash) || [];
+  const from = view; // and not what was heard of it, which may be nothing yet
   view = idOf(id || "");
   if (typed !== undefined) {
     try {
@@ -709,7 +725,6 @@ function route() {
   }
   $("back").href = listHash();
   dirty = true;
-  const from = lock ? lock.id : "";
   lock = null;
   hues = new Map();
   $("list").hidden = Boolean(view);
@@ -751,7 +766,7 @@ document.addEventListener("keydown", (e) => {
   } else if (e.key === "Escape" && view) {
     location.hash = listHash();
   } else if (!view && (e.key === "ArrowDown" || e.key === "ArrowUp" || (typing && e.key === "Enter"))) {
-    const row = e.target.closest?.("#rows tr")?.row;
+    const row = e.target.closest?.("#rows tr")?.row || (e.target === document.body && visited?.row);
     if (!row && !typing && e.target !== document.body) return;
     e.preventDefault();
     if (e.key === "Enter") {
@@ -759,7 +774,7 @@ document.addEventListener("keydown", (e) => {
       if (order.length) location.hash = "#/lock/" + order[0].id;
       else if (wide && $("q").value) location.hash = "#/lock/" + idOf($("q").value.replaceAll("%", "%25"));
     }
-    else if (row) { if (e.key === "ArrowUp" && row.index === 0) $("q").focus(); else moveTo(row.index + (e.key === "ArrowDown" ? 1 : -1)); }
+    else if (row) step(row, e.key === "ArrowDown");
     else if (e.key === "ArrowDown") moveTo(0);
   }
 });
@@ -771,7 +786,7 @@ function filter() {
   renderTable();
   clearTimeout(pause);
   pause = setTimeout(() => {
-    if (view) return;
+    if (view || location.hash.startsWith("#/lock/")) return; // or a lock is about to be shown
     history.replaceState(null, "", listHash()); // not with each key: some browsers refuse that
     if (wide && $("q").value !== asking.text) connect();
   }, PAUSE);
