@@ -56,20 +56,20 @@ func (s *Server) fields(h *hash) []string {
 }
 
 var hashCommands = map[string]command{
-	"HSET":       {-4, true, cmdHSet},
-	"HSETNX":     {4, true, cmdHSetNX},
-	"HGET":       {3, false, cmdHGet},
-	"HMGET":      {-3, false, cmdHMGet},
-	"HSTRLEN":    {3, false, cmdHStrLen},
-	"HDEL":       {-3, true, cmdHDel},
-	"HEXISTS":    {3, false, cmdHExists},
-	"HLEN":       {2, false, cmdHLen},
-	"HGETALL":    {2, false, func(s *Server, a []string) any { return s.listed(a[1], true, true) }},
-	"HKEYS":      {2, false, func(s *Server, a []string) any { return s.listed(a[1], true, false) }},
-	"HVALS":      {2, false, func(s *Server, a []string) any { return s.listed(a[1], false, true) }},
-	"HINCRBY":    {4, true, cmdHIncrBy},
-	"HSCAN":      {-3, false, cmdHScan},
-	"HRANDFIELD": {-2, false, cmdHRandField},
+	"HSET":       {arity: -4, write: true, run: cmdHSet},
+	"HSETNX":     {arity: 4, write: true, run: cmdHSetNX},
+	"HGET":       {arity: 3, run: cmdHGet},
+	"HMGET":      {arity: -3, run: cmdHMGet},
+	"HSTRLEN":    {arity: 3, run: cmdHStrLen},
+	"HDEL":       {arity: -3, write: true, run: cmdHDel},
+	"HEXISTS":    {arity: 3, run: cmdHExists},
+	"HLEN":       {arity: 2, run: cmdHLen},
+	"HGETALL":    {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], true, true) }},
+	"HKEYS":      {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], true, false) }},
+	"HVALS":      {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], false, true) }},
+	"HINCRBY":    {arity: 4, write: true, run: cmdHIncrBy},
+	"HSCAN":      {arity: -3, run: cmdHScan},
+	"HRANDFIELD": {arity: -2, run: cmdHRandField},
 }
 
 // hashOf returns the hash of a key, which has no fields if there is none.
@@ -232,7 +232,7 @@ func cmdHIncrBy(s *Server, a []string) any {
 
 // cmdHScan returns a part of a big hash, and all of a small one.
 func cmdHScan(s *Server, a []string) any {
-	if _, err := strconv.ParseUint(a[2], 10, 64); err != nil {
+	if _, ok := parseCursor(a[2]); !ok {
 		return errCursor
 	}
 	v, err := s.find(a[1], "hash")

@@ -8,26 +8,26 @@ import (
 
 // keyCommands are about keys of any type, and about the server.
 var keyCommands = map[string]command{
-	"PING":        {-1, false, cmdPing},
-	"TIME":        {1, false, cmdTime},
-	"EXISTS":      {-2, false, cmdExists},
-	"DEL":         {-2, true, cmdDel},
-	"UNLINK":      {-2, true, cmdDel},
-	"TYPE":        {2, false, cmdType},
-	"RENAME":      {3, true, cmdRename},
-	"PTTL":        {2, false, func(s *Server, a []string) any { return s.left(a[1], 1) }},
-	"TTL":         {2, false, func(s *Server, a []string) any { return s.left(a[1], 1000) }},
-	"PEXPIRETIME": {2, false, cmdPExpireTime},
-	"PERSIST":     {2, true, cmdPersist},
-	"PEXPIRE":     {-3, true, func(s *Server, a []string) any { return s.expire(a, s.now(), 1) }},
-	"EXPIRE":      {-3, true, func(s *Server, a []string) any { return s.expire(a, s.now(), 1000) }},
-	"PEXPIREAT":   {-3, true, func(s *Server, a []string) any { return s.expire(a, 0, 1) }},
-	"EXPIREAT":    {-3, true, func(s *Server, a []string) any { return s.expire(a, 0, 1000) }},
-	"DBSIZE":      {1, false, func(s *Server, _ []string) any { return int64(len(s.Keys())) }},
-	"KEYS":        {2, false, cmdKeys},
-	"SCAN":        {-2, false, cmdScan},
-	"FLUSHALL":    {-1, true, cmdFlush},
-	"FLUSHDB":     {-1, true, cmdFlush},
+	"PING":        {arity: -1, run: cmdPing},
+	"TIME":        {arity: 1, run: cmdTime},
+	"EXISTS":      {arity: -2, run: cmdExists},
+	"DEL":         {arity: -2, write: true, run: cmdDel},
+	"UNLINK":      {arity: -2, write: true, run: cmdDel},
+	"TYPE":        {arity: 2, run: cmdType},
+	"RENAME":      {arity: 3, write: true, run: cmdRename},
+	"PTTL":        {arity: 2, run: func(s *Server, a []string) any { return s.left(a[1], 1) }},
+	"TTL":         {arity: 2, run: func(s *Server, a []string) any { return s.left(a[1], 1000) }},
+	"PEXPIRETIME": {arity: 2, run: cmdPExpireTime},
+	"PERSIST":     {arity: 2, write: true, run: cmdPersist},
+	"PEXPIRE":     {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, s.now(), 1) }},
+	"EXPIRE":      {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, s.now(), 1000) }},
+	"PEXPIREAT":   {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, 0, 1) }},
+	"EXPIREAT":    {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, 0, 1000) }},
+	"DBSIZE":      {arity: 1, run: func(s *Server, _ []string) any { return int64(len(s.Keys())) }},
+	"KEYS":        {arity: 2, run: cmdKeys},
+	"SCAN":        {arity: -2, run: cmdScan},
+	"FLUSHALL":    {arity: -1, write: true, run: cmdFlush},
+	"FLUSHDB":     {arity: -1, write: true, run: cmdFlush},
 }
 
 func cmdPing(_ *Server, a []string) any {
@@ -198,8 +198,8 @@ func (p *scanned) match(name string) bool { return p.pattern == "" || matches(p.
 
 func scanOptions(cursor string, options []string, ofKeys bool) (p scanned, err Err) {
 	p.count = 10
-	at, wrong := strconv.ParseUint(cursor, 10, 64)
-	if wrong != nil {
+	at, ok := parseCursor(cursor)
+	if !ok {
 		return p, errCursor
 	}
 	p.cursor = at
@@ -225,6 +225,23 @@ func scanOptions(cursor string, options []string, ofKeys bool) (p scanned, err E
 		}
 	}
 	return p, ""
+}
+
+// parseCursor reads a cursor, as strtoul of the C library does.
+func parseCursor(text string) (uint64, bool) {
+	text, _, _ = strings.Cut(text, "\x00") // which ends a text in C
+	if text == "" {
+		return 0, true
+	}
+	digits := strings.TrimPrefix(text, "-")
+	if len(digits) == len(text) {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if text[0] == '-' {
+		n = -n
+	}
+	return n, err == nil
 }
 
 // scan returns some names, and the cursor that continues. The cursor is a place: so a scan from zero finds every name that is there all

@@ -6,14 +6,14 @@ import (
 )
 
 var listCommands = map[string]command{
-	"RPUSH":  {-3, true, func(s *Server, a []string) any { return s.push(a, false) }},
-	"LPUSH":  {-3, true, func(s *Server, a []string) any { return s.push(a, true) }},
-	"LPOP":   {-2, true, cmdLPop},
-	"LLEN":   {2, false, cmdLLen},
-	"LINDEX": {3, false, cmdLIndex},
-	"LRANGE": {4, false, cmdLRange},
-	"LREM":   {4, true, cmdLRem},
-	"LPOS":   {-3, false, cmdLPos},
+	"RPUSH":  {arity: -3, write: true, run: func(s *Server, a []string) any { return s.push(a, false) }},
+	"LPUSH":  {arity: -3, write: true, run: func(s *Server, a []string) any { return s.push(a, true) }},
+	"LPOP":   {arity: -2, write: true, run: cmdLPop},
+	"LLEN":   {arity: 2, run: cmdLLen},
+	"LINDEX": {arity: 3, run: cmdLIndex},
+	"LRANGE": {arity: 4, run: cmdLRange},
+	"LREM":   {arity: 4, write: true, run: cmdLRem},
+	"LPOS":   {arity: -3, run: cmdLPos},
 }
 
 func (s *Server) push(a []string, first bool) any {

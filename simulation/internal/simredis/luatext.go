@@ -15,12 +15,13 @@ import (
 const (
 	hiddenConcat = "\x00concat"
 	hiddenNumber = "\x00number"
+	hiddenModulo = "\x00modulo"
 )
 
 // lend puts functions that work with texts and numbers as Lua 5.1 does in the place of those of gopher-lua.
 func lend(l *lua.LState, global *lua.LTable) {
 	l.SetFuncs(global, map[string]lua.LGFunction{
-		"tostring": luaToString, "tonumber": luaToNumber(l), hiddenConcat: luaConcat, hiddenNumber: luaNumber,
+		"tostring": luaToString, "tonumber": luaToNumber, hiddenConcat: luaConcat, hiddenNumber: luaNumber, hiddenModulo: luaModulo,
 	})
 	text, _ := global.RawGetString("string").(*lua.LTable)
 	for name, places := range map[string]int{
@@ -41,23 +42,19 @@ func lend(l *lua.LState, global *lua.LTable) {
 
 // withTexts has a function get its first arguments, where they are numbers, as texts.
 func withTexts(l *lua.LState, lib *lua.LTable, name string, places int) {
-	f, _ := lib.RawGetString(name).(*lua.LFunction)
-	inner := f.GFunction
-	lib.RawSetString(name, l.NewFunction(func(l *lua.LState) int {
+	wrap(l, lib, name, func(l *lua.LState, inner lua.LGFunction) int {
 		for i := 1; i <= min(places, l.GetTop()); i++ {
 			if n, ok := l.Get(i).(lua.LNumber); ok {
 				l.Replace(i, lua.LString(numberText(n)))
 			}
 		}
 		return inner(l)
-	}))
+	})
 }
 
 // withNumbers has a function get arguments that are texts as numbers.
 func withNumbers(l *lua.LState, lib *lua.LTable, name string) {
-	f, _ := lib.RawGetString(name).(*lua.LFunction)
-	inner := f.GFunction
-	lib.RawSetString(name, l.NewFunction(func(l *lua.LState) int {
+	wrap(l, lib, name, func(l *lua.LState, inner lua.LGFunction) int {
 		for i := 1; i <= l.GetTop(); i++ {
 			if text, ok := l.Get(i).(lua.LString); ok {
 				if n, ok := textNumber(string(text)); ok {
@@ -68,14 +65,26 @@ func withNumbers(l *lua.LState, lib *lua.LTable, name string) {
 			}
 		}
 		return inner(l)
-	}))
+	})
+}
+
+// wrap puts a function in the place of one of a library, which it gets.
+func wrap(l *lua.LState, lib *lua.LTable, name string, f func(l *lua.LState, inner lua.LGFunction) int) {
+	inner, _ := lib.RawGetString(name).(*lua.LFunction)
+	upvalues := make([]lua.LValue, len(inner.Upvalues)) // which inner looks for in the function that runs
+	for i, up := range inner.Upvalues {
+		upvalues[i] = up.Value()
+	}
+	lib.RawSetString(name, l.NewClosure(func(l *lua.LState) int { return f(l, inner.GFunction) }, upvalues...))
 }
 
 func numberText(n lua.LNumber) string { return formatFloat(float64(n), 14) }
 
+// space is what the C library skips before a number.
+const space = " \t\n\v\f\r"
+
 // textNumber reads a text as tonumber does.
 func textNumber(text string) (lua.LNumber, bool) {
-	const space = " \t\n\v\f\r"
 	f, ok := cFloat(strings.Trim(text, space))
 	return lua.LNumber(f), ok
 }
@@ -96,26 +105,48 @@ func luaToString(l *lua.LState) int {
 	return 1
 }
 
-func luaToNumber(l *lua.LState) lua.LGFunction {
-	f, _ := l.GetGlobal("tonumber").(*lua.LFunction)
-	withBase := f.GFunction
-	return func(l *lua.LState) int {
-		if l.GetTop() > 1 && l.Get(2) != lua.LNumber(10) {
-			return withBase(l)
+func luaToNumber(l *lua.LState) int {
+	base := l.OptInt(2, 10)
+	if base != 10 {
+		if base < 2 || base > 36 {
+			l.RaiseError("bad argument #2 to 'tonumber' (base out of range)")
 		}
-		switch v := l.CheckAny(1).(type) {
-		case lua.LNumber:
-			l.Push(v)
-			return 1
-		case lua.LString:
-			if n, ok := textNumber(string(v)); ok {
-				l.Push(n)
-				return 1
-			}
-		}
-		l.Push(lua.LNil)
+		l.Push(inBase(toText(l, l.CheckAny(1)), base))
 		return 1
 	}
+	switch v := l.CheckAny(1).(type) {
+	case lua.LNumber:
+		l.Push(v)
+		return 1
+	case lua.LString:
+		if n, ok := textNumber(string(v)); ok {
+			l.Push(n)
+			return 1
+		}
+	}
+	l.Push(lua.LNil)
+	return 1
+}
+
+// inBase reads a number as strtoul of the C library does. A number that is too big is the biggest one.
+func inBase(text string, base int) lua.LValue {
+	text = strings.Trim(text, space)
+	digits := strings.TrimPrefix(text, "-")
+	negative := len(digits) < len(text)
+	if !negative {
+		digits = strings.TrimPrefix(digits, "+")
+	}
+	if lower := strings.ToLower(digits); base == 16 && strings.HasPrefix(lower, "0x") {
+		digits = digits[2:]
+	}
+	n, err := strconv.ParseUint(digits, base, 64)
+	switch {
+	case err != nil && n != math.MaxUint64:
+		return lua.LNil
+	case negative && err == nil:
+		n = -n
+	}
+	return lua.LNumber(n)
 }
 
 // luaConcat is the operator "..", of a whole chain. Its first argument has the names of the others, for the error.
@@ -177,6 +208,14 @@ func luaNumber(l *lua.LState) int {
 	return 0
 }
 
+// luaModulo is the operator "%", of two numbers. Beyond 2^53 it is not exact, and for an infinity it is no number.
+func luaModulo(l *lua.LState) int {
+	a, b := float64(l.CheckNumber(1)), float64(l.CheckNumber(2))
+	times := math.Floor(a/b) * b
+	l.Push(lua.LNumber(a - times))
+	return 1
+}
+
 // luaJoin is table.concat.
 func luaJoin(l *lua.LState) int {
 	t, between, first := l.CheckTable(1), "", l.OptInt(3, 1)
@@ -231,11 +270,14 @@ func formatted(l *lua.LState, flags string, verb byte, arg int) string {
 	if l.GetTop() < arg {
 		l.RaiseError("bad argument #%d to 'format' (no value)", arg)
 	}
-	switch verb {
-	case 's':
+	if verb == 's' || verb == 'q' {
+		if t := l.Get(arg).Type(); t != lua.LTString && t != lua.LTNumber {
+			l.RaiseError("bad argument #%d to 'format' (string expected, got %s)", arg, t)
+		}
+		if verb == 'q' {
+			return quoted(toText(l, l.Get(arg)))
+		}
 		return fmt.Sprintf("%"+flags+"s", toText(l, l.Get(arg)))
-	case 'q':
-		return quoted(toText(l, l.Get(arg)))
 	}
 	n, ok := l.Get(arg).(lua.LNumber)
 	if text, isText := l.Get(arg).(lua.LString); isText {
@@ -257,6 +299,9 @@ func formatted(l *lua.LState, flags string, verb byte, arg int) string {
 	case 'e', 'E', 'f', 'g', 'G':
 		if math.IsInf(f, 0) || math.IsNaN(f) {
 			return fmt.Sprintf("%"+strings.ReplaceAll(strings.SplitN(flags, ".", 2)[0], "0", "")+"s", formatFloat(f, 14))
+		}
+		if !strings.Contains(flags, ".") {
+			flags += ".6"
 		}
 		return fmt.Sprintf("%"+flags+string(verb), f)
 	}

@@ -39,7 +39,9 @@ func (s *Server) channels(sharded bool) subscriptions {
 }
 
 // Subscribe adds a subscriber to a channel, of the sharded ones or of the others. It does nothing if the subscriber is there.
-func (s *Server) Subscribe(channel string, sub *Subscriber, sharded bool) { s.channels(sharded).add(channel, sub) }
+func (s *Server) Subscribe(channel string, sub *Subscriber, sharded bool) {
+	s.channels(sharded).add(channel, sub)
+}
 
 // Unsubscribe removes a subscriber from a channel.
 func (s *Server) Unsubscribe(channel string, sub *Subscriber, sharded bool) {
@@ -65,9 +67,11 @@ func (s *Server) Drop(sub *Subscriber) {
 func (s *Server) Channels() []string { return slices.Sorted(maps.Keys(s.plain)) }
 
 var messageCommands = map[string]command{
-	"PUBLISH":  {3, true, cmdPublish},
-	"SPUBLISH": {3, true, cmdSPublish},
-	"PUBSUB":   {-2, false, cmdPubSub},
+	"PUBLISH":  {arity: 3, write: true, run: cmdPublish},
+	"SPUBLISH": {arity: 3, write: true, run: cmdSPublish},
+	"PUBSUB": {arity: -2, run: cmdPubSub, subs: map[string]int{
+		"NUMSUB": -2, "SHARDNUMSUB": -2, "NUMPAT": 2, "CHANNELS": -2, "SHARDCHANNELS": -2,
+	}},
 }
 
 func cmdPublish(s *Server, a []string) any {
@@ -103,13 +107,10 @@ func cmdPubSub(s *Server, a []string) any {
 	case "SHARDNUMSUB":
 		return s.sharded.count(a[2:])
 	case "NUMPAT":
-		if len(a) != 2 {
-			return errArity("pubsub|numpat")
-		}
 		return int64(len(s.patterns))
 	case "CHANNELS", "SHARDCHANNELS":
 		if len(a) > 3 {
-			return errSubcommand(a)
+			return Err("ERR unknown subcommand or wrong number of arguments for '" + a[1] + "'. Try PUBSUB HELP.")
 		}
 		all := []any{}
 		for _, channel := range s.shuffle(slices.Collect(maps.Keys(s.channels(sub != "CHANNELS")))) {

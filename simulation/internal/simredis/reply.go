@@ -31,7 +31,9 @@ func errArity(command string) Err {
 	return Err("ERR wrong number of arguments for '" + command + "' command")
 }
 
-func errExpireTime(command string) Err { return Err("ERR invalid expire time in '" + command + "' command") }
+func errExpireTime(command string) Err {
+	return Err("ERR invalid expire time in '" + command + "' command")
+}
 
 // clean returns an error or a status as it goes over the wire, where a line break would end it.
 func clean(text string) string {

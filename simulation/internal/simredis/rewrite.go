@@ -33,6 +33,7 @@ func compile(source string) (*lua.FunctionProto, map[string]string, error) {
 var (
 	indexed  = regexp.MustCompile(`^(user_script:(\d+): )attempt to index a non-table object\((\w+)\) with key '(.*)'$`)
 	called   = regexp.MustCompile(`^(user_script:(\d+): )attempt to call a non-function object$`)
+	measured = regexp.MustCompile(`^(user_script:(\d+): )__len undefined$`)
 	compared = regexp.MustCompile(`attempt to compare (\w+) with (\w+)$`)
 	argument = regexp.MustCompile(`bad argument #(\d+) to (?:\w+\.)?(\w+) \(`)
 	looped   = regexp.MustCompile(`for statement (init|limit|step) must be a number$`)
@@ -49,6 +50,9 @@ func (c *script) inLua51(text string) string {
 	}
 	if m := called.FindStringSubmatch(text); m != nil {
 		return m[1] + "attempt to call " + withType(c.names[m[2]+nameBreak+callKey], "nil")
+	}
+	if m := measured.FindStringSubmatch(text); m != nil {
+		return m[1] + "attempt to get length of " + withType(c.names[m[2]+nameBreak+lengthKey], "nil")
 	}
 	if m := compared.FindStringSubmatch(text); m != nil && m[1] == m[2] {
 		return strings.TrimSuffix(text, m[0]) + "attempt to compare two " + m[1] + " values"
@@ -71,6 +75,7 @@ func withType(name, kind string) string {
 const (
 	unknownKey = "\x00?" // a key that is no text in the source
 	callKey    = "\x00()"
+	lengthKey  = "\x00#"
 )
 
 // rewriter changes the tree of a script in place.
@@ -228,11 +233,15 @@ func (r *rewriter) expr(at *ast.Expr) {
 	case *ast.ArithmeticOpExpr:
 		r.operand(&e.Lhs)
 		r.operand(&e.Rhs)
+		if e.Operator == "%" {
+			*at = hidden(e.Line(), hiddenModulo, e.Lhs, e.Rhs)
+		}
 	case *ast.UnaryMinusOpExpr:
 		r.operand(&e.Expr)
 	case *ast.UnaryNotOpExpr:
 		r.expr(&e.Expr)
 	case *ast.UnaryLenOpExpr:
+		r.learn(atLine(e.Line(), lengthKey), r.nameOf(e.Expr))
 		r.expr(&e.Expr)
 	case *ast.FunctionExpr:
 		r.function(e.ParList, e.Stmts)
@@ -284,6 +293,10 @@ func (r *rewriter) operand(at *ast.Expr) {
 	switch (*at).(type) {
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr, *ast.UnaryMinusOpExpr, *ast.UnaryLenOpExpr:
 		return
+	case *ast.FuncCallExpr:
+		if isHidden(*at, hiddenModulo) {
+			return
+		}
 	}
 	single(*at)
 	*at = hidden((*at).Line(), hiddenNumber, *at, &ast.StringExpr{Value: name})
@@ -299,6 +312,16 @@ func single(e ast.Expr) {
 	}
 }
 
+func isHidden(e ast.Expr, name string) bool {
+	call, ok := e.(*ast.FuncCallExpr)
+	if !ok {
+		return false
+	}
+	f, ok := call.Func.(*ast.IdentExpr)
+	return ok && f.Value == name
+}
+
+// hidden returns a call of a hidden function.
 func hidden(line int, name string, args ...ast.Expr) ast.Expr {
 	call := &ast.FuncCallExpr{Func: &ast.IdentExpr{Value: name}, Args: args, AdjustRet: true}
 	call.Func.SetLine(line)

@@ -7,13 +7,13 @@ import (
 )
 
 var stringCommands = map[string]command{
-	"GET":    {2, false, cmdGet},
-	"SET":    {-3, true, cmdSet},
-	"STRLEN": {2, false, cmdStrLen},
-	"INCR":   {2, true, func(s *Server, a []string) any { return s.increase(a[1], 1) }},
-	"DECR":   {2, true, func(s *Server, a []string) any { return s.increase(a[1], -1) }},
-	"INCRBY": {3, true, cmdIncrBy},
-	"DECRBY": {3, true, cmdDecrBy},
+	"GET":    {arity: 2, run: cmdGet},
+	"SET":    {arity: -3, write: true, run: cmdSet},
+	"STRLEN": {arity: 2, run: cmdStrLen},
+	"INCR":   {arity: 2, write: true, run: func(s *Server, a []string) any { return s.increase(a[1], 1) }},
+	"DECR":   {arity: 2, write: true, run: func(s *Server, a []string) any { return s.increase(a[1], -1) }},
+	"INCRBY": {arity: 3, write: true, run: cmdIncrBy},
+	"DECRBY": {arity: 3, write: true, run: cmdDecrBy},
 }
 
 func cmdGet(s *Server, a []string) any {

@@ -33,10 +33,10 @@ func (z *zset) rank(member string) int {
 
 func (z *zset) set(member string, score float64) {
 	z.remove(member)
-	e := scored{score, member}
+	e := scored{score + 0, member} // a small set of Redis has no negative zero
 	i, _ := slices.BinarySearchFunc(z.order, e, compareScored)
 	z.order = slices.Insert(z.order, i, e)
-	z.scores[member] = score
+	z.scores[member] = e.score
 }
 
 // remove reports whether the member was there.
@@ -76,8 +76,8 @@ func parseBounds(texts ...string) (all []bound, ok bool) {
 		if b.open {
 			text = text[1:]
 		}
-		if text != "" {
-			if b.score, ok = cFloat(strings.TrimLeft(text, " \t\n\v\f\r")); !ok || math.IsNaN(b.score) {
+		if text, _, _ = strings.Cut(text, "\x00"); text != "" { // which ends a text in C
+			if b.score, ok = cFloat(strings.TrimLeft(text, space)); !ok || math.IsNaN(b.score) {
 				return nil, false
 			}
 		}
@@ -87,17 +87,17 @@ func parseBounds(texts ...string) (all []bound, ok bool) {
 }
 
 var zsetCommands = map[string]command{
-	"ZADD":             {-4, true, cmdZAdd},
-	"ZINCRBY":          {4, true, cmdZIncrBy},
-	"ZREM":             {-3, true, cmdZRem},
-	"ZREMRANGEBYSCORE": {4, true, cmdZRemRangeByScore},
-	"ZCARD":            {2, false, cmdZCard},
-	"ZSCORE":           {3, false, cmdZScore},
-	"ZRANK":            {3, false, cmdZRank},
-	"ZCOUNT":           {4, false, cmdZCount},
-	"ZRANGE":           {-4, false, cmdZRange},
-	"ZRANGEBYSCORE":    {-4, false, func(s *Server, a []string) any { return s.rangeByScore(a, false) }},
-	"ZREVRANGEBYSCORE": {-4, false, func(s *Server, a []string) any { return s.rangeByScore(a, true) }},
+	"ZADD":             {arity: -4, write: true, run: cmdZAdd},
+	"ZINCRBY":          {arity: 4, write: true, run: cmdZIncrBy},
+	"ZREM":             {arity: -3, write: true, run: cmdZRem},
+	"ZREMRANGEBYSCORE": {arity: 4, write: true, run: cmdZRemRangeByScore},
+	"ZCARD":            {arity: 2, run: cmdZCard},
+	"ZSCORE":           {arity: 3, run: cmdZScore},
+	"ZRANK":            {arity: 3, run: cmdZRank},
+	"ZCOUNT":           {arity: 4, run: cmdZCount},
+	"ZRANGE":           {arity: -4, run: cmdZRange},
+	"ZRANGEBYSCORE":    {arity: -4, run: func(s *Server, a []string) any { return s.rangeByScore(a, false) }},
+	"ZREVRANGEBYSCORE": {arity: -4, run: func(s *Server, a []string) any { return s.rangeByScore(a, true) }},
 }
 
 // zsetOf returns the sorted set of a key, which has no members if there is none.
@@ -109,7 +109,9 @@ func (s *Server) zsetOf(key string) (*zset, Err) {
 	return v.zset, err
 }
 
-func cmdZIncrBy(s *Server, a []string) any { return cmdZAdd(s, []string{"ZADD", a[1], "INCR", a[2], a[3]}) }
+func cmdZIncrBy(s *Server, a []string) any {
+	return cmdZAdd(s, []string{"ZADD", a[1], "INCR", a[2], a[3]})
+}
 
 func cmdZAdd(s *Server, a []string) any {
 	only, pairs := zaddOptions(a[2:])
@@ -141,7 +143,7 @@ func cmdZAdd(s *Server, a []string) any {
 	added, changed := int64(0), int64(0)
 	var last any
 	for i, score := range scores {
-		what := v.zset.add(pairs[2*i+1], score, only)
+		what, now := v.zset.add(pairs[2*i+1], score, only)
 		switch what {
 		case zsetNaN:
 			return errNaN
@@ -151,7 +153,7 @@ func cmdZAdd(s *Server, a []string) any {
 			changed++
 		}
 		if what != zsetRefused {
-			last = formatScore(v.zset.scores[pairs[2*i+1]])
+			last = formatScore(now)
 		}
 	}
 	if !v.empty() {
@@ -192,31 +194,32 @@ const (
 	zsetChanged
 )
 
-func (z *zset) add(member string, score float64, only map[string]bool) zsetChange {
+// add adds a member, or changes its score, and returns the score that it has now.
+func (z *zset) add(member string, score float64, only map[string]bool) (zsetChange, float64) {
 	old, is := z.scores[member]
 	if !is {
 		if only["XX"] {
-			return zsetRefused
+			return zsetRefused, 0
 		}
 		z.set(member, score)
-		return zsetAdded
+		return zsetAdded, score
 	}
 	if only["NX"] {
-		return zsetRefused
+		return zsetRefused, old
 	}
 	if only["INCR"] {
 		if score += old; math.IsNaN(score) {
-			return zsetNaN
+			return zsetNaN, old
 		}
 	}
 	switch {
 	case only["GT"] && score <= old, only["LT"] && score >= old:
-		return zsetRefused
+		return zsetRefused, old
 	case score == old:
-		return zsetSame
+		return zsetSame, score
 	}
 	z.set(member, score)
-	return zsetChanged
+	return zsetChanged, score
 }
 
 func cmdZRem(s *Server, a []string) any {

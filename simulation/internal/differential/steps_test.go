@@ -1,0 +1,149 @@
+package differential
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// step is one thing that happens, after some time. The zero conn is the connection of the commands; the others have subscriptions.
+type step struct {
+	after time.Duration
+	what  string
+	conn  int
+	args  []string
+}
+
+// What a step can be, besides a subscription, which has the name of its command in Redis.
+const (
+	command = "command"
+	drop    = "drop" // a connection loses all its subscriptions
+	compare = "compare"
+)
+
+func (s step) String() string {
+	return fmt.Sprintf("+%v %s %d %.300q", s.after, s.what, s.conn, s.args)
+}
+
+// conns is how many connections have subscriptions.
+const conns = 3
+
+// place is a Redis that steps can be played on. Each play begins with an empty one. It returns the outcome of each step: the reply to a
+// command, and for compare all messages and keys.
+type place interface{ play(steps []step) []any }
+
+// began is when each play begins.
+var began = time.Date(2026, 1, 1, 0, 0, 0, 123456000, time.UTC)
+
+// differ returns the first step whose outcomes differ, or -1.
+func differ(steps []step, a, b place) (at int, outcomes [2]any) {
+	first, second := a.play(steps), b.play(steps)
+	for i := range steps {
+		one, other := normal(steps[i], first[i]), normal(steps[i], second[i])
+		if !reflect.DeepEqual(one, other) {
+			return i, [2]any{one, other}
+		}
+	}
+	return -1, outcomes
+}
+
+// shrink returns a shorter list of steps after which the outcomes differ: it leaves out whatever is not needed. The time passes
+// nevertheless.
+func shrink(steps []step, a, b place) []step {
+	for size := len(steps) / 2; size > 0; size /= 2 {
+		for from := 0; from+size < len(steps); {
+			fewer := slices.Concat(steps[:from], steps[from+size:])
+			for _, s := range steps[from : from+size] {
+				fewer[from].after += s.after
+			}
+			if at, _ := differ(fewer, a, b); at >= 0 {
+				steps = fewer[:at+1]
+			} else {
+				from += size
+			}
+		}
+	}
+	return steps
+}
+
+// normal returns an outcome without what Redis leaves open.
+func normal(s step, outcome any) any {
+	switch o := outcome.(type) {
+	case simredis.Err:
+		if strings.HasPrefix(string(o), "ERR Error compiling script") {
+			return simredis.Err("ERR Error compiling script")
+		}
+	case []any:
+		if s.what == command && unordered(s.args, len(o)) {
+			return sorted(o)
+		}
+		if s.what == command && strings.EqualFold(s.args[0], "SCAN") && len(o) == 2 {
+			keys, _ := o[1].([]any)
+			return []any{o[0], sorted(keys)}
+		}
+	}
+	return outcome
+}
+
+// unordered reports whether the order of a reply is open.
+func unordered(args []string, size int) bool {
+	switch strings.ToUpper(args[0]) {
+	case "KEYS":
+		return true
+	case "PUBSUB":
+		return len(args) > 1 && strings.HasSuffix(strings.ToUpper(args[1]), "CHANNELS")
+	case "HKEYS", "HVALS":
+		return size > 128
+	}
+	return false
+}
+
+func sorted(list []any) []any {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return list
+}
+
+// contents returns all keys, with types, values and leases.
+func contents(do func(args ...string) any) any {
+	keys, _ := do("KEYS", "*").([]any)
+	var all []any
+	for _, k := range sorted(keys) {
+		key, _ := k.(string)
+		kind := do("TYPE", key)
+		var v any
+		switch kind {
+		case simredis.Status("hash"):
+			v = do("HGETALL", key)
+			if list, _ := v.([]any); len(list) > 2*128 || slices.ContainsFunc(list, long) {
+				v = pairs(list)
+			}
+		case simredis.Status("zset"):
+			v = do("ZRANGE", key, "0", "-1", "WITHSCORES")
+		case simredis.Status("list"):
+			v = do("LRANGE", key, "0", "-1")
+		default:
+			v = do("GET", key)
+		}
+		all = append(all, []any{key, kind, do("PTTL", key), v})
+	}
+	return all
+}
+
+// long reports whether a field or a value of a hash is so long that the order of the hash is open.
+func long(v any) bool {
+	text, _ := v.(string)
+	return len(text) > 64
+}
+
+func pairs(list []any) any {
+	var all []any
+	for i := 0; i+1 < len(list); i += 2 {
+		all = append(all, fmt.Sprint(list[i], "=", list[i+1]))
+	}
+	return sorted(all)
+}
