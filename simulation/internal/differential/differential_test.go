@@ -32,31 +32,38 @@ func TestDifferential(t *testing.T) {
 	done, replied := 0, map[string]int{}
 	for round := uint64(0); done < *commands; round++ {
 		steps := newGenerator(seed, round).round(perRound)
-		done += len(steps)
-		check(t, fmt.Sprintf("seed %d, round %d", seed, round), steps, &simulated{}, r)
-		count(replied, steps)
+		done += perRound
+		at, outcomes, others := differ(steps, &simulated{}, r)
+		if at >= 0 {
+			t.Fatalf("seed %d, round %d: %s\n\n%s", seed, round, difference(at, steps, outcomes, others), story(steps[:at+1], &simulated{}, r))
+		}
+		count(replied, steps, outcomes)
 	}
 	for _, s := range scripts() {
 		require.Positive(t, replied[s.digest], "seed %d: the script %q never replied anything but an error", seed, s.name)
+		replied["all"] += replied[s.digest]
 	}
-	t.Logf("%d commands are equal, among them %d calls of %d scripts that were no errors", done, sum(replied), len(replied))
+	t.Logf("%d commands are equal, among them %d calls of %d scripts that were no errors", done, replied["all"], len(scripts()))
 }
 
-// check fails the test if the outcomes of steps differ, with the fewest steps that show it.
-func check(t *testing.T, what string, steps []step, a, b place) {
-	t.Helper()
-	at, outcomes := differ(steps, a, b)
+// difference tells which step has different outcomes.
+func difference(at int, steps []step, first, second []any) string {
 	if at < 0 {
-		return
+		return "no difference, when the steps are played once more"
 	}
-	fewest := shrink(steps[:at+1], a, b)
-	_, last := differ(fewest, a, b)
-	var story strings.Builder
+	return fmt.Sprintf("step %d: %v\nsimulated %s\nreal      %s", at, steps[at], show(first[at]), show(second[at]))
+}
+
+// story tells the fewest of some steps that show a difference.
+func story(steps []step, a, b place) string {
+	var text strings.Builder
+	fewest := shrink(steps, a, b)
+	fmt.Fprintln(&text, "the fewest steps that show a difference:")
 	for _, s := range fewest {
-		fmt.Fprintln(&story, s)
+		fmt.Fprintln(&text, s)
 	}
-	t.Fatalf("%s: step %d: %v\nsimulated %s\nreal      %s\n\nthe fewest steps are these:\n%ssimulated %s\nreal      %s",
-		what, at, steps[at], show(outcomes[0]), show(outcomes[1]), story.String(), show(last[0]), show(last[1]))
+	at, first, second := differ(fewest, a, b)
+	return text.String() + difference(at, fewest, first, second)
 }
 
 // show returns an outcome as a text.
@@ -75,8 +82,8 @@ func show(outcome any) string {
 }
 
 // count counts the calls of scripts that replied no error.
-func count(replied map[string]int, steps []step) {
-	for i, outcome := range (&simulated{}).play(steps) {
+func count(replied map[string]int, steps []step, outcomes []any) {
+	for i, outcome := range outcomes {
 		if _, failed := outcome.(simredis.Err); failed || steps[i].what != command {
 			continue
 		}
@@ -87,11 +94,4 @@ func count(replied map[string]int, steps []step) {
 			replied[digestOf(args[1])]++
 		}
 	}
-}
-
-func sum(counts map[string]int) (all int) {
-	for _, n := range counts {
-		all += n
-	}
-	return all
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/wire"
@@ -197,12 +196,12 @@ func (g *generator) keep(args []string, keys int) []string {
 	return args
 }
 
-// odd are arguments that no caller sends.
+// odd are arguments that no caller sends. None has more than 64 bytes, because the order of a hash with such a field is open.
 var odd = []string{
 	"", "0", "-1", "1", "3", "-0", "1e3", "0x10", "007", " 5", "5 ", "+5", "abc", "nan", "inf", "-inf", "1.5", "0.1", "-2.5", ".5", "1e-5", "1_0", "0b1",
-	"99999999999999", "100000000000000", "9007199254740993", "3000000000000000", "1e15", "1e17", "123456789012345678", "1e300", "1e999",
+	"99999999999999", "100000000000000", "9007199254740993", "3000000000000000", "1e15", "1e17", "123456789012345678", "1e999",
 	"9223372036854775807", "-9223372036854775808", "9223372036854775808", "\x00\xff", "a\nb", "mode", "read", "write", "PUBLISH", "SPUBLISH", "BOTH", "NODE",
-	"NX", "{", "}", "a|3000", "a|", "|t", "x 1", "+2", "5 0", "5 30000", strings.Repeat("l", 70),
+	"NX", "{", "}", "a|3000", "a|", "|t", "x 1", "+2", "5 0", "5 30000",
 }
 
 // implausible returns a call of any script with arguments that nobody may have sent, or a plausible one with one wrong argument.

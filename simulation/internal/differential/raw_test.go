@@ -1,7 +1,6 @@
 package differential
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -183,7 +182,7 @@ func (g *generator) raw() []string {
 			break
 		}
 	}
-	if g.one(20) && args[0] != "SCAN" {
+	if g.one(20) && args[0] != "SCAN" && args[0] != "HRANDFIELD" {
 		switch i := 1 + g.IntN(len(args)); {
 		case i == len(args):
 			args = append(args, g.any())
@@ -196,7 +195,7 @@ func (g *generator) raw() []string {
 	if g.one(300) {
 		args[0] = pick(g, []string{"NOSUCH", "hget", "Ping", "no\nsuch", strings.Repeat("x", 200)})
 	}
-	if g.one(3) && args[0] != "SCAN" && !unordered(args, math.MaxInt) {
+	if g.one(3) && args[0] != "SCAN" && !unordered(args) {
 		return append([]string{"EVAL", pick(g, through), "0"}, args...)
 	}
 	return args
@@ -254,16 +253,17 @@ func (g *generator) score(end bool) string {
 	return text
 }
 
-// numbers are scripts about numbers and texts in Lua. Each gets two arguments.
+// numbers are scripts about numbers and texts in Lua. Each gets two arguments. Where arithmetic may give a negative zero, which
+// gopher-lua does not have, they add zero.
 var numbers = []string{
 	"return tostring(tonumber(ARGV[1]))",
 	"return {tonumber(ARGV[1])}",
 	"return tonumber(ARGV[1]) .. '|' .. ARGV[2]",
-	"local a, b = tonumber(ARGV[1]), tonumber(ARGV[2])\nreturn a * b .. ''",
-	"local a, b = ARGV[1], ARGV[2]\nreturn tostring(a + b)",
-	"return tostring(ARGV[1] / ARGV[2])",
-	"return tostring(-ARGV[1])",
-	"return tostring(ARGV[1] % ARGV[2])",
+	"local a, b = tonumber(ARGV[1]), tonumber(ARGV[2])\nreturn a * b + 0 .. ''",
+	"local a, b = ARGV[1], ARGV[2]\nreturn tostring(a + b + 0)",
+	"return tostring(ARGV[1] / ARGV[2] + 0)",
+	"return tostring(-ARGV[1] + 0)",
+	"return tostring(ARGV[1] % ARGV[2] + 0)",
 	"return tostring(tonumber(ARGV[1]) == tonumber(ARGV[2]))",
 	"local a, b = tonumber(ARGV[1]), tonumber(ARGV[2])\nreturn tostring(a < b)",
 	"return tonumber(ARGV[1]) <= ARGV[2]",

@@ -39,16 +39,16 @@ type place interface{ play(steps []step) []any }
 // began is when each play begins.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 123456000, time.UTC)
 
-// differ returns the first step whose outcomes differ, or -1.
-func differ(steps []step, a, b place) (at int, outcomes [2]any) {
-	first, second := a.play(steps), b.play(steps)
+// differ plays steps on two places. It returns the first step whose outcomes differ, or -1, and the outcomes.
+func differ(steps []step, a, b place) (at int, first, second []any) {
+	first, second = a.play(steps), b.play(steps)
 	for i := range steps {
-		one, other := normal(steps[i], first[i]), normal(steps[i], second[i])
-		if !reflect.DeepEqual(one, other) {
-			return i, [2]any{one, other}
+		first[i], second[i] = normal(steps[i], first[i]), normal(steps[i], second[i])
+		if !reflect.DeepEqual(first[i], second[i]) {
+			return i, first, second
 		}
 	}
-	return -1, outcomes
+	return -1, first, second
 }
 
 // shrink returns a shorter list of steps after which the outcomes differ: it leaves out whatever is not needed. The time passes
@@ -60,7 +60,7 @@ func shrink(steps []step, a, b place) []step {
 			for _, s := range steps[from : from+size] {
 				fewer[from].after += s.after
 			}
-			if at, _ := differ(fewer, a, b); at >= 0 {
+			if at, _, _ := differ(fewer, a, b); at >= 0 {
 				steps = fewer[:at+1]
 			} else {
 				from += size
@@ -78,7 +78,7 @@ func normal(s step, outcome any) any {
 			return simredis.Err("ERR Error compiling script")
 		}
 	case []any:
-		if s.what == command && unordered(s.args, len(o)) {
+		if s.what == command && unordered(s.args) {
 			return sorted(o)
 		}
 		if s.what == command && strings.EqualFold(s.args[0], "SCAN") && len(o) == 2 {
@@ -90,16 +90,8 @@ func normal(s step, outcome any) any {
 }
 
 // unordered reports whether the order of a reply is open.
-func unordered(args []string, size int) bool {
-	switch strings.ToUpper(args[0]) {
-	case "KEYS":
-		return true
-	case "PUBSUB":
-		return len(args) > 1 && strings.HasSuffix(strings.ToUpper(args[1]), "CHANNELS")
-	case "HKEYS", "HVALS":
-		return size > 128
-	}
-	return false
+func unordered(args []string) bool {
+	return strings.EqualFold(args[0], "KEYS") || strings.EqualFold(args[0], "PUBSUB") && len(args) > 1 && strings.HasSuffix(args[1], "CHANNELS")
 }
 
 func sorted(list []any) []any {
@@ -119,9 +111,6 @@ func contents(do func(args ...string) any) any {
 		switch kind {
 		case simredis.Status("hash"):
 			v = do("HGETALL", key)
-			if list, _ := v.([]any); len(list) > 2*128 || slices.ContainsFunc(list, long) {
-				v = pairs(list)
-			}
 		case simredis.Status("zset"):
 			v = do("ZRANGE", key, "0", "-1", "WITHSCORES")
 		case simredis.Status("list"):
@@ -132,18 +121,4 @@ func contents(do func(args ...string) any) any {
 		all = append(all, []any{key, kind, do("PTTL", key), v})
 	}
 	return all
-}
-
-// long reports whether a field or a value of a hash is so long that the order of the hash is open.
-func long(v any) bool {
-	text, _ := v.(string)
-	return len(text) > 64
-}
-
-func pairs(list []any) any {
-	var all []any
-	for i := 0; i+1 < len(list); i += 2 {
-		all = append(all, fmt.Sprint(list[i], "=", list[i+1]))
-	}
-	return sorted(all)
 }

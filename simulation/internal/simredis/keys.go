@@ -166,7 +166,7 @@ func expireOptions(options []string) (only map[string]bool, err Err) {
 func cmdKeys(s *Server, a []string) any {
 	all := []any{}
 	for _, key := range s.shuffle(s.Keys()) {
-		if matches(a[1], key) {
+		if a[1] == "*" || matches(a[1], key) {
 			all = append(all, key)
 		}
 	}
@@ -191,13 +191,14 @@ func cmdScan(s *Server, a []string) any {
 // scanned is what a SCAN or HSCAN asks for.
 type scanned struct {
 	cursor, count uint64
-	pattern, kind string // empty means any
+	pattern       string
+	kind          string // empty means any
 }
 
-func (p *scanned) match(name string) bool { return p.pattern == "" || matches(p.pattern, name) }
+func (p *scanned) match(name string) bool { return p.pattern == "*" || matches(p.pattern, name) }
 
 func scanOptions(cursor string, options []string, ofKeys bool) (p scanned, err Err) {
-	p.count = 10
+	p.count, p.pattern = 10, "*"
 	at, ok := parseCursor(cursor)
 	if !ok {
 		return p, errCursor
@@ -229,8 +230,7 @@ func scanOptions(cursor string, options []string, ofKeys bool) (p scanned, err E
 
 // parseCursor reads a cursor, as strtoul of the C library does.
 func parseCursor(text string) (uint64, bool) {
-	text, _, _ = strings.Cut(text, "\x00") // which ends a text in C
-	if text == "" {
+	if text = cText(text); text == "" {
 		return 0, true
 	}
 	digits := strings.TrimPrefix(text, "-")

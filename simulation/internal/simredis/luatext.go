@@ -277,7 +277,11 @@ func formatted(l *lua.LState, flags string, verb byte, arg int) string {
 		if verb == 'q' {
 			return quoted(toText(l, l.Get(arg)))
 		}
-		return fmt.Sprintf("%"+flags+"s", toText(l, l.Get(arg)))
+		text := toText(l, l.Get(arg))
+		if flags != "" {
+			text = cText(text)
+		}
+		return fmt.Sprintf("%"+flags+"s", text)
 	}
 	n, ok := l.Get(arg).(lua.LNumber)
 	if text, isText := l.Get(arg).(lua.LString); isText {

@@ -35,8 +35,15 @@ func errExpireTime(command string) Err {
 	return Err("ERR invalid expire time in '" + command + "' command")
 }
 
+// cText returns a text as a C function gets it, which ends at the first zero byte.
+func cText(text string) string {
+	text, _, _ = strings.Cut(text, "\x00")
+	return text
+}
+
 // clean returns an error or a status as it goes over the wire, where a line break would end it.
 func clean(text string) string {
+	text = cText(text)
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(strings.Trim(text, "\r\n"))
 }
 
@@ -124,14 +131,21 @@ func formatScore(f float64) string { return formatFloat(f, 17) }
 // same reports whether two names of commands or options are equal, whatever their case.
 func same(text, name string) bool { return strings.EqualFold(text, name) }
 
-// matches reports whether a text matches a pattern of Redis.
+// matches reports whether a text matches a pattern of Redis. An empty text matches an empty pattern alone.
 func matches(pattern, text string) bool {
+	if text == "" {
+		return pattern == ""
+	}
+	return matchesRest(pattern, text)
+}
+
+func matchesRest(pattern, text string) bool {
 	for pattern != "" {
 		switch pattern[0] {
 		case '*':
 			pattern = strings.TrimLeft(pattern, "*")
 			for i := 0; i <= len(text); i++ {
-				if matches(pattern, text[i:]) {
+				if matchesRest(pattern, text[i:]) {
 					return true
 				}
 			}

@@ -76,7 +76,7 @@ func parseBounds(texts ...string) (all []bound, ok bool) {
 		if b.open {
 			text = text[1:]
 		}
-		if text, _, _ = strings.Cut(text, "\x00"); text != "" { // which ends a text in C
+		if text = cText(text); text != "" {
 			if b.score, ok = cFloat(strings.TrimLeft(text, space)); !ok || math.IsNaN(b.score) {
 				return nil, false
 			}
