@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	commands = flag.Int("commands", 40_000, "how many commands are compared")
+	commands = flag.Int("commands", 100_000, "how many commands are compared")
 	seedFlag = flag.Uint64("seed", 0, "repeats the rounds of a seed; 0 draws one")
 )
 

@@ -72,7 +72,7 @@ func (r *real) play(steps []step) []any {
 			for j, c := range r.subs {
 				messages[j] = c.messages()
 			}
-			outcomes[i] = []any{messages, contents(r.main.do)}
+			outcomes[i] = []any{messages, contents(r.main.doAll)}
 		case drop:
 			r.subs[step.conn-1].reset()
 		default:
@@ -113,6 +113,17 @@ func (c *conn) do(args ...string) any {
 	c.send(args...)
 	c.flush()
 	return c.read()
+}
+
+func (c *conn) doAll(commands [][]string) (replies []any) {
+	for _, args := range commands {
+		c.send(args...)
+	}
+	c.flush()
+	for range commands {
+		replies = append(replies, c.read())
+	}
+	return replies
 }
 
 func (c *conn) read() any {

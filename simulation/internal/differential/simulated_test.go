@@ -44,12 +44,21 @@ func (p *simulated) play(steps []step) []any {
 			continue
 		}
 		if step.what == compare {
-			outcomes[i] = []any{takeAll(listeners), contents(s.Do)}
+			outcomes[i] = []any{takeAll(listeners), contents(doAll(s))}
 			continue
 		}
 		listeners[step.conn-1].do(s, step)
 	}
 	return outcomes
+}
+
+func doAll(s *simredis.Server) func(commands [][]string) []any {
+	return func(commands [][]string) (replies []any) {
+		for _, args := range commands {
+			replies = append(replies, s.Do(args...))
+		}
+		return replies
+	}
 }
 
 func (p *simulated) listen() *listener {

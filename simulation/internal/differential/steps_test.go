@@ -100,25 +100,22 @@ func sorted(list []any) []any {
 	return list
 }
 
-// contents returns all keys, with types, values and leases.
-func contents(do func(args ...string) any) any {
-	keys, _ := do("KEYS", "*").([]any)
-	var all []any
-	for _, k := range sorted(keys) {
+// contents returns all keys, with types, leases and values.
+func contents(do func(commands [][]string) []any) any {
+	list, _ := do([][]string{{"KEYS", "*"}})[0].([]any)
+	keys := sorted(list)
+	var kinds, values [][]string
+	for _, k := range keys {
 		key, _ := k.(string)
-		kind := do("TYPE", key)
-		var v any
-		switch kind {
-		case simredis.Status("hash"):
-			v = do("HGETALL", key)
-		case simredis.Status("zset"):
-			v = do("ZRANGE", key, "0", "-1", "WITHSCORES")
-		case simredis.Status("list"):
-			v = do("LRANGE", key, "0", "-1")
-		default:
-			v = do("GET", key)
-		}
-		all = append(all, []any{key, kind, do("PTTL", key), v})
+		kinds = append(kinds, []string{"TYPE", key}, []string{"PTTL", key})
 	}
-	return all
+	replies := do(kinds)
+	for i, k := range keys {
+		key, _ := k.(string)
+		values = append(values, map[any][]string{
+			simredis.Status("hash"): {"HGETALL", key}, simredis.Status("list"): {"LRANGE", key, "0", "-1"},
+			simredis.Status("zset"): {"ZRANGE", key, "0", "-1", "WITHSCORES"}, simredis.Status("string"): {"GET", key},
+		}[replies[2*i]])
+	}
+	return []any{keys, replies, do(values)}
 }
