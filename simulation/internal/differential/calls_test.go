@@ -48,27 +48,27 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 		}
 		return g.send(h.Release(n, g.tombstone())), true
 	case 5:
-		return g.if_(k.Count != nil, func() wire.Call { return h.Count(n, g.IntN(4), g.lease()) })
+		return g.when(k.Count != nil, func() wire.Call { return h.Count(n, g.IntN(4), g.lease()) })
 	case 6:
-		return g.if_(k.HandOver != nil, func() wire.Call { return h.HandOver(n, last, g.lease(), line && g.one(2)) })
+		return g.when(k.HandOver != nil, func() wire.Call { return h.HandOver(n, last, g.lease(), line && g.one(2)) })
 	case 7:
-		return g.if_(k.Park != nil, func() wire.Call { return h.Park(n, last, g.lease()) })
+		return g.when(k.Park != nil, func() wire.Call { return h.Park(n, last, g.lease()) })
 	case 8:
-		return g.if_(k.HasTickets(), func() wire.Call {
+		return g.when(k.HasTickets(), func() wire.Call {
 			if g.one(2) {
 				return h.Export(n, last, g.lease())
 			}
 			return h.Adopt(n, fmt.Sprint(last.Field), g.lease())
 		})
 	case 9:
-		return g.if_(k.Inspect != nil, func() wire.Call {
+		return g.when(k.Inspect != nil, func() wire.Call {
 			if g.one(2) {
 				return k.InspectCall(n)
 			}
 			return h.Inspect(n)
 		})
 	case 10:
-		return g.if_(k.Force != nil && g.one(2), func() wire.Call {
+		return g.when(k.Force != nil && g.one(2), func() wire.Call {
 			var from []string
 			if g.one(2) {
 				from = []string{fmt.Sprint(last.Field), "java:1"}
@@ -80,9 +80,9 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			seat := wire.NewSeat(n, strings.Split(fmt.Sprint(h.Field), ":")[0], 1+g.IntN(2))
 			return g.send(h.Queue(n, g.lease(), g.lease(), g.term(), seat, g.one(2))), true
 		}
-		return g.if_(k.Line.Stands(), func() wire.Call { return h.Stand(n, g.lease(), g.term()) })
+		return g.when(k.Line.Stands(), func() wire.Call { return h.Stand(n, g.lease(), g.term()) })
 	case 12:
-		return g.if_(line, func() wire.Call {
+		return g.when(line, func() wire.Call {
 			var next *wire.Next
 			if !k.Counted() && k.Line.Stands() && g.one(2) {
 				next = &wire.Next{Holder: last, Lease: g.lease(), Term: g.term()}
@@ -90,9 +90,9 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			return h.Give(n, g.tombstone(), g.term(), next)
 		})
 	case 13:
-		return g.if_(line && k.Line.Pump != nil, func() wire.Call { return k.PumpCall(n) })
+		return g.when(line && k.Line.Pump != nil, func() wire.Call { return k.PumpCall(n) })
 	case 14:
-		return g.if_(k.Renew != nil, func() wire.Call {
+		return g.when(k.Renew != nil, func() wire.Call {
 			c := wire.NewRenewal(k.Renew, g.lease(), 2)
 			c.Renew(h, name)
 			c.Renew(last, pick(g, g.names))
@@ -105,7 +105,8 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 	return texts(k.InfoCommand(n, g.one(2))), true
 }
 
-func (g *generator) if_(has bool, call func() wire.Call) ([]string, bool) { //nolint:revive // if is a keyword
+// when returns a call, if the kind has it.
+func (g *generator) when(has bool, call func() wire.Call) ([]string, bool) {
 	if !has {
 		return nil, false
 	}

@@ -23,7 +23,7 @@ const perRound = 500
 
 // TestDifferential compares the simulated Redis with a redis-server. If it fails, -seed repeats it.
 func TestDifferential(t *testing.T) {
-	r := startReal(t)
+	r := startGenuine(t)
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -57,7 +57,7 @@ func (g *generator) one(in int) bool { return g.IntN(in) == 0 }
 // round returns the steps of a round, with so many commands.
 func (g *generator) round(commands int) []step {
 	g.load()
-	for n := 0; n < commands; n++ {
+	for range commands {
 		s := step{after: g.pause(), what: command}
 		switch g.IntN(40) {
 		case 0:

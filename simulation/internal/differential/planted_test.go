@@ -77,7 +77,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 // TestPlantedExpiryIsFound checks the same with a redis-server: its clock stands exactly where it has to.
 func TestPlantedExpiryIsFound(t *testing.T) {
-	fewest := hunt(planted["a key dies in the millisecond in which it expires"], startReal(t))
+	fewest := hunt(planted["a key dies in the millisecond in which it expires"], startGenuine(t))
 	require.NotEmpty(t, fewest)
 	t.Logf("%d steps: %v", len(fewest), fewest)
 }

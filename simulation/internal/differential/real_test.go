@@ -10,32 +10,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// real is a redis-server whose clock stands.
-type real struct {
+// genuine is a redis-server whose clock stands.
+type genuine struct {
 	t     *testing.T
 	clock *redistest.Clock
 	main  *conn
 	subs  []*conn
 }
 
-func startReal(t *testing.T) *real {
+func startGenuine(t *testing.T) *genuine {
 	t.Helper()
 	server, clock := redistest.StartWithClock(t)
 	clock.Stop(began)
-	r := &real{t: t, clock: clock, main: dial(t, server.Addr)}
+	r := &genuine{t: t, clock: clock, main: dial(t, server.Addr)}
 	for range conns {
 		r.subs = append(r.subs, dial(t, server.Addr))
 	}
 	return r
 }
 
-func (r *real) play(steps []step) []any {
+func (r *genuine) play(steps []step) []any {
 	r.t.Helper()
 	now := began
 	r.clock.Stop(now)
@@ -43,8 +43,7 @@ func (r *real) play(steps []step) []any {
 		c.reset()
 		c.got = nil
 	}
-	r.main.do("FLUSHALL")
-	r.main.do("SCRIPT", "FLUSH")
+	r.main.doAll([][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}})
 	outcomes := make([]any, len(steps))
 	var sent []int // commands without a reply yet
 	receive := func() {
@@ -108,12 +107,6 @@ func (c *conn) send(args ...string) {
 }
 
 func (c *conn) flush() { require.NoError(c.t, c.out.Flush()) }
-
-func (c *conn) do(args ...string) any {
-	c.send(args...)
-	c.flush()
-	return c.read()
-}
 
 func (c *conn) doAll(commands [][]string) (replies []any) {
 	for _, args := range commands {

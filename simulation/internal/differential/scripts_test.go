@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/stretchr/testify/require"
 )
 
 // script is a script of rlock.
@@ -70,7 +69,7 @@ func scripts() []script {
 func addFields(name string, v reflect.Value, add func(name string, s *wire.Script)) {
 	for i := range v.NumField() {
 		if field := v.Type().Field(i); field.Type == reflect.TypeFor[*wire.Script]() {
-			s, _ := v.Field(i).Interface().(*wire.Script)
+			s, _ := reflect.TypeAssert[*wire.Script](v.Field(i))
 			add(name+field.Name, s)
 		}
 	}

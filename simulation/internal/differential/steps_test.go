@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
@@ -25,9 +26,25 @@ const (
 	compare = "compare"
 )
 
+// String names scripts, so that a person can read it.
 func (s step) String() string {
-	return fmt.Sprintf("+%v %s %d %.300q", s.after, s.what, s.conn, s.args)
+	args := make([]string, len(s.args))
+	for i, arg := range s.args {
+		if args[i] = scriptNames()[arg]; args[i] == "" {
+			args[i] = fmt.Sprintf("%.300q", arg)
+		}
+	}
+	return fmt.Sprint("+", s.after, " ", s.what, " ", s.conn, " ", strings.Join(args, " "))
 }
+
+// scriptNames has the names of scripts by their digests and sources.
+var scriptNames = sync.OnceValue(func() map[string]string {
+	names := map[string]string{}
+	for _, s := range scripts() {
+		names[s.digest], names[s.source] = "<"+s.name+">", "<source of "+s.name+">"
+	}
+	return names
+})
 
 // conns is how many connections have subscriptions.
 const conns = 3

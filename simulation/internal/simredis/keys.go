@@ -247,7 +247,7 @@ func parseCursor(text string) (uint64, bool) {
 // scan returns some names, and the cursor that continues. The cursor is a place: so a scan from zero finds every name that is there all
 // the time, whatever else comes and goes.
 func (s *Server) scan(names []string, part scanned) (some []string, next string) {
-	from := uint32(part.cursor) //nolint:gosec // Redis masks the cursor, too
+	from := uint32(part.cursor) // Redis masks the cursor, too
 	for _, name := range s.shuffle(names) {
 		place := s.place(name)
 		switch {

@@ -45,14 +45,16 @@ func (s *Server) elements(key string) ([]string, Err) {
 }
 
 func cmdLPop(s *Server, a []string) any {
-	count, ok := int64(1), true
+	count := int64(1)
 	switch {
 	case len(a) > 3:
 		return errArity("lpop")
 	case len(a) == 3:
-		if count, ok = parseInt(a[2]); !ok || count < 0 {
+		n, ok := parseInt(a[2])
+		if !ok || n < 0 {
 			return Err("ERR value is out of range, must be positive")
 		}
+		count = n
 	}
 	v, err := s.find(a[1], "list")
 	switch {
@@ -172,11 +174,12 @@ func cmdLRem(s *Server, a []string) any {
 func cmdLPos(s *Server, a []string) any {
 	most := int64(0)
 	for i := 3; i < len(a); i += 2 {
-		switch n, ok := int64(0), false; {
+		switch {
 		case i+1 == len(a):
 			return errSyntax
 		case same(a[i], "MAXLEN"):
-			if n, ok = parseInt(a[i+1]); !ok || n < 0 {
+			n, ok := parseInt(a[i+1])
+			if !ok || n < 0 {
 				return Err("ERR MAXLEN can't be negative")
 			}
 			most = n

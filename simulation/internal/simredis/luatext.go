@@ -295,11 +295,11 @@ func formatted(l *lua.LState, flags string, verb byte, arg int) string {
 	case 'd', 'i':
 		return fmt.Sprintf("%"+flags+"d", toInt(f))
 	case 'u':
-		return fmt.Sprintf("%"+flags+"d", uint64(toInt(f))) //nolint:gosec // as in C
+		return fmt.Sprintf("%"+flags+"d", uint64(toInt(f))) // as in C
 	case 'x', 'X', 'o':
-		return fmt.Sprintf("%"+flags+string(verb), uint64(toInt(f))) //nolint:gosec // as in C
+		return fmt.Sprintf("%"+flags+string(verb), uint64(toInt(f))) // as in C
 	case 'c':
-		return string([]byte{byte(toInt(f))}) //nolint:gosec // as in C
+		return string([]byte{byte(toInt(f))}) // as in C
 	case 'e', 'E', 'f', 'g', 'G':
 		if math.IsInf(f, 0) || math.IsNaN(f) {
 			return fmt.Sprintf("%"+strings.ReplaceAll(strings.SplitN(flags, ".", 2)[0], "0", "")+"s", formatFloat(f, 14))

@@ -7,7 +7,7 @@ import (
 )
 
 // Err is an error reply, which begins with its code.
-type Err string
+type Err string //nolint:errname // it is a reply, as Status is
 
 // Error returns the text.
 func (e Err) Error() string { return string(e) }

@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -109,11 +110,11 @@ func (r *rewriter) nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
 		sort := "local"
-		for i := len(r.scopes) - 1; i >= 0; i-- {
-			if r.scopes[i].locals[e.Value] {
+		for _, s := range slices.Backward(r.scopes) {
+			if s.locals[e.Value] {
 				return sort + " '" + e.Value + "'"
 			}
-			if r.scopes[i].function {
+			if s.function {
 				sort = "upvalue"
 			}
 		}

@@ -40,10 +40,11 @@ func cmdStrLen(s *Server, a []string) any {
 
 // setting is what the options of SET say.
 type setting struct {
-	only              string // NX, XX or empty
-	get, keep         bool
-	unit, millis, now int64 // a unit of zero means no lease
-	text              string
+	only      string // NX, XX or empty
+	get, keep bool
+	lease     string
+	unit      int64 // of the lease, in ms; zero means that there is none
+	now       int64 // 1 if the lease begins now, 0 if it is a time
 }
 
 func cmdSet(s *Server, a []string) any {
@@ -53,7 +54,7 @@ func cmdSet(s *Server, a []string) any {
 	}
 	v := &value{text: a[2]}
 	if o.unit != 0 {
-		at, ok := parseInt(o.text)
+		at, ok := parseInt(o.lease)
 		switch {
 		case !ok:
 			return errNotInt
@@ -108,7 +109,7 @@ func setOptions(options []string) (o setting, err Err) {
 			}
 			o.now = truth(len(name) == 2)
 			i++
-			o.text = options[i]
+			o.lease = options[i]
 		default:
 			return o, errSyntax
 		}

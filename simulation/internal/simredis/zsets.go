@@ -128,10 +128,11 @@ func cmdZAdd(s *Server, a []string) any {
 	}
 	scores := make([]float64, len(pairs)/2)
 	for i := range scores {
-		ok := false
-		if scores[i], ok = parseFloat(pairs[2*i]); !ok {
+		score, ok := parseFloat(pairs[2*i])
+		if !ok {
 			return errNotFloat
 		}
+		scores[i] = score
 	}
 	v, err := s.find(a[1], "zset")
 	if err != "" {
@@ -145,16 +146,17 @@ func cmdZAdd(s *Server, a []string) any {
 	for i, score := range scores {
 		what, now := v.zset.add(pairs[2*i+1], score, only)
 		switch what {
+		case zsetRefused:
+			continue
 		case zsetNaN:
 			return errNaN
 		case zsetAdded:
 			added++
 		case zsetChanged:
 			changed++
+		case zsetSame:
 		}
-		if what != zsetRefused {
-			last = formatScore(now)
-		}
+		last = formatScore(now)
 	}
 	if !v.empty() {
 		s.db.keys[a[1]] = v
