@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // script is a script of rlock.
@@ -96,5 +99,24 @@ func TestScriptsAreComplete(t *testing.T) {
 		}
 		require.True(t, slices.ContainsFunc(scripts(), func(s script) bool { return strings.HasSuffix(s.source, end) }),
 			"no kind and nothing of wire.Others runs %s: the differential test cannot call it", file)
+	}
+}
+
+// TestEveryCommandOfAScriptIsKnown checks that the simulated Redis has what the scripts of the library and of the command call.
+func TestEveryCommandOfAScriptIsKnown(t *testing.T) {
+	t.Parallel()
+	known := simredis.Commands()
+	call := regexp.MustCompile(`redis\.p?call\(['"](\w+)['"]`)
+	for _, pattern := range []string{"../../../internal/lua/*.lua", "../../../cmd/rlock/internal/*/*.lua"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range call.FindAllStringSubmatch(string(source), -1) {
+				require.Contains(t, known, m[1], file)
+			}
+		}
 	}
 }

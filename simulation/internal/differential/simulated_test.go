@@ -25,7 +25,6 @@ type listener struct {
 func (p *simulated) play(steps []step) []any {
 	now := began
 	s := simredis.New(func() time.Time { return now })
-	s.Seed = uint64(len(steps))
 	listeners := make([]*listener, conns)
 	for i := range listeners {
 		listeners[i] = p.listen()
