@@ -11,6 +11,9 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
+// raws is how many keys are of raw commands: the first ones of a generator.
+const raws = 4
+
 func digestOf(source string) string {
 	sum := sha1.Sum([]byte(source))
 	return hex.EncodeToString(sum[:])
@@ -30,7 +33,7 @@ type generator struct {
 
 // newGenerator returns the generator of a round of a seed.
 func newGenerator(seed, round uint64) *generator {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, round)), scripts: scripts(), keys: []string{"raw:a", "raw:b", "raw:c", "{raw}:d"}}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, round)), scripts: scripts(), keys: []string{"raw:a", "raw:b", "raw:c", "{raw}:d"}} // a string, a hash, a list, a sorted set
 	g.names = pick(g, [][]string{{"order:7"}, {"a", "{a}"}, {"x{y}z", "b"}, {"Ω", "c"}})
 	all := kinds()
 	switch g.IntN(4) {
@@ -70,7 +73,9 @@ func (g *generator) round(commands int) []step {
 			s.args = g.number()
 		case 15, 16, 17:
 			s.args = g.implausible()
-		case 18, 19, 20:
+		case 18, 19:
+			s.args = g.number()
+		case 20, 21, 22:
 			if len(g.past) > 0 {
 				s.args = pick(g, g.past)
 				break
@@ -181,7 +186,7 @@ func (g *generator) keep(args []string, keys int) []string {
 			if len(list) < 60 {
 				list = append(list, text)
 			} else {
-				list[g.IntN(len(list))] = text
+				list[raws+g.IntN(len(list)-raws)] = text
 			}
 		}
 		return list

@@ -30,6 +30,7 @@ PEXPIRETIME k
 PERSIST k
 PEXPIRE k d
 PEXPIRE k d
+PEXPIRE k 0
 PEXPIRE k d NX
 PEXPIRE k d XX
 PEXPIRE k d GT
@@ -205,7 +206,7 @@ func (g *generator) fill(form []string) []string {
 	for i, word := range form {
 		switch word {
 		case "k":
-			form[i] = g.key()
+			form[i] = g.key(form[0])
 		case "f":
 			form[i] = g.field()
 		case "t":
@@ -230,19 +231,23 @@ func (g *generator) fill(form []string) []string {
 	return form
 }
 
-// key returns mostly a key of a raw command, and sometimes one of a lock.
-func (g *generator) key() string {
-	if g.one(3) {
+// key returns a key for a command: mostly the one that has a value of its type, and sometimes one of a lock.
+func (g *generator) key(command string) string {
+	own, typed := map[byte]int{'G': 0, 'I': 0, 'S': 0, 'H': 1, 'L': 2, 'R': 2, 'Z': 3}[command[0]]
+	switch n := g.IntN(10); {
+	case n == 0:
 		return pick(g, g.keys)
+	case n == 1 || !typed || command == "RENAME":
+		return pick(g, g.keys[:raws])
 	}
-	return pick(g, g.keys[:4])
+	return g.keys[own]
 }
 
 func (g *generator) field() string {
 	if g.one(4) {
 		return g.any()
 	}
-	return "f" + strconv.Itoa(g.IntN(6))
+	return "f" + strconv.Itoa(g.IntN(5))
 }
 
 func (g *generator) score(end bool) string {
