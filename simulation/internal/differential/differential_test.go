@@ -14,9 +14,12 @@ import (
 )
 
 var (
-	commands = flag.Int("commands", 100_000, "how many commands are compared")
+	commands = flag.Int("commands", enough, "how many commands are compared")
 	seedFlag = flag.Uint64("seed", 0, "repeats the rounds of a seed; 0 draws one")
 )
+
+// enough is how many commands show every script many times. They take some 20 s of CPU.
+const enough = 100_000
 
 // perRound is how many commands a round has.
 const perRound = 500
@@ -39,11 +42,18 @@ func TestDifferential(t *testing.T) {
 		}
 		count(replied, steps, outcomes)
 	}
+	all, rarest := 0, script{}
 	for _, s := range scripts() {
-		require.Positive(t, replied[s.digest], "seed %d: the script %q never replied anything but an error", seed, s.name)
-		replied["all"] += replied[s.digest]
+		all += replied[s.digest]
+		if rarest.digest == "" || replied[s.digest] < replied[rarest.digest] {
+			rarest = s
+		}
 	}
-	t.Logf("%d commands are equal, among them %d calls of %d scripts that were no errors", done, replied["all"], len(scripts()))
+	t.Logf("%d commands are equal, among them %d calls of %d scripts that were no errors", done, all, len(scripts()))
+	t.Logf("the rarest was %q, %d times", rarest.name, replied[rarest.digest])
+	if *commands >= enough {
+		require.Positive(t, replied[rarest.digest], "seed %d: the script %q never replied anything but an error", seed, rarest.name)
+	}
 }
 
 // difference tells which step has different outcomes.
