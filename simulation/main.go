@@ -5,7 +5,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"time"
@@ -18,9 +17,10 @@ func main() {
 	duration := flag.Duration("duration", time.Minute, "how much CPU time the drawn seeds may take")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many seeds run at a time")
 	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
+	all := flag.Bool("all", false, "go on after a seed that breaks a promise")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
-	ok, err := do(*seed, *duration, *jobs, *mutants, *dir)
+	ok, err := do(*seed, draws{*duration, *jobs, *all}, *mutants, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
@@ -30,7 +30,7 @@ func main() {
 }
 
 // do reports whether nothing was found, or, of mutants, each.
-func do(seed uint64, duration time.Duration, jobs int, mutants, dir string) (bool, error) {
+func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 	if dir != "" {
 		f, err := overlay.Write(dir)
 		if err != nil {
@@ -46,7 +46,7 @@ func do(seed uint64, duration time.Duration, jobs int, mutants, dir string) (boo
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	if mutants != "" {
-		return hunt(work, mutants, duration, jobs)
+		return hunt(work, mutants, d)
 	}
 	b, err := build(work, nil)
 	if err != nil {
@@ -55,10 +55,10 @@ func do(seed uint64, duration time.Duration, jobs int, mutants, dir string) (boo
 	if seed != 0 {
 		return b.replay(seed)
 	}
-	t := b.draw(1+rand.Uint64N(1e9), duration, jobs)
-	if f := t.first; f != nil {
-		fmt.Printf("seed %d broke a promise: %s\nin %s\nreplay it with: make sim SEED=%d\n", f.Seed, f.Broken[0], f.Scene, f.Seed)
+	t := b.draw(d)
+	for _, r := range t.broken {
+		fmt.Printf("seed %d broke a promise: %s\nin %s\nreplay it with: make sim SEED=%d\n", r.Seed, r.Broken[0], r.Scene, r.Seed)
 	}
 	fmt.Println(t)
-	return t.first == nil, nil
+	return len(t.broken) == 0, nil
 }

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +89,7 @@ func (m mutant) plant(root string) (map[string]string, error) {
 }
 
 // hunt plays seeds for each of the mutants, and reports whether all were found.
-func hunt(dir, names string, duration time.Duration, jobs int) (bool, error) {
+func hunt(dir, names string, d draws) (bool, error) {
 	all, err := readMutants(mutantsFile)
 	if err != nil {
 		return false, err
@@ -109,14 +108,14 @@ func hunt(dir, names string, duration time.Duration, jobs int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		t := b.draw(1+rand.Uint64N(1e9), duration, jobs)
-		if t.first == nil {
+		t := b.draw(d)
+		if len(t.broken) == 0 {
 			fmt.Printf("%s, %s: not found; %v\n", m.name, m.what, t)
 			continue
 		}
 		found++
 		fmt.Printf("%s, %s: found after %v of CPU and %d seeds by seed %d: %s\n",
-			m.name, m.what, t.cpu.Round(100*time.Millisecond), t.seeds, t.first.Seed, t.first.Broken[0])
+			m.name, m.what, t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
 	}
 	fmt.Printf("%d of %d mutants found\n", found, hunted)
 	return found == hunted, nil

@@ -2,15 +2,23 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 
+// draws says how seeds are drawn.
+type draws struct {
+	duration time.Duration // how much CPU they may take
+	jobs     int           // how many run at a time
+	all      bool          // go on after one that broke a promise
+}
+
 // total is what came of several seeds.
 type total struct {
-	first    *scene.Result // the first that broke a promise
+	broken   []scene.Result // those that broke a promise
 	seeds    int
 	virtual  time.Duration
 	cpu      time.Duration
@@ -22,34 +30,33 @@ type total struct {
 // String is the last line of a run.
 func (t *total) String() string {
 	verdict := "nothing broken"
-	if t.first != nil {
-		verdict = fmt.Sprintf("seed %d broke a promise", t.first.Seed)
+	if n := len(t.broken); n > 0 {
+		verdict = fmt.Sprintf("%d seeds broke a promise", n)
 	}
 	return fmt.Sprintf("%.1f virtual hours, %d seeds, %v of CPU, %d commands, %d acquisitions, at most %d MiB: %s",
 		t.virtual.Hours(), t.seeds, t.cpu.Round(100*time.Millisecond), t.commands, t.got, t.most>>10, verdict)
 }
 
-// draw plays seeds from the first one on, several at a time, until they have taken the duration of CPU, or one has broken a promise.
-func (b *binary) draw(first uint64, duration time.Duration, jobs int) *total {
+// draw plays seeds, each in a process of its own, until they have taken the duration of CPU.
+func (b *binary) draw(d draws) *total {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	t, next := &total{}, first
-	for range max(jobs, 1) {
+	t := &total{}
+	for range max(d.jobs, 1) {
 		wg.Go(func() {
 			for {
 				mu.Lock()
-				seed := next
-				next++
-				over := t.first != nil || t.cpu >= duration
+				over := len(t.broken) > 0 && !d.all || t.cpu >= d.duration
 				mu.Unlock()
 				if over {
 					return
 				}
+				seed := 1 + rand.Uint64N(1e9)
 				cmd, file := b.command(seed)
 				out, err := cmd.CombinedOutput()
 				res := result(seed, file, err, out)
 				mu.Lock()
-				t.add(&res, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), memory(cmd.ProcessState))
+				t.add(res, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), memory(cmd.ProcessState))
 				mu.Unlock()
 			}
 		})
@@ -58,14 +65,14 @@ func (b *binary) draw(first uint64, duration time.Duration, jobs int) *total {
 	return t
 }
 
-func (t *total) add(res *scene.Result, cpu time.Duration, memory int64) {
+func (t *total) add(res scene.Result, cpu time.Duration, memory int64) {
 	t.seeds++
 	t.virtual += res.Virtual
 	t.cpu += cpu
 	t.most = max(t.most, memory)
 	t.commands += res.Commands
 	t.got += res.Got
-	if len(res.Broken) > 0 && (t.first == nil || res.Seed < t.first.Seed) {
-		t.first = res
+	if len(res.Broken) > 0 {
+		t.broken = append(t.broken, res)
 	}
 }

@@ -176,7 +176,7 @@ func (w *worker) leaves(h *holder, err error) {
 	h.p.busy += len(h.of.atoms())
 	w.drop(h)
 	if h.atLeast > 0 && err == nil {
-		h.of.kept, h.of.untold = h.asked.Add(h.atLeast), time.Now().Add(h.atLeast+35*time.Second)
+		h.of.untold = time.Now().Add(h.atLeast + 35*time.Second)
 	}
 	if !errors.Is(err, rlock.ErrLost) {
 		return
@@ -198,8 +198,8 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		return
 	}
 	w.class(err)
-	if err != nil {
-		h.of.kept = time.Time{}
+	if before == nil && err == nil && h.atLeast > 0 {
+		h.of.kept = h.asked.Add(h.atLeast)
 	}
 	lost := errors.Is(err, rlock.ErrLost)
 	group := h.of.kind == kindMulti || h.of.kind == kindRed // it releases the members that are still held

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"math/rand/v2"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -18,6 +19,20 @@ var (
 	resultFlag = flag.String("result", "", "write the result to this file, as JSON")
 	logFlag    = flag.Bool("log", false, "write every event to the standard output")
 )
+
+// TestSwarm plays a few seeds in this process. Without the changed runtime, a run is another one each time.
+func TestSwarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	for range 3 {
+		seed := 1 + rand.Uint64N(1e9)
+		synctest.Test(t, func(t *testing.T) {
+			res := Play(Swarm(seed), seed, nil)
+			require.Empty(t, res.Broken, "seed %d, %s", seed, res.Scene)
+		})
+	}
+}
 
 // TestSeed plays one seed in a process of its own, because what a process makes only once would change the next run. `make sim` runs it.
 func TestSeed(t *testing.T) {

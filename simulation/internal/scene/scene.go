@@ -101,8 +101,8 @@ func Play(s Scene, seed uint64, w io.Writer) Result {
 	binary.LittleEndian.PutUint64(b[:], seed+1)
 	uuid.SetRand(rand.NewChaCha8(b))
 	defer uuid.SetRand(nil)
-	stop, end := context.WithTimeout(context.Background(), s.Duration)
-	defer end()
+	stop, end := context.WithCancel(context.Background()) // a deadline would change what single attempts do
+	time.AfterFunc(s.Duration, end)
 	r := &run{Scene: s, trace: simnet.NewTrace(w), stop: stop, latches: make(map[string]*latch)}
 	r.res.Seed, r.res.Scene, r.res.Exact = seed, s.String(), simseed.Deterministic
 	for i := range max(s.Servers, 1) {
