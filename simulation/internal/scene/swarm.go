@@ -53,6 +53,9 @@ func Swarm(seed uint64) Scene {
 			}
 		}
 	}
+	if r.IntN(4) == 0 {
+		s.isolate(r)
+	}
 	if r.IntN(12) == 0 {
 		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}
 	}
@@ -77,6 +80,13 @@ func Swarm(seed uint64) Scene {
 		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
 	}
 	return s
+}
+
+// isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.
+func (s *Scene) isolate(r *rand.Rand) {
+	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, time.Hour, s.Locks[:1]
+	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
+	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
 }
 
 // wants reports whether a scene has a kind of lock.
