@@ -75,6 +75,6 @@ func (b *binary) replay(seed uint64) (bool, error) {
 	for _, broken := range res.Broken {
 		fmt.Println(broken)
 	}
-	fmt.Println(res)
+	fmt.Println(&res)
 	return len(res.Broken) == 0, nil
 }

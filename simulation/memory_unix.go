@@ -13,5 +13,5 @@ func memory(s *os.ProcessState) int64 {
 	if !ok {
 		return 0
 	}
-	return int64(usage.Maxrss)
+	return int64(usage.Maxrss) //nolint:unconvert // it has 32 bits elsewhere
 }

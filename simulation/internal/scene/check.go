@@ -112,7 +112,7 @@ func (w *worker) silent(a *attempt) bool {
 	if time.Since(a.asked) < floor {
 		return false
 	}
-	return slices.ContainsFunc(slices.Concat(w.process.silences, w.run.silences), func(s span) bool {
+	return slices.ContainsFunc(slices.Concat(w.cuts, w.silences), func(s span) bool {
 		return !s.from.After(a.asked) && s.to.After(time.Now())
 	})
 }
@@ -144,7 +144,8 @@ func (r *run) excludes(t *target, h *holder) {
 		if r.Unsafe || o.p.dead() || o.err() != nil {
 			continue
 		}
-		if sum += o.permits; !t.counts() && !(t.shares() && o.reads && h.reads) {
+		sum += o.permits
+		if both := t.shares() && o.reads && h.reads; !both && !t.counts() {
 			r.brokenf("exclusion: %v got %s, which %v has since %v", h.p, t.name, o.p, r.at(o.since))
 		}
 	}
@@ -161,7 +162,8 @@ func (r *run) raises(t *target, token rlock.Token, h *holder) {
 	if !t.fenced() || h.reads {
 		return
 	}
-	if token <= t.token && !(r.forgets() && slices.Contains(r.Nemeses, nemesisClock)) {
+	lower := r.forgets() && slices.Contains(r.Nemeses, nemesisClock) // tokens come from the clock, once the counter is gone
+	if token <= t.token && !lower {
 		r.brokenf("token: %v got %s with the token %d after %d", h.p, t.name, token, t.token)
 	}
 	t.token = max(t.token, token)

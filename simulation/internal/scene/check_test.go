@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
@@ -129,7 +129,7 @@ func TestCheckersBite(t *testing.T) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), fmt.Errorf("%w: %w", unavailable, rlock.ErrNotAcquired))
 		}, "an outage and more"},
 		"contention without an answer": {func(r *run, a, _ *worker) {
-			strike{run: r}.silence(10*s, &a.process.silences)
+			strike{run: r}.silence(10*s, &a.cuts)
 			x := a.asks(plan{of: find(r, "fair"), permits: 1, wait: 2 * s})
 			time.Sleep(2 * s)
 			a.answered(a.ctx, x, rlock.ErrNotAcquired)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

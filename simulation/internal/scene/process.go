@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/driver"
+
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 
@@ -25,9 +26,9 @@ type process struct {
 	wg      sync.WaitGroup
 
 	// The mutex of the run guards these.
-	ended    bool // it was closed, or shut down
-	silences []span
-	busy     int // how many locks are being unlocked, re-entered, exported or adopted: they may be held, and may be waited for
+	ended bool   // it was closed, or shut down
+	cuts  []span // in which nothing passed between it and the server
+	busy  int    // how many locks are being unlocked, re-entered, exported or adopted: they may be held, and may be waited for
 }
 
 func (p *process) String() string { return fmt.Sprintf("p%d", p.index) }
@@ -93,8 +94,10 @@ func (p *process) close() {
 // logger adds what rlock logs to the trace.
 type logger struct{ p *process }
 
+// Enabled implements [slog.Handler].
 func (l logger) Enabled(context.Context, slog.Level) bool { return true }
 
+// Handle implements [slog.Handler].
 func (l logger) Handle(_ context.Context, record slog.Record) error {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
@@ -105,8 +108,11 @@ func (l logger) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
+// WithAttrs implements [slog.Handler].
 func (l logger) WithAttrs([]slog.Attr) slog.Handler { return l }
-func (l logger) WithGroup(string) slog.Handler      { return l }
+
+// WithGroup implements [slog.Handler].
+func (l logger) WithGroup(string) slog.Handler { return l }
 
 // worker is one goroutine of a process. It is a new owner in every turn.
 type worker struct {

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-rlock/rlock"
 	"github.com/google/uuid"
 
-	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
@@ -45,7 +45,7 @@ type Lock struct {
 
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
-func (s Scene) String() string {
+func (s *Scene) String() string {
 	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, nemeses %v every %v, faults %+v, unsafe %v",
 		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Nemeses, s.Pause, s.Faults, s.Unsafe)
 }
@@ -67,7 +67,7 @@ type Result struct {
 }
 
 // String is one line.
-func (r Result) String() string {
+func (r *Result) String() string {
 	return fmt.Sprintf("seed %d: trace %016x, %v, %d commands, %d acquisitions, %d refusals, %d failures, %d losses, %d nemeses, %d promises broken",
 		r.Seed, r.Hash, r.Virtual.Round(time.Second), r.Commands, r.Got, r.Refused, r.Failed, r.Lost, r.Nemeses, len(r.Broken))
 }

@@ -50,7 +50,7 @@ func (s strike) network(what string) {
 		s.disturb(8 * time.Second)
 	case nemesisCut:
 		d := s.upTo(outage)
-		s.silence(d, &s.p.silences)
+		s.silence(d, &s.p.cuts)
 		for _, l := range s.p.links {
 			l.Cut(d)
 		}
@@ -66,7 +66,7 @@ func (s strike) server(what string) {
 		s.on.With(func(r *simredis.Server) { r.FlushScripts() })
 	case nemesisHang:
 		d := s.upTo(outage)
-		s.silence(d, &s.run.silences)
+		s.silence(d, &s.silences)
 		s.on.Hang(d)
 		s.disturb(d + 8*time.Second)
 		time.Sleep(d + 4*time.Second)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
@@ -111,11 +112,10 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 		if t.kind == kindFencedRW {
 			opts = append(opts, rlock.Fenced())
 		}
-		if rw := c.NewRWLock(t.name, opts...); !reads {
-			return rw.WriteLock()
-		} else { //nolint:revive // the other side
-			return rw.ReadLock()
+		if reads {
+			return c.NewRWLock(t.name, opts...).ReadLock()
 		}
+		return c.NewRWLock(t.name, opts...).WriteLock()
 	case kindSemaphore:
 		return c.NewSemaphore(t.name)
 	case kindPlain:

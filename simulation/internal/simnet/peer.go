@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

@@ -7,9 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/stretchr/testify/require"
 )
 
 // listen returns a network and a subscription to two channels, which are confirmed.
