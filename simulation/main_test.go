@@ -17,7 +17,7 @@ func TestASeedDecidesEverything(t *testing.T) {
 	}
 	b, err := build(t.TempDir(), nil)
 	require.NoError(t, err)
-	for _, seed := range []uint64{9, 28} { // with faults of single commands, and with nemeses
+	for _, seed := range []uint64{1, 18} { // with faults of single commands, and with processes that come and go
 		var first uint64
 		for i := range *runsFlag {
 			cmd, file := b.command(seed)

@@ -28,7 +28,7 @@ func (s *Scene) faulty() bool {
 
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
-	a := &attempt{plan: p, p: w.process, asked: time.Now()}
+	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.token}
 	w.trace.Note("%v wants %s", w.process, p.of.name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		w.excludes(t, h)
 		t.inside = append(t.inside, h)
 	}
-	w.raises(h.of, token, h)
+	w.raises(h, token, a.token)
 	if !h.of.fair() || w.Overtake == 0 {
 		return
 	}
@@ -157,14 +157,19 @@ func (r *run) excludes(t *target, h *holder) {
 	}
 }
 
-// raises checks that a token is greater than all before. The run must be locked.
-func (r *run) raises(t *target, token rlock.Token, h *holder) {
+// raises checks that a token is greater than all before: than that of each holder before, or, where two may be inside, than those that had
+// been seen when the owner asked. The run must be locked.
+func (r *run) raises(h *holder, token, seen rlock.Token) {
+	t := h.of
 	if !t.fenced() || h.reads {
 		return
 	}
+	if !r.Unsafe {
+		seen = t.token
+	}
 	lower := r.forgets() && slices.Contains(r.Nemeses, nemesisClock) // tokens come from the clock, once the counter is gone
-	if token <= t.token && !lower {
-		r.brokenf("token: %v got %s with the token %d after %d", h.p, t.name, token, t.token)
+	if token <= seen && !lower {
+		r.brokenf("token: %v got %s with the token %d after %d", h.p, t.name, token, seen)
 	}
 	t.token = max(t.token, token)
 }

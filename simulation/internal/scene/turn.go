@@ -15,6 +15,7 @@ type attempt struct {
 
 	p     *process
 	asked time.Time
+	token rlock.Token // the greatest then
 
 	// The mutex of the run guards these.
 	shared      bool // somebody else in the process had the target, or wanted it, meanwhile
@@ -160,18 +161,26 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	time.Sleep(w.upTo(time.Second))
 	all := w.alive()
 	if len(all) == 0 || w.dead() {
-		return w.adopted(h, nil, w.process, nil, began)
+		return w.adopted(h, nil, w.process, nil, began, 0)
 	}
 	heir := all[w.random.IntN(len(all))]
 	lock, _ := heir.acquirer(h.of, h.reads).(*rlock.Lock)
 	w.occupied(heir, 1)
+	token := w.greatest(h.of)
 	adopted, err := lock.Adopt(w.ctx, ticket)
 	w.occupied(heir, -1)
-	return w.adopted(h, adopted, heir, err, began)
+	return w.adopted(h, adopted, heir, err, began, token)
 }
 
-// adopted judges an adoption, and returns the hold.
-func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, exported time.Time) *rlock.Hold {
+// greatest returns the greatest token of a lock.
+func (r *run) greatest(t *target) rlock.Token {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.token
+}
+
+// adopted judges an adoption, and returns the hold. token is the greatest before it.
+func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, exported time.Time, token rlock.Token) *rlock.Hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.class(err)
@@ -184,7 +193,7 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		return nil
 	}
 	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0
-	w.raises(h.of, hold.Token(), h)
+	w.raises(h, hold.Token(), token)
 	return hold
 }
 
