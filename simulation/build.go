@@ -16,9 +16,14 @@ type binary struct{ dir, path string }
 
 // build builds the binary in a directory, with other texts for some files of rlock.
 func build(dir string, planted map[string]string) (*binary, error) {
+	return buildWith(overlay.Write, dir, planted)
+}
+
+// buildWith builds the binary with the overlay that write makes, or without one if that fails.
+func buildWith(write func(dir string) (overlay.File, error), dir string, planted map[string]string) (*binary, error) {
 	b := &binary{dir, filepath.Join(dir, "scene.test")}
 	args := []string{"test", "-c", "-o", b.path}
-	f, err := overlay.Write(dir)
+	f, err := write(dir)
 	if err == nil {
 		args = append(args, "-tags", overlay.Tag)
 	} else {

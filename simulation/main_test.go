@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/simulation/internal/overlay"
 )
 
 var runsFlag = flag.Int("runs", 3, "how often TestASeedDecidesEverything plays each seed")
@@ -31,6 +34,21 @@ func TestASeedDecidesEverything(t *testing.T) {
 			require.Equal(t, first, res.Hash, "run %d of seed %d", i+1, seed)
 		}
 	}
+}
+
+// TestWithoutTheRuntime is about a version of Go that the edits do not fit: the simulation runs nevertheless.
+func TestWithoutTheRuntime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the scenes")
+	}
+	b, err := buildWith(func(string) (overlay.File, error) { return overlay.File{}, errors.New("an edit does not fit") }, t.TempDir(), nil)
+	require.NoError(t, err)
+	cmd, file := b.command(1)
+	out, err := cmd.CombinedOutput()
+	res := result(1, file, err, out)
+	require.False(t, res.Exact)
+	require.Positive(t, res.Got)
+	require.Empty(t, res.Broken)
 }
 
 // TestMutantsAreRead reads the planted bugs of the torture, and plants each.
