@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	seed := flag.Uint64("seed", 0, "replay this seed, with a log of every event; 0 draws seeds")
+	seed := flag.Uint64("seed", 0, "replay this seed, with a log of every event, also on a mutant; 0 draws seeds")
 	duration := flag.Duration("duration", time.Minute, "how much CPU time the drawn seeds may take")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many seeds run at a time")
 	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
@@ -46,7 +46,7 @@ func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	if mutants != "" {
-		return hunt(work, mutants, d)
+		return hunt(work, mutants, d, seed)
 	}
 	b, err := build(work, nil)
 	if err != nil {

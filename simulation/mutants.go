@@ -88,8 +88,8 @@ func (m mutant) plant(root string) (map[string]string, error) {
 	return planted, nil
 }
 
-// hunt plays seeds for each of the mutants, and reports whether all were found.
-func hunt(dir, names string, d draws) (bool, error) {
+// hunt plays seeds for each of the mutants, and reports whether all were found. A seed that is not 0 is replayed instead.
+func hunt(dir, names string, d draws, seed uint64) (bool, error) {
 	all, err := readMutants(mutantsFile)
 	if err != nil {
 		return false, err
@@ -107,6 +107,9 @@ func hunt(dir, names string, d draws) (bool, error) {
 		b, err := build(dir, planted)
 		if err != nil {
 			return false, err
+		}
+		if seed != 0 {
+			return b.replay(seed)
 		}
 		t := b.draw(d)
 		if len(t.broken) == 0 {
