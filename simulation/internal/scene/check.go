@@ -69,7 +69,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
-	if cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency; outage && !cut {
+	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
+	short := a.of.kind == kindRed && a.lease > 0 && a.lease < 40*w.Faults.Latency // each member has a part of the lease to answer
+	if outage && !cut && !short {
 		w.explained(a.asked, err)
 	}
 	if refused && !a.shared && w.silent(a) {

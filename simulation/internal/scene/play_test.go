@@ -41,7 +41,7 @@ func TestSeed(t *testing.T) {
 	}
 	// The collector would run whenever it likes, so a run does without. Beyond the limit it may not be replayable.
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(3 << 30)
+	debug.SetMemoryLimit(2 << 30)
 	var log io.Writer
 	if *logFlag {
 		buffered := bufio.NewWriterSize(os.Stdout, 1<<20)

@@ -84,7 +84,7 @@ func Swarm(seed uint64) Scene {
 
 // isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.
 func (s *Scene) isolate(r *rand.Rand) {
-	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, time.Hour, s.Locks[:1]
+	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 30*time.Minute, s.Locks[:1]
 	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
 	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
 }
