@@ -9,188 +9,98 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// sub is a subscription of a driver. It connects at the first Subscribe, and at the next Receive after its connection broke.
-type sub struct {
+// dialTimeout is how long a process waits for a connection.
+const dialTimeout = 5 * time.Second
+
+// subscription connects at the first Subscribe, and at the next Receive after its connection broke.
+type subscription struct {
 	link    *Link
 	sharded bool
-	dialing chan struct{} // has a token while somebody connects; a mutex would stop the clock
-	in      chan item
+	dialing chan struct{} // has a token while somebody connects
+	in      chan arrival
 	closed  chan struct{}
 	once    sync.Once
 
 	mu       sync.Mutex
 	conn     *conn
 	channels []string
-	dials    int
+	used     bool // it has connected before
 }
 
-type item struct {
+// arrival is what arrives on a connection: a message, or the news that it broke.
+type arrival struct {
 	conn *conn
 	m    driver.Message
 	err  *fault.Error
 }
 
-// conn is one connection of a subscription.
-type conn struct {
-	sub      *sub
-	server   *simredis.Subscriber
-	mu       sync.Mutex
-	outAt    time.Time
-	inAt     time.Time
-	lostHere bool // nothing arrives any more
-	gone     bool // for the server
-	n        uint64
-}
-
-// Subscribe implements driver.Driver.
-func (d *Driver) Subscribe(_ context.Context, _ driver.Node, sharded bool) driver.Subscription {
-	return d.link.subscribe(sharded)
-}
-
-func (l *Link) subscribe(sharded bool) *sub {
-	s := &sub{link: l, sharded: sharded, dialing: make(chan struct{}, 1), in: make(chan item, 1<<12), closed: make(chan struct{})}
+func (l *Link) subscribe(sharded bool) *subscription {
+	s := &subscription{
+		link: l, sharded: sharded, dialing: make(chan struct{}, 1), in: make(chan arrival, 1<<12), closed: make(chan struct{}),
+	}
 	l.mu.Lock()
-	l.subs[s] = struct{}{}
-	l.order = append(l.order, s)
-	l.mu.Unlock()
+	defer l.mu.Unlock()
+	l.subs = append(l.subs, s)
 	return s
 }
 
-// NewSubscription is for foreign clients.
-func (l *Link) NewSubscription() driver.Subscription { return l.subscribe(false) }
-
-func (s *sub) channelsText() string {
+// current returns the connection, or nil.
+func (s *subscription) current() *conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := slices.Sorted(slices.Values(s.channels))
-	return strings.Join(all, " ")
+	return s.conn
+}
+
+// wanted lists the channels.
+func (s *subscription) wanted() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(s.channels)), " ")
 }
 
 // connect connects if there is no connection.
-func (s *sub) connect() *fault.Error {
+func (s *subscription) connect() *fault.Error {
 	select {
 	case s.dialing <- struct{}{}:
 	case <-s.closed:
-		return closedError()
+		return errClosed()
 	}
 	defer func() { <-s.dialing }()
 	s.mu.Lock()
-	have := s.conn != nil
-	s.dials++
+	s.used = true
 	s.mu.Unlock()
-	if have {
+	if s.current() != nil {
 		return nil
 	}
 	l := s.link
-	time.Sleep(l.delay(key("dial")))
-	switch {
-	case l.Dead():
-		time.Sleep(5 * time.Second)
-		return notSent(errTimeout)
-	case l.w.IsDown():
-		return notSent(errRefused)
-	}
-	if b := l.blocked(); b > 0 {
-		if b > 5*time.Second {
-			time.Sleep(5 * time.Second)
+	time.Sleep(l.delay("dial"))
+	if b := l.blocked(); l.Dead() || b > 0 {
+		if time.Sleep(min(b, dialTimeout)); l.Dead() || b > dialTimeout {
+			time.Sleep(dialTimeout - min(b, dialTimeout))
 			return notSent(errTimeout)
 		}
-		time.Sleep(b)
+	}
+	if l.server.IsDown() {
+		return notSent(errRefused)
 	}
 	c := &conn{sub: s}
-	c.server = &simredis.Subscriber{Send: func(channel, payload string) {
-		l.w.Messages++
-		l.w.record(Event{What: "message", Sub: c.server, Args: []string{channel, payload}})
-		l.w.note("message to %s on %s: %s", l.Name, channel, payload)
-		c.arrive(driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}, nil)
-	}}
+	c.server = &simredis.Subscriber{Send: c.publish}
 	s.mu.Lock()
 	s.conn = c
 	s.mu.Unlock()
 	return nil
 }
 
-func closedError() *fault.Error {
+func errClosed() *fault.Error {
 	return &fault.Error{Fate: fault.NotSent, Err: driver.ErrSubscriptionClosed}
 }
 
-// arrive has something arrive at the client, after everything that was sent before. The world may be locked.
-func (c *conn) arrive(m driver.Message, err *fault.Error) {
-	l := c.sub.link
-	d := l.delay(key("in", m.Channel, m.Payload))
-	l.mu.Lock()
-	cut := time.Until(l.cut)
-	l.mu.Unlock()
-	if cut > 0 {
-		d += cut
-	}
-	c.mu.Lock()
-	at := time.Now().Add(d)
-	if !at.After(c.inAt) {
-		at = c.inAt.Add(time.Nanosecond)
-	}
-	c.inAt = at
-	c.mu.Unlock()
-	time.AfterFunc(time.Until(at), func() {
-		c.mu.Lock()
-		lost := c.lostHere && err == nil
-		c.mu.Unlock()
-		if lost || l.Dead() {
-			return
-		}
-		select {
-		case c.sub.in <- item{c, m, err}:
-		case <-c.sub.closed:
-		}
-	})
-}
-
-// send has something happen at the server, after everything that was sent before.
-func (c *conn) send(k uint64, f func(s *simredis.Server)) {
-	l := c.sub.link
-	d := l.delay(k)
-	if b := l.blocked(); b > 0 {
-		d += b
-	}
-	c.mu.Lock()
-	at := time.Now().Add(d)
-	if !at.After(c.outAt) {
-		at = c.outAt.Add(time.Nanosecond)
-	}
-	c.outAt = at
-	lost := c.lostHere
-	c.mu.Unlock()
-	if lost || l.Dead() {
-		return
-	}
-	time.AfterFunc(time.Until(at), func() {
-		c.mu.Lock()
-		gone := c.gone
-		c.mu.Unlock()
-		if gone || l.w.IsDown() {
-			return
-		}
-		l.w.With(f)
-	})
-}
-
-func (s *sub) order(c *conn, channels []string) {
-	k := key(append([]string{"subscribe"}, channels...)...)
-	c.send(k, func(server *simredis.Server) {
-		s.link.w.note("%s subscribes %v", s.link.Name, channels)
-		s.link.w.record(Event{What: "subscribe", Sub: c.server, Args: channels})
-		for _, channel := range channels {
-			server.Subscribe(channel, c.server, s.sharded)
-			c.arrive(driver.Message{Sort: driver.Subscribed, Channel: channel}, nil)
-		}
-	})
-}
-
-// Subscribe implements driver.Subscription.
-func (s *sub) Subscribe(_ context.Context, channels ...string) *fault.Error {
+// Subscribe implements [driver.Subscription].
+func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
 	if len(channels) == 0 {
 		return nil
 	}
@@ -204,141 +114,108 @@ func (s *sub) Subscribe(_ context.Context, channels ...string) *fault.Error {
 	if err := s.connect(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	c := s.conn
-	s.mu.Unlock()
-	if c != nil {
-		s.order(c, slices.Clone(channels))
+	if c := s.current(); c != nil {
+		c.subscribe(slices.Clone(channels))
 	}
 	return nil
 }
 
-// Unsubscribe implements driver.Subscription.
-func (s *sub) Unsubscribe(_ context.Context, channels ...string) *fault.Error {
+// Unsubscribe implements [driver.Subscription].
+func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault.Error {
 	if len(channels) == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	s.channels = slices.DeleteFunc(s.channels, func(c string) bool { return slices.Contains(channels, c) })
-	c := s.conn
 	s.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	channels = slices.Clone(channels)
-	k := key(append([]string{"unsubscribe"}, channels...)...)
-	c.send(k, func(server *simredis.Server) {
-		s.link.w.note("%s unsubscribes %v", s.link.Name, channels)
-		s.link.w.record(Event{What: "unsubscribe", Sub: c.server, Args: channels})
-		for _, channel := range channels {
-			server.Unsubscribe(channel, c.server, s.sharded)
-			c.arrive(driver.Message{Sort: driver.Unsubscribed, Channel: channel}, nil)
-		}
-	})
-	return nil
-}
-
-// Ping implements driver.Subscription.
-func (s *sub) Ping(context.Context) *fault.Error {
-	s.mu.Lock()
-	c := s.conn
-	s.mu.Unlock()
-	if c != nil {
-		c.send(key("ping"), func(*simredis.Server) { c.arrive(driver.Message{}, nil) })
+	if c := s.current(); c != nil {
+		c.unsubscribe(slices.Clone(channels))
 	}
 	return nil
 }
 
-// Receive implements driver.Subscription.
-func (s *sub) Receive(context.Context) (driver.Message, *fault.Error) {
-	s.mu.Lock()
-	again := s.conn == nil && s.dials > 0
-	s.mu.Unlock()
-	if again {
-		if err := s.connect(); err != nil {
-			return driver.Message{}, err
-		}
-		s.mu.Lock()
-		c, channels := s.conn, slices.Clone(s.channels)
-		s.mu.Unlock()
-		if c != nil && len(channels) > 0 {
-			slices.Sort(channels)
-			s.order(c, channels)
-		}
+// Ping implements [driver.Subscription].
+func (s *subscription) Ping(context.Context) *fault.Error {
+	if c := s.current(); c != nil {
+		c.send(func(*simredis.Server) { c.arrive(driver.Message{}, nil) }, "ping")
+	}
+	return nil
+}
+
+// Receive implements [driver.Subscription].
+func (s *subscription) Receive(context.Context) (driver.Message, *fault.Error) {
+	if err := s.reconnect(); err != nil {
+		return driver.Message{}, err
 	}
 	for {
 		select {
 		case <-s.closed:
-			return driver.Message{}, closedError()
-		case it := <-s.in:
+			return driver.Message{}, errClosed()
+		case a := <-s.in:
 			s.mu.Lock()
-			mine := s.conn == it.conn
-			if mine && it.err != nil {
+			present := s.conn == a.conn
+			if present && a.err != nil {
 				s.conn = nil
 			}
 			s.mu.Unlock()
-			if !mine {
-				continue
+			if present {
+				return a.m, a.err
 			}
-			return it.m, it.err
 		}
 	}
 }
 
-// Close implements driver.Subscription.
-func (s *sub) Close() error {
+// reconnect connects again after the connection broke, and subscribes all channels again.
+func (s *subscription) reconnect() *fault.Error {
+	s.mu.Lock()
+	broken := s.conn == nil && s.used
+	s.mu.Unlock()
+	if !broken {
+		return nil
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	c, channels := s.conn, slices.Sorted(slices.Values(s.channels))
+	s.mu.Unlock()
+	if c != nil && len(channels) > 0 {
+		c.subscribe(channels)
+	}
+	return nil
+}
+
+// Close implements [driver.Subscription].
+func (s *subscription) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
-		s.link.mu.Lock()
-		delete(s.link.subs, s)
-		s.link.order = slices.DeleteFunc(s.link.order, func(o *sub) bool { return o == s })
-		s.link.mu.Unlock()
-		s.serverLoses(s.link.delay(key("close")))
+		l := s.link
+		l.mu.Lock()
+		l.subs = slices.DeleteFunc(l.subs, func(o *subscription) bool { return o == s })
+		l.mu.Unlock()
+		s.lostByServer(l.delay("close"))
 	})
 	return nil
 }
 
-// serverLoses has the server notice a moment later that the connection is gone.
-func (s *sub) serverLoses(after time.Duration) {
-	s.mu.Lock()
-	c := s.conn
-	s.mu.Unlock()
-	if c == nil {
-		return
+// lostByServer has the server notice after a while that the connection is gone.
+func (s *subscription) lostByServer(after time.Duration) {
+	if c := s.current(); c != nil {
+		c.lostByServer(after)
 	}
-	c.goneAfter(after)
 }
 
-func (c *conn) goneAfter(d time.Duration) {
-	drop := func() {
-		c.mu.Lock()
-		c.gone = true
-		c.mu.Unlock()
-		c.sub.link.w.With(func(server *simredis.Server) {
-			c.sub.link.w.note("the server loses a subscriber of %s", c.sub.link.Name)
-			c.sub.link.w.record(Event{What: "drop", Sub: c.server})
-			server.Drop(c.server)
-		})
-	}
-	if d <= 0 {
-		drop()
-		return
-	}
-	time.AfterFunc(d, drop)
-}
-
-func (s *sub) breaks(silent bool, serverAfter time.Duration) {
-	s.mu.Lock()
-	c := s.conn
-	s.mu.Unlock()
+// breaks breaks the connection, see [Link.BreakSubscriptions].
+func (s *subscription) breaks(silent bool, serverAfter time.Duration) {
+	c := s.current()
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
-	c.lostHere = true
+	c.broken = true
 	c.mu.Unlock()
 	if !silent {
 		c.arrive(driver.Message{}, inDoubt(errReset))
 	}
-	c.goneAfter(serverAfter)
+	c.lostByServer(serverAfter)
 }
