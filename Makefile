@@ -31,7 +31,7 @@ run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
 # The packages whose tests take longest start first: the rest runs beside them.
-LONGEST = ./test/trouble ./test/claims
+LONGEST = ./internal/suites/trouble ./internal/suites/claims
 
 .PHONY: test
 test: ## run the tests; tests that need a redis-server are skipped if none is installed
@@ -82,7 +82,7 @@ pictures: drawings ## draw all pictures of the documents, also those that are ma
 
 .PHONY: test-claims
 test-claims:
-	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./test/claims
+	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./internal/suites/claims
 
 # RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
 .PHONY: quick
@@ -162,15 +162,15 @@ tidy-check: ## fail if go.mod or go.sum is not tidy
 
 .PHONY: figures
 figures: ## measure the figures that the documents quote; takes 20 minutes and needs a redis-server
-	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./test/figures
+	RLOCK_FIGURES=1 $(GO) test -count=1 -timeout 40m -v -run 'TestFigure|TestManyHolds' ./internal/suites/figures
 
 .PHONY: errors
 errors: ## provoke every error, measure what methods return while Redis fails, and write docs/errors.md and the table of docs/guide/waiting.md; takes a minute
-	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./test/contract -update
+	$(GO) test -count=1 -timeout $(TIMEOUT) -run 'TestThePageHasEveryError|TestMeasured' ./internal/suites/contract -update
 
 .PHONY: leaks
 leaks: ## make a million acquisitions and check that nothing is left of them; takes 5 minutes and needs a redis-server
-	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./test/figures
+	RLOCK_LEAKS=1000000 $(GO) test -count=1 -timeout 30m -v -run 'TestNothingLeaks' ./internal/suites/figures
 
 .PHONY: figures-redisson
 figures-redisson: ## compare the speed of rlock and Redisson, for docs/interop.md; has the requirements of interop

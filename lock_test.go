@@ -87,8 +87,8 @@ var claims = []string{
 	"nothing is left behind",
 }
 
-// TestConformance runs every claim for every kind of lock on the embedded server. test/claims runs them on a real server, and
-// test/trouble on other topologies.
+// TestConformance runs every claim for every kind of lock on the embedded server. internal/suites/claims runs them on a real server, and
+// internal/suites/trouble on other topologies.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, claims, conform.Claims())

@@ -115,7 +115,7 @@ var mutants = []mutant{
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
-	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./test/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
+	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
 		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
 	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{
@@ -190,7 +190,7 @@ var mutants = []mutant{
 		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
 		{"internal/table/standing.go", "// give returns the call that frees", "var a0 bool\n\n// give returns the call that frees"},
 	}},
-	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./test/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
+	{"M44", "nobody grants the lock that Redisson's peer has freed", []string{"./internal/suites/claims TestALockThatTheOthersHoldIsWatched"}, []edit{
 		{"internal/table/watch.go", "if h, ok := t.watches.Of(own); ok {\n\t\t\tt.pump", "if h, ok := t.watches.Of(own); ok && n == nil {\n\t\t\tt.pump"},
 	}},
 	{"M45", "Redisson's peer is never offered the lock", []string{"fleet"}, []edit{
@@ -277,13 +277,13 @@ var mutants = []mutant{
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
 		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
 	}},
-	{"C9", "nobody gives back plain permits whose release Redis has forgotten", []string{"./test/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
+	{"C9", "nobody gives back plain permits whose release Redis has forgotten", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
 		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},
 	}},
-	{"C10", "plain permits that their client has are given back as unknown", []string{"./test/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
+	{"C10", "plain permits that their client has are given back as unknown", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
 		{"internal/table/grant.go", "\tif h.Kind.Lasting {\n\t\tt.notePast(g)\n\t}\n", ""},
 	}},
-	{"M59", "a lock that is granted to a waiter of long ago is kept", []string{"./test/trouble TestARestoreBringsBackWaitersOfLongAgo"}, []edit{
+	{"M59", "a lock that is granted to a waiter of long ago is kept", []string{"./internal/suites/trouble TestARestoreBringsBackWaitersOfLongAgo"}, []edit{
 		{"internal/table/standing.go", "\t\tt.unknown(h, m.Number, 1, m.Term, arrived, n)\n", ""},
 	}},
 	{"C7", "a repeated count-down counts again", []string{"counts"}, []edit{
