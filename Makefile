@@ -5,7 +5,7 @@ TIMEOUT ?= 8m
 SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
-MODULES = interop bench torture rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
+MODULES = interop bench torture simulation rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 # Newer versions need a newer Go.
 GORELEASER ?= github.com/goreleaser/goreleaser/v2@v2.15.1
@@ -123,6 +123,10 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 .PHONY: planted
 planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for MUTANT=some, each of which its model test must find; a few minutes
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
+
+.PHONY: sim
+sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bug MUTANT
+	cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)"
 
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour

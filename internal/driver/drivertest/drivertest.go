@@ -28,17 +28,40 @@ type Open func(tb testing.TB, s Server, cfg driver.Config) driver.Driver
 
 const commandTimeout = 5 * time.Second
 
+// OpenAlone returns a driver to a server of its own, in which nothing fails, and a function that sends that server a command on another way.
+type OpenAlone func(t *testing.T) (d driver.Driver, do func(args ...any) error)
+
+// RunAlone runs the tests in which nothing fails, for a driver whose servers are not real ones.
+func RunAlone(t *testing.T, open OpenAlone) {
+	t.Helper()
+	for name, test := range map[string]func(*testing.T, OpenAlone){
+		"calls and their replies":              replies,
+		"replies that may be short":            shortReplies,
+		"replies that no script gives":         unexpectedReplies,
+		"a pipeline":                           pipeline,
+		"commands that are no script":          raw,
+		"a subscription":                       subscription,
+		"the caller's context ends no command": endedContext,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open)
+		})
+	}
+}
+
 // Run runs all tests.
 func Run(t *testing.T, open Open) {
 	t.Helper()
+	RunAlone(t, func(t *testing.T) (driver.Driver, func(args ...any) error) {
+		t.Helper()
+		rdb := redistest.Embedded(t)
+		d := open(t, Server{Addr: rdb.Options().Addr}, driver.Config{CommandTimeout: commandTimeout})
+		return d, func(args ...any) error { return rdb.Do(t.Context(), args...).Err() }
+	})
 	for name, test := range map[string]func(*testing.T, Open){
-		"calls and their replies":                 replies,
-		"replies that may be short":               shortReplies,
-		"replies that no script gives":            unexpectedReplies,
-		"a pipeline":                              pipeline,
 		"replicas acknowledge":                    acks,
-		"commands that are no script":             raw,
-		"a subscription":                          subscription,
+		"a role":                                  role,
 		"a subscription that breaks":              brokenSubscription,
 		"a subscription that is refused":          refusedSubscription,
 		"a subscription to a silent server":       silentSubscription,
@@ -51,7 +74,6 @@ func Run(t *testing.T, open Open) {
 		"a connection that is cut without a word": silentConnection,
 		"renewals pass a silent connection":       silentRenewal,
 		"a server that is loading":                loading,
-		"the caller's context ends no command":    endedContext,
 		"no server":                               noServer,
 		"a master that is demoted behind a name":  demoted,
 		"a cluster":                               cluster,
@@ -65,15 +87,8 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// embedded returns a driver to a server of its own, and go-redis's client of that.
-func embedded(t *testing.T, open Open) (driver.Driver, *redis.Client) {
-	t.Helper()
-	rdb := redistest.Embedded(t)
-	return open(t, Server{Addr: rdb.Options().Addr}, driver.Config{CommandTimeout: commandTimeout}), rdb
-}
-
-func replies(t *testing.T, open Open) {
-	d, rdb := embedded(t, open)
+func replies(t *testing.T, open OpenAlone) {
+	d, do := open(t)
 	ctx, name := t.Context(), NewName()
 	require.True(t, d.Info() == driver.Info{Connections: d.Info().Connections, Slots: d.Info().Slots, Bounded: d.Info().Bounded, Dials: d.Info().Dials})
 	r := d.Run(ctx, nil, Acquire(wire.Plain, name, "a:1"))
@@ -89,7 +104,7 @@ func replies(t *testing.T, open Open) {
 	require.Len(t, r.List, 3)
 	require.Equal(t, []int64{1, 1}, r.List[1:])
 	require.EqualValues(t, 1, d.Run(ctx, nil, Release(wire.Plain, name, "a:1")).N)
-	require.NoError(t, rdb.Set(ctx, name, "no lock", 0).Err())
+	require.NoError(t, do("set", name, "no lock"))
 	require.True(t, d.Run(ctx, nil, Acquire(wire.Plain, name, "a:2")).Err.WrongType())
 	at, err := d.Node(ctx, name)
 	require.Nil(t, err)
@@ -98,8 +113,8 @@ func replies(t *testing.T, open Open) {
 }
 
 // shortReplies runs scripts that reply a list, or a single number, on all ways to Redis.
-func shortReplies(t *testing.T, open Open) {
-	d, _ := embedded(t, open)
+func shortReplies(t *testing.T, open OpenAlone) {
+	d, _ := open(t)
 	for way, run := range map[string]func(wire.Call) wire.Reply{
 		"alone": func(c wire.Call) wire.Reply { return d.Run(t.Context(), nil, c) },
 		"in a pipeline": func(c wire.Call) wire.Reply {
@@ -133,8 +148,8 @@ func shortReplies(t *testing.T, open Open) {
 	}
 }
 
-func unexpectedReplies(t *testing.T, open Open) {
-	d, _ := embedded(t, open)
+func unexpectedReplies(t *testing.T, open OpenAlone) {
+	d, _ := open(t)
 	script := *wire.Plain.Inspect // which replies a list
 	for numbers, text := range map[int]string{0: "for a number", 2: "3 numbers, not 2"} {
 		script.Numbers = numbers
@@ -146,20 +161,20 @@ func unexpectedReplies(t *testing.T, open Open) {
 	}
 }
 
-func pipeline(t *testing.T, open Open) {
-	d, rdb := embedded(t, open)
+func pipeline(t *testing.T, open OpenAlone) {
+	d, do := open(t)
 	ctx, one, other := t.Context(), NewName(), NewName()
 	out := make([]wire.Reply, 2)
 	d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Plain, one, "a:1"), Acquire(wire.Plain, other, "a:2")}, nil, out)
 	require.Nil(t, out[0].Err)
 	require.Nil(t, out[1].Err)
-	require.NoError(t, rdb.ScriptFlush(ctx).Err())
+	require.NoError(t, do("script", "flush"))
 	d.Pipe(ctx, nil, []wire.Call{Renew("a:1", one, other), Renew("a:2", other)}, nil, out)
 	require.Nil(t, out[0].Err)
 	require.Equal(t, []int64{1, 0}, out[0].List)
 	require.Equal(t, []int64{1}, out[1].List)
 	require.Positive(t, out[0].Took)
-	require.NoError(t, rdb.Set(ctx, one, "no lock", 0).Err())
+	require.NoError(t, do("set", one, "no lock"))
 	d.Pipe(ctx, nil, []wire.Call{Acquire(wire.Plain, one, "a:3"), Acquire(wire.Plain, NewName(), "a:4")}, nil, out)
 	require.True(t, out[0].Err.WrongType())
 	require.Nil(t, out[1].Err, "each has its own reply")
@@ -186,8 +201,8 @@ func acks(t *testing.T, open Open) {
 	})
 }
 
-func raw(t *testing.T, open Open) {
-	d, _ := embedded(t, open)
+func raw(t *testing.T, open OpenAlone) {
+	d, _ := open(t)
 	reply, err := d.Raw(t.Context(), nil, "ping")
 	require.Nil(t, err)
 	require.Equal(t, "PONG", reply)
@@ -195,8 +210,11 @@ func raw(t *testing.T, open Open) {
 	require.Equal(t, "unknown", err.Code)
 	require.True(t, err.Replied())
 	require.False(t, err.Transient)
+}
+
+func role(t *testing.T, open Open) {
 	server := redistest.Start(t)
-	reply, err = open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout}).Raw(t.Context(), nil, "role")
+	reply, err := open(t, Server{Addr: server.Addr}, driver.Config{CommandTimeout: commandTimeout}).Raw(t.Context(), nil, "role")
 	require.Nil(t, err)
 	require.Equal(t, "master", reply.([]any)[0])
 }
@@ -218,8 +236,8 @@ func loading(t *testing.T, open Open) {
 }
 
 // endedContext checks that a command goes on when its caller's context has ended.
-func endedContext(t *testing.T, open Open) {
-	d, _ := embedded(t, open)
+func endedContext(t *testing.T, open OpenAlone) {
+	d, _ := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Nil(t, d.Run(ctx, nil, Acquire(wire.Plain, NewName(), "a:1")).Err)

@@ -25,14 +25,14 @@ func next(t *testing.T, s driver.Subscription) driver.Message {
 	return m
 }
 
-func subscription(t *testing.T, open Open) {
-	d, rdb := embedded(t, open)
+func subscription(t *testing.T, open OpenAlone) {
+	d, do := open(t)
 	ctx := t.Context()
 	s := d.Subscribe(ctx, nil, false)
 	require.Nil(t, s.Subscribe(ctx, "a"))
 	require.Nil(t, s.Subscribe(ctx))
 	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "a"}, next(t, s))
-	require.NoError(t, rdb.Publish(ctx, "a", "0").Err())
+	require.NoError(t, do("publish", "a", "0"))
 	require.Equal(t, driver.Message{Sort: driver.Published, Channel: "a", Payload: "0"}, next(t, s))
 	require.Nil(t, s.Ping(ctx))
 	require.Equal(t, driver.Message{}, next(t, s))

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/go-rlock/rlock/simulation/internal/overlay"
+	"github.com/go-rlock/rlock/simulation/internal/scene"
+)
+
+// binary is the test binary of the scenes.
+type binary struct{ dir, path string }
+
+// build builds the binary in a directory, with other texts for some files of rlock.
+func build(dir string, planted map[string]string) (*binary, error) {
+	return buildWith(overlay.Write, dir, planted)
+}
+
+// buildWith builds the binary with the overlay that write makes, or without one if that fails.
+func buildWith(write func(dir string) (overlay.File, error), dir string, planted map[string]string) (*binary, error) {
+	b := &binary{dir, filepath.Join(dir, "scene.test")}
+	args := []string{"test", "-c", "-o", b.path}
+	f, err := write(dir)
+	if err == nil {
+		args = append(args, "-tags", overlay.Tag)
+	} else {
+		fmt.Fprintln(os.Stderr, "The simulation runs, but a seed does not decide everything, so a run cannot be replayed:", err)
+		f = overlay.File{Replace: map[string]string{}}
+	}
+	for path, text := range planted {
+		to := filepath.Join(dir, "planted_"+filepath.Base(path))
+		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		f.Replace[path] = to
+	}
+	path, err := f.Save(dir)
+	if err != nil {
+		return nil, err
+	}
+	out, err := exec.Command("go", append(args, "-overlay", path, "./internal/scene")...).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go test -c: %w\n%s", err, out)
+	}
+	return b, nil
+}
+
+// command returns the process that plays a seed, and the file that gets its result.
+func (b *binary) command(seed uint64, more ...string) (*exec.Cmd, string) {
+	to := filepath.Join(b.dir, fmt.Sprintf("%d.json", seed))
+	cmd := exec.Command(b.path, append([]string{"-test.run", "^TestSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(seed), "-result", to}, more...)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
+	return cmd, to
+}
+
+// result reads the result of a seed. A process that ended without one broke a promise, too.
+func result(seed uint64, file string, failed error, output []byte) scene.Result {
+	var res scene.Result
+	raw, err := os.ReadFile(file)
+	_ = os.Remove(file)
+	if err == nil {
+		err = json.Unmarshal(raw, &res)
+	}
+	if err != nil || failed != nil {
+		res.Seed = seed
+		res.Broken = append(res.Broken, fmt.Sprintf("the process ended with %v: %s", failed, output[:min(len(output), 2000)]))
+	}
+	return res
+}
+
+// replay plays a seed and logs every event. It reports whether no promise was broken.
+func (b *binary) replay(seed uint64) (bool, error) {
+	cmd, file := b.command(seed, "-log")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	res := result(seed, file, cmd.Run(), nil)
+	fmt.Println(res.Scene)
+	for _, broken := range res.Broken {
+		fmt.Println(broken)
+	}
+	fmt.Println(&res)
+	return len(res.Broken) == 0, nil
+}

@@ -1,0 +1,122 @@
+package differential
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/wire"
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// script is a script of rlock.
+type script struct {
+	name   string
+	digest string // as EVALSHA sends it
+	source string
+	keys   int // how many it gets at most, for one lock
+	argv   int
+}
+
+// kinds are all kinds, whatever they are kinds of.
+func kinds() []*wire.Kind {
+	all := []*wire.Kind{wire.Permit, wire.PlainPermit}
+	for _, name := range slices.Sorted(maps.Keys(wire.Kinds)) {
+		all = append(all, wire.Kinds[name])
+	}
+	return all
+}
+
+// scripts returns every script, each once.
+func scripts() []script {
+	var all []script
+	known := map[string]bool{}
+	add := func(name string, s *wire.Script) {
+		if s == nil {
+			return
+		}
+		digest, _ := s.Digest.(string)
+		if !known[digest] {
+			known[digest] = true
+			all = append(all, script{name, digest, s.Source, s.Keys + 1, max(s.Argv, 3)})
+		}
+	}
+	for _, k := range kinds() {
+		addFields(k.Name()+" ", reflect.ValueOf(k).Elem(), add)
+		if k.Line != nil {
+			addFields(k.Name()+" line ", reflect.ValueOf(k.Line).Elem(), add)
+		}
+		add(k.Name()+" export", k.ExportScript())
+		add(k.Name()+" adopt", k.AdoptScript())
+	}
+	for _, name := range slices.Sorted(maps.Keys(wire.Others)) {
+		add(name, wire.Others[name])
+	}
+	// The scripts that have no wire.Script, because nothing but EVAL calls them.
+	for name, source := range map[string]string{"info": lua.LockInfo, "identity": lua.ClientWrite} {
+		add(name, &wire.Script{Source: source, Digest: digestOf(source), Keys: 2, Argv: 3})
+	}
+	slices.SortFunc(all, func(a, b script) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// addFields adds the scripts that a struct has, so that a new field is found.
+func addFields(name string, v reflect.Value, add func(name string, s *wire.Script)) {
+	for i := range v.NumField() {
+		if field := v.Type().Field(i); field.Type == reflect.TypeFor[*wire.Script]() {
+			s, _ := reflect.TypeAssert[*wire.Script](v.Field(i))
+			add(name+field.Name, s)
+		}
+	}
+}
+
+// TestScriptsAreComplete checks that no file of a script is forgotten.
+func TestScriptsAreComplete(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../../internal/lua/*.lua")
+	require.NoError(t, err)
+	require.Greater(t, len(files), 50)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_prelude.lua") || filepath.Base(file) == "prelude.lua" {
+			continue
+		}
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, end, found := strings.Cut(string(source), "\n-- functions\n")
+		if !found {
+			end = string(source)
+		}
+		if i := strings.LastIndex(end, "\n-- functions\n"); i >= 0 {
+			end = end[i+len("\n-- functions\n"):]
+		}
+		require.True(t, slices.ContainsFunc(scripts(), func(s script) bool { return strings.HasSuffix(s.source, end) }),
+			"no kind and nothing of wire.Others runs %s: the differential test cannot call it", file)
+	}
+}
+
+// TestEveryCommandOfAScriptIsKnown checks that the simulated Redis has what the scripts of the library and of the command call.
+func TestEveryCommandOfAScriptIsKnown(t *testing.T) {
+	t.Parallel()
+	known := simredis.Commands()
+	call := regexp.MustCompile(`redis\.p?call\(['"](\w+)['"]`)
+	for _, pattern := range []string{"../../../internal/lua/*.lua", "../../../cmd/rlock/internal/*/*.lua"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			require.NoError(t, err)
+			for _, m := range call.FindAllStringSubmatch(string(source), -1) {
+				require.Contains(t, known, m[1], file)
+			}
+		}
+	}
+}

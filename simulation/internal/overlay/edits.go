@@ -1,0 +1,105 @@
+package overlay
+
+// edits change the runtime for goroutines in a bubble of testing/synctest. What concerns the run queue applies with GOMAXPROCS=1 only.
+var edits = []edit{
+	{
+		"runtime2.go", "a goroutine that waits for a mutex lets the clock go on",
+		"	waitReasonSyncCondWait:          true,\n",
+		"	waitReasonSyncCondWait:          true,\n" +
+			"	waitReasonSyncMutexLock:         true,\n	waitReasonSyncRWMutexRLock:      true,\n	waitReasonSyncRWMutexLock:       true,\n",
+	},
+	{
+		"synctest.go", "a bubble has a random generator",
+		"	now     int64  // current fake time\n",
+		"	now     int64  // current fake time\n	rng     uint64 // of the simulation\n",
+	},
+	{
+		"synctest.go", "the generator and its seed",
+		"//go:linkname synctestRun internal/synctest.Run\n",
+		`// simSeed seeds the bubble of the caller.
+//
+//go:linkname simSeed github.com/go-rlock/rlock/simulation/internal/simseed.seed
+func simSeed(seed uint64) {
+	if b := getg().bubble; b != nil {
+		b.rng = seed
+	}
+}
+
+// rand is SplitMix64.
+//
+//go:nosplit
+func (b *synctestBubble) rand() uint64 {
+	b.rng += 0x9e3779b97f4a7c15
+	z := b.rng
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+//go:linkname synctestRun internal/synctest.Run
+`,
+	},
+	{
+		"rand.go", "random numbers, and with them the order of maps, come from the bubble",
+		"	mp := getg().m\n	c := &mp.chacha8\n",
+		"	if b := getg().bubble; b != nil {\n		return b.rand()\n	}\n	mp := getg().m\n	c := &mp.chacha8\n",
+	},
+	{
+		"rand.go", "the process has a fixed seed, on which hashes depend",
+		"	globalRand.state.Init(*seed)\n",
+		"	clear(seed[:])\n	seed[0] = 1\n	globalRand.state.Init(*seed)\n",
+	},
+	{
+		"select.go", "the bubble orders the cases of a select",
+		"		j := cheaprandn(uint32(norder + 1))\n",
+		`		var j uint32
+		if gp.bubble != nil {
+			j = uint32(gp.bubble.rand() % uint64(norder+1))
+		} else {
+			j = cheaprandn(uint32(norder + 1))
+		}
+`,
+	},
+	{
+		"time.go", "the bubble orders the timers of one instant",
+		"			t.rand = cheaprand()\n",
+		`			if b := getg().bubble; b != nil {
+				t.rand = uint32(b.rand())
+			} else if c := getg().m.curg; c != nil && c.bubble != nil {
+				t.rand = uint32(c.bubble.rand())
+			} else {
+				t.rand = cheaprand()
+			}
+`,
+	},
+	{
+		"proc.go", "the bubble decides whether a goroutine that becomes ready is next",
+		"	if randomizeScheduler && next && randn(2) == 0 {\n",
+		"	if gp.bubble != nil && gomaxprocs == 1 && next && gp.bubble.rand()&1 == 0 {\n		next = false\n	}\n" +
+			"	if randomizeScheduler && next && randn(2) == 0 {\n",
+	},
+	{
+		"proc.go", "a goroutine that becomes ready takes a drawn place in the run queue",
+		"	if t-h < uint32(len(pp.runq)) {\n		pp.runq[t%uint32(len(pp.runq))].set(gp)\n",
+		`	if t-h < uint32(len(pp.runq)) {
+		pp.runq[t%uint32(len(pp.runq))].set(gp)
+		if gp.bubble != nil && gomaxprocs == 1 && t != h {
+			at := (h + uint32(gp.bubble.rand()%uint64(t-h+1))) % uint32(len(pp.runq))
+			if other := pp.runq[at].ptr(); other.bubble == gp.bubble {
+				pp.runq[t%uint32(len(pp.runq))].set(other)
+				pp.runq[at].set(gp)
+			}
+		}
+`,
+	},
+	{
+		"proc.go", "the global queue is not looked at now and then",
+		"	if pp.schedtick%61 == 0 && !sched.runq.empty() {\n",
+		"	if gomaxprocs != 1 && pp.schedtick%61 == 0 && !sched.runq.empty() {\n",
+	},
+	{
+		"proc.go", "no goroutine is stopped because its time slice is over",
+		"		} else if pd.schedwhen+forcePreemptNS <= now {\n",
+		"		} else if gomaxprocs != 1 && pd.schedwhen+forcePreemptNS <= now {\n",
+	},
+}

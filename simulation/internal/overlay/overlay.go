@@ -1,0 +1,74 @@
+// Package overlay makes copies of some files of Go's runtime, in which a seed decides what the runtime otherwise draws at random: which
+// goroutine runs next, which case of a select is taken, the order of a map. `go build -overlay` puts them in the place of the originals.
+package overlay
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Tag is the build tag of a program that is built with the overlay.
+const Tag = "simrt"
+
+// File is the content of an overlay file, see `go help build`.
+type File struct{ Replace map[string]string }
+
+// edit replaces a text that occurs exactly once in a file of the package runtime.
+type edit struct{ file, what, old, new string }
+
+// Write writes the changed files of the installed Go to dir, and returns the overlay that puts them in place. Its error names the file and
+// the edit that do not fit, as may happen with a new version of Go.
+func Write(dir string) (File, error) {
+	out, err := exec.Command("go", "env", "GOROOT", "GOVERSION").Output()
+	if err != nil {
+		return File{}, fmt.Errorf("go env: %w", err)
+	}
+	root, version, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return write(dir, filepath.Join(root, "src", "runtime"), version, edits)
+}
+
+// Save writes the overlay file itself, and returns its path.
+func (f File) Save(dir string) (string, error) {
+	text, err := json.MarshalIndent(f, "", "\t")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
+
+func write(dir, runtime, version string, edits []edit) (File, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return File{}, err
+	}
+	changed := map[string]string{} // by name
+	for _, e := range edits {
+		text, ok := changed[e.file]
+		if !ok {
+			raw, err := os.ReadFile(filepath.Join(runtime, e.file))
+			if err != nil {
+				return File{}, fmt.Errorf("the runtime of %s: %w", version, err)
+			}
+			text = string(raw)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			return File{}, fmt.Errorf("the runtime of %s: the edit %q of runtime/%s fits %d times instead of once; "+
+				"change it in simulation/internal/overlay/edits.go", version, e.what, e.file, n)
+		}
+		changed[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	f := File{Replace: map[string]string{}}
+	for name, text := range changed {
+		path := filepath.Join(dir, "runtime_"+name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return File{}, err
+		}
+		f.Replace[filepath.Join(runtime, name)] = path
+	}
+	return f, nil
+}

@@ -1,0 +1,59 @@
+package scene
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// campaign runs in an election, leads for a while, and resigns.
+func (w *worker) campaign(t *target) {
+	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: true}
+	if w.one(3) {
+		p.deadline = 100*time.Millisecond + w.upTo(3*time.Second)
+	}
+	ctx, _, end := w.terms(&p)
+	defer end()
+	election := w.clients[0].NewElection(t.name)
+	a, led := w.asks(p), false
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	err := election.Run(ctx, func(ctx context.Context, term rlock.Token) error {
+		defer end() // after a loss it would campaign again
+		if led {
+			return nil
+		}
+		led = true
+		hold, ok := rlock.HoldFrom(ctx, w.clients[0].NewFencedLock(t.name))
+		w.answered(ctx, a, nil)
+		h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: ctx.Err}
+		w.mu.Lock()
+		if ok {
+			h.err = hold.Err
+		} else if ctx.Err() == nil {
+			w.brokenf("election: the context of the leader of %s carries no hold", t.name)
+		}
+		w.mu.Unlock()
+		w.enters(a, h, term)
+		timer := time.NewTimer(p.hold)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		if !w.dead() {
+			w.leaves(h, h.err())
+			w.occupied(w.process, -1) // Run is counted already
+		}
+		return nil
+	})
+	if !led {
+		w.answered(ctx, a, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if election.IsLeader() && !w.dead() {
+		w.brokenf("election: %v leads %s although Run has returned", w.process, t.name)
+	}
+}

@@ -1,0 +1,124 @@
+package scene
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// plan holds the random choices for a turn.
+type plan struct {
+	of       *target
+	reads    bool
+	permits  int
+	try      bool
+	wait     time.Duration // zero means no limit
+	deadline time.Duration // of the context; zero means none
+	cancel   time.Duration // until the context is canceled; zero means never
+	lease    time.Duration // zero means renewed
+	renewed  time.Duration // the lease that is renewed; zero means that of the client
+	atLeast  time.Duration // zero means that the lock is free once it is unlocked
+	hold     time.Duration
+	extend   time.Duration // zero means that the lease is not extended
+	again    bool          // the owner acquires a second time
+	export   bool          // the hold goes to another process
+	past     bool          // the context is that of a hold that is over
+	looks    bool          // the owner waits for the end of the hold
+}
+
+// limited reports whether the attempt gives up by itself.
+func (p *plan) limited() bool { return p.try || p.wait+p.deadline+p.cancel > 0 }
+
+func (w *worker) draw(t *target) plan {
+	const ms = time.Millisecond
+	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), past: w.past != nil && w.one(5)}
+	switch k := w.random.IntN(100); {
+	case k < 10:
+		p.try = true
+	case k < 25:
+		p.wait = ms + w.upTo(3*time.Second)
+	case k < 32:
+		p.deadline = ms + w.upTo(3*time.Second)
+	case k < 36:
+		p.cancel = ms + w.upTo(3*time.Second)
+	case k < 40:
+		p.deadline = time.Microsecond + w.upTo(3*ms)
+	}
+	switch k := w.random.IntN(100); {
+	case k < 5:
+		p.hold *= 20
+	case k < 7:
+		p.hold = w.upTo(40 * time.Second)
+	}
+	if t.kind != kindPlain { // which has no leases
+		switch k := w.random.IntN(100); {
+		case k < 10:
+			p.lease = 500*ms + w.upTo(4*time.Second)
+		case k < 15:
+			p.renewed = 12*time.Second + w.upTo(10*time.Second) // an outage is shorter than that
+		}
+	}
+	switch {
+	case t.shares():
+		p.reads = w.random.IntN(3) > 0
+	case t.counts():
+		p.permits = 1 + w.random.IntN(permits)
+	}
+	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
+	switch k := w.random.IntN(100); {
+	case k < 3 && single:
+		p.atLeast = 10*ms + w.upTo(5*time.Second)
+	case k < 8 && (single || t.shares() && !p.reads):
+		p.export = true
+	case k < 16 && !t.counts() && t.kind != kindMulti && t.kind != kindRed:
+		p.again = p.lease == 0
+	case k < 21 && t.kind != kindPlain:
+		p.extend = 100*ms + w.upTo(10*time.Second)
+	}
+	return p
+}
+
+// terms returns the context and the options of the attempt. The function ends the context.
+func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
+	var opts []rlock.AcquireOption
+	if p.permits > 1 {
+		opts = append(opts, rlock.Permits(p.permits))
+	}
+	if p.wait > 0 {
+		opts = append(opts, rlock.Wait(p.wait))
+	}
+	if p.lease > 0 {
+		opts = append(opts, rlock.Lease(p.lease))
+	}
+	if p.renewed > 0 {
+		opts = append(opts, rlock.RenewedLease(p.renewed))
+	}
+	if p.atLeast > 0 {
+		opts = append(opts, rlock.AtLeast(p.atLeast))
+	}
+	ctx, end := context.WithCancel(w.ctx)
+	if p.past { // the end of the process ends it, too
+		past, endPast := context.WithCancel(context.WithoutCancel(w.past))
+		stop := context.AfterFunc(ctx, endPast)
+		ctx, end = past, joined(end, endPast, func() { stop() })
+	}
+	switch {
+	case p.deadline > 0:
+		limited, endLimited := context.WithTimeout(ctx, p.deadline)
+		return limited, opts, joined(end, endLimited)
+	case p.cancel > 0:
+		timer := time.AfterFunc(p.cancel, end)
+		return ctx, opts, joined(end, func() { timer.Stop() })
+	}
+	return ctx, opts, end
+}
+
+// joined returns a function that calls all functions.
+func joined(all ...func()) func() {
+	return func() {
+		for _, f := range all {
+			f()
+		}
+	}
+}

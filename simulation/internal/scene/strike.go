@@ -1,0 +1,164 @@
+package scene
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/simulation/internal/simnet"
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// strike is one strike of a nemesis.
+type strike struct {
+	*run
+
+	p      *process
+	random *rand.Rand
+	on     *simnet.Server
+}
+
+// upTo draws a duration.
+func (s strike) upTo(d time.Duration) time.Duration {
+	return time.Duration(s.random.Int64N(int64(d) + 1))
+}
+
+// outage is the longest that a lease survives which the line has just granted.
+const outage = 2300 * time.Millisecond
+
+// silence records for how long nothing comes back. On several servers, others answer.
+func (s strike) silence(d time.Duration, of *[]span) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.servers) == 1 {
+		*of = append(*of, span{time.Now(), time.Now().Add(d)})
+	}
+}
+
+// network strikes what is between a process and the servers.
+func (s strike) network(what string) {
+	switch what {
+	case nemesisBreak:
+		for _, l := range s.p.links {
+			l.BreakSubscriptions(false, s.upTo(2*time.Second))
+		}
+	case nemesisDeaf:
+		for _, l := range s.p.links {
+			l.BreakSubscriptions(true, s.upTo(8*time.Second))
+		}
+		s.disturb(8 * time.Second)
+	case nemesisCut:
+		d := s.upTo(outage)
+		s.silence(d, &s.p.cuts)
+		for _, l := range s.p.links {
+			l.Cut(d)
+		}
+		s.disturb(d + 8*time.Second)
+		time.Sleep(d + 4*time.Second)
+	}
+}
+
+// server strikes a server, which forgets no data.
+func (s strike) server(what string) {
+	switch what {
+	case nemesisFlush:
+		s.on.With(func(r *simredis.Server) { r.FlushScripts() })
+	case nemesisHang:
+		d := s.upTo(outage)
+		s.silence(d, &s.silences)
+		s.on.Hang(d)
+		s.disturb(d + 8*time.Second)
+		time.Sleep(d + 4*time.Second)
+	case nemesisRestart:
+		d := s.upTo(2 * time.Second)
+		s.disturb(d + 12*time.Second)
+		s.on.Stop()
+		time.Sleep(d)
+		s.on.Start(s.on.Snapshot())
+		time.Sleep(4 * time.Second)
+	}
+}
+
+// A killed process may have held locks until their leases end, and adopted ones longer.
+const leasesEnd = 42 * time.Second
+
+// end ends a process, unless it is the last one, and starts another.
+func (s strike) end(what string, alive int) {
+	s.mu.Lock()
+	holds := s.p.clients[0].Stats().Held > 0
+	s.mu.Unlock()
+	if alive <= 1 || what == nemesisWaiter && holds {
+		return
+	}
+	switch what {
+	case nemesisKill:
+		s.disturb(leasesEnd)
+		s.p.kill()
+	case nemesisWaiter:
+		s.p.kill()
+	default:
+		s.disturb(leasesEnd)
+		s.mu.Lock()
+		s.p.ended = true
+		s.mu.Unlock()
+		s.p.cancel()
+		s.workers.Go(func() {
+			if what == nemesisShutdown {
+				s.shutdown()
+			}
+			s.p.close()
+		})
+	}
+	s.start(s.random.Uint64())
+}
+
+// shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
+func (s strike) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, c := range s.p.clients {
+		err := c.Shutdown(ctx)
+		s.mu.Lock()
+		if stats := c.Stats(); err == nil && stats.Held > 0 {
+			s.brokenf("shutdown: that of %v succeeded, and it has %+v", s.p, stats)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// restore starts the server with an old snapshot.
+func (s strike) restore(old *simredis.DB) {
+	s.disturb(leasesEnd + 10*time.Second)
+	s.on.Stop()
+	time.Sleep(s.upTo(2 * time.Second))
+	s.on.Start(old)
+}
+
+// forget has a server forget something, or step its clock.
+func (s strike) forget(what string) {
+	s.disturb(leasesEnd + 10*time.Second)
+	switch what {
+	case nemesisAmnesia:
+		s.on.Stop()
+		time.Sleep(s.upTo(3 * time.Second))
+		s.on.Start(nil)
+		s.setPermits()
+	case nemesisFailover:
+		replica := s.on.Snapshot()
+		time.Sleep(s.upTo(2 * time.Second))
+		s.on.Stop()
+		time.Sleep(s.upTo(5 * time.Second))
+		s.on.Start(replica)
+	case nemesisClock:
+		s.on.StepClock(s.upTo(20*time.Second) - 10*time.Second)
+	case nemesisFlushAll:
+		s.on.Do("FLUSHALL")
+		s.setPermits()
+	case nemesisDelete:
+		locks := slices.DeleteFunc(slices.Clone(s.locks), (*target).counts)
+		if len(locks) > 0 {
+			s.on.Do("DEL", locks[s.random.IntN(len(locks))].name)
+		}
+	}
+}

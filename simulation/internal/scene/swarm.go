@@ -1,0 +1,124 @@
+package scene
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// wants are the sets of locks that belong together. A scene has one to three of them.
+var wants = [][]Lock{
+	{{kindLock, "a"}},
+	{{kindLock, "b"}, {kindLock, "{b}"}}, // Redisson derives the same keys and channels from both
+	{{kindFenced, "fenced"}},
+	{{kindFenced, "f"}, {kindFenced, "{f}"}},
+	{{kindFair, "fair"}},
+	{{kindFair, "q"}, {kindFair, "{q}"}},
+	{{kindFencedFair, "fenced-fair"}},
+	{{kindRW, "rw"}},
+	{{kindRW, "r"}, {kindRW, "{r}"}},
+	{{kindFencedRW, "fenced-rw"}},
+	{{kindSpin, "spin"}},
+	{{kindSemaphore, "semaphore"}},
+	{{kindPlain, "plain"}},
+	{{kindMulti, "a c"}, {kindLock, "a"}},
+	{{kindMulti, "{a} a"}, {kindMulti, "a d"}},
+	{{kindElection, "election"}},
+	{{kindLatch, "latch"}, {kindLock, "a"}},
+}
+
+// logarithmic draws a duration such that each order of magnitude is as likely as another.
+func logarithmic(r *rand.Rand, least, most time.Duration) time.Duration {
+	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), r.Float64()))
+}
+
+// Swarm draws everything about a scene from its seed. Such scenes differ more than scenes made by hand do, and find more.
+func Swarm(seed uint64) Scene {
+	const ms = time.Millisecond
+	r := rand.New(rand.NewPCG(seed, 31))
+	s := Scene{
+		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 10 * time.Minute,
+		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second), WakeUp: 2 * time.Second,
+		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
+	}
+	s.Faults.Latency = logarithmic(r, 200*time.Microsecond, 30*ms)
+	for _, i := range r.Perm(len(wants))[:1+r.IntN(3)*r.IntN(2)] {
+		for _, l := range wants[i] {
+			if !slices.Contains(s.Locks, l) {
+				s.Locks = append(s.Locks, l)
+			}
+		}
+	}
+	if r.IntN(4) == 0 {
+		s.isolate(r)
+	}
+	if r.IntN(12) == 0 {
+		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}
+	}
+	if s.wants(kindFair) || s.wants(kindFencedFair) {
+		s.Overtake = 300*ms + 4*s.Faults.Latency
+	}
+	if r.IntN(3) == 0 {
+		s.drawFaults(r)
+	}
+	if r.IntN(2) == 0 {
+		s.drawNemeses(r)
+	}
+	if r.IntN(6) == 0 && s.Servers == 1 && s.drawPeers(r) {
+		s.Peers = 1 + r.IntN(2)
+	}
+	switch r.IntN(8) {
+	case 0:
+		s.Options = append(s.Options, rlock.WithAutoPipeline(0))
+	case 1:
+		s.Options = append(s.Options, rlock.WithLazyHandOver())
+	case 2:
+		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
+	}
+	return s
+}
+
+// isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.
+func (s *Scene) isolate(r *rand.Rand) {
+	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 30*time.Minute, s.Locks[:1]
+	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
+	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
+}
+
+// wants reports whether a scene has a kind of lock.
+func (s *Scene) wants(kind string) bool {
+	return slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind == kind })
+}
+
+// drawFaults has single commands fail.
+func (s *Scene) drawFaults(r *rand.Rand) {
+	f := &s.Faults
+	f.Slow, f.SlowMax = 0.1*r.Float64(), logarithmic(r, 10*time.Millisecond, 3*time.Second)
+	f.LostReply, f.LostSend, f.Repeated = 0.03*r.Float64(), 0.02*r.Float64(), 0.02*r.Float64()
+	f.Silent, f.Late, f.LateMax = 0.01*r.Float64(), 0.03*r.Float64(), 12*time.Second
+	s.WakeUp, s.Overtake = 15*time.Second, 0
+}
+
+func (s *Scene) drawNemeses(r *rand.Rand) {
+	all := slices.Clone(safeNemeses)
+	if r.IntN(4) == 0 && s.Servers == 1 {
+		all, s.Unsafe = append(slices.Clone(unsafeNemeses), nemesisBreak, nemesisWaiter), true
+	}
+	if s.wants(kindPlain) { // the permits of the dead are gone
+		all = slices.DeleteFunc(all, func(n string) bool {
+			return n == nemesisKill || n == nemesisWaiter || n == nemesisClose || n == nemesisShutdown
+		})
+	}
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
+	s.WakeUp, s.Overtake = max(s.WakeUp, 10*time.Second), 0
+}
+
+// drawPeers reports whether Redisson may share all locks of the scene with rlock.
+func (s *Scene) drawPeers(*rand.Rand) bool {
+	return !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced || strings.Contains(l.Name, "{") })
+}

@@ -1,0 +1,162 @@
+package scene
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// The kinds of what a scene's workers want.
+const (
+	kindLock       = "lock"
+	kindFenced     = "fenced"
+	kindFair       = "fair"
+	kindFencedFair = "fenced fair"
+	kindSpin       = "spin"
+	kindRW         = "rw"
+	kindFencedRW   = "fenced rw"
+	kindSemaphore  = "semaphore"
+	kindPlain      = "plain semaphore"
+	kindMulti      = "multi"
+	kindRed        = "red"
+	kindElection   = "election" // of the fenced lock of its name
+	kindLatch      = "latch"
+)
+
+// target is one lock, and what the checkers know of it. The mutex of the run guards it.
+type target struct {
+	kind, name string
+	members    []*target // of a multi lock
+
+	inside    []*holder
+	waiting   []*attempt
+	token     rlock.Token // the greatest
+	freeSince time.Time   // as the watch sees it; zero means that it is not free
+	kept      time.Time   // until when the lock is kept by AtLeast
+	untold    time.Time   // until when waiters need not notice that the lock is free
+}
+
+// permits is how many permits a semaphore has.
+const permits = 3
+
+func (t *target) counts() bool { return t.kind == kindSemaphore || t.kind == kindPlain }
+
+func (t *target) shares() bool { return t.kind == kindRW || t.kind == kindFencedRW }
+
+func (t *target) fenced() bool {
+	return t.kind == kindFenced || t.kind == kindFencedFair || t.kind == kindFencedRW || t.kind == kindElection
+}
+
+func (t *target) fair() bool { return t.kind == kindFair || t.kind == kindFencedFair }
+
+// atoms are the locks that an acquisition of the target takes.
+func (t *target) atoms() []*target {
+	if t.kind == kindMulti {
+		return t.members
+	}
+	return []*target{t}
+}
+
+// prepare makes the targets, and gives the semaphores their permits.
+func (r *run) prepare() {
+	byName := make(map[string]*target)
+	add := func(kind, name string) *target {
+		if byName[name] == nil {
+			t := &target{kind: kind, name: name}
+			byName[name] = t
+			r.locks = append(r.locks, t)
+		}
+		return byName[name]
+	}
+	for _, l := range r.Locks {
+		if l.Kind != kindMulti {
+			r.wanted = append(r.wanted, add(l.Kind, l.Name))
+			continue
+		}
+		t := &target{kind: kindMulti, name: l.Name}
+		for name := range strings.FieldsSeq(l.Name) {
+			t.members = append(t.members, add(kindLock, name))
+		}
+		r.wanted = append(r.wanted, t)
+	}
+	r.setPermits()
+}
+
+// setPermits sets how many permits semaphores have, which no client does.
+func (r *run) setPermits() {
+	for _, t := range r.locks {
+		if t.counts() {
+			r.servers[0].Do("SET", t.name, strconv.Itoa(permits))
+		}
+	}
+}
+
+// acquirer returns a new handle of the process. reads selects a side of a read-write lock.
+func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
+	c := p.clients[0]
+	switch t.kind {
+	case kindFenced, kindElection:
+		return c.NewFencedLock(t.name)
+	case kindFair:
+		return c.NewFairLock(t.name)
+	case kindFencedFair:
+		return c.NewFairLock(t.name, rlock.Fenced())
+	case kindSpin:
+		return c.NewSpinLock(t.name)
+	case kindRW, kindFencedRW:
+		var opts []rlock.LockOption
+		if t.kind == kindFencedRW {
+			opts = append(opts, rlock.Fenced())
+		}
+		if reads {
+			return c.NewRWLock(t.name, opts...).ReadLock()
+		}
+		return c.NewRWLock(t.name, opts...).WriteLock()
+	case kindSemaphore:
+		return c.NewSemaphore(t.name)
+	case kindPlain:
+		return c.NewPlainSemaphore(t.name)
+	case kindMulti:
+		var members []rlock.Locker
+		for _, m := range t.members {
+			members = append(members, c.NewLock(m.name))
+		}
+		return rlock.NewMultiLock(members...)
+	case kindRed:
+		var members []rlock.Locker
+		for _, client := range p.clients {
+			members = append(members, client.NewLock(t.name))
+		}
+		return rlock.NewRedLock(members...)
+	}
+	return c.NewLock(t.name)
+}
+
+// free reports whether anybody could have the target now, as the servers see it. Where some may and others not, it is not free.
+func (r *run) free(t *target) bool {
+	switch t.kind {
+	case kindSpin, kindRW, kindFencedRW:
+		return false // spinning is slow by nature, and readers overlap
+	case kindSemaphore, kindPlain:
+		var have int
+		r.servers[0].With(func(s *simredis.Server) {
+			text, _ := s.Do("GET", t.name).(string)
+			have, _ = strconv.Atoi(text)
+		})
+		return have >= permits
+	}
+	for _, a := range t.atoms() {
+		for _, server := range r.servers {
+			taken := false
+			server.With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
+			if taken {
+				return false
+			}
+		}
+	}
+	return true
+}

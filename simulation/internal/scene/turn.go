@@ -1,0 +1,205 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// attempt is a call that wants a target.
+type attempt struct {
+	plan
+
+	p     *process
+	asked time.Time
+	token rlock.Token // the greatest then
+
+	// The mutex of the run guards these.
+	shared      bool // somebody else in the process had the target, or wanted it, meanwhile
+	troubled    bool // its process was once not reached
+	looks, free int  // how often the watch saw it wait, and the target free then
+	told        bool // of a lost wake-up
+}
+
+// holder is an owner that believes to hold a target.
+type holder struct {
+	plan
+
+	p     *process
+	asked time.Time
+	since time.Time
+	err   func() error // nil as long as it believes that
+	ends  bool         // it unlocks
+}
+
+// turn uses a target once.
+func (w *worker) turn(t *target) {
+	p := w.draw(t)
+	ctx, opts, cancel := w.terms(&p)
+	defer cancel()
+	lock := w.acquirer(t, p.reads)
+	a := w.asks(p)
+	acquire := lock.Acquire
+	if p.try {
+		acquire = lock.TryAcquire
+	}
+	hold, err := acquire(ctx, opts...)
+	w.answered(ctx, a, err)
+	if err != nil || w.dead() {
+		return
+	}
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err}
+	w.enters(a, h, hold.Token())
+	w.past = hold.Context()
+	if p.again {
+		w.again(lock, hold)
+	}
+	if p.extend > 0 {
+		w.extend(hold, p.extend)
+	}
+	if p.export {
+		if hold = w.handOff(h, hold); hold == nil {
+			return
+		}
+	}
+	if w.use(hold, p); !h.p.dead() {
+		w.unlock(h, hold)
+	}
+}
+
+// use holds the lock for as long as planned.
+func (w *worker) use(hold *rlock.Hold, p plan) {
+	if !p.looks {
+		time.Sleep(p.hold)
+		return
+	}
+	timer := time.NewTimer(p.hold)
+	defer timer.Stop()
+	select {
+	case <-hold.Done():
+	case <-timer.C:
+	}
+}
+
+// unlock ends the hold.
+func (w *worker) unlock(h *holder, hold *rlock.Hold) {
+	deadline, err := hold.Deadline(), hold.Err()
+	w.leaves(h, err)
+	began := time.Now()
+	wrong := hold.Unlock(context.Background())
+	w.unlocked(h, err, wrong, deadline, time.Since(began))
+}
+
+// again acquires the lock as its owner a second time.
+func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold) {
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	inner, err := lock.TryAcquire(hold.Context())
+	w.mu.Lock()
+	switch {
+	case err == nil && inner.Token() != hold.Token():
+		w.brokenf("token: a re-entry of %v has the token %d instead of %d", w.process, inner.Token(), hold.Token())
+	case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
+		w.brokenf("re-entry: the owner of %v was refused: %v", w.process, err)
+	}
+	w.class(err)
+	w.mu.Unlock()
+	if err == nil {
+		_ = inner.Unlock(context.Background())
+	}
+}
+
+// occupied adds to the calls under way of a process.
+func (r *run) occupied(p *process, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.busy += n
+}
+
+// extend lengthens the lease.
+func (w *worker) extend(hold *rlock.Hold, d time.Duration) {
+	asked := time.Now()
+	err := hold.Extend(w.ctx, d)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.class(err)
+	if least := d - d/50 - 5*time.Millisecond; err == nil && hold.Err() == nil && hold.Deadline().Sub(asked) < least {
+		w.brokenf("extend: %v extended its lease by %v, which ends %v later", w.process, d, hold.Deadline().Sub(asked))
+	}
+}
+
+// ticketLease is how long a ticket is good: longer than anything that may delay the two calls.
+const ticketLease = 20 * time.Second
+
+// handOff exports the hold, and adopts it in another process or in this one. It returns nil if nobody has it after that.
+func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
+	began := time.Now()
+	w.mu.Lock()
+	h.ends, h.of.untold = true, began.Add(2*ticketLease)
+	w.mu.Unlock()
+	w.occupied(w.process, 1)
+	ticket, err := hold.Export(context.Background(), rlock.Lease(ticketLease))
+	w.occupied(w.process, -1)
+	w.mu.Lock()
+	w.class(err)
+	h.err = func() error { // until somebody adopts it, the ticket holds the lock
+		if time.Since(began) < ticketLease-ticketLease/50 {
+			return nil
+		}
+		return rlock.ErrNotHeld
+	}
+	if err != nil {
+		w.drop(h)
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return nil
+	}
+	time.Sleep(w.upTo(time.Second))
+	all := w.alive()
+	if len(all) == 0 || w.dead() {
+		return w.adopted(h, nil, w.process, nil, began, 0)
+	}
+	heir := all[w.random.IntN(len(all))]
+	lock, _ := heir.acquirer(h.of, h.reads).(*rlock.Lock)
+	w.occupied(heir, 1)
+	token := w.greatest(h.of)
+	adopted, err := lock.Adopt(w.ctx, ticket)
+	w.occupied(heir, -1)
+	return w.adopted(h, adopted, heir, err, began, token)
+}
+
+// greatest returns the greatest token of a lock.
+func (r *run) greatest(t *target) rlock.Token {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.token
+}
+
+// adopted judges an adoption, and returns the hold. token is the greatest before it.
+func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, exported time.Time, token rlock.Token) *rlock.Hold {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.class(err)
+	if hold == nil {
+		once := w.Faults.Late+w.Faults.Repeated == 0
+		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < ticketLease/2 && !w.Unsafe && once && w.ctx.Err() == nil {
+			w.brokenf("ticket: %v could not adopt %s, which %v had exported %v before: %v", heir, h.of.name, w.process, time.Since(exported), err)
+		}
+		w.drop(h)
+		return nil
+	}
+	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0
+	w.raises(h, hold.Token(), token)
+	return hold
+}
+
+// drop forgets a holder. The run must be locked.
+func (r *run) drop(h *holder) {
+	for _, t := range h.of.atoms() {
+		t.inside = slices.DeleteFunc(t.inside, func(o *holder) bool { return o == h })
+	}
+}

@@ -1,0 +1,99 @@
+package scene
+
+import "time"
+
+// The watch looks this often. It is an odd time, so that it does not look at round moments only.
+const glance = 50*time.Millisecond + 7*time.Nanosecond
+
+// watch looks for locks that are free although somebody waits, and at the gauges.
+func (r *run) watch() {
+	for r.stop.Err() == nil {
+		time.Sleep(glance)
+		free := make(map[*target]bool)
+		for _, t := range r.wanted {
+			free[t] = r.free(t)
+		}
+		down := r.servers[0].IsDown()
+		r.mu.Lock()
+		for _, t := range r.wanted {
+			r.wakesUp(t, free[t], down)
+		}
+		for _, l := range r.latches {
+			r.opens(l)
+		}
+		for _, p := range r.processes {
+			if !p.ended && !p.dead() {
+				r.gauge(p)
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// wakesUp checks that a target is not free for long while somebody waits for it. The run must be locked.
+func (r *run) wakesUp(t *target, free, down bool) {
+	now := time.Now()
+	quiet := !down && now.After(r.disturbed) && now.After(t.untold) && r.WakeUp > 0
+	for _, m := range t.members {
+		quiet = quiet && now.After(m.untold)
+	}
+	waits := false
+	for _, a := range t.waiting {
+		if !a.p.healthy() {
+			a.troubled = true
+			continue
+		}
+		if a.limited() || !quiet {
+			continue
+		}
+		waits = waits || now.Sub(a.asked) > r.WakeUp
+		if a.looks++; free {
+			a.free++
+		}
+		if time.Duration(a.free)*glance > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
+			a.told = true
+			r.brokenf("lost wake-up: %v waits for %s since %v, which was free at %d of %d looks", a.p, t.name, r.at(a.asked), a.free, a.looks)
+		}
+	}
+	switch {
+	case !free || !waits || !quiet:
+		t.freeSince = time.Time{}
+	case t.freeSince.IsZero():
+		t.freeSince = now
+	case now.Sub(t.freeSince) > r.WakeUp:
+		r.brokenf("lost wake-up: %s has been free since %v, and %d wait", t.name, r.at(t.freeSince), len(t.waiting))
+		t.freeSince = now.Add(time.Minute)
+	}
+}
+
+// gauge compares the gauges of a process with what its workers have and want. The run must be locked.
+func (r *run) gauge(p *process) {
+	if len(p.clients) > 1 {
+		return // a client has some members of each lock
+	}
+	least, most, latches := 0, 0, 0
+	for _, t := range r.locks {
+		for _, h := range t.inside {
+			if h.p != p {
+				continue
+			}
+			if most++; !h.ends && h.err() == nil {
+				least++
+			}
+		}
+	}
+	under := p.busy
+	for _, t := range r.wanted {
+		for _, a := range t.waiting {
+			if a.p == p {
+				under += len(t.atoms())
+			}
+		}
+	}
+	for _, l := range r.latches {
+		latches += l.waiting[p]
+	}
+	if s := p.clients[0].Stats(); s.Held < least || s.Held > most+under || s.Waiting > under+latches {
+		r.brokenf("gauges: %v has %+v, but its owners have %d to %d locks, and at most %d calls wait", p, s, least, most+under, under+latches)
+	}
+}

@@ -1,0 +1,117 @@
+package simnet
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Link is the network between one process and one server. It is safe for concurrent use.
+type Link struct {
+	server *Server
+	name   string
+	index  uint64
+	peer   bool // of another library than rlock, which does not know that its commands may be repeated
+
+	mu    sync.Mutex
+	dead  bool
+	cut   time.Time         // until when nothing passes
+	drawn map[uint64]uint64 // how often each key was drawn
+	subs  []*subscription
+}
+
+// NewLink returns the link of one more process.
+func (s *Server) NewLink(process string) *Link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &Link{server: s, name: process, index: uint64(len(s.links)), drawn: make(map[uint64]uint64)}
+	s.links = append(s.links, l)
+	return l
+}
+
+// Dead reports whether the process was killed.
+func (l *Link) Dead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// Healthy reports whether the process is alive, and reaches the server.
+func (l *Link) Healthy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.dead && !time.Now().Before(l.cut)
+}
+
+// Kill ends the process: it sends and receives nothing any more, and the server soon notices that its connections are gone.
+func (l *Link) Kill() {
+	l.mu.Lock()
+	l.dead = true
+	subs := slices.Clone(l.subs)
+	l.mu.Unlock()
+	for _, s := range subs {
+		s.lostByServer(l.delay("kill", s.wanted()))
+	}
+}
+
+// Cut lets nothing pass for a while. Everything that is sent meanwhile arrives after it.
+func (l *Link) Cut(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = time.Now().Add(d)
+}
+
+// BreakSubscriptions breaks the subscription connections. A silent break is noticed by neither side for a while: messages are lost, and the
+// server counts the subscriber for that long.
+func (l *Link) BreakSubscriptions(silent bool, serverAfter time.Duration) {
+	l.mu.Lock()
+	subs := slices.Clone(l.subs)
+	l.mu.Unlock()
+	for _, s := range subs {
+		s.breaks(silent, serverAfter)
+	}
+}
+
+// draw returns the source of random numbers for an event. It depends on what the event is and on how often that has happened, but not on
+// which goroutine comes first.
+func (l *Link) draw(event ...string) *rand.Rand {
+	h := fnv.New64a()
+	for _, text := range event {
+		_, _ = h.Write(append([]byte(text), 0))
+	}
+	key := h.Sum64()
+	l.mu.Lock()
+	n := l.drawn[key]
+	l.drawn[key] = n + 1
+	l.mu.Unlock()
+	return rand.New(rand.NewPCG(l.server.seed^key*0x9e3779b97f4a7c15, n<<8|l.index))
+}
+
+// delay draws how long a packet takes.
+func (l *Link) delay(event ...string) time.Duration {
+	return l.server.faults.Load().way(l.draw(event...))
+}
+
+func (f *Faults) way(r *rand.Rand) time.Duration {
+	usual := max(f.Latency, 10*time.Microsecond)
+	d := usual/2 + time.Duration(r.Int64N(int64(usual)))
+	if f.Slow > 0 && r.Float64() < f.Slow {
+		d += time.Duration(r.Int64N(int64(f.SlowMax)))
+	}
+	return d
+}
+
+// blocked returns for how long nothing passes from now on.
+func (l *Link) blocked() time.Duration {
+	l.mu.Lock()
+	until := l.cut
+	l.mu.Unlock()
+	l.server.mu.Lock()
+	defer l.server.mu.Unlock()
+	if l.server.hangs.After(until) {
+		until = l.server.hangs
+	}
+	return max(time.Until(until), 0)
+}

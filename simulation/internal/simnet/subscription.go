@@ -1,0 +1,221 @@
+package simnet
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// dialTimeout is how long a process waits for a connection.
+const dialTimeout = 5 * time.Second
+
+// subscription connects at the first Subscribe, and at the next Receive after its connection broke.
+type subscription struct {
+	link    *Link
+	sharded bool
+	dialing chan struct{} // has a token while somebody connects
+	in      chan arrival
+	closed  chan struct{}
+	once    sync.Once
+
+	mu       sync.Mutex
+	conn     *conn
+	channels []string
+	used     bool // it has connected before
+}
+
+// arrival is what arrives on a connection: a message, or the news that it broke.
+type arrival struct {
+	conn *conn
+	m    driver.Message
+	err  *fault.Error
+}
+
+func (l *Link) subscribe(sharded bool) *subscription {
+	s := &subscription{
+		link: l, sharded: sharded, dialing: make(chan struct{}, 1), in: make(chan arrival, 1<<12), closed: make(chan struct{}),
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subs = append(l.subs, s)
+	return s
+}
+
+// current returns the connection, or nil.
+func (s *subscription) current() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+// wanted lists the channels.
+func (s *subscription) wanted() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(slices.Sorted(slices.Values(s.channels)), " ")
+}
+
+// connect connects if there is no connection.
+func (s *subscription) connect() *fault.Error {
+	select {
+	case s.dialing <- struct{}{}:
+	case <-s.closed:
+		return errClosed()
+	}
+	defer func() { <-s.dialing }()
+	s.mu.Lock()
+	s.used = true
+	s.mu.Unlock()
+	if s.current() != nil {
+		return nil
+	}
+	l := s.link
+	time.Sleep(l.delay("dial"))
+	if b := l.blocked(); l.Dead() || b > 0 {
+		if time.Sleep(min(b, dialTimeout)); l.Dead() || b > dialTimeout {
+			time.Sleep(dialTimeout - min(b, dialTimeout))
+			return notSent(errTimeout)
+		}
+	}
+	if l.server.IsDown() {
+		return notSent(errRefused)
+	}
+	c := &conn{sub: s}
+	c.server = &simredis.Subscriber{Send: c.publish}
+	s.mu.Lock()
+	s.conn = c
+	s.mu.Unlock()
+	return nil
+}
+
+func errClosed() *fault.Error {
+	return &fault.Error{Fate: fault.NotSent, Err: driver.ErrSubscriptionClosed}
+}
+
+// Subscribe implements [driver.Subscription].
+func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
+	if len(channels) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	for _, c := range channels {
+		if !slices.Contains(s.channels, c) {
+			s.channels = append(s.channels, c)
+		}
+	}
+	s.mu.Unlock()
+	if err := s.connect(); err != nil {
+		return err
+	}
+	if c := s.current(); c != nil {
+		c.subscribe(slices.Clone(channels))
+	}
+	return nil
+}
+
+// Unsubscribe implements [driver.Subscription].
+func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault.Error {
+	if len(channels) == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	s.channels = slices.DeleteFunc(s.channels, func(c string) bool { return slices.Contains(channels, c) })
+	s.mu.Unlock()
+	if c := s.current(); c != nil {
+		c.unsubscribe(slices.Clone(channels))
+	}
+	return nil
+}
+
+// Ping implements [driver.Subscription].
+func (s *subscription) Ping(context.Context) *fault.Error {
+	if c := s.current(); c != nil {
+		c.send(func(*simredis.Server) { c.arrive(driver.Message{}, nil) }, "ping")
+	}
+	return nil
+}
+
+// Receive implements [driver.Subscription].
+func (s *subscription) Receive(context.Context) (driver.Message, *fault.Error) {
+	if err := s.reconnect(); err != nil {
+		return driver.Message{}, err
+	}
+	for {
+		select {
+		case <-s.closed:
+			return driver.Message{}, errClosed()
+		case a := <-s.in:
+			s.mu.Lock()
+			present := s.conn == a.conn
+			if present && a.err != nil {
+				s.conn = nil
+			}
+			s.mu.Unlock()
+			if present {
+				return a.m, a.err
+			}
+		}
+	}
+}
+
+// reconnect connects again after the connection broke, and subscribes all channels again.
+func (s *subscription) reconnect() *fault.Error {
+	s.mu.Lock()
+	broken := s.conn == nil && s.used
+	s.mu.Unlock()
+	if !broken {
+		return nil
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	c, channels := s.conn, slices.Sorted(slices.Values(s.channels))
+	s.mu.Unlock()
+	if c != nil && len(channels) > 0 {
+		c.subscribe(channels)
+	}
+	return nil
+}
+
+// Close implements [driver.Subscription].
+func (s *subscription) Close() error {
+	s.once.Do(func() {
+		close(s.closed)
+		l := s.link
+		l.mu.Lock()
+		l.subs = slices.DeleteFunc(l.subs, func(o *subscription) bool { return o == s })
+		l.mu.Unlock()
+		s.lostByServer(l.delay("close"))
+	})
+	return nil
+}
+
+// lostByServer has the server notice after a while that the connection is gone.
+func (s *subscription) lostByServer(after time.Duration) {
+	if c := s.current(); c != nil {
+		c.lostByServer(after)
+	}
+}
+
+// breaks breaks the connection, see [Link.BreakSubscriptions].
+func (s *subscription) breaks(silent bool, serverAfter time.Duration) {
+	c := s.current()
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.broken = true
+	c.mu.Unlock()
+	if !silent {
+		c.arrive(driver.Message{}, inDoubt(errReset))
+	}
+	c.lostByServer(serverAfter)
+}

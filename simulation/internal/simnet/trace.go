@@ -1,0 +1,43 @@
+// Package simnet is a network with Redis servers and client processes, in virtual time, of which a seed decides every delay and every
+// fault. A process reaches a server by a [Link], which has a driver for rlock. It is made for a bubble of testing/synctest.
+package simnet
+
+import (
+	"fmt"
+	"hash/fnv"
+	"io"
+	"sync"
+	"time"
+)
+
+// Trace is what happened in a run, event by event. It is safe for concurrent use.
+type Trace struct {
+	Began time.Time
+
+	mu   sync.Mutex
+	hash uint64
+	to   io.Writer
+}
+
+// NewTrace returns an empty trace, which begins now. Each event is written to w, unless it is nil.
+func NewTrace(w io.Writer) *Trace { return &Trace{Began: time.Now(), to: w} }
+
+// Note adds an event.
+func (t *Trace) Note(format string, args ...any) {
+	line := fmt.Sprintf("%v ", time.Since(t.Began)) + fmt.Sprintf(format, args...) + "\n"
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, t.hash, line)
+	t.hash = h.Sum64()
+	if t.to != nil {
+		_, _ = io.WriteString(t.to, line) // what cannot be written does not change the run
+	}
+}
+
+// Hash is equal for two runs in which the same happened at the same times.
+func (t *Trace) Hash() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hash
+}

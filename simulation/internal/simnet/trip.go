@@ -1,0 +1,166 @@
+package simnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+var (
+	errReset   = &net.OpError{Op: "read", Err: io.EOF}
+	errTimeout = &net.OpError{Op: "read", Err: context.DeadlineExceeded}
+	errRefused = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+)
+
+func inDoubt(err error) *fault.Error {
+	return &fault.Error{Fate: fault.InDoubt, Transient: true, Stale: true, Err: err}
+}
+
+func notSent(err error) *fault.Error {
+	return &fault.Error{Fate: fault.NotSent, Transient: true, Stale: true, Err: err}
+}
+
+// trip is commands on their way to the server and back, on one connection.
+type trip struct {
+	*Link
+
+	cmds        [][]string
+	gaveUp      time.Time     // when the client stops waiting
+	there, back time.Duration // what the ways take
+	late        time.Duration // after which a late command is executed
+	half        bool          // one of two equally likely courses
+}
+
+// send sends commands on one connection, and waits for their replies, for at most the timeout.
+func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error) {
+	event := make([]string, 0, len(cmds))
+	for _, c := range cmds {
+		event = append(event, strings.Join(short(c), " "))
+	}
+	random, faults := l.draw(event...), l.server.faults.Load()
+	t := &trip{
+		Link: l, cmds: cmds, there: faults.way(random), back: faults.way(random),
+		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0,
+		gaveUp: time.Now().Add(timeout + time.Duration(random.IntN(int(time.Microsecond)))), // no two at one instant
+	}
+	switch {
+	case l.Dead():
+		return t.silence()
+	case l.server.IsDown():
+		time.Sleep(t.there)
+		return nil, notSent(errRefused)
+	}
+	luck := random.Float64()
+	for _, f := range []struct {
+		what   string
+		chance float64
+		course func() ([]any, *fault.Error)
+	}{
+		{"lost on the way", faults.LostSend, t.lost},
+		{"without a reply", faults.Silent, t.unanswered},
+		{"with a lost reply", faults.LostReply, t.lostReply},
+		{"late", faults.Late, t.lateSend},
+		{"twice", faults.Repeated, t.repeated},
+	} {
+		if luck -= f.chance; luck < 0 {
+			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, event)
+			return f.course()
+		}
+	}
+	return t.usual()
+}
+
+// usual is the trip on which nothing happens but what the whole link, or the server, suffers.
+func (t *trip) usual() ([]any, *fault.Error) {
+	time.Sleep(t.there)
+	if !t.passes(t.there) {
+		t.executeAfter(0) // it arrives once the link is free
+		return t.silence()
+	}
+	switch {
+	case t.Dead():
+		return t.silence()
+	case t.server.IsDown():
+		return nil, inDoubt(errReset)
+	}
+	replies := t.execute()
+	time.Sleep(t.back)
+	if !t.passes(t.back) || t.Dead() {
+		return t.silence()
+	}
+	return replies, nil
+}
+
+// passes waits until the link is free. It reports whether the client still waits then.
+func (t *trip) passes(way time.Duration) bool {
+	for b := t.blocked(); b > 0; b = t.blocked() {
+		if b >= time.Until(t.gaveUp) {
+			return false
+		}
+		time.Sleep(b + way/2)
+	}
+	return time.Now().Before(t.gaveUp)
+}
+
+// execute runs the commands at the server.
+func (t *trip) execute() []any {
+	replies := make([]any, len(t.cmds))
+	for i, c := range t.cmds {
+		replies[i] = t.server.execute(t.Link, c)
+	}
+	return replies
+}
+
+// executeAfter runs the commands later, although nobody waits for their replies.
+func (t *trip) executeAfter(d time.Duration) {
+	time.AfterFunc(d+t.blocked(), func() {
+		if !t.server.IsDown() {
+			t.execute()
+		}
+	})
+}
+
+// silence waits until the client gives up.
+func (t *trip) silence() ([]any, *fault.Error) {
+	time.Sleep(time.Until(t.gaveUp))
+	return nil, inDoubt(errTimeout)
+}
+
+func (t *trip) lost() ([]any, *fault.Error) {
+	time.Sleep(t.there)
+	return nil, inDoubt(errReset)
+}
+
+func (t *trip) unanswered() ([]any, *fault.Error) {
+	if t.half {
+		t.executeAfter(t.there)
+	}
+	return t.silence()
+}
+
+func (t *trip) lostReply() ([]any, *fault.Error) {
+	if t.executeAfter(t.there); t.half {
+		return t.lost() // the connection breaks while the command is on its way
+	}
+	time.Sleep(t.there + t.back)
+	return nil, inDoubt(errReset)
+}
+
+func (t *trip) lateSend() ([]any, *fault.Error) {
+	if t.executeAfter(t.there + t.late); t.half {
+		return t.lost()
+	}
+	return t.silence()
+}
+
+func (t *trip) repeated() ([]any, *fault.Error) {
+	if !t.peer {
+		t.executeAfter(t.there + t.late)
+	}
+	return t.lostReply()
+}

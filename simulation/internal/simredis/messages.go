@@ -1,0 +1,133 @@
+package simredis
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Subscriber is one connection that has subscribed. Messages arrive in the order in which they were published, each while its PUBLISH
+// runs. The functions must not call the server.
+type Subscriber struct {
+	// Send gets each message on a channel.
+	Send func(channel, payload string)
+	// SendMatching gets each message on a channel that matches a pattern. Nil is for a subscriber without patterns.
+	SendMatching func(pattern, channel, payload string)
+}
+
+// subscriptions has the subscribers of each channel or pattern, in the order in which they came.
+type subscriptions map[string][]*Subscriber
+
+func (m subscriptions) add(name string, sub *Subscriber) {
+	if !slices.Contains(m[name], sub) {
+		m[name] = append(m[name], sub)
+	}
+}
+
+func (m subscriptions) remove(name string, sub *Subscriber) {
+	left := slices.DeleteFunc(slices.Clone(m[name]), func(other *Subscriber) bool { return other == sub })
+	if m[name] = left; len(left) == 0 {
+		delete(m, name)
+	}
+}
+
+func (s *Server) channels(sharded bool) subscriptions {
+	if sharded {
+		return s.sharded
+	}
+	return s.plain
+}
+
+// Subscribe adds a subscriber to a channel, of the sharded ones or of the others. It does nothing if the subscriber is there.
+func (s *Server) Subscribe(channel string, sub *Subscriber, sharded bool) {
+	s.channels(sharded).add(channel, sub)
+}
+
+// Unsubscribe removes a subscriber from a channel.
+func (s *Server) Unsubscribe(channel string, sub *Subscriber, sharded bool) {
+	s.channels(sharded).remove(channel, sub)
+}
+
+// SubscribePattern adds a subscriber to all channels, but the sharded ones, that match a pattern.
+func (s *Server) SubscribePattern(pattern string, sub *Subscriber) { s.patterns.add(pattern, sub) }
+
+// UnsubscribePattern removes a subscriber from a pattern.
+func (s *Server) UnsubscribePattern(pattern string, sub *Subscriber) { s.patterns.remove(pattern, sub) }
+
+// Drop removes a subscriber from everything, as when its connection is lost.
+func (s *Server) Drop(sub *Subscriber) {
+	for _, m := range []subscriptions{s.plain, s.sharded, s.patterns} {
+		for _, name := range slices.Collect(maps.Keys(m)) {
+			m.remove(name, sub)
+		}
+	}
+}
+
+// Channels returns the channels that have subscribers, but the sharded ones, in alphabetical order.
+func (s *Server) Channels() []string { return slices.Sorted(maps.Keys(s.plain)) }
+
+var messageCommands = map[string]command{
+	"PUBLISH":  {arity: 3, write: true, run: cmdPublish},
+	"SPUBLISH": {arity: 3, write: true, run: cmdSPublish},
+	"PUBSUB": {arity: -2, run: cmdPubSub, subs: map[string]int{
+		"NUMSUB": -2, "SHARDNUMSUB": -2, "NUMPAT": 2, "CHANNELS": -2, "SHARDCHANNELS": -2,
+	}},
+}
+
+func cmdPublish(s *Server, a []string) any {
+	subs := s.plain[a[1]]
+	for _, sub := range subs {
+		sub.Send(a[1], a[2])
+	}
+	n := len(subs)
+	for _, pattern := range s.shuffle(slices.Collect(maps.Keys(s.patterns))) {
+		if !matches(pattern, a[1]) {
+			continue
+		}
+		for _, sub := range s.patterns[pattern] {
+			sub.SendMatching(pattern, a[1], a[2])
+			n++
+		}
+	}
+	return int64(n)
+}
+
+func cmdSPublish(s *Server, a []string) any {
+	subs := s.sharded[a[1]]
+	for _, sub := range subs {
+		sub.Send(a[1], a[2])
+	}
+	return int64(len(subs))
+}
+
+func cmdPubSub(s *Server, a []string) any {
+	switch sub := strings.ToUpper(a[1]); sub {
+	case "NUMSUB":
+		return s.plain.count(a[2:])
+	case "SHARDNUMSUB":
+		return s.sharded.count(a[2:])
+	case "NUMPAT":
+		return int64(len(s.patterns))
+	case "CHANNELS", "SHARDCHANNELS":
+		if len(a) > 3 {
+			return Err("ERR unknown subcommand or wrong number of arguments for '" + a[1] + "'. Try PUBSUB HELP.")
+		}
+		all := []any{}
+		for _, channel := range s.shuffle(slices.Collect(maps.Keys(s.channels(sub != "CHANNELS")))) {
+			if len(a) == 2 || matches(a[2], channel) {
+				all = append(all, channel)
+			}
+		}
+		return all
+	}
+	return errSubcommand(a)
+}
+
+// count returns how many subscribers each channel has.
+func (m subscriptions) count(channels []string) any {
+	all := make([]any, 0, 2*len(channels))
+	for _, channel := range channels {
+		all = append(all, channel, int64(len(m[channel])))
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/simulation/internal/scene"
+)
+
+// draws says how seeds are drawn.
+type draws struct {
+	duration time.Duration // how much CPU they may take
+	jobs     int           // how many run at a time
+	all      bool          // go on after one that broke a promise
+}
+
+// total is what came of several seeds.
+type total struct {
+	broken   []scene.Result // those that broke a promise
+	seeds    int
+	virtual  time.Duration
+	cpu      time.Duration
+	most     int64 // KiB of memory that a process took
+	commands int
+	got      int
+}
+
+// String is the last line of a run.
+func (t *total) String() string {
+	verdict := "nothing broken"
+	if n := len(t.broken); n > 0 {
+		verdict = fmt.Sprintf("%d seeds broke a promise", n)
+	}
+	return fmt.Sprintf("%.1f virtual hours, %d seeds, %v of CPU, %d commands, %d acquisitions, at most %d MiB: %s",
+		t.virtual.Hours(), t.seeds, t.cpu.Round(100*time.Millisecond), t.commands, t.got, t.most>>10, verdict)
+}
+
+// draw plays seeds, each in a process of its own, until they have taken the duration of CPU.
+func (b *binary) draw(d draws) *total {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	t := &total{}
+	for range max(d.jobs, 1) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				over := len(t.broken) > 0 && !d.all || t.cpu >= d.duration
+				mu.Unlock()
+				if over {
+					return
+				}
+				seed := 1 + rand.Uint64N(1e9)
+				cmd, file := b.command(seed)
+				out, err := cmd.CombinedOutput()
+				res := result(seed, file, err, out)
+				mu.Lock()
+				t.add(res, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), memory(cmd.ProcessState))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return t
+}
+
+func (t *total) add(res scene.Result, cpu time.Duration, memory int64) {
+	t.seeds++
+	t.virtual += res.Virtual
+	t.cpu += cpu
+	t.most = max(t.most, memory)
+	t.commands += res.Commands
+	t.got += res.Got
+	if len(res.Broken) > 0 {
+		t.broken = append(t.broken, res)
+	}
+}
