@@ -124,6 +124,10 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for MUTANT=some, each of which its model test must find; a few minutes
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
 
+.PHONY: simulation
+simulation: ## test the simulation, and compare its Redis with a real one
+	cd simulation && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
+
 .PHONY: sim
 sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bug MUTANT
 	cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)"
