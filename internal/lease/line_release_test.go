@@ -156,7 +156,11 @@ func TestAWatcherPumps(t *testing.T) {
 			w.now()
 			require.NoError(f, w.hold.Unlock(f.Context()))
 		}
-		require.Equal(f, []string{"pump", "release", "release", "release"}, f.took())
+		took := f.took()
+		if last := len(took) - 1; took[last] == "pump" { // by the watcher that leaves, at some moment
+			took = took[:last]
+		}
+		require.Equal(f, []string{"pump", "release", "release", "release"}, took)
 	})
 }
 
