@@ -205,7 +205,7 @@ func reenters(ctx context.Context, s *scene) error {
 	}
 	again, err := lock.Acquire(hold.Context(), rlock.Wait(patience))
 	if err != nil {
-		return err
+		return errors.Join(err, hold.Unlock(ctx))
 	}
 	if err := errors.Join(again.Unlock(ctx), refused(ctx, other), hold.Unlock(ctx)); err != nil {
 		return err
