@@ -4,6 +4,7 @@ package cli
 
 import (
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ func TestDoctorTries(t *testing.T) {
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "0").Err())
 
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if signal.Ignored(s) { // as by nohup, and then by the command, too
+			continue
+		}
 		p := program.StartWith(t, server.Addr, func(cmd *exec.Cmd) {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // on no terminal, where it would end by the signal
 		}, "doctor", "--try")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,7 +29,7 @@ func TestASnapshotThenDifferences(t *testing.T) {
 	assert.Equal(t, "locks", greeting.Title)
 	assert.Equal(t, "redis.example:6379", greeting.Where)
 	assert.False(t, greeting.Free)
-	all := next[rowsEvent](b, "rows")
+	all := whole(b)
 	require.True(t, all.All)
 	require.Len(t, all.Rows, 2)
 	assert.True(t, all.Rows[0].Before, "it may have been there for long")
@@ -49,14 +50,14 @@ func TestASnapshotThenDifferences(t *testing.T) {
 	assert.Empty(t, d.Rows)
 
 	other := connect(t, ts.URL+"/events")
-	assert.Len(t, next[rowsEvent](other, "rows").Rows, 2)
+	assert.Len(t, whole(other).Rows, 2)
 }
 
 func TestStaleWhileRedisIsAway(t *testing.T) {
 	f := newFake(held("a", "one:1"))
 	_, ts := serve(t, f, Options{})
 	b, lock := connect(t, ts.URL+"/events"), connect(t, ts.URL+"/events?lock="+idOf("a"))
-	first := next[rowsEvent](b, "rows")
+	first := whole(b)
 	until(lock, "lock", func(e lockEvent) bool { return e.Lock.Lock != nil })
 	f.fail(errAway)
 	d := next[rowsEvent](b, "rows")
@@ -202,6 +203,20 @@ func TestWhoeverFallsBehindGetsASnapshot(t *testing.T) {
 	assert.LessOrEqual(t, len(s.histories.tracks), maxGone+slack+2)
 }
 
+// whole returns the rows of a first look in one event. A look that takes long is shown in parts, of which each has what is new or changed.
+func whole(b *reader) rowsEvent {
+	all := next[rowsEvent](b, "rows")
+	for all.Part {
+		d := next[rowsEvent](b, "rows")
+		same := func(row rowView) bool {
+			return slices.ContainsFunc(d.Rows, func(r rowView) bool { return r.ID == row.ID })
+		}
+		d.Rows = append(slices.DeleteFunc(all.Rows, same), d.Rows...)
+		all = d
+	}
+	return all
+}
+
 func TestASlowBrowserHoldsUpNobody(t *testing.T) {
 	f := newFake()
 	for i := range 3000 {
@@ -218,7 +233,7 @@ func TestASlowBrowserHoldsUpNobody(t *testing.T) {
 		slow = append(slow, conn)
 	}
 	b := connect(t, ts.URL+"/events")
-	require.Equal(t, 3000, len(next[rowsEvent](b, "rows").Rows))
+	require.Equal(t, 3000, len(whole(b).Rows))
 	for i := range 3 {
 		f.set(held(fmt.Sprint("new-", i), "one:1"))
 		require.Equal(t, 1, len(next[rowsEvent](b, "rows").Rows))
@@ -244,7 +259,7 @@ func TestNoMoreThanTheFirstRows(t *testing.T) {
 	}
 	_, ts := serve(t, f, Options{})
 	b := connect(t, ts.URL+"/events")
-	all := next[rowsEvent](b, "rows")
+	all := whole(b)
 	assert.Equal(t, maxRows, len(all.Rows)) // Len would print them
 	assert.True(t, all.Cut)
 }
@@ -256,7 +271,7 @@ func TestHugeNamesAreBounded(t *testing.T) {
 	}
 	_, ts := serve(t, f, Options{AllowFree: true, Token: "secret"})
 	b := connect(t, ts.URL+"/events")
-	all := next[rowsEvent](b, "rows")
+	all := whole(b)
 	assert.True(t, all.Cut)
 	assert.Equal(t, 253, len(all.Rows))
 	row := all.Rows[0]
