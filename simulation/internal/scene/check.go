@@ -70,7 +70,8 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
-	short := a.of.kind == kindRed && a.lease > 0 && a.lease < 40*w.Faults.Latency // each member has a part of the lease to answer
+	// Each member of a red lock has a thirtieth of the lease to answer, and at least 50 ms. A round trip may take four latencies.
+	short := a.of.kind == kindRed && a.lease > 0 && max(a.lease/30, 50*time.Millisecond) < 5*w.Faults.Latency
 	if outage && !cut && !short {
 		w.explained(a.asked, err)
 	}
