@@ -149,7 +149,7 @@ func (w *world) checkOrphans() {
 
 func (w *world) checkOrphan(n *name, field string) {
 	g := w.grants[field]
-	if g == nil || g.stage != retired || g.table.closed || g.table.denials || w.procOf(g).gaveUp[n.index] {
+	if g == nil || g.stage != retired || g.table.closed || g.table.denial != (denial{}) || w.procOf(g).gaveUp[n.index] {
 		return
 	}
 	epoch, buried := n.server.dead[field]

@@ -167,7 +167,7 @@ func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
 // while.
 func (w *world) unlined(field string) bool {
 	g := w.grants[field]
-	return g != nil && g.table.denials
+	return g != nil && g.table.denial != (denial{})
 }
 
 // run runs a call about one name.

@@ -33,7 +33,6 @@ func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.
 	case !d.told:
 		d.key, d.err = h.Key, err
 	}
-	t.denials = true
 	t.unline(h, now)
 	return true
 }

@@ -104,8 +104,7 @@ type Table struct {
 	pumps    pump.Pumps[*Handle]
 	// unlined has the names whose line this client does without, because it cannot work there.
 	unlined queue.Shunned[Key, clock.Instant]
-	denials bool // whether Redis has refused what the line needs
-	denial  denial
+	denial  denial // the first time that Redis refused what the line needs
 	// unheardSince is since when no script has known of a subscription of this client. Zero means that the latest one did.
 	unheardSince clock.Instant
 	hidden       bool // whether the log says so

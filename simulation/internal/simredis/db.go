@@ -89,6 +89,23 @@ func (s *Server) tidy(key string, v *value) {
 	}
 }
 
+// removeFrom is a command that removes its arguments from the value of its key, which has to be of a kind, and replies how many were there.
+func (s *Server) removeFrom(a []string, kind string, remove func(v *value, what string) bool) any {
+	v, err := s.find(a[1], kind)
+	switch {
+	case err != "":
+		return err
+	case v == nil:
+		return int64(0)
+	}
+	n := int64(0)
+	for _, what := range a[2:] {
+		n += truth(remove(v, what))
+	}
+	s.tidy(a[1], v)
+	return n
+}
+
 // Keys returns the living keys, in alphabetical order.
 func (s *Server) Keys() []string {
 	all := slices.Sorted(maps.Keys(s.db.keys))

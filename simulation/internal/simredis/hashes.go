@@ -155,19 +155,7 @@ func cmdHStrLen(s *Server, a []string) any {
 }
 
 func cmdHDel(s *Server, a []string) any {
-	v, err := s.find(a[1], "hash")
-	switch {
-	case err != "":
-		return err
-	case v == nil:
-		return int64(0)
-	}
-	n := int64(0)
-	for _, field := range a[2:] {
-		n += truth(v.hash.remove(field))
-	}
-	s.tidy(a[1], v)
-	return n
+	return s.removeFrom(a, "hash", func(v *value, field string) bool { return v.hash.remove(field) })
 }
 
 func cmdHExists(s *Server, a []string) any {

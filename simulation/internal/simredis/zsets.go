@@ -225,19 +225,7 @@ func (z *zset) add(member string, score float64, only map[string]bool) (zsetChan
 }
 
 func cmdZRem(s *Server, a []string) any {
-	v, err := s.find(a[1], "zset")
-	switch {
-	case err != "":
-		return err
-	case v == nil:
-		return int64(0)
-	}
-	n := int64(0)
-	for _, member := range a[2:] {
-		n += truth(v.zset.remove(member))
-	}
-	s.tidy(a[1], v)
-	return n
+	return s.removeFrom(a, "zset", func(v *value, member string) bool { return v.zset.remove(member) })
 }
 
 func cmdZRemRangeByScore(s *Server, a []string) any {
