@@ -20,7 +20,7 @@ ifneq ($(DRIVER),go-redis)
 SUITES := $(CURDIR)/rlock$(DRIVER)/internal/suites
 $(shell printf '{"Replace": {"%s": "%s"}}' $(CURDIR)/internal/testkit/connect/connect.go $(SUITES)/connect.go >$(SUITES)/overlay.json)
 export GOWORK := $(SUITES)/go.work
-export GOFLAGS := -overlay=$(SUITES)/overlay.json
+export GOFLAGS := $(GOFLAGS) -overlay=$(SUITES)/overlay.json
 endif
 
 .DEFAULT_GOAL := help
@@ -108,13 +108,14 @@ interop: ## test rlock together with Redisson (Java) on one server; skipped with
 	# The race detector would slow Go down, but not Java, beside which these measure Go's share.
 	cd interop && RLOCK_SOAK=$(SOAK) $(GO) test -count=1 -timeout 30m -v -run 'TestFleetShares|TestFleetServes' .
 
-# Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster, red) and DURATION make a long run.
+# Parameters of torture: SEED and SCENE repeat a run; TOPOLOGY (single, sentinel, cluster, red) and DURATION make a long run; BRIEF=1 has each
+# nemesis strike once, in the scenes that the simulation does not play too.
 SEED ?= 0
 DURATION ?= 0
 .PHONY: torture
-torture: ## break Redis, the network and processes on purpose; 5 minutes, or as set by SEED, SCENE, TOPOLOGY, DURATION
+torture: ## break Redis, the network and processes on purpose; 5 minutes, 2 with BRIEF=1, or as set by SEED, SCENE, TOPOLOGY, DURATION
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestTorture$$' . \
-		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION)
+		-seed $(SEED) -scene "$(SCENE)" -topology "$(TOPOLOGY)" -duration $(DURATION) $(if $(BRIEF),-brief)
 
 .PHONY: mutants
 mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture finds them; takes 40 minutes

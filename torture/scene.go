@@ -18,6 +18,7 @@ type Scene struct {
 
 	Safe    bool          // no fault of the scene may let two owners in, or lose a renewed lock
 	Long    bool          // not in the short program
+	Played  bool          // the simulation plays the like, so -brief leaves it out
 	Ordered bool          // fair locks must be granted in the order of arrival
 	WakeUp  time.Duration // how long a lock with waiters may stay free; zero means that it is not checked
 }
@@ -39,14 +40,14 @@ var Regressions = []struct {
 func Scenes(seed uint64) []Scene {
 	scenes := []Scene{
 		{
-			Name: "quiet", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second,
+			Name: "quiet", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, Ordered: true, WakeUp: time.Second, Played: true,
 		},
 		{
-			Name: "deaf", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, WakeUp: 2 * time.Second,
+			Name: "deaf", Topology: topologySingle, Duration: 10 * time.Second, Safe: true, WakeUp: 2 * time.Second, Played: true,
 			Nemeses: []string{n8KillPubSub}, Rest: 10 * time.Millisecond,
 		},
 		{
-			Name: "late", Topology: topologySingle, Duration: 16 * time.Second, Safe: true, Rest: 1800 * time.Millisecond,
+			Name: "late", Topology: topologySingle, Duration: 16 * time.Second, Safe: true, Rest: 1800 * time.Millisecond, Played: true,
 			Nemeses: []string{n4Hold, n4HoldPassing},
 		},
 		{
@@ -81,7 +82,7 @@ func Scenes(seed uint64) []Scene {
 			Nemeses: []string{n12Minority},
 		},
 		{
-			Name: "red", Topology: topologyRed, Duration: 16 * time.Second, Rest: 500 * time.Millisecond, Safe: true,
+			Name: "red", Topology: topologyRed, Duration: 16 * time.Second, Rest: 500 * time.Millisecond, Safe: true, Played: true,
 			Nemeses: []string{n1Close, n2Drop, n3Swallow, n4Delay, n4Hold, n5BlackHole, n9Pause, n11Stop, n13StopChild, n13KillChild},
 		},
 		{
@@ -99,7 +100,7 @@ func Scenes(seed uint64) []Scene {
 // countingScenes are the scenes with semaphores and latches alone. They come last, so that the others keep their seeds.
 var countingScenes = []Scene{
 	{
-		Name: "counts", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Rest: 200 * time.Millisecond, Mix: counts,
+		Name: "counts", Topology: topologySingle, Duration: 12 * time.Second, Safe: true, Rest: 200 * time.Millisecond, Mix: counts, Played: true,
 		Nemeses: []string{n2Drop, n3Swallow, n4Delay, n4Hold},
 	},
 }
@@ -107,10 +108,10 @@ var countingScenes = []Scene{
 // fleets are the scenes in which many processes contend for few names.
 var fleets = []Scene{
 	{
-		Name: "fleet", Topology: topologySingle, Fleet: 10, Duration: 8 * time.Second, Safe: true, Ordered: true,
+		Name: "fleet", Topology: topologySingle, Fleet: 10, Duration: 8 * time.Second, Safe: true, Ordered: true, Played: true,
 	},
 	{
-		Name: "struck", Topology: topologySingle, Fleet: 8, Duration: 12 * time.Second, Safe: true, Rest: 500 * time.Millisecond,
+		Name: "struck", Topology: topologySingle, Fleet: 8, Duration: 12 * time.Second, Safe: true, Played: true, Rest: 500 * time.Millisecond,
 		Nemeses: []string{n24Cut, n25KillWaiter, n26StopWaiter, n24Cut, n25KillWaiter},
 	},
 	{

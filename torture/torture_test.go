@@ -24,6 +24,7 @@ var (
 	only     = flag.String("scene", "", "run only this scene")
 	dump     = flag.String("dump", "", "write the history to this file, as JSON")
 	recheck  = flag.String("recheck", "", "check a history that -dump wrote to this file, and run nothing")
+	brief    = flag.Bool("brief", false, "end a scene when each of its nemeses has struck, and leave out the scenes that the simulation plays too")
 	duration = flag.Duration("duration", 0, "how long to run; 0 means each scene once")
 )
 
@@ -53,7 +54,7 @@ func TestTorture(t *testing.T) {
 	defer func() { t.Logf("safe scenes: %v\n\nunsafe scenes: %v", &safe, &unsafe) }()
 	run := func(scene Scene, seed uint64) {
 		t.Run(fmt.Sprintf("%s/%d", scene.Name, seed), func(t *testing.T) {
-			figures := judge(t, Run(t, scene), seed)
+			figures := judge(t, Run(t, scene.lasting()), seed)
 			if scene.Safe {
 				safe.add(figures)
 			} else {
@@ -68,10 +69,44 @@ func TestTorture(t *testing.T) {
 		return
 	}
 	for round, start := *seed, time.Now(); round == *seed || time.Since(start) < *duration; round++ {
-		for _, scene := range chosen(t, round, func(s Scene) bool {
-			return (*only == "" || s.Name == *only) && (*topology == "" || s.Topology == *topology) && (*only+*topology != "" || !s.Long)
-		}) {
+		for _, scene := range chosen(t, round, Scene.wanted) {
 			run(scene, round)
+		}
+	}
+}
+
+// wanted reports whether the flags ask for a scene.
+func (s Scene) wanted() bool {
+	if *only+*topology == "" {
+		return !s.Long && !(*brief && s.Played)
+	}
+	return (*only == "" || s.Name == *only) && (*topology == "" || s.Topology == *topology)
+}
+
+// lasting returns the scene with the duration that the flags ask for.
+func (s Scene) lasting() Scene {
+	if *brief && len(s.Nemeses) > 0 {
+		s.Duration = 0 // each nemesis strikes at least once
+	}
+	return s
+}
+
+// TestBriefHasEveryNemesis checks that -brief leaves out no fault that only real servers, kernels and networks show.
+func TestBriefHasEveryNemesis(t *testing.T) {
+	defer func(before bool) { *brief = before }(*brief)
+	*brief = true
+	struck := map[string]bool{
+		n8KillPubSub: true, n4HoldPassing: true, // of what the simulation plays: subscriptions that are cut, grants that arrive too late
+	}
+	for _, scene := range chosen(t, 1, Scene.wanted) {
+		for _, name := range scene.Nemeses {
+			struck[name] = true
+		}
+	}
+	*brief = false
+	for _, scene := range chosen(t, 1, Scene.wanted) {
+		for _, name := range scene.Nemeses {
+			require.True(t, struck[name], "%s of the scene %s", name, scene.Name)
 		}
 	}
 }
