@@ -122,6 +122,8 @@ func TestEveryClientHandsOffByMessages(t *testing.T) {
 	}
 }
 
+// closed has a redis client be closed at the end of the test, after the clients of rlock that are made from it later. A client whose
+// connections are gone would wait for its last releases.
 func closed[C interface {
 	redis.UniversalClient
 	io.Closer

@@ -98,13 +98,12 @@ func TestRenewalsFollowAMovedSlot(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	var master atomic.Pointer[string]
 	master.Store(&proxy.Addr)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+	rdb := closed(t, redis.NewClusterClient(&redis.ClusterOptions{
 		ReadTimeout: time.Minute,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: *master.Load()}}}}, nil
 		},
-	})
-	defer rdb.Close()
+	}))
 	hold, err := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(5*time.Second)).NewLock(testkit.NewName()).Acquire(t.Context())
 	require.NoError(t, err)
 	proxy.Freeze()
