@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -148,7 +149,7 @@ func undated(t *testing.T, addr string, read, write time.Duration) *redis.Client
 	return redistest.Open(t, &redis.Options{
 		Addr: addr, ReadTimeout: read, WriteTimeout: write, PoolSize: 20, MaxActiveConns: 20,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			conn, err := host.Dial(ctx, network, addr)
 			return undatedConn{conn}, err
 		},
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -99,7 +100,7 @@ func TestRenewalsFollowAMovedSlot(t *testing.T) {
 	var master atomic.Pointer[string]
 	master.Store(&proxy.Addr)
 	rdb := closed(t, redis.NewClusterClient(&redis.ClusterOptions{
-		ReadTimeout: time.Minute,
+		ReadTimeout: time.Minute, Dialer: host.Dial,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: *master.Load()}}}}, nil
 		},

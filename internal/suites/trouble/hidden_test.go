@@ -60,11 +60,11 @@ func TestAFleetWhoseSubscriptionsAreHidden(t *testing.T) {
 				e := elsewhere{server.Client(tb), new(atomic.Pointer[redis.Client])}
 				e.listens.Store(echo.Client(tb))
 				return e
-			}, logger, rlock.WithPollInterval(5*time.Second))
+			}, logger, rlock.WithPollInterval(2*time.Second))
 			redistest.EventuallyWithin(t, time.Minute, "each client says so", func() bool {
 				return strings.Count(log.String(), "does not see the subscription of this client") == len(c.locks)
 			})
-			c.everyoneHas(20, "since they know") // by polls, that would take more than a minute
+			c.everyoneHas(20, "since they know") // by polls, that would take two minutes
 		})
 	}
 }

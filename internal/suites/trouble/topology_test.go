@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/conform"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
@@ -311,7 +312,7 @@ func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, stri
 		if to == addr {
 			to = proxy.Addr
 		}
-		return new(net.Dialer).DialContext(ctx, network, to)
+		return host.Dial(ctx, network, to)
 	}
 }
 
