@@ -2,132 +2,43 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/virtual"
 )
 
-// suite is the test binary of a package.
-type suite struct {
-	dir, binary string
-	tests       []string
+// total is what came of the tests of a suite in virtual time.
+type total struct {
+	failed, real map[string]bool
+	cpu          map[string]time.Duration
+	wall         time.Duration
 }
 
-// outcome is what came of one run of a test.
-type outcome struct {
-	suite  *suite
-	test   string
-	seed   uint64
-	output []byte
-	failed bool
-	real   bool // it, or a part of it, needs a real server
-	cpu    time.Duration
-}
-
-// do reports whether all tests passed.
-func (o *options) do() (bool, error) {
-	work, err := os.MkdirTemp("", "rlock-suites-")
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	var suites []*suite
-	for i, dir := range o.dirs {
-		s, err := o.build(filepath.Join(work, fmt.Sprint(i)), dir)
-		if err != nil {
-			return false, err
-		}
-		suites = append(suites, s)
-	}
-	ok := true
-	for _, s := range suites {
-		if !o.virtually(s) {
-			ok = false
-		}
-	}
-	return ok, nil
-}
-
-// build builds the tests of a package for virtual time, and lists those that are to run.
-func (o *options) build(work, dir string) (*suite, error) {
-	if err := os.Mkdir(work, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := overlay.WriteWithTesting(work)
-	if err != nil {
-		return nil, err
-	}
-	for from, to := range map[string]string{"../internal/redistest/host/host.go": "internal/suites/host.go"} {
-		if from, err = filepath.Abs(from); err != nil {
-			return nil, err
-		}
-		if f.Replace[from], err = filepath.Abs(to); err != nil {
-			return nil, err
-		}
-	}
-	path, err := f.Save(work)
-	if err != nil {
-		return nil, err
-	}
-	s := &suite{dir: dir, binary: filepath.Join(work, "suite.test")}
-	args := []string{"test", "-c", "-o", s.binary, "-overlay", path, "-tags", overlay.Tag}
-	if o.race {
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, ".")...)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	out, err := exec.Command(s.binary, "-test.list", ".").Output()
-	if err != nil {
-		return nil, fmt.Errorf("list the tests of %s: %w", dir, err)
-	}
-	for name := range strings.Lines(string(out)) {
-		if name = strings.TrimSpace(name); strings.HasPrefix(name, "Test") && o.run.MatchString(name) {
-			s.tests = append(s.tests, name)
-		}
-	}
-	return s, nil
-}
-
-// virtually runs the tests of a suite in virtual time, and reports whether none failed.
-func (o *options) virtually(s *suite) bool {
+// inVirtualTime runs the tests of a suite.
+func (o *options) inVirtualTime(s *suite) *total {
 	began := time.Now()
+	t := &total{failed: map[string]bool{}, real: map[string]bool{}, cpu: map[string]time.Duration{}}
 	var mu sync.Mutex
-	var cpu time.Duration
-	failed, real := map[string]bool{}, map[string]bool{}
 	todo := make(chan string)
-	var wg sync.WaitGroup
+	var workers sync.WaitGroup
 	for range o.jobs {
-		wg.Go(func() {
+		workers.Go(func() {
 			for test := range todo {
-				r := o.one(s, test)
+				r := o.play(s, test)
 				mu.Lock()
-				cpu += r.cpu
-				if r.failed {
-					failed[test] = true
-				}
-				if r.real {
-					real[test] = true
-				}
-				if r.failed || o.verbose {
-					fmt.Printf("%s\n", r.output)
-				}
-				if r.failed {
-					fmt.Printf("repeat it with: go run ./suites -run '^%s$' -seed %d -v %s\n", test, r.seed, s.dir)
-				}
+				t.add(o, s, r)
 				mu.Unlock()
 			}
 		})
@@ -138,35 +49,97 @@ func (o *options) virtually(s *suite) bool {
 		}
 	}
 	close(todo)
-	wg.Wait()
-	fmt.Printf("%s: %d tests in virtual time, of which %d failed and %d need a real server; %v, %v of CPU\n", s.dir, len(s.tests), len(failed),
-		len(real), time.Since(began).Round(100*time.Millisecond), cpu.Round(100*time.Millisecond))
-	return len(failed) == 0
+	workers.Wait()
+	t.wall = time.Since(began)
+	return t
 }
 
-var (
-	skipped = regexp.MustCompile(`(?m)^ +\S+:\d+: needs a real server: `)
-)
+// run is one run of a test.
+type run struct {
+	test   string
+	seed   uint64
+	output []byte
+	failed bool
+	cpu    time.Duration
+}
 
-// one runs a test once.
-func (o *options) one(s *suite, test string) outcome {
-	r := outcome{suite: s, test: test, seed: o.seed}
-	if r.seed == 0 {
-		r.seed = 1 + rand.Uint64N(1e9)
-	}
+// play runs a test once.
+func (o *options) play(s *suite, test string) run {
+	r := run{test: test, seed: cmp.Or(o.seed, 1+rand.Uint64N(1e9))}
 	ctx, cancel := context.WithTimeout(context.Background(), o.timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.binary, "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "0")
+	cmd := exec.CommandContext(ctx, s.binary, "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "0", fmt.Sprintf("-test.short=%v", o.short))
 	// A goroutine that never pauses keeps package testing from noticing. At this signal, the process tells where each goroutine is.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", fmt.Sprintf("%s=%d", virtual.SeedEnv, r.seed))
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", fmt.Sprintf("%s=%d", virtual.SeedEnv, r.seed)) // see package overlay
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	r.failed = cmd.Run() != nil
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	r.output = out.Bytes()
-	r.real = skipped.Match(r.output)
 	return r
+}
+
+// needsReal matches the message of redistest.NeedsRealServer in the output of a test.
+var needsReal = regexp.MustCompile(`(?m)^ +\S+\.go:\d+: needs a real server: `)
+
+func (t *total) add(o *options, s *suite, r run) {
+	t.cpu[r.test] += r.cpu
+	if needsReal.Match(r.output) {
+		t.real[r.test] = true
+	}
+	if r.failed || o.verbose {
+		fmt.Printf("%s\n", r.output)
+	}
+	if r.failed {
+		t.failed[r.test] = true
+		race := ""
+		if o.race {
+			race = "-race "
+		}
+		fmt.Printf("repeat it with: cd simulation && go run ./suites -only virtual -v %s-seed %d -run '^%s$' %s\n\n", race, r.seed, r.test, s.dir)
+	}
+}
+
+// report prints the total, and reports whether no test failed.
+func (t *total) report(o *options, s *suite) bool {
+	longest := slices.SortedFunc(maps.Keys(t.cpu), func(a, b string) int { return cmp.Compare(t.cpu[b], t.cpu[a]) })
+	all := time.Duration(0)
+	for i, test := range longest {
+		all += t.cpu[test]
+		if o.verbose && i < 10 {
+			fmt.Printf("%v of CPU: %s\n", t.cpu[test].Round(10*time.Millisecond), test)
+		}
+	}
+	for _, test := range slices.Sorted(maps.Keys(t.failed)) {
+		fmt.Println("failed:", test)
+	}
+	fmt.Printf("%s: %d tests in virtual time, of which %d failed and %d need a real server; %v, %v of CPU\n", s.dir, len(s.tests), len(t.failed),
+		len(t.real), t.wall.Round(100*time.Millisecond), all.Round(100*time.Millisecond))
+	return len(t.failed) == 0
+}
+
+// realTests returns the expression for those tests of a suite that need a real server.
+func (s *suite) realTests() string {
+	return "^(" + strings.Join(slices.Sorted(maps.Keys(s.real)), "|") + ")$"
+}
+
+// onRealServers runs the tests of a suite that need a real server, and reports whether they passed.
+func (o *options) onRealServers(s *suite) bool {
+	args := []string{"test", "-count=1", "-parallel", "8", "-timeout", (2 * o.timeout).String(), "-run", s.realTests()}
+	if o.race {
+		args = append(args, "-race", "-shuffle=on")
+	}
+	if o.short {
+		args = append(args, "-short")
+	}
+	if o.verbose {
+		args = append(args, "-v")
+	}
+	cmd := exec.Command("go", append(args, ".")...)
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run() == nil
 }
