@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -122,6 +123,8 @@ func TestEveryClientHandsOffByMessages(t *testing.T) {
 	}
 }
 
+// closed has a redis client be closed at the end of the test, after the clients of rlock that are made from it later. A client whose
+// connections are gone would wait for its last releases.
 func closed[C interface {
 	redis.UniversalClient
 	io.Closer
@@ -146,7 +149,7 @@ func undated(t *testing.T, addr string, read, write time.Duration) *redis.Client
 	return redistest.Open(t, &redis.Options{
 		Addr: addr, ReadTimeout: read, WriteTimeout: write, PoolSize: 20, MaxActiveConns: 20,
 		Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			conn, err := host.Dial(ctx, network, addr)
 			return undatedConn{conn}, err
 		},
 	})

@@ -17,6 +17,7 @@ import (
 
 func TestADroppedHoldDoesNotBlockItsOwner(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "the garbage collector")
 	client := testkit.NewClient(t, redistest.Embedded(t))
 	lock := client.NewLock(testkit.NewName())
 	owner := rlock.WithOwner(t.Context())
@@ -32,6 +33,7 @@ func TestADroppedHoldDoesNotBlockItsOwner(t *testing.T) {
 
 func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "the garbage collector")
 	f := testkit.NewFaulty(t, nil, rlock.WithCommandTimeout(10*time.Second))
 	gone := make(chan struct{})
 	held := f.Proxy.HoldReply(1, testkit.Runs("release"))
@@ -61,6 +63,7 @@ func TestAHoldDroppedDuringItsReleaseIsReleasedOnce(t *testing.T) {
 
 func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "the garbage collector")
 	for how, end := range map[string]func(*rlock.Client, *rlock.Lock, context.Context) error{
 		"by Close":           func(c *rlock.Client, _ *rlock.Lock, _ context.Context) error { return c.Close() },
 		"by the last unlock": func(_ *rlock.Client, l *rlock.Lock, ctx context.Context) error { return l.Unlock(ctx) },
@@ -89,6 +92,7 @@ func TestTheDoneChannelOfADroppedHoldCloses(t *testing.T) {
 
 func TestAHoldIsInUseDuringItsExtension(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "the garbage collector")
 	f := testkit.NewFaulty(t, &redis.Options{ReadTimeout: testkit.ALongTime}, rlock.WithCommandTimeout(testkit.ALongTime))
 	held := f.Proxy.HoldReply(1, testkit.Runs("renew"))
 	gone := make(chan struct{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -98,13 +99,12 @@ func TestRenewalsFollowAMovedSlot(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	var master atomic.Pointer[string]
 	master.Store(&proxy.Addr)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		ReadTimeout: time.Minute,
+	rdb := closed(t, redis.NewClusterClient(&redis.ClusterOptions{
+		ReadTimeout: time.Minute, Dialer: host.Dial,
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: *master.Load()}}}}, nil
 		},
-	})
-	defer rdb.Close()
+	}))
 	hold, err := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(5*time.Second)).NewLock(testkit.NewName()).Acquire(t.Context())
 	require.NoError(t, err)
 	proxy.Freeze()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -165,7 +166,7 @@ func TestAClientThatPanicsWhenItConnects(t *testing.T) {
 		"Dialer": func(opt *redis.Options, act func()) {
 			opt.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				act()
-				return (&net.Dialer{}).DialContext(ctx, network, addr)
+				return host.Dial(ctx, network, addr)
 			}
 		},
 		"OnConnect": func(opt *redis.Options, act func()) {

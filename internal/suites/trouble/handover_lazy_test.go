@@ -44,7 +44,7 @@ func underFire(t *testing.T, opts []rlock.Option) {
 			client := testkit.NewClient(t, rdb, append(opts, rlock.WithLogger(testkit.Discard), rlock.WithPollInterval(200*time.Millisecond))...)
 			locks = append(locks, testkit.MakeLock(kind, client, name))
 		}
-		stop, over := make(chan struct{}), time.Now().Add(3*time.Second)
+		stop, over := make(chan struct{}), time.Now().Add(2*time.Second)
 		var faulting, working sync.WaitGroup
 		faulting.Go(func() {
 			for n := 0; ; n++ {
@@ -74,6 +74,7 @@ func underFire(t *testing.T, opts []rlock.Option) {
 							t.Error("two are inside")
 						}
 						served.Add(1)
+						<-time.After(time.Millisecond)
 						inside.Add(-1)
 						err = hold.Unlock(t.Context())
 					}

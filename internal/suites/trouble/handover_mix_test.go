@@ -57,7 +57,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 		g.c.kind, g.c.name = strings.Join(g.kinds, ", "), g.name
 	}
 	var turns, longest atomic.Int64
-	stop := time.Now().Add(4 * time.Second)
+	stop := time.Now().Add(time.Second)
 	var wg sync.WaitGroup
 	for gi, g := range groups {
 		for i := range 6 {
@@ -113,6 +113,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 						turns.Add(1)
 						if i%2 == 1 { // different owners exclude each other
 							g.c.enters(t, hold, testkit.Reads(lock))
+							<-time.After(time.Duration(random.IntN(1000)) * time.Microsecond)
 							g.c.holders.Delete(hold)
 						}
 						if err := hold.Unlock(ctx); err != nil && !errors.Is(err, rlock.ErrLost) {

@@ -89,7 +89,7 @@ func TestAnOwnersOtherGoroutineUnlocksFirst(t *testing.T) {
 				select {
 				case <-stop:
 					return nil
-				default:
+				case <-time.After(time.Microsecond): // not at once: in virtual time, nothing goes on while somebody spins
 				}
 			}
 		})

@@ -186,28 +186,9 @@ func TestTheEndOfAClientEndsTheWaitForItsLatches(t *testing.T) {
 	}
 }
 
-// TestLatchesOnACluster uses one cluster for all its subtests.
-func TestLatchesOnACluster(t *testing.T) { // the last subtest kills a master
-	t.Parallel()
-	cluster := startSharded(t)
-	for _, c := range []struct {
-		claim string
-		test  func(*testing.T, *redistest.Cluster)
-	}{
-		{"names that cannot work are refused before anything is sent", latchNames},
-		{"PUBLISH and SPUBLISH open a latch", latchModes},
-		{"those who await it follow a slot that moves", latchMoves},
-		{"lost connections are replaced", latchKilled},
-		{"those who await it follow a failover", latchFailover},
-		{"those who await it survive the death of a master", latchDeath},
-	} {
-		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
-	}
-}
-
-func latchNames(t *testing.T, cluster *redistest.Cluster) {
+func latchNames(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	client := testkit.NewClient(t, cluster.Client(t))
+	client := testkit.NewClient(t, rdb)
 	for _, name := range []string{"{a}b", "x{a}y", "a}b", "a{}b", "{m}:k:countdownlatch"} {
 		latch := client.NewCountDownLatch(name)
 		for _, err := range []error{
@@ -222,66 +203,4 @@ func latchNames(t *testing.T, cluster *redistest.Cluster) {
 		require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
 		require.EqualValues(t, 0, testkit.Must(latch.CountDown(t.Context())))
 	}
-}
-
-// latchOpens sets a latch, has both clients await it, runs meanwhile, and requires a message of another client to open it.
-func latchOpens(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(name string)) {
-	t.Helper()
-	logger, _ := testkit.Recording()
-	opts := []rlock.Option{logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(30 * time.Second)}
-	other := testkit.NewClient(t, cluster.Client(t), opts...).NewCountDownLatch(testkit.NewName())
-	latch := testkit.NewClient(t, cluster.Client(t), opts...).NewCountDownLatch(other.Name())
-	require.True(t, testkit.Must(other.TrySetCount(t.Context(), 2)))
-	errs := awaiting(t, latch, 5)
-	require.EqualValues(t, 1, testkit.Must(other.CountDown(t.Context())))
-	meanwhile(latch.Name())
-	require.EqualValues(t, 0, testkit.Must(other.CountDown(t.Context())))
-	opens(t, errs, 5)
-}
-
-func latchModes(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOn, rlock.ShardedOff} {
-		for range 5 {
-			latchOpens(t, cluster, mode, func(string) {})
-		}
-	}
-}
-
-func latchMoves(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
-		for range 3 {
-			latchOpens(t, cluster, mode, func(name string) { cluster.MoveSlot(t, name) })
-		}
-	}
-}
-
-func latchKilled(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for range 5 {
-		latchOpens(t, cluster, rlock.ShardedAuto, func(string) {
-			for _, node := range cluster.Nodes {
-				require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-			}
-		})
-	}
-}
-
-func latchFailover(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	latchOpens(t, cluster, rlock.ShardedAuto, func(name string) {
-		old := cluster.MasterOf(t, name)
-		testkit.Eventually(t, "the replica has the latch", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
-		cluster.Failover(t, name)
-	})
-}
-
-func latchDeath(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	latchOpens(t, cluster, rlock.ShardedAuto, func(name string) {
-		old := cluster.MasterToKill(t, name)
-		testkit.Eventually(t, "the replica has the latch", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
-		old.Kill()
-	})
 }

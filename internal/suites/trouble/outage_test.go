@@ -130,21 +130,24 @@ func (d *disaster) check(t *testing.T, what string, l testkit.Locker, call testk
 // that is an outage too.
 func TestNothingLeavesTheProcess(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, redistest.Start(t).Addr)
+	const pool = 3
 	for what, rdb := range map[string]*redis.Client{
 		"refused connections": redistest.Open(t, &redis.Options{Addr: "127.0.0.1:1"}),
-		"no free connection":  redistest.Open(t, &redis.Options{Addr: server.Addr, PoolSize: 3}),
+		"no free connection":  redistest.Open(t, &redis.Options{Addr: proxy.Addr, PoolSize: pool, ReadTimeout: testkit.ALongTime}),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			for range 3 {
-				go rdb.BLPop(context.Background(), 5*time.Second, "nothing")
-			}
 			if what == "no free connection" {
 				connect.NeedsGoRedis(t)
-				testkit.Eventually(t, "the pool is busy", func() bool {
-					return rdb.PoolStats().TotalConns == 3 && rdb.PoolStats().IdleConns == 0
-				})
+				busy := proxy.HoldReply(pool, redistest.Named("get"))
+				t.Cleanup(busy.Release)
+				for range pool {
+					go rdb.Get(context.Background(), "anything")
+				}
+				for range pool {
+					testkit.Within(t, "a connection is busy", busy.Met())
+				}
 			}
 			client := testkit.NewClient(t, rdb, rlock.WithLogger(testkit.Discard))
 			d := disaster{}

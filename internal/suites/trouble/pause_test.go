@@ -41,14 +41,19 @@ func TestAStoppedProcessLearnsOfTheLossWhenItResumes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := testkit.NewClient(t, server.Client(t))
-	const rounds = 5
-	stale := 0
-	for range rounds {
+	const processes = 5
+	var writers []*testkit.Child
+	var locks []*rlock.Lock
+	for range processes {
 		lock := client.NewFencedLock(testkit.NewName())
 		process := testkit.StartChild(t, server.Addr, "writes", lock.Name())
 		process.Answer() // it has the lock and writes
 		require.NoError(t, process.Cmd.Process.Signal(syscall.SIGSTOP))
-		hold, err := lock.Acquire(t.Context(), rlock.Wait(testkit.ALongTime))
+		writers, locks = append(writers, process), append(locks, lock)
+	}
+	stale := 0
+	for i, process := range writers {
+		hold, err := locks[i].Acquire(t.Context(), rlock.Wait(testkit.ALongTime))
 		require.NoError(t, err)
 		resumed, lateWrites := time.Now().UnixNano(), 0
 		require.NoError(t, process.Cmd.Process.Signal(syscall.SIGCONT))
@@ -68,5 +73,5 @@ func TestAStoppedProcessLearnsOfTheLossWhenItResumes(t *testing.T) {
 		require.NoError(t, hold.Unlock(t.Context()))
 		process.Kill()
 	}
-	t.Logf("%d of %d processes wrote once after they had lost the lock, and the token exposed all of them", stale, rounds)
+	t.Logf("%d of %d processes wrote once after they had lost the lock, and the token exposed all of them", stale, processes)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -72,7 +73,7 @@ func TestASubscriptionAtTheOldMasterIsReplaced(t *testing.T) {
 	rdb := redistest.Open(t, &redis.Options{
 		Addr: "FailoverClient", // as redis.NewFailoverClient names it
 		Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, advertised.Load().Addr)
+			return host.Dial(ctx, network, advertised.Load().Addr)
 		},
 	})
 	lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(testkit.NewName())

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -92,27 +93,9 @@ func TestShutdownWaitsForPermits(t *testing.T) {
 	}
 }
 
-// TestSemaphoresOnACluster uses one cluster for all its subtests.
-func TestSemaphoresOnACluster(t *testing.T) { // the last subtest kills a master
-	t.Parallel()
-	cluster := startSharded(t)
-	for _, c := range []struct {
-		claim string
-		test  func(*testing.T, *redistest.Cluster)
-	}{
-		{"names that cannot work are refused before anything is sent", permitNames},
-		{"PUBLISH and SPUBLISH wake those who wait for permits", permitModes},
-		{"those who wait for permits follow a slot that moves", permitMoves},
-		{"those who wait for permits follow a failover", permitFailover},
-		{"permits survive the death of a master", permitDeath},
-	} {
-		t.Run(c.claim, func(t *testing.T) { c.test(t, cluster) })
-	}
-}
-
-func permitNames(t *testing.T, cluster *redistest.Cluster) {
+func permitNames(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	client := testkit.NewClient(t, cluster.Client(t))
+	client := testkit.NewClient(t, rdb)
 	for _, semaphore := range sorts {
 		for _, name := range []string{"a}b", "a{}b", "a{b"} {
 			require.ErrorIs(t, testkit.Second(semaphore(client, name).TryAcquire(t.Context())), rlock.ErrInvalidName)
@@ -123,81 +106,4 @@ func permitNames(t *testing.T, cluster *redistest.Cluster) {
 			require.NoError(t, hold.Unlock(t.Context()))
 		}
 	}
-}
-
-// permitsAreKept holds permits while another client waits for one, runs meanwhile, and requires that the holds still count, and that
-// their end wakes the waiter.
-func permitsAreKept(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(name string)) {
-	t.Helper()
-	for sort, semaphore := range sorts {
-		logger, _ := testkit.Recording()
-		opts := []rlock.Option{
-			logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(30 * time.Second),
-			rlock.WithWatchdogTimeout(time.Minute),
-		}
-		holder, waiter := testkit.NewClient(t, cluster.Client(t), opts...), testkit.NewClient(t, cluster.Client(t), opts...)
-		name := testkit.NewName()
-		sem := semaphore(holder, name)
-		most := testkit.Must(sem.Acquire(t.Context(), rlock.Permits(permitsInAll-1), rlock.Wait(2*time.Minute)))
-		one := testkit.Must(sem.Acquire(t.Context()))
-		got := make(chan *rlock.Hold, 1)
-		go func() {
-			hold, err := semaphore(waiter, name).Acquire(t.Context(), rlock.Permits(2))
-			if err != nil {
-				t.Errorf("%s: %v", sort, err)
-			}
-			got <- hold
-		}()
-		testkit.Eventually(t, "it waits", func() bool { return waiter.Stats().Waiting == 1 })
-		meanwhile(name)
-		require.NoError(t, one.Unlock(t.Context()), sort)
-		require.Empty(t, got, "it wants two")
-		require.NoError(t, most.Unlock(t.Context()), sort)
-		require.NoError(t, testkit.Within(t, "the waiter has its turn", got).Unlock(t.Context()), sort)
-		require.Equal(t, permitsInAll, testkit.Must(sem.AvailablePermits(t.Context())), sort)
-	}
-}
-
-func permitModes(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOn, rlock.ShardedOff} {
-		for range 3 {
-			permitsAreKept(t, cluster, mode, func(string) {})
-		}
-	}
-}
-
-func permitMoves(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
-		permitsAreKept(t, cluster, mode, func(name string) { cluster.MoveSlot(t, name) })
-	}
-}
-
-func permitFailover(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	permitsAreKept(t, cluster, rlock.ShardedAuto, func(name string) {
-		replicated(t, cluster, name)
-		cluster.Failover(t, name)
-	})
-}
-
-func permitDeath(t *testing.T, cluster *redistest.Cluster) {
-	t.Helper()
-	var dead *redistest.Server
-	permitsAreKept(t, cluster, rlock.ShardedAuto, func(name string) {
-		if dead != nil {
-			cluster.Rejoin(t, dead)
-		}
-		replicated(t, cluster, name)
-		dead = cluster.MasterToKill(t, name)
-		dead.Kill()
-	})
-}
-
-// replicated waits until the replica of a name's master has all that the master has.
-func replicated(t *testing.T, cluster *redistest.Cluster, name string) {
-	t.Helper()
-	old := cluster.MasterOf(t, name)
-	testkit.Eventually(t, "the replica has the permits", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
-// TestShardedPubSub uses one cluster for all its subtests.
-func TestShardedPubSub(t *testing.T) { // the subtests share the cluster
+// TestShardedPubSub uses one cluster for all its subtests. Its waiters wait for locks, latches and permits.
+func TestShardedPubSub(t *testing.T) { // the subtests share the cluster; the last one kills a master
 	t.Parallel()
 	cluster := startSharded(t)
 	for _, c := range []struct {
@@ -49,12 +49,12 @@ func startSharded(t *testing.T) *redistest.Cluster {
 	return cluster
 }
 
-// subscribers counts the subscribers of a lock's channel on all nodes, either sharded ones or ordinary ones.
-func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sharded bool) int64 {
+// subscribers counts the subscribers of a lock's channel on nodes, either sharded ones or ordinary ones.
+func subscribers(t *testing.T, nodes []*redis.Client, lock *rlock.Lock, sharded bool) int64 {
 	t.Helper()
 	var n int64
-	for _, node := range cluster.Nodes {
-		rdb, channel := node.Client(t), testkit.Channel(lock)
+	channel := testkit.Channel(lock)
+	for _, rdb := range nodes {
 		if sharded {
 			n += rdb.PubSubShardNumSub(t.Context(), channel).Val()[channel]
 		} else {
@@ -64,34 +64,10 @@ func subscribers(t *testing.T, cluster *redistest.Cluster, lock *rlock.Lock, sha
 	return n
 }
 
-// woken lets a waiter subscribe, runs meanwhile, and checks that a release by another client wakes the waiter.
-func woken(t *testing.T, cluster *redistest.Cluster, mode rlock.ShardedPubSub, meanwhile func(*rlock.Lock)) {
-	t.Helper()
-	logger, _ := testkit.Recording()
-	opts := []rlock.Option{logger, rlock.WithShardedPubSub(mode), rlock.WithPollInterval(testkit.Never)}
-	holder, waiter := testkit.NewClient(t, cluster.Client(t), opts...), testkit.NewClient(t, cluster.Client(t), opts...)
-	for kind, newLock := range map[string]func(*rlock.Client, string, ...rlock.LockOption) *rlock.Lock{
-		"lock": (*rlock.Client).NewLock,
-		"write": func(c *rlock.Client, name string, _ ...rlock.LockOption) *rlock.Lock {
-			return c.NewRWLock(name).WriteLock()
-		},
-	} {
-		name := testkit.NewName()
-		held, lock := newLock(holder, name), newLock(waiter, name)
-		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, kind+" is subscribed", func() bool { return subscribers(t, cluster, lock, mode != rlock.ShardedOff) == 1 })
-		meanwhile(lock)
-		require.NoError(t, held.Unlock(t.Context()))
-		require.NoError(t, testkit.Within(t, kind+" is woken", waiting))
-		require.NoError(t, lock.Unlock(t.Context()))
-	}
-}
-
 func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
 	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOn, rlock.ShardedOff} {
-		woken(t, cluster, mode, func(*rlock.Lock) {})
+		wokenAfter(t, cluster, mode, func([]*wait) {})
 	}
 	// Only the scripts of a fair lock know the channels of its waiters.
 	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
@@ -113,7 +89,7 @@ func shardedModes(t *testing.T, cluster *redistest.Cluster) {
 
 func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	name := testkit.NewName()
+	name, nodes := testkit.NewName(), testkit.Admins(t, cluster.Nodes...)
 	master := cluster.MasterOf(t, name)
 	for _, c := range []struct {
 		refuses string
@@ -129,14 +105,13 @@ func shardedAuto(t *testing.T, cluster *redistest.Cluster) {
 			}
 			opt.Username, opt.Password = "old", "pw"
 		}
-		rdb := redis.NewClusterClient(opt)
-		defer rdb.Close()
+		rdb := closed(t, redis.NewClusterClient(opt))
 		held, lock := testkit.NewClient(t, rdb, rlock.WithPollInterval(testkit.Never)).NewLock(name), testkit.NewClient(t, rdb).NewLock(name)
 		probe := redistest.Named("pubsub")
 		require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
 		require.LessOrEqual(t, proxy.Count(probe), 1, "an acquisition does not wait for the probe")
 		waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-		testkit.Eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, cluster, lock, c.sharded) == 1 })
+		testkit.Eventually(t, "the waiter subscribes in the detected mode", func() bool { return subscribers(t, nodes, lock, c.sharded) == 1 })
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, testkit.Within(t, "the waiter is woken", waiting))
 		require.NoError(t, lock.Unlock(t.Context()))
@@ -168,7 +143,7 @@ func (u *trial) moves(cluster *redistest.Cluster) error {
 	var hold *rlock.Hold
 	var waiting <-chan error
 	subscribed := func() error {
-		return u.until("the waiter is subscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 1 })
+		return u.until("the waiter is subscribed", func() bool { return subscribers(u.T, u.nodes, lock, true) == 1 })
 	}
 	return u.all(
 		func() (err error) { hold, err = held.Acquire(ctx); return err },
@@ -191,7 +166,7 @@ func (u *trial) moves(cluster *redistest.Cluster) error {
 		func() error { return u.result("the waiter gets the lock", waiting) },
 		func() error { return lock.Unlock(ctx) },
 		func() error {
-			return u.until("the channel is unsubscribed", func() bool { return subscribers(u.T, cluster, lock, true) == 0 })
+			return u.until("the channel is unsubscribed", func() bool { return subscribers(u.T, u.nodes, lock, true) == 0 })
 		},
 	)
 }
@@ -208,9 +183,10 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context()))
 		wg.Go(func() { _ = lock.Lock(ctx) })
 	}
+	nodes := testkit.Admins(t, cluster.Nodes...)
 	channels := func() (all int) {
-		for _, node := range cluster.Nodes {
-			all += len(node.Client(t).PubSubShardChannels(t.Context(), "redisson_lock__channel:*").Val())
+		for _, node := range nodes {
+			all += len(node.PubSubShardChannels(t.Context(), "redisson_lock__channel:*").Val())
 		}
 		return all
 	}
@@ -219,7 +195,6 @@ func shardedConnections(t *testing.T, cluster *redistest.Cluster) {
 	cancel()
 	wg.Wait()
 	testkit.Eventually(t, "no channel is left", func() bool { return channels() == 0 && testkit.Remains(client) == 0 })
-	testkit.Eventually(t, "no connection is left", func() bool { return testkit.Lines(client) == 0 })
 }
 
 func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
@@ -230,8 +205,7 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 	}
 	opt := cluster.Options()
 	opt.Username, opt.Password = "few", "pw"
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
+	rdb := closed(t, redis.NewClusterClient(opt))
 	logger, log := testkit.Recording()
 	client, holder := testkit.NewClient(t, rdb, logger), testkit.NewClient(t, cluster.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -244,9 +218,10 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 			wg.Go(func() { _ = client.NewLock(name).Lock(ctx) })
 		}
 	}
+	nodes := testkit.Admins(t, cluster.Nodes...)
 	for i := range 20 {
 		lock := client.NewLock(fmt.Sprint("good", i))
-		testkit.Eventually(t, "the permitted channel is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
+		testkit.Eventually(t, "the permitted channel is subscribed", func() bool { return subscribers(t, nodes, lock, true) == 1 })
 	}
 	testkit.Eventually(t, "the refusal is logged", func() bool { return log.Contains("NOPERM") })
 	cancel()
@@ -255,58 +230,54 @@ func shardedRefused(t *testing.T, cluster *redistest.Cluster) {
 
 func shardedMove(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	for range 3 {
-		woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) {
-			cluster.MoveSlot(t, lock.Name())
-			testkit.Eventually(t, "the waiter is subscribed at the new master", func() bool { return subscribers(t, cluster, lock, true) == 1 })
-		})
-		// This release may come before the new subscription.
-		woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) { cluster.MoveSlot(t, lock.Name()) })
+	for _, mode := range []rlock.ShardedPubSub{rlock.ShardedAuto, rlock.ShardedOff} {
+		for _, subscribed := range []bool{true, false} { // a release may come before the new subscription
+			wokenAfter(t, cluster, mode, func(all []*wait) {
+				for _, w := range all {
+					cluster.MoveSlot(t, w.name)
+				}
+				if subscribed {
+					listening(all)
+				}
+			})
+		}
 	}
 }
 
 func shardedKilled(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	kill := func(*rlock.Lock) {
-		for _, node := range cluster.Nodes {
-			require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-		}
-	}
 	for range 5 {
-		woken(t, cluster, rlock.ShardedAuto, kill)
+		wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+			for _, node := range all[0].nodes {
+				require.NoError(t, node.Do(t.Context(), "client", "kill", "type", "pubsub").Err())
+			}
+		})
 	}
 }
 
 func shardedFailover(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	woken(t, cluster, rlock.ShardedAuto, func(lock *rlock.Lock) {
-		name := lock.Name()
-		old := cluster.MasterOf(t, name)
-		testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), name, 1) })
-		cluster.Failover(t, name)
+	wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+		replicated(t, cluster, all[0].name)
+		cluster.Failover(t, all[0].name)
 	})
 }
 
 func shardedDeath(t *testing.T, cluster *redistest.Cluster) {
 	t.Helper()
-	logger, _ := testkit.Recording()
-	opts := []rlock.Option{logger, rlock.WithPollInterval(testkit.Never), rlock.WithCommandTimeout(30 * time.Second)}
-	held := testkit.NewClient(t, cluster.Client(t), opts...).NewLock(testkit.NewName())
-	lock := testkit.NewClient(t, cluster.Client(t), opts...).NewLock(held.Name())
-	require.NoError(t, held.Lock(t.Context(), rlock.Lease(testkit.Never)))
-	waiting := testkit.Async(func() error { return lock.Lock(t.Context()) })
-	testkit.Eventually(t, "the waiter is subscribed", func() bool { return subscribers(t, cluster, lock, true) == 1 })
-	old := cluster.MasterToKill(t, held.Name())
-	testkit.Eventually(t, "the replica has the lock", func() bool { return testkit.Replicated(t, old.Client(t), held.Name(), 1) })
-	replica := cluster.ReplicaOf(t, old)
-	old.Kill()
-	start := time.Now()
-	redistest.EventuallyWithin(t, time.Minute, "the waiter is subscribed at the new master", func() bool {
-		channel := testkit.Channel(lock)
-		return replica.Client(t).PubSubShardNumSub(t.Context(), channel).Val()[channel] == 1
+	wokenAfter(t, cluster, rlock.ShardedAuto, func(all []*wait) {
+		old := cluster.MasterToKill(t, all[0].name)
+		replicated(t, cluster, all[0].name)
+		for i, node := range cluster.Nodes {
+			if node == old {
+				for _, w := range all {
+					w.nodes = slices.Delete(slices.Clone(w.nodes), i, i+1)
+				}
+			}
+		}
+		old.Kill()
+		start := time.Now()
+		listening(all)
+		t.Logf("subscribed again %v after the death of the master", time.Since(start))
 	})
-	t.Logf("subscribed again %v after the death of the master", time.Since(start))
-	require.NoError(t, held.Unlock(t.Context()))
-	require.NoError(t, testkit.Within(t, "the waiter is woken", waiting))
-	require.NoError(t, lock.Unlock(t.Context()))
 }

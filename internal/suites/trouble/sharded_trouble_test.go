@@ -36,12 +36,10 @@ func heldOn(t *testing.T, cluster *redistest.Cluster, client *rlock.Client, node
 	t.Helper()
 	rdb := cluster.Client(t)
 	holder := testkit.NewClient(t, rdb)
-	for len(locks) < n {
-		lock := client.NewLock(testkit.NewName())
-		if testkit.Must(rdb.MasterForKey(t.Context(), lock.Name())).Options().Addr == node.Addr {
-			locks = append(locks, lock)
-			require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(testkit.Never)))
-		}
+	for range n {
+		lock := client.NewLock(nameOn(t, rdb, node))
+		locks = append(locks, lock)
+		require.NoError(t, holder.NewLock(lock.Name()).Lock(t.Context(), rlock.Lease(testkit.Never)))
 	}
 	return locks
 }
@@ -71,8 +69,7 @@ func shardedDropped(t *testing.T, cluster *redistest.Cluster) {
 	proxy := redistest.NewProxy(t, node.Addr)
 	opt := cluster.Options()
 	opt.Dialer = dialThrough(proxy, node.Addr)
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
+	rdb := closed(t, redis.NewClusterClient(opt))
 	logger, _ := testkit.Recording()
 	proxy.DropReply(-1, redistest.Named("ssubscribe"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -95,8 +92,7 @@ func shardedPassword(t *testing.T, cluster *redistest.Cluster) {
 	everywhere("acl", "setuser", "rotated", "on", ">old", "~*", "&*", "+@all")
 	opt := cluster.Options()
 	opt.Username, opt.Password = "rotated", "old"
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
+	rdb := closed(t, redis.NewClusterClient(opt))
 	logger, _ := testkit.Recording()
 	node := cluster.Nodes[0]
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/conform"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
@@ -64,6 +65,8 @@ func TestCluster(t *testing.T) { // the subtests share the cluster
 		{"conformance", clusterConformance},
 		{"slots agree with the server", clusterSlots},
 		{"names whose keys would be in several slots are refused", clusterNames},
+		{"so are such names of latches", latchNames},
+		{"so are such names of semaphores", permitNames},
 		{"holds of all slots are renewed", clusterRenewals},
 		{"a command is sent only once", clusterOnce},
 		{"a hung node affects no other", clusterHangingNode},
@@ -149,8 +152,7 @@ func sentOnce(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option) {
 	opt := cluster.Options()
 	opt.ReadTimeout = 150 * time.Millisecond
 	opt.Dialer = dialThrough(proxy, master.Addr)
-	proxied := redis.NewClusterClient(opt)
-	defer proxied.Close()
+	proxied := closed(t, redis.NewClusterClient(opt))
 	lock := testkit.NewClient(t, proxied, opts...).NewLock(name)
 	require.NoError(t, lock.Lock(t.Context()))
 	require.NoError(t, lock.Unlock(t.Context()))
@@ -174,8 +176,7 @@ func hangingNode(t *testing.T, cluster *redistest.Cluster, opts ...rlock.Option)
 	t.Helper()
 	opt := cluster.Options()
 	opt.PoolSize = 4
-	small := redis.NewClusterClient(opt)
-	defer small.Close()
+	small := closed(t, redis.NewClusterClient(opt))
 	client := testkit.NewClient(t, small, append(opts, rlock.WithCommandTimeout(2*time.Second))...)
 	var hung, healthy string
 	for hung == "" || healthy == "" {
@@ -277,8 +278,7 @@ func clusterReplicas(t *testing.T, cluster *redistest.Cluster, _ *redis.ClusterC
 	t.Helper()
 	opt := cluster.Options()
 	opt.ReadOnly, opt.RouteRandomly = true, true
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
+	rdb := closed(t, redis.NewClusterClient(opt))
 	lock := testkit.NewClient(t, rdb).NewLock(testkit.NewName())
 	replica := cluster.ReplicaOf(t, cluster.MasterOf(t, lock.Name())).Client(t)
 	require.NoError(t, replica.ConfigResetStat(t.Context()).Err())
@@ -295,8 +295,7 @@ func clusterRedirection(t *testing.T, cluster *redistest.Cluster, _ *redis.Clust
 	t.Helper()
 	opt := cluster.Options()
 	opt.MaxRedirects = -1
-	rdb := redis.NewClusterClient(opt)
-	defer rdb.Close()
+	rdb := closed(t, redis.NewClusterClient(opt))
 	lock := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(testkit.ALongTime)).NewLock(testkit.NewName())
 	for range 2 {
 		hold, err := lock.Acquire(t.Context(), rlock.Wait(testkit.ALongTime))
@@ -313,7 +312,7 @@ func dialThrough(proxy *redistest.Proxy, addr string) func(context.Context, stri
 		if to == addr {
 			to = proxy.Addr
 		}
-		return new(net.Dialer).DialContext(ctx, network, to)
+		return host.Dial(ctx, network, to)
 	}
 }
 

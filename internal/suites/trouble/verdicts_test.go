@@ -212,7 +212,7 @@ func (s *story) tell(t *testing.T, o *object, by ending) (err error) {
 	if polls == 0 {
 		polls = 100 * time.Millisecond
 	}
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		clients, paths := make([]*rlock.Client, len(s.sites)), make([]*virtualPath, len(s.sites))
 		for i, site := range s.sites {
 			server := newVirtualRedis(t)
@@ -320,7 +320,7 @@ func TestAVerdictOfAGroupIsWhatItsMembersSaidLast(t *testing.T) {
 // The Redis servers hang by then. What the one before has said stands.
 func TestAVerdictOfARedLockThatHasJustComeFirst(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		clients, paths := make([]*rlock.Client, 3), make([]*virtualPath, 3)
 		for i := range clients {
 			server := newVirtualRedis(t)

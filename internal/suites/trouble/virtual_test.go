@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 // mood is what a Redis in virtual time does with commands.
@@ -23,6 +25,16 @@ const (
 	fails        // it is loading its data, and says so to everybody
 	hangs        // it takes the commands of one client, and does nothing
 )
+
+// inBubble runs a test in virtual time, wherever it runs.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if host.Virtual { // a bubble has no other in it
+		test(t)
+		return
+	}
+	synctest.Test(t, test)
+}
 
 // virtualRedis is a Redis in memory. In a bubble of testing/synctest its clock is the bubble's.
 type virtualRedis struct{ server *miniredis.Miniredis }
