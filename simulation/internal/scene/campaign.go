@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -30,7 +31,10 @@ func (w *worker) campaign(t *target) {
 		h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: ctx.Err}
 		w.mu.Lock()
 		if ok {
-			h.err = hold.Err
+			h.err, h.ctx = hold.Err, ctx
+			l := &leader{w.process, election, hold, ctx, 0}
+			w.leaders = append(w.leaders, l)
+			defer w.resigns(l)
 		} else if ctx.Err() == nil {
 			w.brokenf("election: the context of the leader of %s carries no hold", t.name)
 		}
@@ -40,6 +44,7 @@ func (w *worker) campaign(t *target) {
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
+			time.Sleep(w.upTo(2 * time.Second)) // the lead ends when the function does
 		case <-timer.C:
 		}
 		if !w.dead() {
@@ -56,4 +61,11 @@ func (w *worker) campaign(t *target) {
 	if election.IsLeader() && !w.dead() {
 		w.brokenf("election: %v leads %s although Run has returned", w.process, t.name)
 	}
+}
+
+// resigns notes that a leader's function returns.
+func (r *run) resigns(l *leader) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaders = slices.DeleteFunc(r.leaders, func(o *leader) bool { return o == l })
 }

@@ -11,10 +11,11 @@ import (
 
 // The bounds that rlock documents, with its default command timeout. Virtual time has no noise, so what is added is for rlock itself.
 const (
-	commandTimeout = 5 * time.Second
-	floor          = commandTimeout / 5      // how long a command may have no reply before rlock calls that an outage
-	lateness       = 25 * time.Millisecond   // after the end of a context, within which a call returns
-	firstTerm      = 3200 * time.Millisecond // of a lease that the line grants: an outage in it may cost the hold
+	commandTimeout  = 5 * time.Second
+	watchdogTimeout = 30 * time.Second
+	floor           = commandTimeout / 5      // how long a command may have no reply before rlock calls that an outage
+	lateness        = 25 * time.Millisecond   // after the end of a context, within which a call returns
+	firstTerm       = 3200 * time.Millisecond // of a lease that the line grants: an outage in it may cost the hold
 )
 
 // slack is how much longer than its limit a call may take.
@@ -23,15 +24,17 @@ func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.
 // faulty reports whether single commands fail.
 func (s *Scene) faulty() bool {
 	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated > 0 || f.SlowMax > floor/4
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic+f.Unacked > 0 || f.SlowMax > floor/4
 }
 
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
 	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.token}
 	w.trace.Note("%v wants %s", w.process, p.of.name)
+	vacant := w.vacant(p.of)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.accompany(a, vacant)
 	for _, t := range append(p.of.atoms(), p.of) {
 		for _, o := range t.waiting {
 			if o.p == a.p {
@@ -44,11 +47,36 @@ func (w *worker) asks(p plan) *attempt {
 	return a
 }
 
+// accompany notes whether somebody else has what an attempt wants, or wants it, and tells those of the attempt. The run must be locked.
+func (r *run) accompany(a *attempt, vacant bool) {
+	a.alone = vacant && r.Servers <= 1 && r.Peers == 0 && !r.Unsafe && time.Now().After(r.disturbed)
+	for _, w := range r.wanted {
+		if !slices.ContainsFunc(w.atoms(), func(t *target) bool { return slices.Contains(a.of.atoms(), t) }) {
+			continue
+		}
+		for _, o := range w.waiting {
+			o.alone, a.alone = false, false
+		}
+	}
+	for _, t := range a.of.atoms() {
+		a.alone = a.alone && len(t.inside) == 0 && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
+		t.last = time.Now()
+	}
+}
+
+// touch notes that something was done with a target. The run must be locked.
+func (r *run) touch(t *target) {
+	for _, m := range t.atoms() {
+		m.last = time.Now()
+	}
+}
+
 // answered records and judges the outcome of an attempt.
 func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a.of.waiting = slices.DeleteFunc(a.of.waiting, func(o *attempt) bool { return o == a })
+	w.touch(a.of)
 	if w.dead() {
 		return
 	}
@@ -74,6 +102,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	short := a.of.kind == kindRed && a.lease > 0 && max(a.lease/30, 50*time.Millisecond) < 5*w.Faults.Latency
 	if outage && !cut && !short {
 		w.explained(a.asked, err)
+	}
+	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
+		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
 	if refused && !a.shared && w.silent(a) {
 		w.brokenf("error: an outage was reported as contention: %v", err)
@@ -144,7 +175,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 func (r *run) excludes(t *target, h *holder) {
 	sum := h.permits
 	for _, o := range t.inside {
-		if r.Unsafe || o.p.dead() || o.err() != nil {
+		if r.Unsafe || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
 			continue
 		}
 		sum += o.permits
@@ -152,8 +183,8 @@ func (r *run) excludes(t *target, h *holder) {
 			r.brokenf("exclusion: %v got %s, which %v has since %v", h.p, t.name, o.p, r.at(o.since))
 		}
 	}
-	if t.counts() && sum > permits {
-		r.brokenf("permits: %d of %s are held, of %d", sum, t.name, permits)
+	if t.counts() && sum > permits+t.extra {
+		r.brokenf("permits: %d of %s are held, of %d", sum, t.name, permits+t.extra)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
 		r.brokenf("kept: %v got %s, which AtLeast keeps until %v", h.p, t.name, r.at(t.kept))
@@ -164,7 +195,7 @@ func (r *run) excludes(t *target, h *holder) {
 // been seen when the owner asked. The run must be locked.
 func (r *run) raises(h *holder, token, seen rlock.Token) {
 	t := h.of
-	if !t.fenced() || h.reads {
+	if !t.fenced() || h.reads || h.blind {
 		return
 	}
 	if !r.Unsafe {
@@ -204,6 +235,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h.p.busy -= len(h.of.atoms())
+	w.touch(h.of)
 	if h.p.dead() {
 		return
 	}
@@ -216,12 +248,14 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	switch {
 	case errors.Is(before, rlock.ErrLost) && !lost:
 		w.brokenf("unlock: that of the lost %s by %v returned %v", h.of.name, h.p, err)
-	case errors.Is(before, rlock.ErrLost) && !group && took > w.slack():
+	case errors.Is(before, rlock.ErrLost) && !group && took > 0:
 		w.brokenf("late: the unlock of the lost %s by %v took %v", h.of.name, h.p, took)
 	case before == nil && lost && h.lease == 0 && !w.Unsafe && time.Now().Before(deadline):
 		w.brokenf("unlock: that of %s by %v reports a loss before the deadline: %v", h.of.name, h.p, err)
 	case errors.Is(err, rlock.ErrUnavailable):
 		w.explained(time.Now().Add(-took), err)
+	case err != nil && !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed):
+		w.brokenf("error: the unlock of %s by %v returned %v", h.of.name, h.p, err)
 	case before == nil && errors.Is(err, rlock.ErrNotHeld) && !lost:
 		w.brokenf("unlock: the only one of %s by %v returned %v", h.of.name, h.p, err)
 	}

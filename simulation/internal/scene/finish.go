@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-rlock/rlock"
+
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -32,7 +34,11 @@ func (r *run) sweep() {
 			r.passes(alive[0], t)
 		}
 	}
+	if !r.Unsafe {
+		r.keeping(alive[0])
+	}
 	time.Sleep(20 * time.Second)
+	r.sendNothing()
 }
 
 func (r *run) passes(p *process, t *target) {
@@ -75,6 +81,9 @@ func (r *run) finish() {
 		r.counted(l)
 	}
 	for _, p := range r.processes {
+		if !p.ended && !p.dead() {
+			r.observed(p)
+		}
 		for _, c := range p.clients {
 			// A closed client leaves to the leases what it has not released.
 			if s := c.Stats(); !p.dead() && (s.Held > 0 || s.InDoubt > 0 && !p.ended || s.Waiting > 0) {
@@ -125,6 +134,6 @@ func (r *run) semaphore(name string) bool {
 // ofDead reports whether a waiter was killed with its process.
 func (r *run) ofDead(waiter string) bool {
 	return slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.dead() && strings.HasPrefix(waiter, p.clients[0].ID())
+		return p.dead() && slices.ContainsFunc(p.clients, func(c *rlock.Client) bool { return strings.HasPrefix(waiter, c.ID()) })
 	})
 }

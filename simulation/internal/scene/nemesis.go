@@ -26,19 +26,20 @@ const (
 	nemesisClock    = "clock"    // a server's clock steps
 	nemesisFlushAll = "flushall" // somebody deletes all keys
 	nemesisDelete   = "delete"   // somebody deletes the key of a lock
+	nemesisForce    = "force"    // a process unlocks a lock by force
 )
 
 var (
 	safeNemeses = []string{
 		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose,
 	}
-	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete}
+	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete, nemesisForce}
 )
 
 // forgets reports whether a nemesis of the scene deletes the counters of tokens.
 func (s *Scene) forgets() bool {
 	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
-		return slices.Contains(unsafeNemeses, n) && n != nemesisClock && n != nemesisDelete
+		return slices.Contains(unsafeNemeses, n) && n != nemesisClock && n != nemesisDelete && n != nemesisForce
 	})
 }
 

@@ -20,11 +20,14 @@ type plan struct {
 	renewed  time.Duration // the lease that is renewed; zero means that of the client
 	atLeast  time.Duration // zero means that the lock is free once it is unlocked
 	hold     time.Duration
-	extend   time.Duration // zero means that the lease is not extended
-	again    bool          // the owner acquires a second time
-	export   bool          // the hold goes to another process
-	past     bool          // the context is that of a hold that is over
-	looks    bool          // the owner waits for the end of the hold
+	extend   time.Duration   // zero means that the lease is not extended
+	again    bool            // the owner acquires a second time
+	export   bool            // the hold goes to another process
+	past     context.Context //nolint:containedctx // of a hold that is over; nil: another context
+	visit    int             // what the owner does meanwhile
+	verb     int             // with which methods
+	unlocks  int             // with which context
+	looks    bool            // the owner waits for the end of the hold
 }
 
 // limited reports whether the attempt gives up by itself.
@@ -32,7 +35,7 @@ func (p *plan) limited() bool { return p.try || p.wait+p.deadline+p.cancel > 0 }
 
 func (w *worker) draw(t *target) plan {
 	const ms = time.Millisecond
-	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), past: w.past != nil && w.one(5)}
+	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), visit: w.random.IntN(16), verb: w.random.IntN(10), unlocks: w.random.IntN(6), past: w.afterwards()}
 	switch k := w.random.IntN(100); {
 	case k < 10:
 		p.try = true
@@ -79,6 +82,25 @@ func (w *worker) draw(t *target) plan {
 	return p
 }
 
+// afterwards returns the context of a hold of the process that is over, now and then. Other workers may have the same one.
+func (w *worker) afterwards() context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.process.past) == 0 || !w.one(5) {
+		return nil
+	}
+	return w.process.past[w.random.IntN(len(w.process.past))]
+}
+
+// isOver keeps the context of a hold that is over.
+func (w *worker) isOver(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.process.past = append(w.process.past, ctx); len(w.process.past) > 2 {
+		w.process.past = w.process.past[1:]
+	}
+}
+
 // terms returns the context and the options of the attempt. The function ends the context.
 func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context.CancelFunc) {
 	var opts []rlock.AcquireOption
@@ -98,8 +120,8 @@ func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context
 		opts = append(opts, rlock.AtLeast(p.atLeast))
 	}
 	ctx, end := context.WithCancel(w.ctx)
-	if p.past { // the end of the process ends it, too
-		past, endPast := context.WithCancel(context.WithoutCancel(w.past))
+	if p.past != nil { // the end of the process ends it, too
+		past, endPast := context.WithCancel(context.WithoutCancel(p.past))
 		stop := context.AfterFunc(ctx, endPast)
 		ctx, end = past, joined(end, endPast, func() { stop() })
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,9 +27,15 @@ type process struct {
 	wg      sync.WaitGroup
 
 	// The mutex of the run guards these.
-	ended bool   // it was closed, or shut down
-	cuts  []span // in which nothing passed between it and the server
-	busy  int    // how many locks are being unlocked, re-entered, exported or adopted: they may be held, and may be waited for
+	ended         bool   // it was closed, or shut down
+	cuts          []span // in which nothing passed between it and the server
+	died          time.Time
+	stopping      time.Time         // when its shutdown began
+	turns, active int               // how many turns its workers have begun, and how many are under way
+	idle          time.Time         // since when none has been
+	past          []context.Context // of holds that are over
+	observer      *observer
+	busy          int // how many locks are being unlocked, re-entered, exported or adopted: they may be held, and may be waited for
 }
 
 func (p *process) String() string { return fmt.Sprintf("p%d", p.index) }
@@ -52,7 +59,9 @@ func (r *run) start(seed uint64) {
 	p := &process{run: r, index: len(r.processes)}
 	r.mu.Unlock()
 	p.ctx, p.cancel = context.WithCancel(r.stop)
-	opts := append([]rlock.Option{rlock.WithLogger(slog.New(logger{p}))}, r.Options...)
+	p.observer = &observer{panicking: r.panicking(panicObserver, seed)}
+	log := &logger{panicking: r.panicking(panicLogger, seed), p: p}
+	opts := append([]rlock.Option{rlock.WithLogger(slog.New(log)), rlock.WithObserver(p.observer)}, r.Options...)
 	for _, server := range r.servers {
 		l := server.NewLink(p.String())
 		made, err := driver.Attach(l.Open, opts)
@@ -75,8 +84,19 @@ func (r *run) start(seed uint64) {
 	}
 }
 
+// panicking returns code that panics in scenes that want it.
+func (r *run) panicking(what string, seed uint64) panicking {
+	if slices.Contains(r.Panics, what) {
+		return panicking{random: rand.New(rand.NewPCG(seed, 77))}
+	}
+	return panicking{}
+}
+
 // kill ends the process from outside.
 func (p *process) kill() {
+	p.mu.Lock()
+	p.died = time.Now()
+	p.mu.Unlock()
 	for _, l := range p.links {
 		l.Kill()
 	}
@@ -92,34 +112,38 @@ func (p *process) close() {
 }
 
 // logger adds what rlock logs to the trace.
-type logger struct{ p *process }
+type logger struct {
+	panicking
+
+	p *process
+}
 
 // Enabled implements [slog.Handler].
-func (l logger) Enabled(context.Context, slog.Level) bool { return true }
+func (*logger) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements [slog.Handler].
-func (l logger) Handle(_ context.Context, record slog.Record) error {
+func (l *logger) Handle(_ context.Context, record slog.Record) error {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
 		text += " " + a.String()
 		return true
 	})
 	l.p.trace.Note("%v logs: %s", l.p, text)
+	l.call()
 	return nil
 }
 
 // WithAttrs implements [slog.Handler].
-func (l logger) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l *logger) WithAttrs([]slog.Attr) slog.Handler { return l }
 
 // WithGroup implements [slog.Handler].
-func (l logger) WithGroup(string) slog.Handler { return l }
+func (l *logger) WithGroup(string) slog.Handler { return l }
 
 // worker is one goroutine of a process. It is a new owner in every turn.
 type worker struct {
 	*process
 
 	random *rand.Rand
-	past   context.Context //nolint:containedctx // of a hold that is over; nil means none
 }
 
 // upTo draws a duration.
@@ -133,14 +157,40 @@ func (w *worker) one(n int) bool { return w.random.IntN(n) == 0 }
 func (w *worker) work() {
 	time.Sleep(w.upTo(100 * time.Millisecond))
 	for w.ctx.Err() == nil {
-		switch t := w.wanted[w.random.IntN(len(w.wanted))]; t.kind {
-		case kindLatch:
-			w.countDown()
-		case kindElection:
-			w.campaign(t)
-		default:
-			w.turn(t)
+		if w.Beat > 0 {
+			since := time.Since(w.trace.Began)
+			time.Sleep(w.Beat - since%w.Beat + w.upTo(4*w.Faults.Latency))
 		}
+		w.begins(1)
+		w.once(w.wanted[w.random.IntN(len(w.wanted))])
+		w.begins(-1)
 		time.Sleep(w.upTo(max(w.Rest, time.Millisecond)))
+	}
+}
+
+// begins records that a turn begins, or with -1 that it is over.
+func (w *worker) begins(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.active += n; n > 0 {
+		w.turns++
+	} else {
+		w.idle = time.Now()
+	}
+}
+
+// once uses a target once.
+func (w *worker) once(t *target) {
+	switch {
+	case t.kind == kindLatch:
+		w.countDown()
+	case t.kind == kindElection:
+		w.campaign(t)
+	case w.one(40):
+		w.misuse(t, []rlock.AcquireOption{rlock.Lease(time.Microsecond + w.upTo(998*time.Microsecond)), rlock.AtLeast(-time.Second)}[w.random.IntN(2)])
+	case t.kind == kindSemaphore && w.one(30):
+		w.adds(t)
+	default:
+		w.turn(t)
 	}
 }

@@ -31,6 +31,10 @@ type Scene struct {
 	Nemeses   []string
 	Pause     time.Duration // the usual one between two nemeses
 	Options   []rlock.Option
+	Beat      time.Duration // turns begin at multiples of it, so that few workers meet nevertheless; zero: each when it likes
+	Panics    []string      // the code of the application that panics
+	Total     bool          // semaphores are set up by their handles
+	Monitor   bool          // somebody receives what is published on all channels
 
 	Unsafe   bool          // Redis may forget: locks may be lost, and two owners may be inside
 	WakeUp   time.Duration // how long a free lock with waiters may stay free
@@ -46,8 +50,9 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, nemeses %v every %v, faults %+v, unsafe %v",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Nemeses, s.Pause, s.Faults, s.Unsafe)
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, monitor %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Faults, s.Unsafe,
+		len(s.Options))
 }
 
 // Result is what came of a run.
@@ -87,7 +92,9 @@ type run struct {
 	wanted    []*target // those of the scene
 	latches   map[string]*latch
 	processes []*process
+	leaders   []*leader
 	disturbed time.Time // until when a nemesis may have consequences
+	forgot    time.Time // when a server last forgot something
 	silences  []span    // in which a server answered nobody
 }
 
@@ -107,6 +114,9 @@ func Play(s Scene, seed uint64, w io.Writer) Result {
 	r.res.Seed, r.res.Scene, r.res.Exact = seed, s.String(), simseed.Deterministic
 	for i := range max(s.Servers, 1) {
 		r.servers = append(r.servers, simnet.NewServer(fmt.Sprintf("redis%d", i), seed+uint64(i), r.trace, s.Faults))
+	}
+	if r.Monitor {
+		r.servers[0].Monitor()
 	}
 	r.prepare()
 	random := rand.New(rand.NewPCG(seed, 99))

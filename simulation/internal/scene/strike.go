@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock"
+
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -103,10 +105,12 @@ func (s strike) end(what string, alive int) {
 		s.p.ended = true
 		s.mu.Unlock()
 		s.p.cancel()
+		limit := 10*time.Second + time.Duration(s.random.IntN(2))*s.upTo(2*time.Minute)
 		s.workers.Go(func() {
 			if what == nemesisShutdown {
-				s.shutdown()
+				s.shutdown(limit)
 			}
+			s.disturb(leasesEnd)
 			s.p.close()
 		})
 	}
@@ -114,12 +118,16 @@ func (s strike) end(what string, alive int) {
 }
 
 // shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
-func (s strike) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+func (s strike) shutdown(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	s.mu.Lock()
+	s.p.stopping = time.Now()
+	s.mu.Unlock()
 	for _, c := range s.p.clients {
 		err := c.Shutdown(ctx)
 		s.mu.Lock()
+		s.p.stopping = time.Time{}
 		if stats := c.Stats(); err == nil && stats.Held > 0 {
 			s.brokenf("shutdown: that of %v succeeded, and it has %+v", s.p, stats)
 		}
@@ -133,12 +141,16 @@ func (s strike) restore(old *simredis.DB) {
 	s.on.Stop()
 	time.Sleep(s.upTo(2 * time.Second))
 	s.on.Start(old)
+	s.hasForgotten()
 }
 
 // forget has a server forget something, or step its clock.
 func (s strike) forget(what string) {
 	s.disturb(leasesEnd + 10*time.Second)
+	defer s.hasForgotten()
 	switch what {
+	case nemesisForce:
+		s.force()
 	case nemesisAmnesia:
 		s.on.Stop()
 		time.Sleep(s.upTo(3 * time.Second))
@@ -159,6 +171,42 @@ func (s strike) forget(what string) {
 		locks := slices.DeleteFunc(slices.Clone(s.locks), (*target).counts)
 		if len(locks) > 0 {
 			s.on.Do("DEL", locks[s.random.IntN(len(locks))].name)
+		}
+	}
+}
+
+// hasForgotten notes what a server has, that it has forgotten something, and when.
+func (s strike) hasForgotten() {
+	s.relics()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgot = time.Now()
+}
+
+// force has a process free a lock, whoever has it. The holds of the process itself are lost at once.
+func (s strike) force() {
+	locks := slices.DeleteFunc(slices.Clone(s.locks), func(t *target) bool { return t.counts() || t.kind == kindRed || t.kind == kindLatch })
+	if len(locks) == 0 {
+		return
+	}
+	t := locks[s.random.IntN(len(locks))]
+	lock, _ := s.p.acquirer(t, false).(*rlock.Lock)
+	s.mu.Lock()
+	var mine []*holder
+	for _, h := range t.inside {
+		if h.p == s.p && !h.ends && !h.blind && h.err() == nil && !h.reads {
+			mine = append(mine, h)
+		}
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	forced, err := lock.ForceUnlock(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range mine {
+		if err == nil && forced && !h.ends && h.err() == nil {
+			s.brokenf("force: %v freed %s by force, and its own hold goes on", s.p, t.name)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -27,8 +26,15 @@ var wants = [][]Lock{
 	{{kindPlain, "plain"}},
 	{{kindMulti, "a c"}, {kindLock, "a"}},
 	{{kindMulti, "{a} a"}, {kindMulti, "a d"}},
+	{{kindMulti, "a c e"}, {kindLock, "c"}, {kindLock, "e"}},
+	{{kindMulti, "fenced-m fair-m rw-m"}, {kindFenced, "fenced-m"}, {kindFair, "fair-m"}, {kindRW, "rw-m"}},
 	{{kindElection, "election"}},
 	{{kindLatch, "latch"}, {kindLock, "a"}},
+}
+
+// peersWant are the sets of locks that Redisson shares with rlock.
+var peersWant = [][]Lock{
+	{{kindLock, "a"}}, {{kindFenced, "fenced"}}, {{kindLock, "a"}, {kindFenced, "fenced"}}, {{kindLock, "a"}, {kindFair, "fair"}}, {{kindMulti, "a c"}, {kindLock, "a"}},
 }
 
 // logarithmic draws a duration such that each order of magnitude is as likely as another.
@@ -53,24 +59,36 @@ func Swarm(seed uint64) Scene {
 			}
 		}
 	}
-	if r.IntN(4) == 0 {
-		s.isolate(r)
-	}
 	if r.IntN(12) == 0 {
-		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}
+		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}[:1+r.IntN(2)]
+	}
+	peers := r.IntN(5) == 0 && s.Servers == 1
+	if peers {
+		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
+	}
+	lonely := r.IntN(4) == 0
+	switch {
+	case lonely:
+		s.isolate(r)
+	case r.IntN(4) == 0:
+		s.prolong(r)
 	}
 	if s.wants(kindFair) || s.wants(kindFencedFair) {
 		s.Overtake = 300*ms + 4*s.Faults.Latency
 	}
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && (!lonely || r.IntN(3) == 0) {
 		s.drawFaults(r)
 	}
 	if r.IntN(2) == 0 {
 		s.drawNemeses(r)
+		if lonely {
+			s.Nemeses, s.Beat = s.Nemeses[:1], max(s.Beat, 2*s.WakeUp)
+		}
 	}
-	if r.IntN(6) == 0 && s.Servers == 1 && s.drawPeers(r) {
+	if peers {
 		s.Peers = 1 + r.IntN(2)
 	}
+	s.drawApplication(r)
 	switch r.IntN(8) {
 	case 0:
 		s.Options = append(s.Options, rlock.WithAutoPipeline(0))
@@ -87,6 +105,35 @@ func (s *Scene) isolate(r *rand.Rand) {
 	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 30*time.Minute, s.Locks[:1]
 	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
 	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
+	if r.IntN(3) > 0 {
+		s.Rest, s.Beat, s.Duration = time.Millisecond, logarithmic(r, 5*time.Second, 40*time.Second), time.Hour
+	}
+	if r.IntN(3) == 0 {
+		s.Hold = logarithmic(r, 100*time.Millisecond, 10*time.Second)
+	}
+}
+
+// prolong makes a scene in which locks are held for so long that they are renewed.
+func (s *Scene) prolong(r *rand.Rand) {
+	s.Duration, s.Hold = time.Hour, logarithmic(r, 10*time.Second, 2*time.Minute)
+}
+
+// drawApplication draws what the application does that uses rlock.
+func (s *Scene) drawApplication(r *rand.Rand) {
+	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0
+	if r.IntN(12) == 0 && s.Servers == 1 {
+		s.Options = append(s.Options, rlock.WithReplicaAcks(1, 50*time.Millisecond))
+		if r.IntN(2) == 0 {
+			s.Faults.Unacked = 0.2 * r.Float64()
+		}
+	}
+	if r.IntN(10) > 0 {
+		return
+	}
+	s.Panics = [][]string{{panicObserver}, {panicLogger}, {panicObserver, panicLogger}}[r.IntN(3)]
+	if r.IntN(2) == 0 {
+		s.Faults.Panic, s.WakeUp, s.Overtake = 0.02*r.Float64(), 15*time.Second, 0
+	}
 }
 
 // wants reports whether a scene has a kind of lock.
@@ -115,10 +162,8 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
+	if s.Duration >= time.Hour {
+		s.Pause *= 5
+	}
 	s.WakeUp, s.Overtake = max(s.WakeUp, 10*time.Second), 0
-}
-
-// drawPeers reports whether Redisson may share all locks of the scene with rlock.
-func (s *Scene) drawPeers(*rand.Rand) bool {
-	return !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced || strings.Contains(l.Name, "{") })
 }

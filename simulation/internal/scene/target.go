@@ -38,6 +38,10 @@ type target struct {
 	freeSince time.Time   // as the watch sees it; zero means that it is not free
 	kept      time.Time   // until when the lock is kept by AtLeast
 	untold    time.Time   // until when waiters need not notice that the lock is free
+	last      time.Time   // when a worker last began or ended something with it
+	extra     int         // permits that were added for a while
+	stray     stray
+	relic     string // the holder in the data with which the server last started again
 }
 
 // permits is how many permits a semaphore has.
@@ -79,15 +83,38 @@ func (r *run) prepare() {
 		}
 		t := &target{kind: kindMulti, name: l.Name}
 		for name := range strings.FieldsSeq(l.Name) {
-			t.members = append(t.members, add(kindLock, name))
+			t.members = append(t.members, add(memberKind(name), name))
 		}
 		r.wanted = append(r.wanted, t)
 	}
 	r.setPermits()
 }
 
+// memberKind returns the kind of a member of a multi lock.
+func memberKind(name string) string {
+	switch {
+	case strings.HasPrefix(name, "fair"):
+		return kindFair
+	case strings.HasPrefix(name, "fenced"):
+		return kindFenced
+	case strings.HasPrefix(name, "rw"):
+		return kindRW
+	}
+	return kindLock
+}
+
+// most returns how many permits a semaphore may have out. The run must not be locked.
+func (r *run) most(t *target) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return permits + t.extra
+}
+
 // setPermits sets how many permits semaphores have, which no client does.
 func (r *run) setPermits() {
+	if r.Total {
+		return
+	}
 	for _, t := range r.locks {
 		if t.counts() {
 			r.servers[0].Do("SET", t.name, strconv.Itoa(permits))
@@ -117,13 +144,16 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 		}
 		return c.NewRWLock(t.name, opts...).WriteLock()
 	case kindSemaphore:
-		return c.NewSemaphore(t.name)
+		return c.NewSemaphore(t.name, p.total()...)
 	case kindPlain:
-		return c.NewPlainSemaphore(t.name)
+		return c.NewPlainSemaphore(t.name, p.total()...)
 	case kindMulti:
 		var members []rlock.Locker
 		for _, m := range t.members {
-			members = append(members, c.NewLock(m.name))
+			member, _ := p.acquirer(m, reads).(rlock.Locker)
+			if members = append(members, member); len(members) == 2 && len(t.members) > 2 { // a group in a group
+				members = []rlock.Locker{rlock.NewMultiLock(members...)}
+			}
 		}
 		return rlock.NewMultiLock(members...)
 	case kindRed:
@@ -134,6 +164,29 @@ func (p *process) acquirer(t *target, reads bool) rlock.Acquirer {
 		return rlock.NewRedLock(members...)
 	}
 	return c.NewLock(t.name)
+}
+
+// total returns the option that sets semaphores up, in scenes that want it.
+func (p *process) total() []rlock.SemaphoreOption {
+	if p.Total {
+		return []rlock.SemaphoreOption{rlock.Total(permits)}
+	}
+	return nil
+}
+
+// vacant reports whether Redis has nobody who has a target that was not shared between servers.
+func (r *run) vacant(t *target) bool {
+	if t.counts() {
+		return r.free(t)
+	}
+	for _, a := range t.atoms() {
+		taken := false
+		r.servers[0].With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
+		if taken {
+			return false
+		}
+	}
+	return true
 }
 
 // free reports whether anybody could have the target now, as the servers see it. Where some may and others not, it is not free.

@@ -22,6 +22,7 @@ type attempt struct {
 	troubled    bool // its process was once not reached
 	looks, free int  // how often the watch saw it wait, and the target free then
 	told        bool // of a lost wake-up
+	alone       bool // nobody else has the target or wants it, and Redis has nobody
 }
 
 // holder is an owner that believes to hold a target.
@@ -31,17 +32,31 @@ type holder struct {
 	p     *process
 	asked time.Time
 	since time.Time
-	err   func() error // nil as long as it believes that
-	ends  bool         // it unlocks
+	err   func() error    // nil as long as it believes that
+	ends  bool            // it unlocks
+	ctx   context.Context //nolint:containedctx // of the hold; nil means none
+	blind bool            // it learns of a loss only when it unlocks
+	told  bool            // of something that it did not notice
 }
 
 // turn uses a target once.
 func (w *worker) turn(t *target) {
 	p := w.draw(t)
+	switch {
+	case p.verb == 0:
+		w.byDo(t, p)
+		return
+	case p.verb == 1 && p.lease == 0 && !t.counts():
+		w.byLock(t, p)
+		return
+	}
 	ctx, opts, cancel := w.terms(&p)
 	defer cancel()
 	lock := w.acquirer(t, p.reads)
 	a := w.asks(p)
+	w.mu.Lock()
+	alone := w.solitary(a)
+	w.mu.Unlock()
 	acquire := lock.Acquire
 	if p.try {
 		acquire = lock.TryAcquire
@@ -51,9 +66,10 @@ func (w *worker) turn(t *target) {
 	if err != nil || w.dead() {
 		return
 	}
-	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err}
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, ctx: hold.Context()}
 	w.enters(a, h, hold.Token())
-	w.past = hold.Context()
+	defer w.isOver(hold.Context())
+	w.visit(lock, hold, p)
 	if p.again {
 		w.again(lock, hold)
 	}
@@ -67,6 +83,9 @@ func (w *worker) turn(t *target) {
 	}
 	if w.use(hold, p); !h.p.dead() {
 		w.unlock(h, hold)
+		w.mu.Lock()
+		alone.over(w.run)
+		w.mu.Unlock()
 	}
 }
 
@@ -86,10 +105,18 @@ func (w *worker) use(hold *rlock.Hold, p plan) {
 
 // unlock ends the hold.
 func (w *worker) unlock(h *holder, hold *rlock.Hold) {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	switch h.unlocks {
+	case 0:
+		end()
+	case 1:
+		time.AfterFunc(w.upTo(2*w.Faults.Latency), end)
+	}
 	deadline, err := hold.Deadline(), hold.Err()
 	w.leaves(h, err)
 	began := time.Now()
-	wrong := hold.Unlock(context.Background())
+	wrong := hold.Unlock(ctx)
 	w.unlocked(h, err, wrong, deadline, time.Since(began))
 }
 
@@ -193,6 +220,7 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		return nil
 	}
 	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0
+	h.ctx = hold.Context()
 	w.raises(h, hold.Token(), token)
 	return hold
 }

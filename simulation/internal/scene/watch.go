@@ -7,8 +7,12 @@ const glance = 50*time.Millisecond + 7*time.Nanosecond
 
 // watch looks for locks that are free although somebody waits, and at the gauges.
 func (r *run) watch() {
-	for r.stop.Err() == nil {
+	for n := 0; r.stop.Err() == nil; n++ {
 		time.Sleep(glance)
+		if n%100 == 0 {
+			r.graves()
+		}
+		fields := r.fields()
 		free := make(map[*target]bool)
 		for _, t := range r.wanted {
 			free[t] = r.free(t)
@@ -20,6 +24,18 @@ func (r *run) watch() {
 		}
 		for _, l := range r.latches {
 			r.opens(l)
+		}
+		for _, l := range r.leaders {
+			r.leads(l)
+		}
+		for _, t := range r.locks {
+			if fields[t] != "" {
+				r.strays(t, fields[t], down)
+			}
+			r.notices(t)
+			for _, h := range t.inside {
+				r.told(h)
+			}
 		}
 		for _, p := range r.processes {
 			if !p.ended && !p.dead() {
@@ -77,7 +93,7 @@ func (r *run) gauge(p *process) {
 			if h.p != p {
 				continue
 			}
-			if most++; !h.ends && h.err() == nil {
+			if most++; !h.ends && !h.blind && h.err() == nil {
 				least++
 			}
 		}

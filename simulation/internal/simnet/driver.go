@@ -86,7 +86,7 @@ func (d *Driver) sendCalls(calls []wire.Call, indexes []int, full bool, acks *dr
 		}
 		out[at] = replied(&calls[at], replies[i])
 		if acks != nil && out[at].Acquired() {
-			out[at] = acks.Acknowledged(out[at], int64(acks.Replicas), nil) // the simulation has no replicas: all have it
+			out[at] = acks.Acknowledged(out[at], d.link.acknowledged(acks.Replicas, cmds[i]), nil)
 		}
 	}
 	return unknown

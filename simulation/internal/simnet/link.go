@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type Link struct {
 	name   string
 	index  uint64
 	peer   bool // of another library than rlock, which does not know that its commands may be repeated
+
+	executed atomic.Int64
 
 	mu    sync.Mutex
 	dead  bool
@@ -30,6 +33,9 @@ func (s *Server) NewLink(process string) *Link {
 	s.links = append(s.links, l)
 	return l
 }
+
+// Executed is how many commands of the process were executed, without those whose script the server did not know.
+func (l *Link) Executed() int { return int(l.executed.Load()) }
 
 // Dead reports whether the process was killed.
 func (l *Link) Dead() bool {

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/driver"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
@@ -18,6 +20,8 @@ type Faults struct {
 	Silent    float64 // nothing comes back, and the driver gives up; the command was executed or not
 	Late      float64 // the driver gives up, or the connection breaks, and the command is executed up to LateMax later
 	Repeated  float64 // the connection breaks after the command was executed, and it is executed again up to LateMax later
+	Panic     float64 // code of the application panics that the redis client runs, before the command is sent or after its reply
+	Unacked   float64 // too few replicas acknowledge the command, if anybody waits for them
 	LateMax   time.Duration
 }
 
@@ -64,6 +68,13 @@ func (s *Server) Commands() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.commands
+}
+
+// Monitor has somebody receive what is published on all channels, as a dashboard does.
+func (s *Server) Monitor() {
+	s.With(func(r *simredis.Server) {
+		r.SubscribePattern("*", &simredis.Subscriber{Send: func(string, string) {}, SendMatching: func(string, string, string) {}})
+	})
 }
 
 // Set sets which faults happen from now on.
@@ -122,6 +133,9 @@ func (s *Server) execute(l *Link, args []string) any {
 	defer s.mu.Unlock()
 	s.commands++
 	reply := s.redis.Do(args...)
+	if text, failed := reply.(simredis.Err); !failed || !driver.UnknownScript(string(text)) {
+		l.executed.Add(1)
+	}
 	s.trace.Note("%s to %s: %s = %v", l.name, s.name, short(args), reply)
 	return reply
 }

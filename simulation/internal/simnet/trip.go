@@ -65,6 +65,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 		{"without a reply", faults.Silent, t.unanswered},
 		{"with a lost reply", faults.LostReply, t.lostReply},
 		{"late", faults.Late, t.lateSend},
+		{"with a panic", faults.Panic, t.panics},
 		{"twice", faults.Repeated, t.repeated},
 	} {
 		if luck -= f.chance; luck < 0 {
@@ -149,6 +150,24 @@ func (t *trip) lostReply() ([]any, *fault.Error) {
 	}
 	time.Sleep(t.there + t.back)
 	return nil, inDoubt(errReset)
+}
+
+func (t *trip) panics() ([]any, *fault.Error) {
+	if t.peer {
+		return t.usual()
+	}
+	if t.half {
+		_, _ = t.usual()
+	}
+	panic("a hook of the application")
+}
+
+// acknowledged returns how many of the replicas of which a process expects an acknowledgment have the command.
+func (l *Link) acknowledged(replicas int, cmd []string) int64 {
+	if l.draw("acknowledged", strings.Join(short(cmd), " ")).Float64() < l.server.faults.Load().Unacked {
+		replicas--
+	}
+	return int64(replicas)
 }
 
 func (t *trip) lateSend() ([]any, *fault.Error) {

@@ -1,0 +1,86 @@
+package scene
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// solitude is a turn during which nobody else wants the target, and the process does nothing else.
+type solitude struct {
+	*attempt
+
+	turns, executed int
+}
+
+// solitary returns the solitude of a turn that begins, or nil. The run must be locked.
+func (w *worker) solitary(a *attempt) *solitude {
+	quiet := !w.faulty() && len(w.Nemeses) == 0 && w.Peers+len(w.Panics) == 0 && w.Servers <= 1 && w.Faults.Panic == 0
+	plain := !a.again && a.extend == 0 && !a.export && a.atLeast == 0 && a.visit > 2 && a.verb > 1 && !a.limited() && a.hold < 3*time.Second
+	if !quiet || !plain || !a.alone || a.of.kind == kindMulti || a.of.counts() && w.Total || w.active != 1 || time.Since(w.idle) < 5*time.Second {
+		return nil
+	}
+	return &solitude{a, w.turns, w.links[0].Executed()}
+}
+
+// over checks that the turn has cost two commands. The run must be locked.
+func (s *solitude) over(r *run) {
+	if s == nil || !s.alone || s.p.turns != s.turns {
+		return
+	}
+	if n := s.p.links[0].Executed() - s.executed; n != 2 {
+		r.brokenf("commands: a turn of %v for %s, which nobody else wanted, took %d commands instead of 2", s.p, s.of.name, n)
+	}
+}
+
+// executed returns how many commands the processes have sent in all.
+func (r *run) executed() (n int) {
+	for _, p := range r.processes {
+		for _, l := range p.links {
+			n += l.Executed()
+		}
+	}
+	return n
+}
+
+// The last checks of a process.
+const (
+	keeps   = 4
+	keepFor = 65 * time.Second
+)
+
+// keeping checks how many commands a process sends that holds several locks for long: one for each round of renewals.
+func (r *run) keeping(p *process) {
+	ctx := context.Background()
+	var holds []*rlock.Hold
+	for i := range keeps {
+		hold, err := p.clients[0].NewLock(fmt.Sprintf("kept-%d", i)).Acquire(ctx)
+		if err != nil {
+			r.note("stuck: a lock that nobody else wants: %v", err)
+			continue
+		}
+		holds = append(holds, hold)
+	}
+	before := p.links[0].Executed()
+	time.Sleep(keepFor)
+	most := int(keepFor/(watchdogTimeout/3)) + 1
+	if n := p.links[0].Executed() - before; n > most {
+		r.note("commands: %v renewed %d locks for %v with %d commands instead of %d", p, len(holds), keepFor, n, most)
+	}
+	for _, hold := range holds {
+		if err := hold.Unlock(ctx); err != nil {
+			r.note("unlock: that of a lock that nobody else wants: %v", err)
+		}
+	}
+}
+
+// silent checks that processes send nothing while they have nothing and want nothing.
+func (r *run) sendNothing() {
+	before := r.executed()
+	time.Sleep(30 * time.Second)
+	if n := r.executed() - before; n > 0 {
+		r.note("commands: %d were sent although nobody has or wants anything", n)
+	}
+}

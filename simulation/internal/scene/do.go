@@ -1,0 +1,109 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// errOwn is an error of the application, which Do must pass on.
+var errOwn = errors.New("the application's own error")
+
+// byDo uses a target once with Do, whose function finds its hold in the context.
+func (w *worker) byDo(t *target, p plan) {
+	ctx, opts, cancel := w.terms(&p)
+	defer cancel()
+	lock := w.acquirer(t, p.reads)
+	a := w.asks(p)
+	var h *holder
+	var before, own error
+	var deadline, began time.Time
+	run := func(ctx context.Context) error {
+		w.answered(ctx, a, nil)
+		hold, ok := rlock.HoldFrom(ctx, lock)
+		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}
+		if !ok {
+			w.note("do: the context of %v carries no hold of %s", w.process, t.name)
+			return nil
+		}
+		h.err = hold.Err
+		w.enters(a, h, hold.Token())
+		w.visit(lock, hold, p)
+		w.use(hold, p)
+		if w.one(2) {
+			own = errOwn
+		}
+		deadline, before, began = hold.Deadline(), hold.Err(), time.Now()
+		w.leaves(h, before)
+		return own
+	}
+	var err error
+	if p.try {
+		var ran bool
+		if ran, err = lock.TryDo(ctx, run, opts...); !ran && err == nil {
+			err = rlock.ErrNotAcquired
+		}
+	} else {
+		err = lock.Do(ctx, run, opts...)
+	}
+	if h == nil {
+		w.answered(ctx, a, err)
+		return
+	}
+	w.unlocked(h, before, w.done(own, err), deadline, time.Since(began))
+}
+
+// done judges what Do returned, given what its function did. It returns what that says about the unlock.
+func (w *worker) done(own, err error) error {
+	if own != nil && !errors.Is(err, own) && !w.dead() {
+		w.note("do: that of %v returned %v although its function returned %v", w.process, err, own)
+	}
+	if errors.Is(err, errOwn) && !errors.Is(err, rlock.ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// byLock uses a target once with Lock and Unlock, as the owner of a context.
+func (w *worker) byLock(t *target, p plan) {
+	p.atLeast = 0 // which is not for Lock
+	ctx, opts, cancel := w.terms(&p)
+	defer cancel()
+	lock, ok := w.acquirer(t, p.reads).(rlock.Locker)
+	if !ok {
+		return
+	}
+	ctx = rlock.WithOwner(ctx)
+	a := w.asks(p)
+	var err error
+	if p.try {
+		if ok, err = lock.TryLock(ctx, opts...); !ok && err == nil {
+			err = rlock.ErrNotAcquired
+		}
+	} else {
+		err = lock.Lock(ctx, opts...)
+	}
+	w.answered(ctx, a, err)
+	if err != nil || w.dead() {
+		return
+	}
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }, blind: true}
+	w.enters(a, h, 0)
+	time.Sleep(p.hold)
+	if w.dead() {
+		return
+	}
+	w.leaves(h, nil)
+	began := time.Now()
+	err = lock.Unlock(ctx)
+	w.unlocked(h, nil, err, began, time.Since(began))
+}
+
+// note records a broken promise.
+func (r *run) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.brokenf(format, args...)
+}

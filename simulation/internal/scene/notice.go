@@ -1,0 +1,81 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// notices checks that an owner whose lock was taken away learns of it with its next renewal, although another one has the lock since. The
+// run must be locked.
+func (r *run) notices(t *target) {
+	if !r.Unsafe || t.counts() || t.kind == kindRed {
+		return
+	}
+	for _, h := range t.inside {
+		if h.told || h.blind || h.lease > 0 || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
+			continue
+		}
+		for _, o := range t.inside {
+			if o == h || o.blind || o.ends || o.since.Before(h.since) || o.p.dead() || o.err() != nil || t.shares() && o.reads && h.reads {
+				continue
+			}
+			since := later(o.since, r.forgot)
+			if both := time.Since(since); both > r.noticed(h) {
+				h.told = true
+				r.brokenf("notice: for %v, %v has not noticed that %v has %s", both, h.p, o.p, t.name)
+			}
+		}
+	}
+}
+
+// noticed returns how long an owner may take to notice that it has lost its lock.
+func (r *run) noticed(h *holder) time.Duration {
+	lease := watchdogTimeout
+	if h.renewed > 0 {
+		lease = h.renewed
+	}
+	if r.faulty() {
+		return lease
+	}
+	return lease/3 + commandTimeout + 2*time.Second
+}
+
+// leader is a candidate that leads.
+type leader struct {
+	p        *process
+	election *rlock.Election
+	hold     *rlock.Hold
+	ctx      context.Context //nolint:containedctx // that of the leader's function
+	late     int             // how often the watch has seen that it does not know of its end
+}
+
+// leads checks that a leader whose hold is over knows it. The run must be locked.
+func (r *run) leads(l *leader) {
+	err := l.hold.Err()
+	if err == nil || l.p.dead() {
+		return
+	}
+	if l.election.IsLeader() {
+		r.brokenf("election: %v says that it leads although its hold is over: %v", l.p, err)
+	}
+	if l.late++; l.late == 2 && l.ctx.Err() == nil {
+		r.brokenf("election: the context of the leader of %v goes on although its hold is over: %v", l.p, err)
+	}
+	if l.late == 2 && errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
+		r.brokenf("election: %v has resigned before its function has returned: %v", l.p, err)
+	}
+}
+
+// told checks that a shutdown of a process has ended the contexts of its holds. The run must be locked.
+func (r *run) told(h *holder) {
+	if h.p.stopping.IsZero() || time.Since(h.p.stopping) < 2*glance || h.ctx == nil || h.told {
+		return
+	}
+	if h.ctx.Err() == nil && h.err() == nil {
+		h.told = true
+		r.brokenf("shutdown: %v shuts down, and did not tell the owner of %s", h.p, h.of.name)
+	}
+}

@@ -1,0 +1,132 @@
+package scene
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// stray is what Redis keeps for a process that neither has the lock nor wants it.
+type stray struct {
+	field string    // of the holder
+	since time.Time // when the process was first seen without it
+	told  bool
+}
+
+// strayFor is how long Redis may keep a lock that nobody has, once all is well: an unlock of which nothing is known is repeated, and a
+// waiter that has left may be granted the lock for a first term, if the message does not reach it.
+func (r *run) strayFor() time.Duration {
+	switch {
+	case r.faulty():
+		return 20 * time.Second
+	case len(r.Nemeses) > 0 || r.Faults.Panic > 0:
+		return firstTerm + 2*time.Second
+	}
+	return time.Second + 20*r.Faults.Latency
+}
+
+// fields returns the holders of each lock that has one at most.
+func (r *run) fields() map[*target]string {
+	all := make(map[*target]string)
+	r.servers[0].With(func(s *simredis.Server) {
+		for _, t := range r.locks {
+			if t.counts() || t.kind == kindRed || t.kind == kindLatch {
+				continue
+			}
+			fields, _ := s.Do("HKEYS", t.name).([]any)
+			for _, f := range fields {
+				if f, _ := f.(string); f != "mode" && (!t.shares() || strings.HasSuffix(f, ":write")) {
+					all[t] = f
+				}
+			}
+		}
+	})
+	return all
+}
+
+// owner returns the process of a holder in Redis, or nil.
+func (r *run) owner(field string) *process {
+	for _, p := range r.processes {
+		if strings.HasPrefix(field, p.clients[0].ID()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// strays checks that a lock is not kept for a process that neither has it nor wants it. The run must be locked.
+func (r *run) strays(t *target, field string, down bool) {
+	now, s := time.Now(), &t.stray
+	p := r.owner(field)
+	if p == nil || down || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
+		now.Before(r.disturbed) && !r.Unsafe {
+		*s = stray{}
+		return
+	}
+	if s.field != field {
+		*s = stray{field: field, since: now}
+	}
+	if kept := now.Sub(s.since); kept > r.strayFor() && !s.told {
+		s.told = true
+		r.brokenf("stray: for %v, Redis has kept %s for %v, which neither has nor wants it, as %s", kept, t.name, p, field)
+	}
+}
+
+// claims reports whether somebody in the process has a lock, or asks for it. The run must be locked.
+func (p *process) claims(t *target) bool {
+	for _, h := range t.inside {
+		if h.p == p {
+			return true
+		}
+	}
+	for _, w := range p.wanted {
+		for _, m := range w.atoms() {
+			if m != t {
+				continue
+			}
+			for _, a := range w.waiting {
+				if a.p == p {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// relics notes who has the locks in the data with which a server starts again: some of that is of long ago.
+func (r *run) relics() {
+	fields := r.fields()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.locks {
+		t.relic = fields[t]
+	}
+}
+
+// graves looks for the leases of readers whose process was killed long ago.
+func (r *run) graves() {
+	var dead []*process
+	r.mu.Lock()
+	for _, p := range r.processes {
+		if age := time.Since(p.died); p.dead() && age > leasesEnd && age < leasesEnd+time.Minute {
+			dead = append(dead, p)
+		}
+	}
+	r.mu.Unlock()
+	if len(dead) == 0 || r.Unsafe {
+		return
+	}
+	r.servers[0].With(func(s *simredis.Server) {
+		for _, key := range s.Keys() {
+			for _, p := range dead {
+				if strings.Contains(key, p.clients[0].ID()) && strings.Contains(key, ":rwlock_timeout:") {
+					r.mu.Lock()
+					r.brokenf("left: %v was killed %v ago, and Redis has its %s", p, time.Since(p.died), key)
+					r.mu.Unlock()
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package scene
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// visit does one of the things that an owner may do while it has a target, and none of which ends its hold.
+func (w *worker) visit(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
+	switch p.visit {
+	case 0:
+		w.borrows(lock, hold)
+	case 1:
+		w.another(lock, hold, p)
+	case 2:
+		w.asksAbout(lock, hold, p)
+	}
+}
+
+// judge records a broken promise about a hold, if the hold was good before a call and still is, and Redis forgets nothing.
+func (w *worker) judge(hold *rlock.Hold, before error, format string, args ...any) {
+	if before == nil && hold.Err() == nil && !w.Unsafe && !w.dead() {
+		w.note(format, args...)
+	}
+}
+
+// borrows gets the hold from its context. The unlock of what was borrowed ends nothing.
+func (w *worker) borrows(lock rlock.Acquirer, hold *rlock.Hold) {
+	before := hold.Err()
+	borrowed, ok := rlock.HoldFrom(hold.Context(), lock)
+	if !ok {
+		w.judge(hold, before, "borrow: the context of a hold of %v does not carry it", w.process)
+		return
+	}
+	if borrowed.Token() != hold.Token() || before == nil && hold.Err() == nil && borrowed.Err() != nil {
+		w.judge(hold, before, "borrow: what %v borrowed has the token %d instead of %d, and says %v", w.process, borrowed.Token(), hold.Token(), borrowed.Err())
+	}
+	err := borrowed.Unlock(context.Background())
+	if !errors.Is(err, rlock.ErrNotHeld) || before == nil && errors.Is(hold.Err(), rlock.ErrNotHeld) && !errors.Is(hold.Err(), rlock.ErrLost) {
+		w.note("borrow: the unlock of what %v borrowed returned %v, and its hold says %v", w.process, err, hold.Err())
+	}
+}
+
+// another tries to acquire what an owner has as another owner, within the context of the first one.
+func (w *worker) another(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
+	if p.of.counts() || p.reads {
+		return
+	}
+	w.occupied(w.process, len(p.of.atoms()))
+	defer w.occupied(w.process, -len(p.of.atoms()))
+	before := hold.Err()
+	other, err := lock.TryAcquire(rlock.WithOwner(hold.Context()))
+	w.mu.Lock()
+	w.class(err)
+	w.mu.Unlock()
+	if err == nil {
+		w.judge(hold, before, "owner: another owner got what %v has of %s", w.process, p.of.name)
+		_ = other.Unlock(context.Background())
+	}
+}
+
+// asksAbout asks Redis about what an owner has.
+func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	before, ctx := hold.Err(), context.WithoutCancel(hold.Context())
+	var err error
+	says := func(ok bool, what string, value any) {
+		if err == nil && !ok {
+			w.judge(hold, before, "query: %v has %s, but %s says %v", w.process, p.of.name, what, value)
+		}
+		w.mu.Lock()
+		w.class(err)
+		w.mu.Unlock()
+	}
+	switch l := lock.(type) {
+	case *rlock.Lock:
+		w.asksAboutLock(ctx, l, says, &err)
+	case *rlock.Semaphore:
+		var n int
+		n, err = l.Permits(ctx)
+		says(n >= permits, "Permits", n)
+		n, err = l.AcquiredPermits(ctx)
+		says(n >= p.permits, "AcquiredPermits", n)
+		n, err = l.AvailablePermits(ctx)
+		says(n <= w.most(p.of)-p.permits, "AvailablePermits", n)
+		ids := hold.PermitIDs()
+		var left time.Duration
+		left, err = l.LeaseOf(ctx, ids[0])
+		says(left > 0 && len(ids) == p.permits, "LeaseOf", left)
+		var ok bool
+		ok, err = l.Extend(ctx, ids[0], 30*time.Second)
+		says(ok, "Extend", ok)
+	case *rlock.PlainSemaphore:
+		var n int
+		n, err = l.AvailablePermits(ctx)
+		says(n <= permits-p.permits, "AvailablePermits", n)
+	}
+}
+
+func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(bool, string, any), err *error) {
+	var ok bool
+	ok, *err = l.IsLocked(ctx)
+	says(ok, "IsLocked", ok)
+	ok, *err = l.IsHeld(ctx)
+	says(ok, "IsHeld", ok)
+	var n int
+	n, *err = l.HoldCount(ctx)
+	says(n >= 1, "HoldCount", n)
+	var left time.Duration
+	left, *err = l.TTL(ctx)
+	says(left > 0, "TTL", left)
+	var info rlock.LockInfo
+	info, *err = l.Inspect(ctx)
+	mine := false
+	for _, holder := range info.Holders {
+		mine = mine || strings.HasPrefix(holder.Holder, w.clients[0].ID())
+	}
+	says(mine, "Inspect", info.Holders)
+}
+
+// misuse asks for what is not possible. It must be refused, and nothing be sent.
+func (w *worker) misuse(t *target, opt rlock.AcquireOption) {
+	lock := w.acquirer(t, false)
+	w.occupied(w.process, len(t.atoms()))
+	defer w.occupied(w.process, -len(t.atoms()))
+	hold, err := lock.TryAcquire(w.ctx, opt)
+	if err == nil {
+		_ = hold.Unlock(context.Background())
+	}
+	if !errors.Is(err, rlock.ErrInvalidOption) && !errors.Is(err, rlock.ErrClosed) && w.ctx.Err() == nil {
+		w.note("misuse: %v asked for the impossible, and got %v", w.process, err)
+	}
+}
