@@ -29,7 +29,6 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
-	"github.com/prometheus/prometheus/util/teststorage"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
@@ -66,17 +65,15 @@ func (p *process) client(t *testing.T, rdb redis.UniversalClient, opts ...rlock.
 type service struct {
 	*testing.T
 	process *process
-	store   *teststorage.TestStorage
+	store   *store
 	engine  *promql.Engine
 	now     time.Time
 }
 
 func newService(t *testing.T, opts ...rlockotel.Option) *service {
 	t.Helper()
-	store := teststorage.New(t)
-	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, EnableAtModifier: true})
-	return &service{T: t, process: newProcess(t, "shop-1", opts...), store: store, engine: engine, now: time.Now().Add(-time.Hour)}
+	return &service{T: t, process: newProcess(t, "shop-1", opts...), store: newStore(), engine: engine, now: time.Now().Add(-time.Hour)}
 }
 
 // client returns a client of the service.
@@ -102,7 +99,6 @@ func (s *service) scrapeFrom(p *process) {
 	defer func() { require.NoError(s, resp.Body.Close()) }()
 	dec := expfmt.NewDecoder(resp.Body, expfmt.ResponseFormat(resp.Header))
 	samples := expfmt.SampleDecoder{Dec: dec, Opts: &expfmt.DecodeOptions{Timestamp: model.TimeFromUnixNano(s.now.UnixNano())}}
-	app := s.store.Appender(s.Context())
 	for {
 		var v model.Vector
 		if samples.Decode(&v) != nil {
@@ -113,11 +109,9 @@ func (s *service) scrapeFrom(p *process) {
 			for name, value := range sample.Metric {
 				b.Set(string(name), string(value))
 			}
-			_, err := app.Append(0, b.Labels(), s.now.UnixMilli(), float64(sample.Value))
-			require.NoError(s, err)
+			s.store.add(b.Labels(), s.now.UnixMilli(), float64(sample.Value))
 		}
 	}
-	require.NoError(s, app.Commit())
 }
 
 // value evaluates an expression now.
