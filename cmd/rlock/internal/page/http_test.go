@@ -223,9 +223,6 @@ func TestFreeingIsLogged(t *testing.T) {
 }
 
 func TestABodyThatDoesNotCome(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes ten seconds")
-	}
 	t.Parallel()
 	_, ts := serve(t, newFake(), Options{AllowFree: true, Token: "secret"})
 	var conns []net.Conn
