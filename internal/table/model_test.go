@@ -207,8 +207,8 @@ func (s Step) String() string {
 	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }
 
-// hunt returns how the model test finds the bug, or nothing.
-func (b bug) hunt(t *testing.T) string {
+// hunt returns how the model test finds the bug within so many schedules, or nothing.
+func (b bug) hunt(t *testing.T, within int) string {
 	t.Helper()
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{make(map[string]string)}
@@ -221,7 +221,7 @@ func (b bug) hunt(t *testing.T) string {
 	require.NoError(t, err)
 	config := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(config, raw, 0o600))
-	cmd := exec.Command("go", "test", "-overlay", config, "-run", "^TestModel$", "-v", "-timeout", "4m", "-schedules", huntLength, "-story=false", ".")
+	cmd := exec.Command("go", "test", "-vet=off", "-overlay", config, "-run", "^TestModel$", "-v", "-timeout", "0", "-schedules", strconv.Itoa(within), "-story=false", ".")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return ""
