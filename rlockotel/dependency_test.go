@@ -64,7 +64,7 @@ func TestTheVersionOfADependency(t *testing.T) {
 		return string(out)
 	}
 	env := []string{
-		"GOWORK=off", "GONOSUMDB=github.com/go-rlock", "GOFLAGS=-mod=mod -modcacherw", "GOMODCACHE=" + filepath.Join(proxy, "cache"),
+		"GOWORK=off", "GONOSUMDB=github.com/go-rlock", "GOFLAGS=-mod=mod -modcacherw " + os.Getenv("GOFLAGS"), "GOMODCACHE=" + filepath.Join(proxy, "cache"),
 		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(run(".", nil, "env", "GOPROXY")),
 	}
 	run(dir, env, "mod", "init", "example.com/shop")

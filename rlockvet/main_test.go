@@ -76,7 +76,7 @@ func output(t *testing.T, dir string, command ...string) (out string, failed boo
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
 	text, err := cmd.CombinedOutput()
 	return string(text), err != nil
 }
