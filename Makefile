@@ -33,19 +33,29 @@ help: ## list the targets
 run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
-# The packages whose tests take longest start first: the rest runs beside them.
-LONGEST = ./internal/suites/trouble ./internal/suites/claims
+# These suites run in virtual time, and on real servers only those of their tests that need one. Another driver knows no virtual time: all of
+# them run on real servers, and start first, so that the rest runs beside them.
+SUITES_IN_VIRTUAL_TIME = ./internal/suites/trouble ./internal/suites/claims
+ifeq ($(DRIVER),go-redis)
+virtual = cd simulation && $(GO) run ./suites $(1) $(addprefix .,$(SUITES_IN_VIRTUAL_TIME))
+else
+virtual = true
+first = $(SUITES_IN_VIRTUAL_TIME)
+endif
+# others are the packages without those that the grep expression $(1) matches.
+others = $(first) $$($(GO) list ./... | grep -vE '/internal/($(1))$$')
 
 .PHONY: test
 test: ## run the tests; tests that need a redis-server are skipped if none is installed
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
-	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(LONGEST) ./...
+	$(call virtual)
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(call others,suites/(trouble|claims))
 
 .PHONY: rueidis
-rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis the claims and one scene of the torture; DRIVER=rueidis runs all suites on it
+rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis every claim for every kind and a scene of the torture; DRIVER=rueidis runs all suites on it
 	cd rlockrueidis && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of a document, whose code it runs
 	cd rlockvalkey && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of rlockrueidis
-	$(MAKE) test-claims torture DRIVER=rueidis SCENE=safe
+	$(MAKE) conformance torture DRIVER=rueidis SCENE=safe BRIEF=1
 
 .PHONY: observers
 observers: ## test rlockotel, its dashboard and its alerts
@@ -73,15 +83,15 @@ rlockvet: ## test rlockvet, and run it over all modules, in which it must find n
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium
 	@command -v chromium >/dev/null || echo "chromium is not installed: the tests that need it are skipped."
-	cd cmd/rlock && $(GO) test -race -timeout $(TIMEOUT) ./...
+	cd cmd/rlock && $(GO) test -race $(FLAGS) -timeout $(TIMEOUT) ./...
 
 .PHONY: pictures
 pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
 	cd cmd/rlock && RLOCK_SCREENSHOT=$(CURDIR)/docs/pictures $(GO) test -count=1 -run 'TestPictures$$' ./internal/page
 
-.PHONY: test-claims
-test-claims:
-	$(GO) test -short -timeout $(TIMEOUT) -parallel 8 ./internal/suites/claims
+.PHONY: conformance
+conformance:
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 -run 'TestConformance|TestSentinel$$|TestCluster$$' ./internal/suites/claims ./internal/suites/trouble
 
 # RLOCK_NO_REDIS skips every test that needs a redis-server; what is left runs on the embedded one, or on none.
 .PHONY: quick
@@ -90,8 +100,16 @@ quick: ## run the tests that need no redis-server, in a few seconds; for use whi
 	cd torture && $(GO) test -count=1 -run TestMutantsFit .
 
 .PHONY: race
-race: ## run the tests with the race detector
-	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 $(LONGEST) ./...
+race: ## run with the race detector what runs goroutines of rlock: not what looks at scripts, costs, pages or releases
+	$(call virtual,-race $(FLAGS))
+	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 \
+		$(call others,wire|release|suites/(trouble|claims|figures)|testkit/snippets)
+
+# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time.
+.PHONY: race-check
+race-check: ## run with the race detector the suites in virtual time, and the tests of single packages
+	$(call virtual,-race -short -only virtual)
+	$(GO) test -race -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
@@ -99,6 +117,15 @@ FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' intern
 fuzz: ## run all fuzz targets in parallel, each for FUZZTIME (default 30s)
 	for dir in $(FUZZED); do $(GO) test -list '^Fuzz' ./$$dir | grep '^Fuzz' | sed "s|$$| ./$$dir|"; done | \
 		xargs -P 4 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0$$" -fuzztime $(FUZZTIME) -parallel 1 $$1'
+
+# A number of runs, because a fuzzer that a time ends may fail: golang/go#75804. So few runs gain nothing from what guides the fuzzer, for which
+# Go compiles all packages once more.
+.PHONY: fuzz-check
+fuzz-check: ## run each fuzz target 2000 times
+	@dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && for package in $(FUZZED); do \
+		$(GO) test -c -o $$dir/fuzz.test ./$$package && for target in $$($$dir/fuzz.test -test.list '^Fuzz'); do echo $$package $$target && (cd $$package && \
+			$$dir/fuzz.test -test.run '^$$' -test.fuzz "^$$target$$" -test.fuzztime 2000x -test.fuzzcachedir $$dir/cache -test.parallel 2) || exit; \
+		done || exit; done
 
 .PHONY: interop
 interop: ## test rlock together with Redisson (Java) on one server; skipped without redis-server, JDK 17 and Maven
@@ -122,7 +149,7 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted
-planted: ## plant bugs in the lock table, or only MUTANT, or a fifth of them for MUTANT=some, each of which its model test must find; a few minutes
+planted: ## plant bugs in the lock table, or only MUTANT, or six of them for MUTANT=some, each of which its model test must find; a few minutes
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
 
 .PHONY: simulation
