@@ -54,7 +54,7 @@ func TestTorture(t *testing.T) {
 	defer func() { t.Logf("safe scenes: %v\n\nunsafe scenes: %v", &safe, &unsafe) }()
 	run := func(scene Scene, seed uint64) {
 		t.Run(fmt.Sprintf("%s/%d", scene.Name, seed), func(t *testing.T) {
-			figures := judge(t, Run(t, scene.lasting()), seed)
+			figures := judge(t, Run(t, lasting(scene)), seed)
 			if scene.Safe {
 				safe.add(figures)
 			} else {
@@ -69,22 +69,22 @@ func TestTorture(t *testing.T) {
 		return
 	}
 	for round, start := *seed, time.Now(); round == *seed || time.Since(start) < *duration; round++ {
-		for _, scene := range chosen(t, round, Scene.wanted) {
+		for _, scene := range chosen(t, round, wanted) {
 			run(scene, round)
 		}
 	}
 }
 
 // wanted reports whether the flags ask for a scene.
-func (s Scene) wanted() bool {
+func wanted(s Scene) bool {
 	if *only+*topology == "" {
-		return !s.Long && !(*brief && s.Played)
+		return !s.Long && (!*brief || !s.Played)
 	}
 	return (*only == "" || s.Name == *only) && (*topology == "" || s.Topology == *topology)
 }
 
 // lasting returns the scene with the duration that the flags ask for.
-func (s Scene) lasting() Scene {
+func lasting(s Scene) Scene {
 	if *brief && len(s.Nemeses) > 0 {
 		s.Duration = 0 // each nemesis strikes at least once
 	}
@@ -98,13 +98,13 @@ func TestBriefHasEveryNemesis(t *testing.T) {
 	struck := map[string]bool{
 		n8KillPubSub: true, n4HoldPassing: true, // of what the simulation plays: subscriptions that are cut, grants that arrive too late
 	}
-	for _, scene := range chosen(t, 1, Scene.wanted) {
+	for _, scene := range chosen(t, 1, wanted) {
 		for _, name := range scene.Nemeses {
 			struck[name] = true
 		}
 	}
 	*brief = false
-	for _, scene := range chosen(t, 1, Scene.wanted) {
+	for _, scene := range chosen(t, 1, wanted) {
 		for _, name := range scene.Nemeses {
 			require.True(t, struck[name], "%s of the scene %s", name, scene.Name)
 		}

@@ -207,6 +207,33 @@ func (s Step) String() string {
 	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
 }
 
+// TestPlantedBugs plants one bug after the other, and runs the model test, which must find it.
+func TestPlantedBugs(t *testing.T) {
+	if *planted == "" {
+		t.Skip("go test ./internal/table -run TestPlantedBugs -planted all")
+	}
+	hunted, within := slices.Clone(bugs), huntLength
+	if *planted == "some" { // each run of CI draws others
+		rand.Shuffle(len(hunted), func(i, j int) { hunted[i], hunted[j] = hunted[j], hunted[i] })
+		hunted, within = hunted[:6], huntLength/10
+	} else if *planted != "all" {
+		hunted = slices.DeleteFunc(hunted, func(b bug) bool { return b.name != *planted })
+	}
+	if found := (bug{name: "none"}).hunt(t, within); found != "" {
+		t.Fatalf("the model fails without a planted bug, so it cannot tell whether it finds one: %s", found)
+	}
+	for _, b := range hunted {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			if found := b.hunt(t, huntLength); found != "" {
+				t.Logf("%s: %s", b.what, found)
+			} else {
+				t.Errorf("%s: not found", b.what)
+			}
+		})
+	}
+}
+
 // hunt returns how the model test finds the bug within so many schedules, or nothing.
 func (b bug) hunt(t *testing.T, within int) string {
 	t.Helper()
