@@ -11,10 +11,7 @@ import (
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// pairs is a reply of names with their values: a map in RESP3.
-type pairs []any
-
-// writer has the output of a connection.
+// writer has the output of a connection. What RESP 3 would write as a map is a list, which clients take, too.
 type writer struct {
 	bytes.Buffer
 	protocol int
@@ -43,11 +40,13 @@ func (w *writer) reply(r any) {
 		w.line('+', string(r))
 	case simredis.Err:
 		w.line('-', string(r))
-	case pairs:
-		if w.protocol == 3 {
-			w.list('%', len(r)/2, r)
-		} else {
-			w.list('*', len(r), r)
+	case simredis.Several: // to SUBSCRIBE and its relatives
+		for _, one := range r {
+			if one, ok := one.([]any); ok {
+				w.push(one)
+			} else {
+				w.reply(one)
+			}
 		}
 	case []any:
 		w.list('*', len(r), r)

@@ -1,10 +1,9 @@
-// Package simserver serves a simulated Redis on the network in memory, as redis-server does on a real one: connections in RESP2 and RESP3,
-// pipelines, transactions, subscriptions, and what the server says about itself. See package simredis for what it does not have.
+// Package simserver serves a simulated Redis on the network in memory, as redis-server does on a real one: it listens, speaks RESP 2 and 3,
+// and can be killed, paused, and started with other data.
 package simserver
 
 import (
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,11 +19,8 @@ type Server struct {
 	mu       sync.Mutex
 	redis    *simredis.Server
 	listener net.Listener
-	peers    []*peer // in the order in which they came
 	paused   chan struct{}
-	calls    map[string]int // of each command, since the statistics were reset
-	opened   int            // connections, since then
-	ids      int64
+	opened   int64 // connections so far
 	ahead    time.Duration
 	stopped  time.Time // at which its clock stands; zero means it runs
 	ran      func(id int64, args []string)
@@ -33,9 +29,8 @@ type Server struct {
 
 // Start starts an empty server on a port of its own. ran is told each command, with the number of its connection.
 func Start(ran func(id int64, args []string)) *Server {
-	s := &Server{Port: memnet.NewPort(), calls: map[string]int{}, ran: ran}
+	s := &Server{Port: memnet.NewPort(), ran: ran}
 	s.redis = simredis.New(s.clock)
-	s.redis.Called = func(name string) { s.count([]string{name}) }
 	s.Run()
 	return s
 }
@@ -66,16 +61,11 @@ func (s *Server) accept(l net.Listener) {
 			return
 		}
 		s.mu.Lock()
-		if s.listener != l {
-			s.mu.Unlock()
+		if s.listener == l {
+			s.serve(conn)
+		} else {
 			_ = conn.Close()
-			return
 		}
-		s.opened++
-		s.ids++
-		p := newPeer(s, s.ids, conn)
-		s.peers = append(s.peers, p)
-		s.serving.Go(p.serve)
 		s.mu.Unlock()
 	}
 }
@@ -88,16 +78,10 @@ func (s *Server) Kill() {
 	if l != nil {
 		_ = l.Close()
 	}
-	for _, p := range s.peers {
-		_ = p.conn.Close()
-	}
+	s.redis.Reset(nil) // ends all connections
 	s.resume()
 	s.mu.Unlock()
 	s.serving.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.redis.Reset(nil)
-	s.calls, s.opened = map[string]int{}, 0
 }
 
 // Pause has the server do nothing until Resume. It keeps its connections, and takes new ones.
@@ -151,15 +135,6 @@ func (s *Server) StopClock(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = at
-}
-
-// remove forgets a connection. s.mu must be held.
-func (s *Server) remove(p *peer) {
-	for _, sub := range []*simredis.Subscriber{p.plain, p.sharded} {
-		s.redis.Drop(sub)
-	}
-	s.peers = slices.DeleteFunc(s.peers, func(other *peer) bool { return other == p })
-	_ = p.conn.Close()
 }
 
 // awaitResume waits while the server is paused. It returns with s.mu locked.
