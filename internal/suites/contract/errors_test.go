@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -145,6 +146,7 @@ func as[E error](err error) bool {
 func TestThePageHasEveryError(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t)
+	redistest.NeedsRealServer(t, "the texts of its errors, also of a cluster")
 	meanings := table("error", "meaning", "holder now", "retry", "HTTP", "gRPC")
 	texts := make([][]string, len(classes))
 	t.Run("scenes", func(t *testing.T) {

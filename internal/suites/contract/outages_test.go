@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -54,24 +55,29 @@ func newWorld(t *testing.T, works bool, open func() redis.UniversalClient, fail,
 type fault struct {
 	name, what string
 	start      func(*testing.T) *world
+	real       bool // it needs real servers
 }
 
 var faults = []fault{
-	{"a hung server", "The process is stopped (SIGSTOP). Its connections stay open, and nothing answers.", hung},
-	{"a killed server", "Connections break, and new ones are refused.", killed},
-	{"a black hole", "The network takes everything and delivers nothing.", blackHole},
-	{"refused connections", "The server is down before the first call.", refused},
-	{"out of memory", "`maxmemory` is reached, with `maxmemory-policy noeviction`.", outOfMemory},
-	{"a read-only replica", "The server was the master when the locks were taken. Now it is a replica that has them.", readOnly},
-	{"a cluster slot without master", "The cluster answers CLUSTERDOWN.", noMaster},
+	{"a hung server", "The process is stopped (SIGSTOP). Its connections stay open, and nothing answers.", hung, false},
+	{"a killed server", "Connections break, and new ones are refused.", killed, false},
+	{"a black hole", "The network takes everything and delivers nothing.", blackHole, false},
+	{"refused connections", "The server is down before the first call.", refused, false},
+	{"out of memory", "`maxmemory` is reached, with `maxmemory-policy noeviction`.", outOfMemory, false},
+	{"a read-only replica", "The server was the master when the locks were taken. Now it is a replica that has them.", readOnly, true},
+	{"a cluster slot without master", "The cluster answers CLUSTERDOWN.", noMaster, true},
 }
 
 func opener(addr string) func() redis.UniversalClient {
 	return func() redis.UniversalClient {
-		return redis.NewClient(&redis.Options{
+		opt := &redis.Options{
 			Addr:                     addr,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		})
+		}
+		if host.Virtual {
+			opt.Dialer = host.Dial
+		}
+		return redis.NewClient(opt)
 	}
 }
 
@@ -150,7 +156,23 @@ func noMaster(t *testing.T) *world {
 // make errors, because they wait.
 func TestNoCallOutlastsItsBound(t *testing.T) {
 	t.Parallel()
+	keepBounds(t, false)
+}
+
+// TestNoCallOutlastsItsBoundOnRealServers does so under the faults that a simulated server does not have.
+func TestNoCallOutlastsItsBoundOnRealServers(t *testing.T) {
+	t.Parallel()
+	redistest.NeedsRealServer(t, "a cluster, and a replica that takes over")
+	keepBounds(t, true)
+}
+
+// keepBounds checks the calls under the faults that need real servers, or under the others.
+func keepBounds(t *testing.T, real bool) {
+	t.Helper()
 	for _, f := range faults {
+		if f.real != real {
+			continue
+		}
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			cells := f.measure(t, bounds[1:])

@@ -87,13 +87,14 @@ func mix(t *testing.T, opts ...rlock.Option) {
 							opts = append(opts, rlock.Lease(time.Duration(20+random.IntN(20))*time.Millisecond))
 						}
 						if random.IntN(150) == 0 && kind != "spin" {
-							_, _ = lock.ForceUnlock(context.Background())
+							g.c.force(lock)
 						}
 						start := time.Now()
 						over := time.AfterFunc(testkit.ALongTime, func() {
 							f, _ := direct.HGetAll(context.Background(), g.name).Result()
 							t.Errorf("group %d, %s: has waited for too long; %v half %d", gi, kind, f, half)
 						})
+						entrance := g.c.entrance(testkit.Reads(lock))
 						hold, err := lock.Acquire(ctx, opts...)
 						over.Stop()
 						took := time.Since(start)
@@ -112,7 +113,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 						longest.Store(max(longest.Load(), int64(took)))
 						turns.Add(1)
 						if i%2 == 1 { // different owners exclude each other
-							g.c.enters(t, hold, testkit.Reads(lock))
+							g.c.enters(t, hold, entrance)
 							<-time.After(time.Duration(random.IntN(1000)) * time.Microsecond)
 							g.c.holders.Delete(hold)
 						}

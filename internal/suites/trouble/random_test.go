@@ -105,16 +105,41 @@ func TestRandomFaults(t *testing.T) {
 
 // contested is a lock and the holds that may be valid at the moment.
 type contested struct {
-	kind, name string
-	holders    sync.Map // from *rlock.Hold to whether it is a read hold
+	kind, name    string
+	holders       sync.Map     // from *rlock.Hold to its entrance
+	begun, forced atomic.Int64 // unlocks by force that have begun, and that are over
+}
+
+// entrance is what is known of a hold that may be valid.
+type entrance struct {
+	reads  bool
+	forces int64 // unlocks by force that were over when its acquisition began, or -1 if one was under way
+}
+
+// entrance returns that of an acquisition that begins now.
+func (c *contested) entrance(reads bool) entrance {
+	forces := c.forced.Load()
+	if c.begun.Load() != forces {
+		forces = -1
+	}
+	return entrance{reads, forces}
+}
+
+// force frees the lock by force. Its holders learn of that later, and others may have it meanwhile.
+func (c *contested) force(lock *rlock.Lock) {
+	c.begun.Add(1)
+	_, _ = lock.ForceUnlock(context.Background())
+	c.forced.Add(1)
 }
 
 // enters records a hold, and fails the test if another valid hold excludes it.
-func (c *contested) enters(t *testing.T, hold *rlock.Hold, reads bool) {
+func (c *contested) enters(t *testing.T, hold *rlock.Hold, mine entrance) {
 	t.Helper()
-	c.holders.Store(hold, reads)
-	c.holders.Range(func(other, readsToo any) bool {
-		if other != hold && (!reads || readsToo == false) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil {
+	c.holders.Store(hold, mine)
+	c.holders.Range(func(other, of any) bool {
+		theirs := of.(entrance)
+		excludes := other != hold && !(mine.reads && theirs.reads) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil
+		if excludes && mine.forces == theirs.forces && mine.forces == c.begun.Load() {
 			t.Errorf("two owners hold the %s lock %s", c.kind, c.name)
 		}
 		return true
@@ -143,11 +168,12 @@ func oneTurn(t *testing.T, random *rand.Rand, lock testkit.Locker, c *contested)
 	if random.IntN(2) == 0 {
 		opts = append(opts, rlock.Wait(time.Duration(random.IntN(300))*time.Millisecond))
 	}
+	entrance := c.entrance(reads)
 	hold, err := lock.Acquire(ctx, opts...)
 	if err != nil {
 		return false
 	}
-	c.enters(t, hold, reads)
+	c.enters(t, hold, entrance)
 	reentries := 0
 	for range random.IntN(3) {
 		if ok, err := lock.TryLock(hold.Context(), opts...); ok {
