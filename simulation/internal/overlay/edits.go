@@ -50,6 +50,11 @@ func (b *synctestBubble) rand() uint64 {
 		"	clear(seed[:])\n	seed[0] = 1\n	globalRand.state.Init(*seed)\n",
 	},
 	{
+		"sema.go", "a mutex knows by the bubble's clock for how long somebody has waited, on which it depends who is next",
+		"func internal_sync_nanotime() int64 {\n	return nanotime()\n",
+		"func internal_sync_nanotime() int64 {\n	if b := getg().bubble; b != nil {\n		return b.now\n	}\n	return nanotime()\n",
+	},
+	{
 		"select.go", "the bubble orders the cases of a select",
 		"		j := cheaprandn(uint32(norder + 1))\n",
 		`		var j uint32
@@ -73,21 +78,40 @@ func (b *synctestBubble) rand() uint64 {
 `,
 	},
 	{
-		"proc.go", "the bubble decides whether a goroutine that becomes ready is next",
+		"proc.go", "the bubble decides whether a goroutine that becomes ready is next, and others do not come before it",
 		"	if randomizeScheduler && next && randn(2) == 0 {\n",
-		"	if gp.bubble != nil && gomaxprocs == 1 && next && gp.bubble.rand()&1 == 0 {\n		next = false\n	}\n" +
-			"	if randomizeScheduler && next && randn(2) == 0 {\n",
+		`	if gomaxprocs == 1 && next {
+		if gp.bubble != nil {
+			next = gp.bubble.rand()&1 == 0
+		} else if other := pp.runnext.ptr(); other != nil && other.bubble != nil {
+			next = false
+		}
+	}
+	if randomizeScheduler && next && randn(2) == 0 {
+`,
 	},
 	{
-		"proc.go", "a goroutine that becomes ready takes a drawn place in the run queue",
+		"proc.go", "a goroutine that becomes ready takes a drawn place among those of its bubble in the run queue",
 		"	if t-h < uint32(len(pp.runq)) {\n		pp.runq[t%uint32(len(pp.runq))].set(gp)\n",
 		`	if t-h < uint32(len(pp.runq)) {
 		pp.runq[t%uint32(len(pp.runq))].set(gp)
-		if gp.bubble != nil && gomaxprocs == 1 && t != h {
-			at := (h + uint32(gp.bubble.rand()%uint64(t-h+1))) % uint32(len(pp.runq))
-			if other := pp.runq[at].ptr(); other.bubble == gp.bubble {
-				pp.runq[t%uint32(len(pp.runq))].set(other)
-				pp.runq[at].set(gp)
+		if gp.bubble != nil && gomaxprocs == 1 {
+			n := uint64(0)
+			for i := h; i != t; i++ {
+				if pp.runq[i%uint32(len(pp.runq))].ptr().bubble == gp.bubble {
+					n++
+				}
+			}
+			if n > 0 {
+				n = gp.bubble.rand() % (n + 1) // the last one stays where it is
+			}
+			for i := h; i != t && n > 0; i++ {
+				if at := &pp.runq[i%uint32(len(pp.runq))]; at.ptr().bubble == gp.bubble {
+					if n--; n == 0 {
+						pp.runq[t%uint32(len(pp.runq))].set(at.ptr())
+						at.set(gp)
+					}
+				}
 			}
 		}
 `,
