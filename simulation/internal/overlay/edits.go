@@ -78,17 +78,11 @@ func (b *synctestBubble) rand() uint64 {
 `,
 	},
 	{
-		"proc.go", "the bubble decides whether a goroutine that becomes ready is next, and others do not come before it",
+		"proc.go", "the bubble decides whether a goroutine that becomes ready is next",
 		"	if randomizeScheduler && next && randn(2) == 0 {\n",
-		`	if gomaxprocs == 1 && next {
-		if gp.bubble != nil {
-			next = gp.bubble.rand()&1 == 0
-		} else if other := pp.runnext.ptr(); other != nil && other.bubble != nil {
-			next = false
-		}
-	}
-	if randomizeScheduler && next && randn(2) == 0 {
-`,
+		"	if gp.bubble != nil && gomaxprocs == 1 && next && gp.bubble.rand()&1 == 0 {\n		next = false\n	}\n" +
+			"	if gp.bubble == nil && gomaxprocs == 1 {\n		next = false // its coming would draw a place for a goroutine of a bubble\n	}\n" +
+			"	if randomizeScheduler && next && randn(2) == 0 {\n",
 	},
 	{
 		"proc.go", "a goroutine that becomes ready takes a drawn place among those of its bubble in the run queue",
@@ -96,22 +90,27 @@ func (b *synctestBubble) rand() uint64 {
 		`	if t-h < uint32(len(pp.runq)) {
 		pp.runq[t%uint32(len(pp.runq))].set(gp)
 		if gp.bubble != nil && gomaxprocs == 1 {
-			n := uint64(0)
+			mine := uint64(0) // goroutines of the bubble in the queue
 			for i := h; i != t; i++ {
 				if pp.runq[i%uint32(len(pp.runq))].ptr().bubble == gp.bubble {
-					n++
+					mine++
 				}
 			}
-			if n > 0 {
-				n = gp.bubble.rand() % (n + 1) // the last one stays where it is
+			drawn := uint64(0)
+			if mine > 0 {
+				drawn = gp.bubble.rand() % (mine + 1)
 			}
-			for i := h; i != t && n > 0; i++ {
-				if at := &pp.runq[i%uint32(len(pp.runq))]; at.ptr().bubble == gp.bubble {
-					if n--; n == 0 {
-						pp.runq[t%uint32(len(pp.runq))].set(at.ptr())
-						at.set(gp)
-					}
+			for i := h; i != t; i++ {
+				at := i % uint32(len(pp.runq))
+				if pp.runq[at].ptr().bubble != gp.bubble {
+					continue
 				}
+				if drawn == 0 {
+					pp.runq[t%uint32(len(pp.runq))].set(pp.runq[at].ptr())
+					pp.runq[at].set(gp)
+					break
+				}
+				drawn--
 			}
 		}
 `,
