@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
@@ -25,11 +28,15 @@ func main() {
 	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
+	stop, end := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	d.stop = stop.Done()
 	ok, err := do(*seed, d, *mutants, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
-	if err != nil || !ok {
+	stopped := d.stopped()
+	end()
+	if err != nil || !ok || stopped {
 		os.Exit(1)
 	}
 }
@@ -61,8 +68,15 @@ func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 		return b.replay(seed, &d.smaller)
 	}
 	t := b.draw(d)
+	shrunk := make(map[string]bool)
 	for _, r := range t.broken {
-		b.report(r, d, "")
+		what, _ := promise(r)
+		how := d
+		if shrunk[what] || d.stopped() { // one of each is enough to begin with
+			how.shrink = 0
+		}
+		shrunk[what] = true
+		b.report(r, how, "")
 	}
 	fmt.Println(t)
 	return len(t.broken) == 0, nil
