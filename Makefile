@@ -98,6 +98,7 @@ conformance:
 quick: ## run the tests that need no redis-server, in a few seconds; for use while editing
 	RLOCK_NO_REDIS=1 $(GO) test -short -timeout 2m -parallel 16 $$($(GO) list . ./internal/... | grep -v /internal/suites/)
 	cd torture && $(GO) test -count=1 -run TestMutantsFit .
+	cd simulation && $(GO) run . -seeds 100 -until 10s
 
 .PHONY: race
 race: ## run with the race detector what runs goroutines of rlock: not what looks at scripts, costs, pages or releases
@@ -156,9 +157,19 @@ planted: ## plant bugs in the lock table, or only MUTANT, or six of them for MUT
 simulation: ## test the simulation, and compare its Redis with a real one
 	cd simulation && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
 
+# Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run, and the others make its scene smaller, as a failure prints them.
 .PHONY: sim
 sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bug MUTANT
-	cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)"
+	@cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
+		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
+		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)
+
+# Go replaces no file of a version in its module cache, so the version is copied to where golang.org/dl would put it.
+OLDEST ?= go1.25.14
+.PHONY: sim-oldest
+sim-oldest: ## check on the oldest supported version of Go that a seed of the simulation decides everything; downloads it
+	root=$$HOME/sdk/$(OLDEST); [ -x $$root/bin/go ] || { from=$$(GOTOOLCHAIN=$(OLDEST) $(GO) env GOROOT) && mkdir -p $$root && cp -r $$from/. $$root && chmod -R u+w $$root; } && \
+		cd simulation && PATH=$$root/bin:$$PATH GOTOOLCHAIN=local go test -count=1 -timeout $(TIMEOUT) -v -run 'TestASeedDecidesEverything|TestLeaksAreFound|TestEveryEditFits' . ./internal/overlay
 
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
@@ -14,20 +16,31 @@ import (
 // binary is the test binary of the scenes.
 type binary struct{ dir, path string }
 
-// build builds the binary in a directory, with other texts for some files of rlock.
-func build(dir string, planted map[string]string) (*binary, error) {
-	return buildWith(overlay.Write, dir, planted)
+// builder builds binaries with an overlay of Go's runtime.
+type builder struct {
+	overlay func(dir string) (overlay.File, error)
+	to      io.Writer // gets a message if there is no overlay
+	told    sync.Once
 }
 
-// buildWith builds the binary with the overlay that write makes, or without one if that fails.
-func buildWith(write func(dir string) (overlay.File, error), dir string, planted map[string]string) (*binary, error) {
+var installed = &builder{overlay: overlay.Write, to: os.Stderr}
+
+// build builds the binary in a directory, with other texts for some files of rlock.
+func build(dir string, planted map[string]string) (*binary, error) {
+	return installed.build(dir, planted)
+}
+
+// build builds the binary, without an overlay if that cannot be made.
+func (r *builder) build(dir string, planted map[string]string) (*binary, error) {
 	b := &binary{dir, filepath.Join(dir, "scene.test")}
 	args := []string{"test", "-c", "-o", b.path}
-	f, err := write(dir)
+	f, err := r.overlay(dir)
 	if err == nil {
 		args = append(args, "-tags", overlay.Tag)
 	} else {
-		fmt.Fprintln(os.Stderr, "The simulation runs, but a seed does not decide everything, so a run cannot be replayed:", err)
+		r.told.Do(func() {
+			_, _ = fmt.Fprintln(r.to, "The simulation runs, but a seed does not decide everything, so a run cannot be replayed:", err)
+		})
 		f = overlay.File{Replace: map[string]string{}}
 	}
 	for path, text := range planted {
@@ -72,8 +85,11 @@ func result(seed uint64, file string, failed error, output []byte) scene.Result 
 }
 
 // replay plays a seed and logs every event. It reports whether no promise was broken.
-func (b *binary) replay(seed uint64) (bool, error) {
-	cmd, file := b.command(seed, "-log")
+func (b *binary) replay(seed uint64, m *scene.Smaller) (bool, error) {
+	if _, _, err := m.Of(scene.Swarm(seed), seed); err != nil {
+		return false, err
+	}
+	cmd, file := b.command(seed, append(m.Args(), "-log")...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	res := result(seed, file, cmd.Run(), nil)
 	fmt.Println(res.Scene)

@@ -3,28 +3,40 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 )
 
 func main() {
+	var d draws
 	seed := flag.Uint64("seed", 0, "replay this seed, with a log of every event, also on a mutant; 0 draws seeds")
-	duration := flag.Duration("duration", time.Minute, "how much CPU time the drawn seeds may take")
-	jobs := flag.Int("jobs", runtime.NumCPU(), "how many seeds run at a time")
+	flag.IntVar(&d.seeds, "seeds", 0, "how many seeds are drawn; 0 means as many as the times allow")
+	flag.DurationVar(&d.duration, "duration", time.Minute, "how much CPU time the drawn seeds may take")
+	flag.DurationVar(&d.wall, "wall", 0, "how long the drawn seeds may take; 0 means no limit")
+	flag.DurationVar(&d.shrink, "shrink", time.Minute, "how much CPU time the search for a smaller failure may take")
+	flag.IntVar(&d.jobs, "jobs", runtime.NumCPU(), "how many seeds run at a time")
+	flag.BoolVar(&d.all, "all", false, "go on after a seed that breaks a promise")
+	d.smaller.Flags(flag.CommandLine)
 	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
-	all := flag.Bool("all", false, "go on after a seed that breaks a promise")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
-	ok, err := do(*seed, draws{*duration, *jobs, *all}, *mutants, *dir)
+	stop, end := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	d.stop = stop.Done()
+	ok, err := do(*seed, d, *mutants, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
-	if err != nil || !ok {
+	stopped := d.stopped()
+	end()
+	if err != nil || !ok || stopped {
 		os.Exit(1)
 	}
 }
@@ -53,11 +65,18 @@ func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 		return false, err
 	}
 	if seed != 0 {
-		return b.replay(seed)
+		return b.replay(seed, &d.smaller)
 	}
 	t := b.draw(d)
+	shrunk := make(map[string]bool)
 	for _, r := range t.broken {
-		fmt.Printf("seed %d broke a promise: %s\nin %s\nreplay it with: make sim SEED=%d\n", r.Seed, r.Broken[0], r.Scene, r.Seed)
+		what, _ := promise(r)
+		how := d
+		if shrunk[what] || d.stopped() { // one of each is enough to begin with
+			how.shrink = 0
+		}
+		shrunk[what] = true
+		b.report(r, how, "")
 	}
 	fmt.Println(t)
 	return len(t.broken) == 0, nil

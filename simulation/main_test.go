@@ -1,54 +1,262 @@
 package main
 
 import (
-	"errors"
 	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
+	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 
-var runsFlag = flag.Int("runs", 3, "how often TestASeedDecidesEverything plays each seed")
+var runsFlag = flag.Int("runs", 100, "how many runs TestASeedDecidesEverything makes altogether")
+
+// The scenes of these tests are short.
+var short = scene.Smaller{Until: 2 * time.Minute}
+
+// features are what makes a scene another kind of scene.
+func features(seed uint64) (all []string) {
+	s := scene.Swarm(seed)
+	for _, l := range s.Locks {
+		all = append(all, l.Kind)
+	}
+	for _, part := range s.Parts() {
+		if !strings.Contains(part, "/") {
+			all = append(all, part)
+		}
+	}
+	if s.Beat > 0 {
+		all = append(all, "beat")
+	}
+	return append(all, strconv.Itoa(len(s.Options))+" options")
+}
+
+// everyKind returns seeds that have every kind of scene together.
+func everyKind() (seeds []uint64) {
+	missing := make(map[string]bool)
+	for seed := range uint64(5000) {
+		for _, f := range features(seed + 1) {
+			missing[f] = true
+		}
+	}
+	for len(missing) > 0 {
+		best, most := uint64(0), 0
+		for seed := uint64(1); seed <= 5000; seed++ {
+			n := 0
+			for _, f := range features(seed) {
+				if missing[f] {
+					n++
+				}
+			}
+			if n > most {
+				best, most = seed, n
+			}
+		}
+		for _, f := range features(best) {
+			delete(missing, f)
+		}
+		seeds = append(seeds, best)
+	}
+	return seeds
+}
 
 // TestASeedDecidesEverything plays seeds again and again, each time in a fresh process. If a goroutine, a random number, a clock or the order
-// of a map leaks in from outside, the traces differ.
+// of a map leaks in from outside, the traces differ: see TestLeaksAreFound.
 func TestASeedDecidesEverything(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the runtime of Go")
 	}
 	b, err := build(t.TempDir(), nil)
 	require.NoError(t, err)
-	for _, seed := range []uint64{1, 18} { // with faults of single commands, and with processes that come and go
-		var first uint64
-		for i := range *runsFlag {
-			cmd, file := b.command(seed)
-			out, err := cmd.CombinedOutput()
-			res := result(seed, file, err, out)
-			require.True(t, res.Exact, "the overlay of the runtime is missing: see %s", "TestEveryEditFits")
-			require.Positive(t, res.Got)
-			if i == 0 {
-				first = res.Hash
+	seeds := everyKind()
+	first := make(map[uint64]scene.Result)
+	for i := range *runsFlag {
+		seed := seeds[i%len(seeds)]
+		more := short.Args()
+		if i/len(seeds)%2 == 1 {
+			more = append(more, "-log") // what writes the log changes nothing
+		}
+		cmd, file := b.command(seed, more...)
+		out, err := cmd.CombinedOutput()
+		res := result(seed, file, err, out)
+		require.True(t, res.Exact, "the overlay of the runtime is missing: see TestEveryEditFits")
+		if i < len(seeds) {
+			require.Positive(t, res.Commands, res.Scene)
+			first[seed] = res
+		}
+		require.Equal(t, first[seed], res, "run %d of seed %d", i/len(seeds)+1, seed)
+	}
+	t.Logf("%d runs of the seeds %v", *runsFlag, seeds)
+}
+
+// leaks are what a run must not depend on. They are planted where a worker begins a turn.
+const leaks = `package scene
+
+import (
+	crand "crypto/rand"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	began      = time.Now() // before there is a bubble, so it is the real time
+	counter    atomic.Int64
+	fromTheMap atomic.Int64
+)
+
+func init() {
+	go func() { // not in the bubble
+		m := make(map[int64]bool)
+		for i := range int64(1000) {
+			m[i] = true
+		}
+		for {
+			counter.Add(1)
+			for i := range m {
+				fromTheMap.Store(i)
+				break
 			}
-			require.Equal(t, first, res.Hash, "run %d of seed %d", i+1, seed)
+			time.Sleep(time.Microsecond)
+		}
+	}()
+}
+
+func leak() time.Duration {
+	switch os.Getenv("LEAK") {
+	case "goroutine":
+		return time.Duration(counter.Load())
+	case "random":
+		var b [2]byte
+		_, _ = crand.Read(b[:])
+		return time.Duration(b[0])<<8 + time.Duration(b[1])
+	case "clock":
+		return time.Duration(began.UnixNano() % 1e6)
+	case "map":
+		return time.Duration(fromTheMap.Load())
+	}
+	return 0
+}
+`
+
+// TestLeaksAreFound plants what TestASeedDecidesEverything looks for.
+func TestLeaksAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the runtime of Go")
+	}
+	dir, err := filepath.Abs("internal/scene")
+	require.NoError(t, err)
+	process := filepath.Join(dir, "process.go")
+	raw, err := os.ReadFile(process)
+	require.NoError(t, err)
+	const turn = "	for w.ctx.Err() == nil {\n"
+	require.Equal(t, 1, strings.Count(string(raw), turn), "where a worker begins a turn")
+	b, err := build(t.TempDir(), map[string]string{
+		process: strings.Replace(string(raw), turn, turn+"	time.Sleep(leak())\n", 1), filepath.Join(dir, "leaks.go"): leaks,
+	})
+	require.NoError(t, err)
+	for _, leak := range []string{"none", "goroutine", "random", "clock", "map"} {
+		t.Setenv("LEAK", leak)
+		hashes := make(map[uint64]bool)
+		for range 12 {
+			var cpu time.Duration
+			res := b.play(1, &scene.Smaller{Until: 20 * time.Second}, &cpu)
+			require.NotZero(t, res.Hash, res.Broken)
+			if hashes[res.Hash] = true; leak != "none" && len(hashes) > 1 {
+				break
+			}
+		}
+		if leak == "none" {
+			require.Len(t, hashes, 1, "the plants alone change nothing")
+		} else {
+			require.Len(t, hashes, 2, "the %s leaks, and nobody notices", leak)
 		}
 	}
 }
 
-// TestWithoutTheRuntime is about a version of Go that the edits do not fit: the simulation runs nevertheless.
+// TestAFailureIsShrunk plants a bug, finds it, and looks for a smaller scene in which the same promise breaks.
+func TestAFailureIsShrunk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the runtime of Go")
+	}
+	all, err := readMutants(mutantsFile)
+	require.NoError(t, err)
+	at := slices.IndexFunc(all, func(m mutant) bool { return m.name == "M19" }) // readers ignore a writer
+	require.GreaterOrEqual(t, at, 0)
+	planted, err := all[at].plant("..")
+	require.NoError(t, err)
+	b, err := build(t.TempDir(), planted)
+	require.NoError(t, err)
+	var cpu time.Duration
+	for seed := uint64(1); ; seed++ {
+		s := scene.Swarm(seed)
+		if len(s.Parts()) < 4 || s.Processes*s.Workers < 4 || !slices.ContainsFunc(s.Locks, func(l scene.Lock) bool { return l.Kind == "rw" }) {
+			continue
+		}
+		res := b.play(seed, &scene.Smaller{}, &cpu)
+		what, _ := promise(res)
+		if what == "" {
+			require.Less(t, cpu, 5*time.Minute, "no seed finds the bug")
+			continue
+		}
+		least, spent := b.smallest(res, scene.Smaller{}, 20*time.Second)
+		less, _, err := least.Of(s, seed)
+		require.NoError(t, err)
+		t.Logf("seed %d after %v, then %v: %v", seed, cpu, spent, &least)
+		require.Less(t, len(less.Parts())+less.Processes*less.Workers, len(s.Parts())+s.Processes*s.Workers)
+		require.Less(t, less.Duration, s.Duration)
+
+		again := b.play(seed, &least, &cpu)
+		got, _ := promise(again)
+		require.Equal(t, what, got, "the smaller scene breaks the same promise")
+		lines := strings.Split(strings.TrimSpace(b.story(seed, &least)), "\n")
+		require.LessOrEqual(t, len(lines), storyLines)
+		require.Greater(t, len(lines), 3)
+		require.Contains(t, lines[len(lines)-1], "BROKEN: "+again.Broken[0])
+		return
+	}
+}
+
+// TestWithoutTheRuntime is about a version of Go that the edits do not fit: the simulation runs nevertheless, and says once what to change.
 func TestWithoutTheRuntime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the scenes")
 	}
-	b, err := buildWith(func(string) (overlay.File, error) { return overlay.File{}, errors.New("an edit does not fit") }, t.TempDir(), nil)
+	installed, err := exec.Command("go", "env", "GOROOT").Output()
 	require.NoError(t, err)
-	cmd, file := b.command(1)
-	out, err := cmd.CombinedOutput()
-	res := result(1, file, err, out)
-	require.False(t, res.Exact)
-	require.Positive(t, res.Got)
-	require.Empty(t, res.Broken)
+	next := t.TempDir()
+	from, to := filepath.Join(strings.TrimSpace(string(installed)), "src", "runtime"), filepath.Join(next, "src", "runtime")
+	require.NoError(t, os.CopyFS(to, os.DirFS(from)))
+	file := filepath.Join(to, "select.go")
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(raw), "cheaprandn(", "cheapRandomN(")), 0o600))
+
+	var said strings.Builder
+	w := &builder{to: &said, overlay: func(dir string) (overlay.File, error) {
+		t.Setenv("GOROOT", next)
+		defer t.Setenv("GOROOT", strings.TrimSpace(string(installed)))
+		return overlay.Write(dir)
+	}}
+	for range 2 {
+		b, err := w.build(t.TempDir(), nil)
+		require.NoError(t, err)
+		var cpu time.Duration
+		res := b.play(1, &short, &cpu)
+		require.False(t, res.Exact)
+		require.Positive(t, res.Got)
+		require.Empty(t, res.Broken)
+	}
+	require.Equal(t, 1, strings.Count(said.String(), "\n"), "it says so once")
+	require.Contains(t, said.String(), "the edit \"the bubble orders the cases of a select\" of runtime/select.go fits 0 times instead of once; change it in simulation/internal/overlay")
 }
 
 // TestMutantsAreRead reads the planted bugs of the torture, and plants each.

@@ -109,7 +109,7 @@ func hunt(dir, names string, d draws, seed uint64) (bool, error) {
 			return false, err
 		}
 		if seed != 0 {
-			return b.replay(seed)
+			return b.replay(seed, &d.smaller)
 		}
 		t := b.draw(d)
 		if len(t.broken) == 0 {
@@ -119,6 +119,7 @@ func hunt(dir, names string, d draws, seed uint64) (bool, error) {
 		found++
 		fmt.Printf("%s, %s: found after %v of CPU and %d seeds by seed %d: %s\n",
 			m.name, m.what, t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
+		b.report(t.broken[0], d, " MUTANT="+m.name)
 	}
 	fmt.Printf("%d of %d mutants found\n", found, hunted)
 	return found == hunted, nil

@@ -11,9 +11,23 @@ import (
 
 // draws says how seeds are drawn.
 type draws struct {
-	duration time.Duration // how much CPU they may take
-	jobs     int           // how many run at a time
-	all      bool          // go on after one that broke a promise
+	seeds    int             // how many; zero means as many as the times allow
+	duration time.Duration   // how much CPU they may take
+	wall     time.Duration   // how long they may take; zero means no limit
+	jobs     int             // how many run at a time
+	all      bool            // go on after one that broke a promise
+	smaller  scene.Smaller   // how all scenes are made smaller
+	shrink   time.Duration   // how much CPU the search for a smaller failure may take
+	stop     <-chan struct{} // is closed when the user ends the command
+}
+
+func (d *draws) stopped() bool {
+	select {
+	case <-d.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 // total is what came of several seeds.
@@ -41,22 +55,27 @@ func (t *total) String() string {
 func (b *binary) draw(d draws) *total {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	t := &total{}
+	t, drawn, began := &total{}, 0, time.Now()
 	for range max(d.jobs, 1) {
 		wg.Go(func() {
 			for {
 				mu.Lock()
-				over := len(t.broken) > 0 && !d.all || t.cpu >= d.duration
+				over := d.stopped() || len(t.broken) > 0 && !d.all || t.cpu >= d.duration ||
+					d.wall > 0 && time.Since(began) >= d.wall || d.seeds > 0 && drawn >= d.seeds
+				drawn++
 				mu.Unlock()
 				if over {
 					return
 				}
 				seed := 1 + rand.Uint64N(1e9)
-				cmd, file := b.command(seed)
+				cmd, file := b.command(seed, d.smaller.Args()...)
 				out, err := cmd.CombinedOutput()
 				res := result(seed, file, err, out)
+				if d.stopped() { // what ends this process may have ended the seed's, too
+					return
+				}
 				mu.Lock()
-				t.add(res, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), memory(cmd.ProcessState))
+				t.add(res, spent(cmd.ProcessState), memory(cmd.ProcessState))
 				mu.Unlock()
 			}
 		})
@@ -75,4 +94,14 @@ func (t *total) add(res scene.Result, cpu time.Duration, memory int64) {
 	if len(res.Broken) > 0 {
 		t.broken = append(t.broken, res)
 	}
+}
+
+// report says how to replay a failing seed, and what led to it, in a scene as small as can be found. with has more parameters of `make sim`.
+func (b *binary) report(res scene.Result, d draws, with string) {
+	fmt.Printf("seed %d broke a promise: %s\nin %s\nreplay it with: make sim SEED=%d%s%v\n", res.Seed, res.Broken[0], res.Scene, res.Seed, with, &d.smaller)
+	if d.shrink == 0 {
+		return
+	}
+	least, cpu := b.smallest(res, d.smaller, d.shrink)
+	fmt.Printf("the smallest that was found in %v of CPU: make sim SEED=%d%s%v\n%s\n", cpu.Round(100*time.Millisecond), res.Seed, with, &least, b.story(res.Seed, &least))
 }

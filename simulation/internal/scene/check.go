@@ -30,7 +30,7 @@ func (s *Scene) faulty() bool {
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
 	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.token}
-	w.trace.Note("%v wants %s", w.process, p.of.name)
+	w.trace.Note("%v wants %s: %v", w.process, p.of.name, &p)
 	vacant := w.vacant(p.of)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -18,7 +19,11 @@ var (
 	seedFlag   = flag.Uint64("seed", 0, "play this seed of the swarm, see TestSeed")
 	resultFlag = flag.String("result", "", "write the result to this file, as JSON")
 	logFlag    = flag.Bool("log", false, "write every event to the standard output")
+	storyFlag  = flag.Int("story", 0, "write so many events to the standard output that led to the first broken promise")
+	smaller    Smaller
 )
+
+func init() { smaller.Flags(flag.CommandLine) }
 
 // TestSwarm plays a few seeds in this process. Without the changed runtime, a run is another one each time.
 func TestSwarm(t *testing.T) {
@@ -42,14 +47,29 @@ func TestSeed(t *testing.T) {
 	// The collector would run whenever it likes, so a run does without. Beyond the limit it may not be replayable.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(2 << 30)
-	var log io.Writer
+	limitCPU(t)
+	s, seed, err := smaller.Of(Swarm(*seedFlag), *seedFlag)
+	require.NoError(t, err)
+	var to io.Writer
 	if *logFlag {
 		buffered := bufio.NewWriterSize(os.Stdout, 1<<20)
 		defer func() { require.NoError(t, buffered.Flush()) }()
-		log = buffered
+		to = buffered
+	}
+	var log io.Writer
+	var told *Log
+	if *logFlag || *storyFlag > 0 {
+		told = NewLog(to, s)
+		log = told
 	}
 	var res Result
-	synctest.Test(t, func(*testing.T) { res = Play(Swarm(*seedFlag), *seedFlag, log) })
+	synctest.Test(t, func(*testing.T) { res = Play(s, seed, log) })
+	if *storyFlag > 0 {
+		for _, event := range told.Story(*storyFlag) {
+			_, _ = fmt.Fprintln(os.Stdout, event)
+		}
+	}
+	res.Seed = *seedFlag
 	text, err := json.Marshal(res)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(*resultFlag, text, 0o600))

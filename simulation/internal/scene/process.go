@@ -70,6 +70,7 @@ func (r *run) start(seed uint64) {
 		}
 		client, _ := made.(*rlock.Client)
 		p.links, p.clients = append(p.links, l), append(p.clients, client)
+		r.trace.Note("%v starts, and is %s to %s", p, client.ID(), l.Server())
 	}
 	r.mu.Lock()
 	r.processes = append(r.processes, p)
@@ -125,7 +126,9 @@ func (*logger) Enabled(context.Context, slog.Level) bool { return true }
 func (l *logger) Handle(_ context.Context, record slog.Record) error {
 	text := record.Message
 	record.Attrs(func(a slog.Attr) bool {
-		text += " " + a.String()
+		if a.Key != "stack" { // it has addresses, which are others in each run
+			text += " " + a.String()
+		}
 		return true
 	})
 	l.p.trace.Note("%v logs: %s", l.p, text)

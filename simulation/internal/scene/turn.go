@@ -168,6 +168,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	h.ends, h.of.untold = true, began.Add(2*ticketLease)
 	w.mu.Unlock()
 	w.occupied(w.process, 1)
+	w.trace.Note("%v exports %s", w.process, h.of.name)
 	ticket, err := hold.Export(context.Background(), rlock.Lease(ticketLease))
 	w.occupied(w.process, -1)
 	w.mu.Lock()
@@ -179,6 +180,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 		return rlock.ErrNotHeld
 	}
 	if err != nil {
+		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
 	}
 	w.mu.Unlock()
@@ -194,6 +196,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	lock, _ := heir.acquirer(h.of, h.reads).(*rlock.Lock)
 	w.occupied(heir, 1)
 	token := w.greatest(h.of)
+	w.trace.Note("%v adopts %s", heir, h.of.name)
 	adopted, err := lock.Adopt(w.ctx, ticket)
 	w.occupied(heir, -1)
 	return w.adopted(h, adopted, heir, err, began, token)
@@ -216,11 +219,13 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < ticketLease/2 && !w.Unsafe && once && w.ctx.Err() == nil {
 			w.brokenf("ticket: %v could not adopt %s, which %v had exported %v before: %v", heir, h.of.name, w.process, time.Since(exported), err)
 		}
+		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
 		return nil
 	}
 	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0
 	h.ctx = hold.Context()
+	w.trace.Note("%v received %s of %v", heir, h.of.name, w.process)
 	w.raises(h, hold.Token(), token)
 	return hold
 }

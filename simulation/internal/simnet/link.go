@@ -37,6 +37,9 @@ func (s *Server) NewLink(process string) *Link {
 // Executed is how many commands of the process were executed, without those whose script the server did not know.
 func (l *Link) Executed() int { return int(l.executed.Load()) }
 
+// Server is the name of the server.
+func (l *Link) Server() string { return l.server.name }
+
 // Dead reports whether the process was killed.
 func (l *Link) Dead() bool {
 	l.mu.Lock()
@@ -57,6 +60,7 @@ func (l *Link) Kill() {
 	l.dead = true
 	subs := slices.Clone(l.subs)
 	l.mu.Unlock()
+	l.server.trace.Note("%s is dead to %s", l.name, l.server.name)
 	for _, s := range subs {
 		s.lostByServer(l.delay("kill", s.wanted()))
 	}
@@ -64,6 +68,7 @@ func (l *Link) Kill() {
 
 // Cut lets nothing pass for a while. Everything that is sent meanwhile arrives after it.
 func (l *Link) Cut(d time.Duration) {
+	l.server.trace.Note("nothing passes between %s and %s for %v", l.name, l.server.name, d)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = time.Now().Add(d)
@@ -75,6 +80,11 @@ func (l *Link) BreakSubscriptions(silent bool, serverAfter time.Duration) {
 	l.mu.Lock()
 	subs := slices.Clone(l.subs)
 	l.mu.Unlock()
+	how := "with a reset"
+	if silent {
+		how = "without a word"
+	}
+	l.server.trace.Note("the subscriptions of %s at %s break %s, which the server notices after %v", l.name, l.server.name, how, serverAfter)
 	for _, s := range subs {
 		s.breaks(silent, serverAfter)
 	}

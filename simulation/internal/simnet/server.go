@@ -82,6 +82,7 @@ func (s *Server) Set(f Faults) { s.faults.Store(&f) }
 
 // StepClock moves the clock of the server.
 func (s *Server) StepClock(d time.Duration) {
+	s.trace.Note("the clock of %s steps by %v", s.name, d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead += d
@@ -89,6 +90,7 @@ func (s *Server) StepClock(d time.Duration) {
 
 // Hang has the server answer nothing for a while.
 func (s *Server) Hang(d time.Duration) {
+	s.trace.Note("%s hangs for %v", s.name, d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hangs = time.Now().Add(d)
@@ -103,6 +105,7 @@ func (s *Server) Snapshot() *simredis.DB {
 
 // Stop ends the server, which breaks all connections.
 func (s *Server) Stop() {
+	s.trace.Note("%s stops", s.name)
 	s.mu.Lock()
 	s.down = true
 	links := append([]*Link(nil), s.links...)
@@ -114,6 +117,7 @@ func (s *Server) Stop() {
 
 // Start starts it again with data, nil for none.
 func (s *Server) Start(db *simredis.DB) {
+	s.trace.Note("%s starts, with data: %v", s.name, db != nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = false
@@ -136,7 +140,7 @@ func (s *Server) execute(l *Link, args []string) any {
 	if text, failed := reply.(simredis.Err); !failed || !driver.UnknownScript(string(text)) {
 		l.executed.Add(1)
 	}
-	s.trace.Note("%s to %s: %s = %v", l.name, s.name, short(args), reply)
+	s.trace.Note("%s to %s: %s = %v", l.name, s.name, command(args), reply)
 	return reply
 }
 

@@ -69,7 +69,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 		{"twice", faults.Repeated, t.repeated},
 	} {
 		if luck -= f.chance; luck < 0 {
-			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, event)
+			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(cmds))
 			return f.course()
 		}
 	}

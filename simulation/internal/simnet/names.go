@@ -1,0 +1,74 @@
+package simnet
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-rlock/rlock/internal/wire"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+)
+
+// scriptNames has what each script of rlock does, by its digest.
+var scriptNames = sync.OnceValue(func() map[string]string {
+	names := make(map[string]string)
+	add := func(name string, s *wire.Script) {
+		if s != nil {
+			names[text(s.Digest)] = name
+		}
+	}
+	fields := func(of any) {
+		v := reflect.ValueOf(of).Elem()
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.Type == reflect.TypeFor[*wire.Script]() && f.IsExported() {
+				s, _ := v.Field(i).Interface().(*wire.Script)
+				add(strings.ToLower(f.Name), s)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wire.Others)) {
+		add(name, wire.Others[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(wire.Kinds)) {
+		k := wire.Kinds[name]
+		add("export", k.ExportScript())
+		add("adopt", k.AdoptScript())
+		if fields(k); k.Line != nil {
+			fields(k.Line)
+		}
+	}
+	return names
+})
+
+// command is a command for a reader: that of a script has what the script does.
+func command(args []string) string {
+	var digest string
+	switch {
+	case args[0] == "EVALSHA":
+		digest = args[1]
+	case args[0] == "EVAL":
+		digest = simredis.Digest(args[1])
+	default:
+		return strings.Join(args, " ")
+	}
+	name, ok := scriptNames()[digest]
+	if !ok {
+		name = "script " + digest[:8]
+	}
+	if args[0] == "EVAL" {
+		name += ", with its text,"
+	}
+	return fmt.Sprintf("%s %v", name, args[3:])
+}
+
+func commands(cmds [][]string) string {
+	all := make([]string, 0, len(cmds))
+	for _, c := range cmds {
+		all = append(all, command(c))
+	}
+	return strings.Join(all, "; ")
+}
