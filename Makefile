@@ -35,7 +35,7 @@ run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 
 # These suites run in virtual time, and on real servers only those of their tests that need one. Another driver knows no virtual time: all of
 # them run on real servers, and start first, so that the rest runs beside them.
-SUITES_IN_VIRTUAL_TIME = ./internal/suites/trouble ./internal/suites/claims
+SUITES_IN_VIRTUAL_TIME = ./internal/suites/trouble ./internal/suites/claims ./internal/suites/contract
 ifeq ($(DRIVER),go-redis)
 virtual = cd simulation && $(GO) run ./suites $(1) $(addprefix .,$(SUITES_IN_VIRTUAL_TIME))
 else
@@ -49,7 +49,8 @@ others = $(first) $$($(GO) list ./... | grep -vE '/internal/($(1))$$')
 test: ## run the tests; tests that need a redis-server are skipped if none is installed
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
 	$(call virtual)
-	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(call others,suites/(trouble|claims))
+	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(call others,suites/(trouble|claims|contract))
+	$(if $(first),,$(GO) test -timeout $(TIMEOUT) -run '^TestConformance' ./internal/suites/claims) # what a simulated server passes, a real one does
 
 .PHONY: rueidis
 rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis every claim for every kind and a scene of the torture; DRIVER=rueidis runs all suites on it
@@ -104,7 +105,7 @@ quick: ## run the tests that need no redis-server, in a few seconds; for use whi
 race: ## run with the race detector what runs goroutines of rlock: not what looks at scripts, costs, pages or releases
 	$(call virtual,-race $(FLAGS))
 	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 \
-		$(call others,wire|release|suites/(trouble|claims|figures)|testkit/snippets)
+		$(call others,wire|release|suites/(trouble|claims|contract|figures)|testkit/snippets)
 
 # The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time.
 .PHONY: race-check
