@@ -98,6 +98,14 @@ func NeedsRealServer(tb testing.TB, reason string) {
 	}
 }
 
+// OnRealServersToo has a test that runs in virtual time run on real servers as well. The reason names what only these can show.
+func OnRealServersToo(tb testing.TB, reason string) {
+	tb.Helper()
+	if host.Virtual {
+		tb.Log(realServer + reason)
+	}
+}
+
 // realServer begins the message by which simulation/suites knows which tests to run on real servers.
 const realServer = "needs a real server: "
 

@@ -103,13 +103,25 @@ func startFirst(tb testing.TB, create func() *Server) *Server {
 // startSimulated starts a server in virtual time.
 func startSimulated(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	if len(args) > 0 {
-		NeedsRealServer(tb, "the settings "+strings.Join(args, " "))
+	for i, arg := range args {
+		if i%2 == 0 && !strings.HasPrefix(arg, "--maxmemory") {
+			NeedsRealServer(tb, "the settings "+strings.Join(args, " "))
+		}
 	}
 	simulated := host.Start()
 	tb.Cleanup(simulated.Kill)
 	port := simulated.Port()
-	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, simulated: simulated}
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, simulated: simulated, args: slices.Clone(args)}
+	s.configure()
+	return s
+}
+
+// configure sets what a process gets as arguments.
+func (s *Server) configure() {
+	s.tb.Helper()
+	for i := 0; i+1 < len(s.args); i += 2 {
+		must(s.tb, s.Client(s.tb).ConfigSet(context.Background(), strings.TrimPrefix(s.args[i], "--"), s.args[i+1]).Err())
+	}
 }
 
 func newServer(tb testing.TB, args ...string) *Server {
@@ -140,6 +152,7 @@ func (s *Server) Run() {
 	s.tb.Helper()
 	if s.simulated != nil {
 		s.simulated.Run()
+		s.configure()
 		return
 	}
 	if !s.launch(s.settings()...) {
@@ -256,6 +269,7 @@ func (s *Server) Restore(snapshot []byte) {
 	s.tb.Helper()
 	if s.simulated != nil {
 		s.simulated.Restore(snapshot)
+		s.configure()
 		return
 	}
 	s.Kill()

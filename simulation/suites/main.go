@@ -21,8 +21,8 @@ type options struct {
 	race    bool
 	short   bool
 	verbose bool
-	timeout time.Duration
-	only    string // a part: "virtual", "real", or "list"
+	timeout time.Duration // of CPU
+	only    string        // a part: "virtual", "real", or "list"
 }
 
 func main() {
@@ -34,7 +34,7 @@ func main() {
 	flag.BoolVar(&o.race, "race", false, "use the race detector")
 	flag.BoolVar(&o.short, "short", false, "have testing.Short report true")
 	flag.BoolVar(&o.verbose, "v", false, "print the output of every test, and which took most CPU time in virtual time")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long one test may take in virtual time, and twice that all on real servers")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how much CPU time one test may take in virtual time")
 	flag.StringVar(&o.only, "only", "", `"virtual" runs nothing on real servers, and "list" prints the names of the tests to run there instead`)
 	flag.Parse()
 	var err error

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-rlock/rlock/simulation/virtual"
@@ -66,17 +64,12 @@ type run struct {
 // play runs a test once.
 func (o *options) play(s *suite, test string) run {
 	r := run{test: test, seed: cmp.Or(o.seed, 1+rand.Uint64N(1e9))}
-	ctx, cancel := context.WithTimeout(context.Background(), o.timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, s.binary, "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "0", fmt.Sprintf("-test.short=%v", o.short))
-	// A goroutine that never pauses keeps package testing from noticing. At this signal, the process tells where each goroutine is.
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
-	cmd.WaitDelay = 10 * time.Second
+	cmd := exec.Command(s.binary, "-test.run", "^"+test+"$", "-test.v", "-test.timeout", "0", fmt.Sprintf("-test.short=%v", o.short))
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", fmt.Sprintf("%s=%d", virtual.SeedEnv, r.seed)) // see package overlay
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	r.failed = cmd.Run() != nil
+	r.failed = runFor(cmd, o.timeout) != nil
 	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	r.output = out.Bytes()
 	return r
@@ -128,7 +121,7 @@ func (s *suite) realTests() string {
 
 // onRealServers runs the tests of a suite that need a real server, and reports whether they passed.
 func (o *options) onRealServers(s *suite) bool {
-	args := []string{"test", "-count=1", "-parallel", "8", "-timeout", (2 * o.timeout).String(), "-run", s.realTests()}
+	args := []string{"test", "-count=1", "-parallel", "8", "-timeout", "8m", "-run", s.realTests()}
 	if o.race {
 		args = append(args, "-race", "-shuffle=on")
 	}

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("single", func(t *testing.T) {
 		t.Parallel()
+		redistest.OnRealServersToo(t, "every claim for every kind, as Redis itself keeps it")
 		server := redistest.Start(t)
 		conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true)
 	})

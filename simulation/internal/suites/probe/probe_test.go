@@ -108,8 +108,9 @@ func TestNeeds(t *testing.T) {
 		redistest.NeedsRealServer(t, "a kernel")
 		t.Fatal("it runs in virtual time")
 	})
+	t.Run("too", func(t *testing.T) { redistest.OnRealServersToo(t, "a kernel") })
 	t.Run("settings", func(t *testing.T) {
-		redistest.Start(t, "--maxmemory", "1mb")
+		redistest.Start(t, "--appendonly", "yes")
 		t.Fatal("it runs in virtual time")
 	})
 }
