@@ -57,7 +57,7 @@ func mix(t *testing.T, opts ...rlock.Option) {
 		g.c.kind, g.c.name = strings.Join(g.kinds, ", "), g.name
 	}
 	var turns, longest atomic.Int64
-	stop := time.Now().Add(time.Second)
+	stop := time.Now().Add(time.Second / 2)
 	var wg sync.WaitGroup
 	for gi, g := range groups {
 		for i := range 6 {

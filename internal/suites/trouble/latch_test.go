@@ -150,7 +150,7 @@ func TestALatchDuringAnOutage(t *testing.T) {
 // TestALatchWhenRedisIsOutOfMemory: the last ones can count down, and nobody sets another latch.
 func TestALatchWhenRedisIsOutOfMemory(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t, "--maxmemory-policy", "noeviction").Client(t)
+	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb)
 	latch := client.NewCountDownLatch(testkit.NewName())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 2)))

@@ -82,7 +82,7 @@ func (c *crowd) turn(lock *rlock.Lock, i int) {
 	if c.inside.Add(1) != 1 {
 		c.Errorf("two are inside")
 	}
-	<-time.After(2 * time.Millisecond)
+	<-time.After(5 * time.Millisecond)
 	c.inside.Add(-1)
 	if err := hold.Unlock(context.Background()); err != nil {
 		c.Errorf("unlock: %v", err)

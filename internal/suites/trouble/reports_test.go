@@ -50,6 +50,7 @@ func rival(kind string) func(*rlock.Client, string) testkit.Locker {
 func TestAPasswordThatChangesLosesNoHold(t *testing.T) {
 	t.Parallel()
 	connect.NeedsGoRedis(t) // its CredentialsProvider
+	redistest.NeedsRealServer(t, "file descriptors, by which go-redis notices closed connections")
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
 	set := func(rules ...any) {

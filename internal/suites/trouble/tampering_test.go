@@ -161,7 +161,8 @@ func TestFlushedLocksAreLostAndNotReacquired(t *testing.T) {
 // Under an eviction policy for keys with an expiry, other keys displace locks.
 func TestAnEvictedLockIsLost(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Start(t, "--maxmemory-policy", "volatile-ttl").Client(t)
+	rdb := redistest.Start(t).Client(t)
+	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-ttl").Err())
 	lock := testkit.NewClient(t, rdb, rlock.WithWatchdogTimeout(6*time.Second)).NewLock(testkit.NewName())
 	hold, err := lock.Acquire(t.Context())
 	require.NoError(t, err)

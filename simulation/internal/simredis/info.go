@@ -76,7 +76,8 @@ func (s *Server) infoClients() string {
 }
 
 func (s *Server) infoMemory() string {
-	return lines("used_memory", s.used(), "maxmemory", s.maxMemory, "maxmemory_policy", s.settings["maxmemory-policy"])
+	return lines("used_memory", s.used(), "maxmemory", s.maxMemory, "maxmemory_policy", s.settings["maxmemory-policy"],
+		"number_of_cached_scripts", len(s.scripts))
 }
 
 func (s *Server) infoPersistence() string {
