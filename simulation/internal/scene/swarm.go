@@ -47,7 +47,7 @@ func Swarm(seed uint64) Scene {
 	const ms = time.Millisecond
 	r := rand.New(rand.NewPCG(seed, 31))
 	s := Scene{
-		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 10 * time.Minute,
+		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 5 * time.Minute,
 		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second), WakeUp: 2 * time.Second,
 		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
@@ -88,6 +88,9 @@ func Swarm(seed uint64) Scene {
 	if peers {
 		s.Peers = 1 + r.IntN(2)
 	}
+	if s.Servers > 1 {
+		s.Duration = min(s.Duration, 3*time.Minute) // their commands are many
+	}
 	s.drawApplication(r)
 	switch r.IntN(8) {
 	case 0:
@@ -102,11 +105,11 @@ func Swarm(seed uint64) Scene {
 
 // isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.
 func (s *Scene) isolate(r *rand.Rand) {
-	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 30*time.Minute, s.Locks[:1]
+	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 20*time.Minute, s.Locks[:1]
 	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
 	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
 	if r.IntN(3) > 0 {
-		s.Rest, s.Beat, s.Duration = time.Millisecond, logarithmic(r, 5*time.Second, 40*time.Second), time.Hour
+		s.Rest, s.Beat, s.Duration = time.Millisecond, logarithmic(r, 5*time.Second, 40*time.Second), 40*time.Minute
 	}
 	if r.IntN(3) == 0 {
 		s.Hold = logarithmic(r, 100*time.Millisecond, 10*time.Second)
@@ -115,7 +118,7 @@ func (s *Scene) isolate(r *rand.Rand) {
 
 // prolong makes a scene in which locks are held for so long that they are renewed.
 func (s *Scene) prolong(r *rand.Rand) {
-	s.Duration, s.Hold = time.Hour, logarithmic(r, 10*time.Second, 2*time.Minute)
+	s.Duration, s.Hold = 40*time.Minute, logarithmic(r, 10*time.Second, 2*time.Minute)
 }
 
 // drawApplication draws what the application does that uses rlock.
@@ -162,7 +165,7 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
-	if s.Duration >= time.Hour {
+	if s.Duration > 20*time.Minute {
 		s.Pause *= 5
 	}
 	s.WakeUp, s.Overtake = max(s.WakeUp, 10*time.Second), 0

@@ -2,13 +2,18 @@ package scene
 
 import "time"
 
-// The watch looks this often. It is an odd time, so that it does not look at round moments only.
+// The watch looks this often, or more rarely in a long scene. It is an odd time, so that it does not look at round moments only.
 const glance = 50*time.Millisecond + 7*time.Nanosecond
+
+// glance returns how often the watch looks.
+func (s *Scene) glance() time.Duration {
+	return glance * max(1, s.Duration/(10*time.Minute))
+}
 
 // watch looks for locks that are free although somebody waits, and at the gauges.
 func (r *run) watch() {
 	for n := 0; r.stop.Err() == nil; n++ {
-		time.Sleep(glance)
+		time.Sleep(r.glance())
 		if n%100 == 0 {
 			r.graves()
 		}
@@ -66,7 +71,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 		if a.looks++; free {
 			a.free++
 		}
-		if time.Duration(a.free)*glance > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
+		if time.Duration(a.free)*r.glance() > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
 			a.told = true
 			r.brokenf("lost wake-up: %v waits for %s since %v, which was free at %d of %d looks", a.p, t.name, r.at(a.asked), a.free, a.looks)
 		}
