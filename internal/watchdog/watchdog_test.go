@@ -34,6 +34,19 @@ func TestAnAlarmInThePastIsDueAtOnce(t *testing.T) {
 	})
 }
 
+// TestAnAlarmInThePastAfterALook is about bubbles of Go 1.25: there, a timer that has fired never returns from a Reset to the past, and a
+// user's test never ends.
+func TestAnAlarmInThePastAfterALook(t *testing.T) {
+	t.Parallel()
+	run(t, func(f *fixture) {
+		f.alarmAt(time.Second, work{})
+		f.until(time.Second)
+		f.alarmAt(0, work{deliver: func() { f.record("look") }})
+		f.until(2 * time.Second)
+		require.Equal(f, []string{"1s look"}, f.recorded())
+	})
+}
+
 func TestNoticesFollowTheWork(t *testing.T) {
 	t.Parallel()
 	run(t, func(f *fixture) {
