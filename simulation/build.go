@@ -7,12 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 
 // binary is the test binary of the scenes.
-type binary struct{ dir, path string }
+type binary struct {
+	dir, path string
+	mutant    string // of those that were built in; empty means none
+}
 
 // build builds the binary in a directory, with other texts for some files of rlock.
 func build(dir string, planted map[string]string) (*binary, error) {
@@ -21,7 +25,7 @@ func build(dir string, planted map[string]string) (*binary, error) {
 
 // buildWith builds the binary with the overlay that write makes, or without one if that fails.
 func buildWith(write func(dir string) (overlay.File, error), dir string, planted map[string]string) (*binary, error) {
-	b := &binary{dir, filepath.Join(dir, "scene.test")}
+	b := &binary{dir: dir, path: filepath.Join(dir, "scene.test")}
 	args := []string{"test", "-c", "-o", b.path}
 	f, err := write(dir)
 	if err == nil {
@@ -30,8 +34,10 @@ func buildWith(write func(dir string) (overlay.File, error), dir string, planted
 		fmt.Fprintln(os.Stderr, "The simulation runs, but a seed does not decide everything, so a run cannot be replayed:", err)
 		f = overlay.File{Replace: map[string]string{}}
 	}
+	count := 0
 	for path, text := range planted {
-		to := filepath.Join(dir, "planted_"+filepath.Base(path))
+		count++
+		to := filepath.Join(dir, fmt.Sprintf("planted_%d_%s", count, filepath.Base(path)))
 		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -52,7 +58,7 @@ func buildWith(write func(dir string) (overlay.File, error), dir string, planted
 func (b *binary) command(seed uint64, more ...string) (*exec.Cmd, string) {
 	to := filepath.Join(b.dir, fmt.Sprintf("%d.json", seed))
 	cmd := exec.Command(b.path, append([]string{"-test.run", "^TestSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(seed), "-result", to}, more...)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
+	cmd.Env = append(os.Environ(), mutants.Env+"="+b.mutant, "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
 	return cmd, to
 }
 

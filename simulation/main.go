@@ -16,11 +16,11 @@ func main() {
 	seed := flag.Uint64("seed", 0, "replay this seed, with a log of every event, also on a mutant; 0 draws seeds")
 	duration := flag.Duration("duration", time.Minute, "how much CPU time the drawn seeds may take")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many seeds run at a time")
-	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
+	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
 	all := flag.Bool("all", false, "go on after a seed that breaks a promise")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
-	ok, err := do(*seed, draws{*duration, *jobs, *all}, *mutants, *dir)
+	ok, err := do(*seed, draws{*duration, *jobs, *all}, *planted, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
@@ -30,7 +30,7 @@ func main() {
 }
 
 // do reports whether nothing was found, or, of mutants, each.
-func do(seed uint64, d draws, mutants, dir string) (bool, error) {
+func do(seed uint64, d draws, planted, dir string) (bool, error) {
 	if dir != "" {
 		f, err := overlay.Write(dir)
 		if err != nil {
@@ -45,8 +45,8 @@ func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	if mutants != "" {
-		return hunt(work, mutants, d, seed)
+	if planted != "" {
+		return hunt(work, planted, d, seed)
 	}
 	b, err := build(work, nil)
 	if err != nil {

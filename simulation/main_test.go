@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 )
 
@@ -51,18 +52,19 @@ func TestWithoutTheRuntime(t *testing.T) {
 	require.Empty(t, res.Broken)
 }
 
-// TestMutantsAreRead reads the planted bugs of the torture, and plants each.
+// TestMutantsAreRead reads the planted bugs of the torture and of the table, and plants each. Nearly all share one build.
 func TestMutantsAreRead(t *testing.T) {
-	all, err := readMutants(mutantsFile)
+	all, err := allMutants()
 	require.NoError(t, err)
-	require.Greater(t, len(all), 60)
+	require.Greater(t, len(all), 60+len(mutants.Table))
 	names := make(map[string]bool)
 	for _, m := range all {
-		require.False(t, names[m.name], m.name)
-		names[m.name] = true
-		require.NotEmpty(t, m.what, m.name)
-		planted, err := m.plant("..")
-		require.NoError(t, err)
-		require.NotEmpty(t, planted, m.name)
+		require.False(t, names[m.Name], m.Name)
+		names[m.Name] = true
+		require.NotEmpty(t, m.What, m.Name)
+		require.NotEmpty(t, m.Edits, m.Name)
 	}
+	_, rest, err := mutants.Schemata("..", all)
+	require.NoError(t, err)
+	require.Less(t, len(rest), 10)
 }
