@@ -14,8 +14,8 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
 )
 
-// mutantsFile has the planted bugs of the torture. They are read from its source, as it is a test of another module.
-const mutantsFile = "../torture/mutants_test.go"
+// mutantsFiles have the planted bugs of the torture. They are read from its source, as it is a test of another module.
+var mutantsFiles = []string{"../torture/mutants_test.go", "../torture/mutants_field_test.go"}
 
 // readMutants returns the planted bugs of the torture.
 func readMutants(file string) ([]mutants.Mutant, error) {
@@ -26,7 +26,7 @@ func readMutants(file string) ([]mutants.Mutant, error) {
 	var all []mutants.Mutant
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || spec.Names[0].Name != "mutants" {
+		if !ok || !strings.HasSuffix(strings.ToLower(spec.Names[0].Name), "mutants") {
 			return true
 		}
 		list, _ := spec.Values[0].(*ast.CompositeLit)
@@ -60,12 +60,19 @@ func text(e ast.Expr) string {
 
 // allMutants returns the planted bugs of the torture, and those of the table, whose names begin with "table ".
 func allMutants() ([]mutants.Mutant, error) {
-	all, err := readMutants(mutantsFile)
+	var all []mutants.Mutant
+	for _, file := range mutantsFiles {
+		some, err := readMutants(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
 	for _, m := range mutants.Table {
 		m.Name = "table " + m.Name
 		all = append(all, m)
 	}
-	return all, err
+	return all, nil
 }
 
 // chosen reports whether a mutant is one of the names: its own, "all", or "table" and "torture" for those from there.

@@ -35,7 +35,6 @@ var fieldMutants = []mutant{
 		{"internal/lua/rw_prelude.lua", "size <= 17, 0, 0, '0'", "true, 0, 0, '0'"},
 	}},
 	{"F10", "a call of several questions forgets that one has failed (L.16)", []string{"./internal/suites/trouble TestAVerdictIsWhatRedisSaidLast"}, []edit{
-		{"internal/lease/semaphore.go", "if err := s.prepareWithin(ctx, bound, t.Op, t.Single(), known); err != nil {", "if err := s.prepareWithin(ctx, bound, t.Op, t.Single(), outcome.Record{}); err != nil {"},
 		{"internal/lease/once.go", "\t\tl.known.Failed(err)\n", ""},
 	}},
 }

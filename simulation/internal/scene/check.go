@@ -161,6 +161,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		t.inside = append(t.inside, h)
 	}
 	w.raises(h, token, a.token)
+	w.lasts(h)
 	if !h.of.fair() || w.Overtake == 0 {
 		return
 	}
@@ -168,6 +169,17 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		if o.asked.Add(w.Overtake).Before(a.asked) && o.p.healthy() && !o.troubled {
 			w.brokenf("order: %v, which asked for %s at %v, overtook %v, which asked at %v", w.process, h.of.name, w.at(a.asked), o.p, w.at(o.asked))
 		}
+	}
+}
+
+// lasts checks that a quarter of the lease is left when an owner gets a target, or of the first term. The run must be locked.
+func (r *run) lasts(h *holder) {
+	lease := firstTerm - 200*time.Millisecond
+	if h.lease > 0 {
+		lease = min(lease, h.lease)
+	}
+	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 {
+		r.brokenf("nearly over: %v got %s for %v", h.p, h.of.name, left)
 	}
 }
 

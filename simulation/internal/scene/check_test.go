@@ -268,8 +268,25 @@ func TestCheckersBite(t *testing.T) {
 			}
 		}, "query"},
 		"what is impossible and works": {func(r *run, a, _ *worker) {
-			a.misuse(find(r, "fair"), rlock.Wait(s))
+			a.impossible(find(r, "fair"), a.clients[0].NewLock("x"))
 		}, "misuse"},
+		"two semaphores with the same leases": {func(_ *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.besides(a.clients[0].NewSemaphore("y"), hold)
+			}
+		}, "could set up"},
+		"a hold that is nearly over": {func(r *run, a, _ *worker) {
+			x := a.asks(plan{of: find(r, "fenced"), permits: 1})
+			a.enters(x, &holder{plan: x.plan, p: a.process, err: held, deadline: time.Now().Add(s / 2)}, 1)
+		}, "nearly over"},
+		"a shutdown that refuses a past context": {func(r *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.past = append(a.past, hold.Context())
+				strike{run: r, p: a.process, random: rand.New(rand.NewPCG(1, 1))}.shutdown(s)
+			}
+		}, "shutdown"},
 		"a Do that hides an error": {func(_ *run, a, _ *worker) {
 			_ = a.done(errOwn, rlock.ErrLost)
 		}, "do: that of"},

@@ -187,7 +187,7 @@ func (w *worker) once(t *target) {
 	case t.kind == kindElection:
 		w.campaign(t)
 	case w.one(40):
-		w.misuse(t, []rlock.AcquireOption{rlock.Lease(time.Microsecond + w.upTo(998*time.Microsecond)), rlock.AtLeast(-time.Second)}[w.random.IntN(2)])
+		w.misuse(t)
 	case t.kind == kindSemaphore && w.one(30):
 		w.adds(t)
 	default:

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -119,14 +120,21 @@ func (s strike) end(what string, alive int) {
 
 // shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
 func (s strike) shutdown(limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	s.mu.Lock()
 	s.p.stopping = time.Now()
+	parent := context.Background()
+	if len(s.p.past) > 0 {
+		parent = context.WithoutCancel(s.p.past[0])
+	}
 	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
 	for _, c := range s.p.clients {
 		err := c.Shutdown(ctx)
 		s.mu.Lock()
+		if errors.Is(err, rlock.ErrInvalidOption) {
+			s.brokenf("shutdown: that of %v refused the context of a hold that is over: %v", s.p, err)
+		}
 		s.p.stopping = time.Time{}
 		if stats := c.Stats(); err == nil && stats.Held > 0 {
 			s.brokenf("shutdown: that of %v succeeded, and it has %+v", s.p, stats)

@@ -18,7 +18,52 @@ func (w *worker) visit(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		w.another(lock, hold, p)
 	case 2:
 		w.asksAbout(lock, hold, p)
+	case 3:
+		if s, ok := lock.(*rlock.Semaphore); ok {
+			w.besides(s, hold)
+		}
 	}
+}
+
+// besides sets up the semaphore that would have the same leases as the one of which an owner has permits.
+func (w *worker) besides(s *rlock.Semaphore, hold *rlock.Hold) {
+	before := hold.Err()
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	ok, err := w.clients[0].NewSemaphore("{"+s.Name()+"}").TrySetPermits(w.ctx, 1)
+	if ok || err == nil {
+		w.judge(hold, before, "names: %v could set up {%s} besides %s", w.process, s.Name(), s.Name())
+	}
+}
+
+// outlives has a re-entry outlive its hold. It is unlocked with the context of the hold, which is over then.
+func (w *worker) outlives(h *holder, hold *rlock.Hold, lock *rlock.Lock) bool {
+	ctx := hold.Context()
+	w.occupied(w.process, 1)
+	err := lock.Lock(ctx)
+	w.occupied(w.process, -1)
+	if err != nil {
+		return false
+	}
+	w.mu.Lock()
+	h.err, h.blind, h.ctx = func() error { return nil }, true, nil
+	w.mu.Unlock()
+	first := hold.Unlock(context.Background())
+	time.Sleep(w.upTo(w.Hold))
+	if w.dead() {
+		return true
+	}
+	w.mu.Lock()
+	w.class(first)
+	w.mu.Unlock()
+	w.leaves(h, nil)
+	began := time.Now()
+	err = lock.Unlock(context.WithoutCancel(ctx))
+	if errors.Is(first, rlock.ErrLost) || errors.Is(first, rlock.ErrClosed) {
+		err = first
+	}
+	w.unlocked(h, nil, err, began, time.Since(began))
+	return true
 }
 
 // judge records a broken promise about a hold, if the hold was good before a call and still is, and Redis forgets nothing.
@@ -121,18 +166,4 @@ func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(boo
 		mine = mine || strings.HasPrefix(holder.Holder, w.clients[0].ID())
 	}
 	says(mine, "Inspect", info.Holders)
-}
-
-// misuse asks for what is not possible. It must be refused, and nothing be sent.
-func (w *worker) misuse(t *target, opt rlock.AcquireOption) {
-	lock := w.acquirer(t, false)
-	w.occupied(w.process, len(t.atoms()))
-	defer w.occupied(w.process, -len(t.atoms()))
-	hold, err := lock.TryAcquire(w.ctx, opt)
-	if err == nil {
-		_ = hold.Unlock(context.Background())
-	}
-	if !errors.Is(err, rlock.ErrInvalidOption) && !errors.Is(err, rlock.ErrClosed) && w.ctx.Err() == nil {
-		w.note("misuse: %v asked for the impossible, and got %v", w.process, err)
-	}
 }
