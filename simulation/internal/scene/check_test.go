@@ -154,7 +154,10 @@ func TestCheckersBite(t *testing.T) {
 		}, "lost wake-up"},
 		"a hold that the gauges do not have": {func(r *run, a, _ *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
-			r.gauge(a.process)
+			for range 40 {
+				r.gauge(a.process)
+				time.Sleep(glance)
+			}
 		}, "gauges"},
 		"a latch that opens too early": {func(r *run, _, _ *worker) {
 			r.servers[0].Do("SET", "l", "1")

@@ -30,6 +30,7 @@ type process struct {
 	ended         bool   // it was closed, or shut down
 	cuts          []span // in which nothing passed between it and the server
 	died          time.Time
+	odd           time.Time         // since when its gauges say something else than its workers
 	stopping      time.Time         // when its shutdown began
 	turns, active int               // how many turns its workers have begun, and how many are under way
 	idle          time.Time         // since when none has been

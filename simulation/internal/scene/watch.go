@@ -87,7 +87,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 	}
 }
 
-// gauge compares the gauges of a process with what its workers have and want. The run must be locked.
+// gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
 func (r *run) gauge(p *process) {
 	if len(p.clients) > 1 {
 		return // a client has some members of each lock
@@ -114,7 +114,14 @@ func (r *run) gauge(p *process) {
 	for _, l := range r.latches {
 		latches += l.waiting[p]
 	}
-	if s := p.clients[0].Stats(); s.Held < least || s.Held > most+under || s.Waiting > under+latches {
+	s := p.clients[0].Stats()
+	switch now := time.Now(); {
+	case s.Held >= least && s.Held <= most+under && s.Waiting <= under+latches:
+		p.odd = time.Time{}
+	case p.odd.IsZero(): // what a call leaves behind that its context has ended is released after it
+		p.odd = now
+	case now.Sub(p.odd) > r.strayFor():
 		r.brokenf("gauges: %v has %+v, but its owners have %d to %d locks, and at most %d calls wait", p, s, least, most+under, under+latches)
+		p.odd = now.Add(time.Hour)
 	}
 }
