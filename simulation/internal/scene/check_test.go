@@ -270,6 +270,12 @@ func TestCheckersBite(t *testing.T) {
 				a.asksAbout(a.clients[0].NewLock("y"), hold, plan{of: find(r, "fair"), permits: 1})
 			}
 		}, "query"},
+		"a re-entry that is not refused": {func(r *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.nested(hold, plan{of: find(r, "a b").members[0], permits: 1})
+			}
+		}, "nested"},
 		"what is impossible and works": {func(r *run, a, _ *worker) {
 			a.impossible(find(r, "fair"), a.clients[0].NewLock("x"))
 		}, "misuse"},

@@ -34,11 +34,13 @@ func (r *run) sweep() {
 			r.passes(alive[0], t)
 		}
 	}
-	if !r.Unsafe {
+	if !r.Unsafe && !r.Identity {
 		r.keeping(alive[0])
 	}
 	time.Sleep(20 * time.Second)
-	r.sendNothing()
+	if !r.Identity {
+		r.sendNothing()
+	}
 }
 
 func (r *run) passes(p *process, t *target) {

@@ -92,8 +92,8 @@ func (w *worker) afterwards() context.Context {
 	return w.process.past[w.random.IntN(len(w.process.past))]
 }
 
-// isOver keeps the context of a hold that is over.
-func (w *worker) isOver(ctx context.Context) {
+// keeps keeps the context of a hold that is over.
+func (w *worker) keeps(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.process.past = append(w.process.past, ctx); len(w.process.past) > 2 {
@@ -120,6 +120,9 @@ func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context
 		opts = append(opts, rlock.AtLeast(p.atLeast))
 	}
 	ctx, end := context.WithCancel(w.ctx)
+	if w.one(8) {
+		ctx = rlock.EnsureOwner(ctx)
+	}
 	if p.past != nil { // the end of the process ends it, too
 		past, endPast := context.WithCancel(context.WithoutCancel(p.past))
 		stop := context.AfterFunc(ctx, endPast)

@@ -157,7 +157,7 @@ func (w *worker) one(n int) bool { return w.random.IntN(n) == 0 }
 
 func (w *worker) work() {
 	time.Sleep(w.upTo(100 * time.Millisecond))
-	for w.ctx.Err() == nil {
+	for w.ctx.Err() == nil && !w.isOver() {
 		if w.Beat > 0 {
 			since := time.Since(w.trace.Began)
 			time.Sleep(w.Beat - since%w.Beat + w.upTo(4*w.Faults.Latency))
@@ -167,6 +167,13 @@ func (w *worker) work() {
 		w.begins(-1)
 		time.Sleep(w.upTo(max(w.Rest, time.Millisecond)))
 	}
+}
+
+// isOver reports whether the process is being closed, or shut down.
+func (p *process) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // begins records that a turn begins, or with -1 that it is over.
@@ -189,7 +196,7 @@ func (w *worker) once(t *target) {
 		w.campaign(t)
 	case w.one(40):
 		w.misuse(t)
-	case t.kind == kindSemaphore && w.one(30):
+	case t.counts() && w.one(30):
 		w.adds(t)
 	default:
 		w.turn(t)

@@ -67,6 +67,8 @@ func (s strike) server(what string) {
 	switch what {
 	case nemesisFlush:
 		s.on.With(func(r *simredis.Server) { r.FlushScripts() })
+	case nemesisLoading, nemesisFull:
+		s.refuses(what, s.upTo(outage))
 	case nemesisHang:
 		d := s.upTo(outage)
 		s.silence(d, &s.silences)
@@ -81,6 +83,27 @@ func (s strike) server(what string) {
 		s.on.Start(s.on.Snapshot())
 		time.Sleep(4 * time.Second)
 	}
+}
+
+// refuses has a server refuse commands for a while.
+func (s strike) refuses(what string, d time.Duration) {
+	s.disturb(d + 8*time.Second)
+	set := func(on bool) {
+		s.on.With(func(r *simredis.Server) {
+			switch {
+			case what == nemesisLoading:
+				r.SetLoading(on)
+			case on:
+				r.Do("CONFIG", "SET", "maxmemory", "1")
+			default:
+				r.Do("CONFIG", "SET", "maxmemory", "0")
+			}
+		})
+	}
+	set(true)
+	time.Sleep(d)
+	set(false)
+	time.Sleep(4 * time.Second)
 }
 
 // A killed process may have held locks until their leases end, and adopted ones longer.
@@ -105,12 +128,12 @@ func (s strike) end(what string, alive int) {
 		s.mu.Lock()
 		s.p.ended = true
 		s.mu.Unlock()
-		s.p.cancel()
 		limit := 10*time.Second + time.Duration(s.random.IntN(2))*s.upTo(2*time.Minute)
 		s.workers.Go(func() {
 			if what == nemesisShutdown {
 				s.shutdown(limit)
 			}
+			s.p.cancel()
 			s.disturb(leasesEnd)
 			s.p.close()
 		})

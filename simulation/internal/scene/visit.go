@@ -22,7 +22,40 @@ func (w *worker) visit(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		if s, ok := lock.(*rlock.Semaphore); ok {
 			w.besides(s, hold)
 		}
+	case 5:
+		w.nested(hold, p)
 	}
+}
+
+// nested asks for a lock that its owner has, by a handle that refuses that, or for its other side.
+func (w *worker) nested(hold *rlock.Hold, p plan) {
+	t, c := p.of, w.clients[0]
+	if t.kind != kindLock && !t.shares() || len(w.clients) > 1 {
+		return
+	}
+	lock, want := c.NewLock(t.name, rlock.NonReentrant()), rlock.ErrReentered
+	switch {
+	case t.shares() && p.reads:
+		lock, want = w.side(t, false), rlock.ErrUpgrade
+	case t.shares():
+		lock, want = w.side(t, true), nil
+	}
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	before := hold.Err()
+	inner, err := lock.TryAcquire(rlock.EnsureOwner(hold.Context()))
+	if ended := hold.Context().Err() != nil; !ended && !errors.Is(err, want) && !errors.Is(err, rlock.ErrUnavailable) && !errors.Is(err, rlock.ErrClosed) {
+		w.judge(hold, before, "nested: %v has %s, and got %v instead of %v", w.process, t.name, err, want)
+	}
+	if err == nil {
+		_ = inner.Unlock(context.Background())
+	}
+}
+
+// side returns a side of a read-write lock.
+func (w *worker) side(t *target, reads bool) *rlock.Lock {
+	lock, _ := w.acquirer(t, reads).(*rlock.Lock)
+	return lock
 }
 
 // besides sets up the semaphore that would have the same leases as the one of which an owner has permits.
@@ -114,6 +147,7 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 	defer w.occupied(w.process, -1)
 	before, ctx := hold.Err(), context.WithoutCancel(hold.Context())
 	var err error
+	_, _ = hold.LogValue(), w.clients[0].Stats()
 	says := func(ok bool, what string, value any) {
 		if err == nil && !ok {
 			w.judge(hold, before, "query: %v has %s, but %s says %v", w.process, p.of.name, what, value)
@@ -140,7 +174,9 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		var ok bool
 		ok, err = l.Extend(ctx, ids[0], 30*time.Second)
 		says(ok, "Extend", ok)
+		_ = l.LogValue()
 	case *rlock.PlainSemaphore:
+		_ = l.LogValue()
 		var n int
 		n, err = l.AvailablePermits(ctx)
 		says(n <= permits-p.permits, "AvailablePermits", n)
@@ -159,6 +195,7 @@ func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(boo
 	var left time.Duration
 	left, *err = l.TTL(ctx)
 	says(left > 0, "TTL", left)
+	_ = l.LogValue()
 	var info rlock.LockInfo
 	info, *err = l.Inspect(ctx)
 	mine := false
