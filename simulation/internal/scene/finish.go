@@ -108,6 +108,7 @@ func (r *run) left(s *simredis.Server, key string) {
 	case r.Unsafe:
 	case strings.HasPrefix(key, "redisson_lock_token:"): // tokens never end
 	case strings.HasPrefix(key, "redisson_unlock_latch:") && kind == simredis.Status("hash"): // tombstones end by themselves
+	case r.Identity && strings.HasPrefix(key, "rlock_client:"): // identities end by themselves
 	case r.latches[key] != nil:
 	case r.semaphore(key):
 		if v := s.Do("GET", key); v != strconv.Itoa(permits) {

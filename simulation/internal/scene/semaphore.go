@@ -25,6 +25,7 @@ func (w *worker) adds(t *target) {
 	if err == nil {
 		time.Sleep(w.upTo(time.Second))
 		err = s.AddPermits(context.Background(), -1)
+		time.Sleep(w.slack()) // a reply that says that somebody has the permit may still be on its way
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
