@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 // shim is a library that is preloaded before the C library. It changes the time of day and no other clock, as a shared file says: it
@@ -60,14 +62,19 @@ time_t time(time_t *t) {
 
 // Clock sets the time of day of one server.
 type Clock struct {
-	tb   testing.TB
-	file *os.File
+	tb        testing.TB
+	file      *os.File
+	simulated host.Clock // nil means that the file has it
 }
 
 // StartWithClock starts a server whose clock can be set. It needs Linux and a C compiler, and skips the test if either is missing. If
 // RLOCK_REQUIRE_REDIS is 1, it fails the test without a C compiler.
 func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	tb.Helper()
+	if host.Virtual {
+		s := startSimulated(tb)
+		return s, &Clock{simulated: s.simulated}
+	}
 	cc, err := exec.LookPath("cc")
 	switch {
 	case runtime.GOOS != "linux":
@@ -89,7 +96,7 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 	file, err := os.Create(filepath.Join(dir, "clock"))
 	must(tb, err)
 	tb.Cleanup(func() { _ = file.Close() })
-	clock := &Clock{tb, file}
+	clock := &Clock{tb: tb, file: file}
 	clock.write(0, 0)
 	clock.write(1, 0)
 	server := startFirst(tb, func() *Server {
@@ -102,12 +109,20 @@ func StartWithClock(tb testing.TB) (*Server, *Clock) {
 
 // Set moves the server's clock ahead of the true time by whole seconds. A negative duration moves it behind.
 func (c *Clock) Set(ahead time.Duration) {
+	if c.simulated != nil {
+		c.simulated.SetAhead(ahead)
+		return
+	}
 	c.tb.Helper()
 	c.write(0, int64(ahead/time.Second))
 }
 
 // Stop stops the server's clock at a time, to the microsecond. The next Stop moves it on.
 func (c *Clock) Stop(at time.Time) {
+	if c.simulated != nil {
+		c.simulated.StopClock(at)
+		return
+	}
 	c.tb.Helper()
 	c.write(1, at.UnixMicro())
 }

@@ -2,11 +2,14 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"net"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 // Proxy stands between clients and one server. It applies network faults to chosen commands.
@@ -60,7 +63,7 @@ type pipe struct {
 // NewProxy starts a proxy in front of a server and stops it when the test ends.
 func NewProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := host.Listen()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -231,7 +234,7 @@ func (p *Proxy) accept() {
 		p.mu.Lock()
 		target := p.target
 		p.mu.Unlock()
-		server, err := net.Dial("tcp", target)
+		server, err := host.Dial(context.Background(), "tcp", target)
 		if err != nil {
 			_ = client.Close()
 			continue

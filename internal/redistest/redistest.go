@@ -16,6 +16,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 const embeddedTick = 2 * time.Millisecond
@@ -29,6 +31,9 @@ var Leisurely bool
 // with the test.
 func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
+	if host.Virtual {
+		return Start(tb).Client(tb)
+	}
 	embedded := miniredis.RunT(tb)
 	embedded.ClockTTL(true)
 	var mu sync.Mutex
@@ -76,10 +81,25 @@ func Embedded(tb testing.TB) *redis.Client {
 // Open returns a client that is closed with the test.
 func Open(tb testing.TB, opt *redis.Options) *redis.Client {
 	tb.Helper()
-	rdb := redis.NewClient(opt)
+	own := *opt
+	if host.Virtual && own.Dialer == nil {
+		own.Dialer = host.Dial
+	}
+	rdb := redis.NewClient(&own)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
+
+// NeedsRealServer skips a test, or a part of it, in virtual time. The reason names what the simulation does not have.
+func NeedsRealServer(tb testing.TB, reason string) {
+	tb.Helper()
+	if host.Virtual {
+		tb.Skip(realServer + reason)
+	}
+}
+
+// realServer begins the message by which simulation/suites knows which tests to run on real servers.
+const realServer = "needs a real server: "
 
 // Eventually waits until a condition holds, and fails the test after ten seconds. Tests use it for conditions that no event
 // announces. The description names the condition in the failure.

@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
-// Server is a redis-server process that ends with the test.
+// Server is a redis-server process, or a simulated server if time is virtual. It ends with the test.
 type Server struct {
 	Addr    string
 	TLSAddr string // empty means no TLS
@@ -28,7 +30,9 @@ type Server struct {
 	// Proxy is in front of the server for clients, sentinels and replicas. Nil means that they connect directly.
 	Proxy *Proxy
 
-	tb   testing.TB
+	tb        testing.TB
+	simulated host.Server // nil means that it is a process
+
 	dir  string
 	args []string
 	env  []string // in addition to the test's
@@ -53,6 +57,9 @@ var debugging = sync.OnceValue(func() []string {
 // Start starts a server with additional settings, such as "--maxmemory", "1mb". The server ends with the test.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	if host.Virtual {
+		return startSimulated(tb, args...)
+	}
 	return startFirst(tb, func() *Server { return newServer(tb, args...) })
 }
 
@@ -60,6 +67,11 @@ func Start(tb testing.TB, args ...string) *Server {
 // announce names.
 func StartBehindProxy(tb testing.TB, announce []string, args ...string) *Server {
 	tb.Helper()
+	if host.Virtual {
+		s := startSimulated(tb, args...)
+		s.Proxy = NewProxy(tb, s.Addr)
+		return s
+	}
 	return startFirst(tb, func() *Server {
 		s := newServer(tb, args...)
 		s.Proxy = NewProxy(tb, s.Addr)
@@ -88,6 +100,18 @@ func startFirst(tb testing.TB, create func() *Server) *Server {
 	return nil
 }
 
+// startSimulated starts a server in virtual time.
+func startSimulated(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	if len(args) > 0 {
+		NeedsRealServer(tb, "the settings "+strings.Join(args, " "))
+	}
+	simulated := host.Start()
+	tb.Cleanup(simulated.Kill)
+	port := simulated.Port()
+	return &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Port: port, tb: tb, simulated: simulated}
+}
+
 func newServer(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	if os.Getenv("RLOCK_NO_REDIS") == "1" {
@@ -114,6 +138,10 @@ func (s *Server) Public() string {
 // Run starts the server again after Kill. It has only the data that its settings persist, by default none.
 func (s *Server) Run() {
 	s.tb.Helper()
+	if s.simulated != nil {
+		s.simulated.Run()
+		return
+	}
 	if !s.launch(s.settings()...) {
 		s.tb.Fatalf("%s does not start again: %s", program(), s.lastWords())
 	}
@@ -193,6 +221,10 @@ func (s *Server) spawn(args ...string) <-chan struct{} {
 
 // Kill ends the server at once, with SIGKILL, and waits until it has ended.
 func (s *Server) Kill() {
+	if s.simulated != nil {
+		s.simulated.Kill()
+		return
+	}
 	s.mu.Lock()
 	process, ended := s.process, s.ended
 	s.process = nil
@@ -206,6 +238,9 @@ func (s *Server) Kill() {
 // Snapshot returns what the server has now, for [Server.Restore].
 func (s *Server) Snapshot() []byte {
 	s.tb.Helper()
+	if s.simulated != nil {
+		return s.simulated.Snapshot()
+	}
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr})
 	defer func() { _ = rdb.Close() }()
 	must(s.tb, rdb.Save(context.Background()).Err())
@@ -219,6 +254,10 @@ func (s *Server) Snapshot() []byte {
 // Restore kills the server, and starts it again with what a snapshot has.
 func (s *Server) Restore(snapshot []byte) {
 	s.tb.Helper()
+	if s.simulated != nil {
+		s.simulated.Restore(snapshot)
+		return
+	}
 	s.Kill()
 	path := filepath.Join(s.dir, "dump.rdb")
 	must(s.tb, os.WriteFile(path, snapshot, 0o600))
@@ -227,10 +266,22 @@ func (s *Server) Restore(snapshot []byte) {
 }
 
 // Pause stops the process with SIGSTOP. It keeps its connections and replies to nothing until Resume.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() {
+	if s.simulated != nil {
+		s.simulated.Pause()
+		return
+	}
+	s.signal(syscall.SIGSTOP)
+}
 
 // Resume continues a paused process.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+func (s *Server) Resume() {
+	if s.simulated != nil {
+		s.simulated.Resume()
+		return
+	}
+	s.signal(syscall.SIGCONT)
+}
 
 func (s *Server) signal(sig syscall.Signal) {
 	s.tb.Helper()

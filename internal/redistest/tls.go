@@ -30,6 +30,7 @@ type CA struct {
 // server was built without TLS, as it is by default.
 func NewCA(tb testing.TB) *CA {
 	tb.Helper()
+	NeedsRealServer(tb, "TLS")
 	refused, _ := exec.Command(program(), "--tls-port", "no number").CombinedOutput()
 	if strings.Contains(string(refused), "Bad directive") && !requireRedis() {
 		tb.Skip(program(), "was built without TLS")

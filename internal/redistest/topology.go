@@ -29,6 +29,7 @@ const nodeTimeout = 2 * time.Second
 // StartCluster starts a cluster of six nodes that ends with the test.
 func StartCluster(tb testing.TB) *Cluster {
 	tb.Helper()
+	NeedsRealServer(tb, "a cluster")
 	return startCluster(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
@@ -36,6 +37,7 @@ func StartCluster(tb testing.TB) *Cluster {
 // gossip of the nodes bypasses the proxies.
 func StartClusterBehindProxies(tb testing.TB) *Cluster {
 	tb.Helper()
+	NeedsRealServer(tb, "a cluster")
 	return startCluster(tb, func(args ...string) *Server {
 		return StartBehindProxy(tb, []string{"--cluster-announce-port"}, args...)
 	})
@@ -250,6 +252,7 @@ const masterName = "rlock"
 // StartSentinel starts the six processes. They end with the test.
 func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Helper()
+	NeedsRealServer(tb, "Sentinel")
 	return startSentinel(tb, func(args ...string) *Server { return Start(tb, args...) })
 }
 
@@ -257,6 +260,7 @@ func StartSentinel(tb testing.TB) *Sentinel {
 // replicas reach them through it.
 func StartSentinelBehindProxies(tb testing.TB) *Sentinel {
 	tb.Helper()
+	NeedsRealServer(tb, "Sentinel")
 	return startSentinel(tb, func(args ...string) *Server {
 		return StartBehindProxy(tb, []string{"--replica-announce-port"}, append(args, "--replica-announce-ip", "127.0.0.1")...)
 	})

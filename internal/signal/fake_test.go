@@ -56,6 +56,7 @@ type fakeDriver struct {
 	unreachable   *fault.Error // of Node
 	placed        int          // calls of Node
 	silent        bool         // whether new subscriptions are
+	over          int          // how many of the next subscriptions have ended when they begin
 }
 
 func (d *fakeDriver) Info() driver.Info { return d.info }
@@ -96,6 +97,10 @@ func (d *fakeDriver) Subscribe(_ context.Context, at driver.Node, sharded bool) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.silent = d.silent
+	if d.over > 0 {
+		d.over--
+		_ = s.Close()
+	}
 	d.subscriptions = append(d.subscriptions, s)
 	return s
 }

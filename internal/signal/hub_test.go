@@ -107,6 +107,22 @@ func TestASilentSessionIsReplaced(t *testing.T) {
 	})
 }
 
+// TestASessionThatHasEnded is about an application that has closed its own client, which ends each subscription at once.
+func TestASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.driver.set(func() { f.driver.over = 1000 })
+		f.listen("a")
+		f.after(time.Second)
+		_, opened := f.driver.latest()
+		require.LessOrEqual(f, opened, 6, "the keeper tries again at each tick")
+		f.confirmed(false, "a")
+		f.driver.set(func() { f.driver.over = 0 })
+		f.after(keeperTick)
+		f.confirmed(true, "a")
+	})
+}
+
 func TestASessionThatNeverSpeaksIsGivenMoreTime(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {

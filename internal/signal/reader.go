@@ -50,13 +50,13 @@ func (c *connection) read(ctx context.Context, s *session) {
 	}
 }
 
-// gone gives up a session that has ended by itself: code of the user has panicked in it. The keeper opens another one.
+// gone gives up a session that has ended by itself: code of the user has panicked in it, or has closed the client. The keeper opens
+// another one at its next tick. At once would be without end if the client stays closed.
 func (c *connection) gone(s *session) {
 	c.hub.mu.Lock()
 	defer c.hub.mu.Unlock()
 	if c.session == s {
 		c.drop()
-		c.ensure()
 	}
 }
 

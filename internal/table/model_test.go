@@ -2,20 +2,15 @@ package table
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -205,33 +200,4 @@ func (s Step) String() string {
 	default:
 	}
 	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
-}
-
-// hunt returns how the model test finds the bug, or nothing.
-func (b bug) hunt(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{make(map[string]string)}
-	for path, text := range b.plant(t) {
-		file := filepath.Join(dir, filepath.Base(path))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		overlay.Replace[path] = file
-	}
-	raw, err := json.Marshal(overlay)
-	require.NoError(t, err)
-	config := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(config, raw, 0o600))
-	cmd := exec.Command("go", "test", "-overlay", config, "-run", "^TestModel$", "-v", "-timeout", "4m", "-schedules", huntLength, "-story=false", ".")
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return ""
-	}
-	for _, sign := range []string{"broken after ", "panic: "} {
-		if at := strings.Index(string(out), sign); at >= 0 && !strings.HasPrefix(string(out[at:]), "panic: test timed out") {
-			lines := strings.SplitN(string(out[at:]), "\n", 3)
-			return strings.Join(lines[:min(len(lines), 2)], "; ")
-		}
-	}
-	t.Errorf("bug %s: %s", b.name, out)
-	return ""
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
@@ -89,6 +90,7 @@ func StartChild(tb testing.TB, addr, kind, name string) *Child {
 // StartChildFor starts a child process that locks on some of childTerms.
 func StartChildFor(tb testing.TB, addr, kind, name, terms string) *Child {
 	tb.Helper()
+	redistest.NeedsRealServer(tb, "another process")
 	c := &Child{TB: tb, Cmd: exec.Command(os.Args[0])}
 	c.Cmd.Env = append(os.Environ(), childEnv+"="+addr+" "+kind+" "+name+" "+terms)
 	in, err := c.Cmd.StdinPipe()

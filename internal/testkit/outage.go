@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 // Outage is a network that can be switched off. While it is down, every write and every connection fails. While it is silent,
@@ -36,7 +38,7 @@ func (o *Outage) Behind(tb testing.TB, rdb redis.UniversalClient) redis.Universa
 		own := *rdb.Options()
 		dial := own.Dialer
 		if dial == nil {
-			dial = new(net.Dialer).DialContext
+			dial = host.Dial
 		}
 		own.Dialer = through(dial)
 		behind = redis.NewClusterClient(&own)
@@ -52,7 +54,7 @@ func (o *Outage) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if o.Down.Load() {
 		return nil, &net.OpError{Op: "dial", Err: errors.New("no route to host")}
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	conn, err := host.Dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 )
 
 // Pair is a master and a replica, the link between them, and an address that moves from one to the other. A DNS name or a
@@ -47,7 +48,7 @@ func (p *Pair) Client(opts ...rlock.Option) *rlock.Client {
 	p.Helper()
 	logger, _ := Recording()
 	return NewClient(p, redistest.Open(p.T, &redis.Options{Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, *p.addr.Load())
+		return host.Dial(ctx, network, *p.addr.Load())
 	}}), append(opts, logger)...)
 }
 

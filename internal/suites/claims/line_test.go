@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
@@ -151,7 +152,7 @@ func costOfADeadWaiter(t *testing.T) time.Duration {
 		if dead.Load() {
 			return nil, net.ErrClosed
 		}
-		return new(net.Dialer).DialContext(ctx, network, addr)
+		return host.Dial(ctx, network, addr)
 	}})
 	holder := testkit.NewClient(t, server.Client(t)).NewLock(testkit.NewName())
 	require.NoError(t, holder.Lock(t.Context(), rlock.Lease(testkit.Never)))

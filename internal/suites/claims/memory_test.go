@@ -50,6 +50,7 @@ func waitWithARequest(ctx context.Context, wait func(context.Context)) weak.Poin
 // TestAllocationsOfAPair locks and unlocks with a handle that is made for one use, as for a request. The floor of go-redis, two
 // scripts without a lock, is 14.
 func TestAllocationsOfAPair(t *testing.T) { // not parallel: it counts allocations
+	redistest.NeedsRealServer(t, "the allocations of one process")
 	locks := testkit.NewClient(t, redistest.Start(t).Client(t))
 	names := make([]string, 2000)
 	for i := range names {

@@ -71,6 +71,7 @@ func TestAClosedRedisClientFailsAtOnce(t *testing.T) {
 // The databases of a server share their channels, but not their keys.
 func TestLocksInDifferentDatabasesAreIndependent(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "several databases")
 	server := redistest.Start(t)
 	name := testkit.NewName()
 	var locks [2]*rlock.Lock

@@ -231,6 +231,7 @@ func TestSemaphoresThatWouldHaveTheSameLeases(t *testing.T) {
 // of {x} back that was released. Its client gives it back to {x}, although it looks after x first.
 func TestAPlainSemaphoreGivesBackOnlyItsOwn(t *testing.T) {
 	t.Parallel()
+	redistest.NeedsRealServer(t, "DUMP and RESTORE")
 	for _, swapped := range []bool{false, true} {
 		server := redistest.Start(t)
 		rdb, client := server.Client(t), testkit.NewClient(t, server.Client(t))

@@ -24,6 +24,12 @@ const enough = 100_000
 // perRound is how many commands a round has.
 const perRound = 500
 
+// perTalk is how many commands a round of talks has. One command in talksOf is one of talks' rounds.
+const (
+	perTalk = 60
+	talksOf = 500
+)
+
 // TestDifferential compares the simulated Redis with a redis-server. If it fails, -seed repeats it.
 func TestDifferential(t *testing.T) {
 	r := startGenuine(t)
@@ -53,6 +59,22 @@ func TestDifferential(t *testing.T) {
 	t.Logf("the rarest was %q, %d times", rarest.name, replied[rarest.digest])
 	if *commands >= enough {
 		require.Positive(t, replied[rarest.digest], "seed %d: the script %q never replied anything but an error", seed, rarest.name)
+	}
+}
+
+// TestTalks compares connections with their users, their transactions and their subscriptions, and servers that refuse commands.
+func TestTalks(t *testing.T) {
+	r := startGenuineTalks(t)
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	for round := range uint64(*commands / talksOf) {
+		steps := newGenerator(seed, round).talks(perTalk)
+		if at, outcomes, others := differ(steps, &simulatedTalks{}, r); at >= 0 {
+			t.Fatalf("seed %d, round %d: %s\n\n%s", seed, round, difference(at, steps, outcomes, others), story(steps[:at+1], &simulatedTalks{}, r))
+		}
 	}
 }
 

@@ -79,6 +79,8 @@ ZRANGEBYSCORE z 2 2 LIMIT 0 0
 ZRANGEBYSCORE z 1 3 LIMIT 1 -1
 ZRANGEBYSCORE z 1 3 LIMIT -1 1
 ZREVRANGEBYSCORE z (3 1 WITHSCORES LIMIT 0 2
+ZRANGE z 0 -1 LIMIT 0 -1
+ZRANGE z 0 -1 LIMIT 1 1
 ZRANGE z 1 3 BYSCORE REV
 ZRANGE z 3 1 BYSCORE REV
 ZRANGE z -2 -1 WITHSCORES
@@ -105,6 +107,172 @@ LUA local ok, err = pcall(function() local a return a.b end) return err
 WAIT 0 -1
 WAIT 0 x
 WAIT x 1`
+
+// talkEdges are talks that random ones seldom have. Each line begins with the number of a connection.
+const talkEdges = `
+1 WATCH k
+2 SET k v
+1 MULTI
+1 GET k
+1 EXEC
+1 WATCH k
+1 SET k w
+1 MULTI
+1 EXEC
+1 WATCH k
+2 GET k
+1 MULTI
+1 GET k
+1 EXEC
+1 WATCH k
+2 DEL k
+1 UNWATCH
+1 MULTI
+1 GET k
+1 EXEC
+1 MULTI
+1 WATCH k
+1 MULTI
+1 NOSUCH
+1 EXEC
+1 SUBSCRIBE a b
+2 PUBLISH a 1
+1 UNSUBSCRIBE b
+1 PSUBSCRIBE a*
+2 PUBLISH a 2
+2 PUBSUB NUMPAT
+2 EVAL |return\x20redis.call('PUBLISH','a','3')| 0
+1 SSUBSCRIBE a
+2 SPUBLISH a 4
+1 GET k
+1 EXEC
+1 PING x
+1 PUNSUBSCRIBE x
+1 RESET
+2 PUBLISH a 5
+2 CONFIG SET requirepass secret
+1 GET k
+1 EVALSHA 1 2 3 4 5 6 7 8 9 10
+1 GET k
+1 AUTH wrong
+1 AUTH secret
+3 GET k
+3 RESET
+3 GET k
+3 HELLO 2
+3 HELLO 2 AUTH default secret SETNAME me
+3 CLIENT GETNAME
+2 CONFIG SET requirepass ~
+2 ACL SETUSER a on >one resetkeys resetchannels -@all ~app:* ~redisson_unlock_latch:{app:* &redisson_lock__channel:{app:* +evalsha +eval +get +publish +multi +exec +subscribe +psubscribe +unsubscribe +reset +wait
+1 AUTH a one
+1 GET app:k
+1 GET other
+1 SET app:k v
+1 EVAL |return\x20redis.call('GET',KEYS[1])| 1 app:k
+1 EVAL |return\x20redis.call('GET',KEYS[1])| 1 other
+1 EVAL |return\x20redis.call('GET','other')| 0
+1 EVAL |return\x20redis.call('SET',KEYS[1],'v')| 1 app:k
+1 EVAL |return\x20redis.pcall('SET',KEYS[1],'v')| 1 app:k
+1 EVAL |return\x20redis.pcall('SET',KEYS[1],'v').err| 1 app:k
+1 EVAL |return\x20redis.call('PUBLISH','c','v')| 0
+1 EVAL |return\x20redis.call('PUBLISH','redisson_lock__channel:{app:x}:y','v')| 0
+1 EVAL |return\x20redis.call('SPUBLISH','c','v')| 0
+1 EVAL |return\x20{pcall(redis.call,'SET','app:k','v')}| 0
+1 EVAL x y z
+1 EVAL |return\x201| 7 app:k other
+1 EVAL |return\x201| -1 other
+1 PUBLISH c v
+1 PUBLISH redisson_lock__channel:{app:x} v
+1 SUBSCRIBE redisson_lock__channel:{app:x} other
+1 PSUBSCRIBE redisson_lock__channel:{app:*
+1 PSUBSCRIBE redisson_lock__channel:{app:x*
+1 GET app:k
+2 ACL SETUSER a resetchannels
+1 PING
+2 ACL LOG
+2 ACL SETUSER b on nopass +@all ~* &*
+1 AUTH b any
+1 MULTI
+1 GET k
+2 ACL SETUSER b -get
+1 GET k
+1 EXEC
+1 MULTI
+1 SET k v
+2 ACL SETUSER b -set
+1 EXEC
+1 MULTI
+1 DEL k
+2 ACL SETUSER b resetkeys
+1 EXEC
+1 MULTI
+1 PUBLISH c m
+2 ACL SETUSER b resetchannels
+1 EXEC
+2 ACL LOG 100
+2 ACL DELUSER b nobody
+1 PING
+2 SET k v
+2 CONFIG SET maxmemory 1
+2 SET k v
+2 DEL nosuch
+2 EVAL |return\x20redis.call('SET','k','v')| 0
+2 EVAL |redis.call('DEL','nosuch');return\x20redis.call('SET','k','v')| 0
+2 EVAL |return\x20redis.pcall('HSET','h','f','v')| 0
+2 EVAL |return\x20redis.call('PEXPIRE','k',1000)| 0
+2 MULTI
+2 GET k
+2 EXEC
+2 CONFIG SET maxmemory-policy volatile-ttl
+2 SET k v
+2 EXISTS k
+2 CONFIG SET maxmemory 0 maxmemory-policy noeviction
+2 CONFIG SET min-replicas-to-write 1
+2 SET k v
+2 EVAL |return\x20redis.call('SET','k','v')| 0
+2 PUBLISH c m
+2 CONFIG SET min-replicas-to-write 0
+2 MULTI
+2 SET k v
+2 REPLICAOF 127.0.0.1 1
+1 REPLICAOF 127.0.0.1 1
+2 EXEC
+2 ROLE
+2 SET k v
+2 EVAL |return\x20redis.call('SET','k','v')| 0
+2 EVAL |return\x20redis.call('GET','k')| 0
+2 PUBLISH c m
+2 WAIT 0 0
+2 CONFIG SET replica-serve-stale-data no
+2 GET k
+2 EVAL |return\x201| 0
+2 EVALSHA 0123456789012345678901234567890123456789 0
+2 PING
+2 SUBSCRIBE c
+2 PUBLISH c m
+1 REPLICAOF NO ONE
+2 RESET
+1 INFO commandstats
+1 INFO keyspace`
+
+// TestTalkEdges compares the simulated Redis with a redis-server on these.
+func TestTalkEdges(t *testing.T) {
+	var steps []step
+	for line := range strings.Lines(strings.TrimSpace(talkEdges) + "\n") {
+		words := strings.Fields(line)
+		for i, word := range words {
+			words[i] = strings.ReplaceAll(strings.Trim(word, "|"), `\x20`, " ")
+			if word == "~" {
+				words[i] = ""
+			}
+		}
+		steps = append(steps, step{what: talk, conn: int(words[0][0] - '0'), args: words[1:]})
+	}
+	r := startGenuineTalks(t)
+	if at, first, second := differ(steps, &simulatedTalks{}, r); at >= 0 {
+		t.Fatalf("%s\n\n%s", difference(at, steps, first, second), story(steps[:at+1], &simulatedTalks{}, r))
+	}
+}
 
 // TestEdges compares the simulated Redis with a redis-server on these.
 func TestEdges(t *testing.T) {

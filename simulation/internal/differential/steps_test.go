@@ -129,10 +129,14 @@ func contents(do func(commands [][]string) []any) any {
 	replies := do(kinds)
 	for i, k := range keys {
 		key, _ := k.(string)
-		values = append(values, map[any][]string{
+		value, ok := map[any][]string{
 			simredis.Status("hash"): {"HGETALL", key}, simredis.Status("list"): {"LRANGE", key, "0", "-1"},
 			simredis.Status("zset"): {"ZRANGE", key, "0", "-1", "WITHSCORES"}, simredis.Status("string"): {"GET", key},
-		}[replies[2*i]])
+		}[replies[2*i]]
+		if !ok { // the type was refused
+			value = []string{"TYPE", key}
+		}
+		values = append(values, value)
 	}
 	return []any{keys, replies, do(values)}
 }

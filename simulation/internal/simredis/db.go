@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -137,4 +138,12 @@ func (s *Server) shuffle(names []string) []string {
 		return cmp.Or(cmp.Compare(places[a], places[b]), cmp.Compare(a, b))
 	})
 	return names
+}
+
+// equal reports whether two values are equal. A value may be nil.
+func (v *value) equal(o *value) bool {
+	if v == nil || o == nil {
+		return v == o
+	}
+	return reflect.DeepEqual(v, o)
 }

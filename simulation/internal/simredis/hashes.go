@@ -55,21 +55,21 @@ func (s *Server) fields(h *hash) []string {
 	return h.names
 }
 
-var hashCommands = map[string]command{
-	"HSET":       {arity: -4, write: true, run: cmdHSet},
-	"HSETNX":     {arity: 4, write: true, run: cmdHSetNX},
-	"HGET":       {arity: 3, run: cmdHGet},
-	"HMGET":      {arity: -3, run: cmdHMGet},
-	"HSTRLEN":    {arity: 3, run: cmdHStrLen},
-	"HDEL":       {arity: -3, write: true, run: cmdHDel},
-	"HEXISTS":    {arity: 3, run: cmdHExists},
-	"HLEN":       {arity: 2, run: cmdHLen},
-	"HGETALL":    {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], true, true) }},
-	"HKEYS":      {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], true, false) }},
-	"HVALS":      {arity: 2, run: func(s *Server, a []string) any { return s.listed(a[1], false, true) }},
-	"HINCRBY":    {arity: 4, write: true, run: cmdHIncrBy},
-	"HSCAN":      {arity: -3, run: cmdHScan},
-	"HRANDFIELD": {arity: -2, run: cmdHRandField},
+var hashCommands = map[string]run{
+	"HSET":       cmdHSet,
+	"HSETNX":     cmdHSetNX,
+	"HGET":       cmdHGet,
+	"HMGET":      cmdHMGet,
+	"HSTRLEN":    cmdHStrLen,
+	"HDEL":       cmdHDel,
+	"HEXISTS":    cmdHExists,
+	"HLEN":       cmdHLen,
+	"HGETALL":    func(s *Server, a []string) any { return s.listed(a[1], true, true) },
+	"HKEYS":      func(s *Server, a []string) any { return s.listed(a[1], true, false) },
+	"HVALS":      func(s *Server, a []string) any { return s.listed(a[1], false, true) },
+	"HINCRBY":    cmdHIncrBy,
+	"HSCAN":      cmdHScan,
+	"HRANDFIELD": cmdHRandField,
 }
 
 // hashOf returns the hash of a key, which has no fields if there is none.

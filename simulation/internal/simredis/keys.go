@@ -7,37 +7,26 @@ import (
 )
 
 // keyCommands are about keys of any type, and about the server.
-var keyCommands = map[string]command{
-	"PING":        {arity: -1, run: cmdPing},
-	"TIME":        {arity: 1, run: cmdTime},
-	"EXISTS":      {arity: -2, run: cmdExists},
-	"DEL":         {arity: -2, write: true, run: cmdDel},
-	"UNLINK":      {arity: -2, write: true, run: cmdDel},
-	"TYPE":        {arity: 2, run: cmdType},
-	"RENAME":      {arity: 3, write: true, run: cmdRename},
-	"PTTL":        {arity: 2, run: func(s *Server, a []string) any { return s.left(a[1], 1) }},
-	"TTL":         {arity: 2, run: func(s *Server, a []string) any { return s.left(a[1], 1000) }},
-	"PEXPIRETIME": {arity: 2, run: cmdPExpireTime},
-	"PERSIST":     {arity: 2, write: true, run: cmdPersist},
-	"PEXPIRE":     {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, s.now(), 1) }},
-	"EXPIRE":      {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, s.now(), 1000) }},
-	"PEXPIREAT":   {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, 0, 1) }},
-	"EXPIREAT":    {arity: -3, write: true, run: func(s *Server, a []string) any { return s.expire(a, 0, 1000) }},
-	"DBSIZE":      {arity: 1, run: func(s *Server, _ []string) any { return int64(len(s.Keys())) }},
-	"KEYS":        {arity: 2, run: cmdKeys},
-	"SCAN":        {arity: -2, run: cmdScan},
-	"FLUSHALL":    {arity: -1, write: true, run: cmdFlush},
-	"FLUSHDB":     {arity: -1, write: true, run: cmdFlush},
-}
-
-func cmdPing(_ *Server, a []string) any {
-	switch len(a) {
-	case 1:
-		return Status("PONG")
-	case 2:
-		return a[1]
-	}
-	return errArity("ping")
+var keyCommands = map[string]run{
+	"TIME":        cmdTime,
+	"EXISTS":      cmdExists,
+	"DEL":         cmdDel,
+	"UNLINK":      cmdDel,
+	"TYPE":        cmdType,
+	"RENAME":      cmdRename,
+	"PTTL":        func(s *Server, a []string) any { return s.left(a[1], 1) },
+	"TTL":         func(s *Server, a []string) any { return s.left(a[1], 1000) },
+	"PEXPIRETIME": cmdPExpireTime,
+	"PERSIST":     cmdPersist,
+	"PEXPIRE":     func(s *Server, a []string) any { return s.expire(a, s.now(), 1) },
+	"EXPIRE":      func(s *Server, a []string) any { return s.expire(a, s.now(), 1000) },
+	"PEXPIREAT":   func(s *Server, a []string) any { return s.expire(a, 0, 1) },
+	"EXPIREAT":    func(s *Server, a []string) any { return s.expire(a, 0, 1000) },
+	"DBSIZE":      func(s *Server, _ []string) any { return int64(len(s.Keys())) },
+	"KEYS":        cmdKeys,
+	"SCAN":        cmdScan,
+	"FLUSHALL":    cmdFlush,
+	"FLUSHDB":     cmdFlush,
 }
 
 func cmdTime(s *Server, _ []string) any {

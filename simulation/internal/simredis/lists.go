@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-var listCommands = map[string]command{
-	"RPUSH":  {arity: -3, write: true, run: func(s *Server, a []string) any { return s.push(a, false) }},
-	"LPUSH":  {arity: -3, write: true, run: func(s *Server, a []string) any { return s.push(a, true) }},
-	"LPOP":   {arity: -2, write: true, run: cmdLPop},
-	"LLEN":   {arity: 2, run: cmdLLen},
-	"LINDEX": {arity: 3, run: cmdLIndex},
-	"LRANGE": {arity: 4, run: cmdLRange},
-	"LREM":   {arity: 4, write: true, run: cmdLRem},
-	"LPOS":   {arity: -3, run: cmdLPos},
+var listCommands = map[string]run{
+	"RPUSH":  func(s *Server, a []string) any { return s.push(a, false) },
+	"LPUSH":  func(s *Server, a []string) any { return s.push(a, true) },
+	"LPOP":   cmdLPop,
+	"LLEN":   cmdLLen,
+	"LINDEX": cmdLIndex,
+	"LRANGE": cmdLRange,
+	"LREM":   cmdLRem,
+	"LPOS":   cmdLPos,
 }
 
 func (s *Server) push(a []string, first bool) any {

@@ -3,7 +3,6 @@ package simredis
 import (
 	"maps"
 	"slices"
-	"strings"
 )
 
 // Subscriber is one connection that has subscribed. Messages arrive in the order in which they were published, each while its PUBLISH
@@ -66,12 +65,14 @@ func (s *Server) Drop(sub *Subscriber) {
 // Channels returns the channels that have subscribers, but the sharded ones, in alphabetical order.
 func (s *Server) Channels() []string { return slices.Sorted(maps.Keys(s.plain)) }
 
-var messageCommands = map[string]command{
-	"PUBLISH":  {arity: 3, write: true, run: cmdPublish},
-	"SPUBLISH": {arity: 3, write: true, run: cmdSPublish},
-	"PUBSUB": {arity: -2, run: cmdPubSub, subs: map[string]int{
-		"NUMSUB": -2, "SHARDNUMSUB": -2, "NUMPAT": 2, "CHANNELS": -2, "SHARDCHANNELS": -2,
-	}},
+var messageCommands = map[string]run{
+	"PUBLISH":              cmdPublish,
+	"SPUBLISH":             cmdSPublish,
+	"PUBSUB|NUMSUB":        func(s *Server, a []string) any { return s.plain.count(a[2:]) },
+	"PUBSUB|SHARDNUMSUB":   func(s *Server, a []string) any { return s.sharded.count(a[2:]) },
+	"PUBSUB|NUMPAT":        func(s *Server, _ []string) any { return int64(len(s.patterns)) },
+	"PUBSUB|CHANNELS":      func(s *Server, a []string) any { return s.listChannels(a, s.plain) },
+	"PUBSUB|SHARDCHANNELS": func(s *Server, a []string) any { return s.listChannels(a, s.sharded) },
 }
 
 func cmdPublish(s *Server, a []string) any {
@@ -100,27 +101,18 @@ func cmdSPublish(s *Server, a []string) any {
 	return int64(len(subs))
 }
 
-func cmdPubSub(s *Server, a []string) any {
-	switch sub := strings.ToUpper(a[1]); sub {
-	case "NUMSUB":
-		return s.plain.count(a[2:])
-	case "SHARDNUMSUB":
-		return s.sharded.count(a[2:])
-	case "NUMPAT":
-		return int64(len(s.patterns))
-	case "CHANNELS", "SHARDCHANNELS":
-		if len(a) > 3 {
-			return Err("ERR unknown subcommand or wrong number of arguments for '" + a[1] + "'. Try PUBSUB HELP.")
-		}
-		all := []any{}
-		for _, channel := range s.shuffle(slices.Collect(maps.Keys(s.channels(sub != "CHANNELS")))) {
-			if len(a) == 2 || matches(a[2], channel) {
-				all = append(all, channel)
-			}
-		}
-		return all
+// listChannels lists the channels that have subscribers, or those of them that match a pattern.
+func (s *Server) listChannels(a []string, of subscriptions) any {
+	if len(a) > 3 {
+		return Err("ERR unknown subcommand or wrong number of arguments for '" + a[1] + "'. Try PUBSUB HELP.")
 	}
-	return errSubcommand(a)
+	all := []any{}
+	for _, channel := range s.shuffle(slices.Collect(maps.Keys(of))) {
+		if len(a) == 2 || matches(a[2], channel) {
+			all = append(all, channel)
+		}
+	}
+	return all
 }
 
 // count returns how many subscribers each channel has.

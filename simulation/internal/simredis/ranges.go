@@ -16,7 +16,7 @@ func cmdZRange(s *Server, a []string) any {
 	switch {
 	case err != "":
 		return err
-	case r.limited && !r.byScore:
+	case r.limited && r.most != -1 && !r.byScore: // Redis does not see a LIMIT of -1
 		return Err("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	case r.byScore:
 		return s.byScore(a[1], a[2], a[3], r)

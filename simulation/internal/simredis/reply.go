@@ -41,6 +41,9 @@ func cText(text string) string {
 	return text
 }
 
+// inQuotes returns a text in an error, in quotes.
+func inQuotes(text string) string { return "'" + cText(text) + "'" }
+
 // clean returns an error or a status as it goes over the wire, where a line break would end it.
 func clean(text string) string {
 	text = cText(text)

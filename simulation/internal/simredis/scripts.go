@@ -42,33 +42,52 @@ func (s *Server) learn(source string) (*script, Err) {
 	return c, ""
 }
 
-func (s *Server) scriptCommand(a []string) any {
-	switch strings.ToUpper(a[1]) {
-	case "LOAD":
-		c, err := s.learn(a[2])
-		if err != "" {
-			return err
-		}
-		return c.digest
-	case "EXISTS":
-		all := make([]any, 0, len(a))
-		for _, digest := range a[2:] {
-			_, ok := s.scripts[strings.ToLower(digest)]
-			all = append(all, truth(ok))
-		}
-		return all
-	case "FLUSH":
-		if len(a) > 3 || len(a) == 3 && !same(a[2], "SYNC") && !same(a[2], "ASYNC") {
-			return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-		}
-		s.FlushScripts()
-		return Status("OK")
+// scriptCommands are about scripts.
+var scriptCommands = map[string]talk{
+	"EVAL":          func(c *Conn, a []string) any { return c.eval(a, false) },
+	"EVALSHA":       func(c *Conn, a []string) any { return c.eval(a, true) },
+	"SCRIPT|LOAD":   cmdScriptLoad,
+	"SCRIPT|EXISTS": cmdScriptExists,
+	"SCRIPT|FLUSH":  cmdScriptFlush,
+	"SCRIPT|KILL":   cmdScriptKill,
+}
+
+func cmdScriptLoad(c *Conn, a []string) any {
+	known, err := c.server.learn(a[2])
+	if err != "" {
+		return err
 	}
-	return Err("NOTBUSY No scripts in execution right now.") // to KILL
+	return known.digest
+}
+
+func cmdScriptExists(c *Conn, a []string) any {
+	all := make([]any, 0, len(a))
+	for _, digest := range a[2:] {
+		_, ok := c.server.scripts[strings.ToLower(digest)]
+		all = append(all, truth(ok))
+	}
+	return all
+}
+
+func cmdScriptFlush(c *Conn, a []string) any {
+	if len(a) > 3 || len(a) == 3 && !same(a[2], "SYNC") && !same(a[2], "ASYNC") {
+		return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+	}
+	c.server.FlushScripts()
+	return Status("OK")
+}
+
+func cmdScriptKill(c *Conn, _ []string) any {
+	if !c.server.busy {
+		return Err("NOTBUSY No scripts in execution right now.")
+	}
+	c.server.busy = false
+	return Status("OK")
 }
 
 // eval runs EVAL, or EVALSHA.
-func (s *Server) eval(a []string, byDigest bool) any {
+func (c *Conn) eval(a []string, byDigest bool) any {
+	s := c.server
 	const noScript = Err("NOSCRIPT No matching script. Please use EVAL.")
 	if byDigest && len(a[1]) != 2*sha1.Size {
 		return noScript
@@ -82,21 +101,24 @@ func (s *Server) eval(a []string, byDigest bool) any {
 	case n < 0:
 		return Err("ERR Number of keys can't be negative")
 	}
-	var c *script
+	var code *script
 	if byDigest {
-		if c = s.scripts[strings.ToLower(a[1])]; c == nil {
+		if code = s.scripts[strings.ToLower(a[1])]; code == nil {
 			return noScript
 		}
 	} else {
 		var err Err
-		if c, err = s.learn(a[1]); err != "" {
+		if code, err = s.learn(a[1]); err != "" {
 			return err
 		}
+	}
+	if s.isStale() {
+		return errMasterDown
 	}
 	if s.engine == nil {
 		s.engine = newEngine(s)
 	}
 	s.frozen = s.Clock().UnixMicro()
 	defer func() { s.frozen = 0 }()
-	return s.engine.run(c, a[3:3+n], a[3+n:])
+	return s.engine.run(c, code, a[3:3+n], a[3+n:])
 }

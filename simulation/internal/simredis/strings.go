@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-var stringCommands = map[string]command{
-	"GET":    {arity: 2, run: cmdGet},
-	"SET":    {arity: -3, write: true, run: cmdSet},
-	"STRLEN": {arity: 2, run: cmdStrLen},
-	"INCR":   {arity: 2, write: true, run: func(s *Server, a []string) any { return s.increase(a[1], 1) }},
-	"DECR":   {arity: 2, write: true, run: func(s *Server, a []string) any { return s.increase(a[1], -1) }},
-	"INCRBY": {arity: 3, write: true, run: cmdIncrBy},
-	"DECRBY": {arity: 3, write: true, run: cmdDecrBy},
+var stringCommands = map[string]run{
+	"GET":    cmdGet,
+	"SET":    cmdSet,
+	"STRLEN": cmdStrLen,
+	"INCR":   func(s *Server, a []string) any { return s.increase(a[1], 1) },
+	"DECR":   func(s *Server, a []string) any { return s.increase(a[1], -1) },
+	"INCRBY": cmdIncrBy,
+	"DECRBY": cmdDecrBy,
 }
 
 func cmdGet(s *Server, a []string) any {

@@ -86,18 +86,18 @@ func parseBounds(texts ...string) (all []bound, ok bool) {
 	return all, true
 }
 
-var zsetCommands = map[string]command{
-	"ZADD":             {arity: -4, write: true, run: cmdZAdd},
-	"ZINCRBY":          {arity: 4, write: true, run: cmdZIncrBy},
-	"ZREM":             {arity: -3, write: true, run: cmdZRem},
-	"ZREMRANGEBYSCORE": {arity: 4, write: true, run: cmdZRemRangeByScore},
-	"ZCARD":            {arity: 2, run: cmdZCard},
-	"ZSCORE":           {arity: 3, run: cmdZScore},
-	"ZRANK":            {arity: 3, run: cmdZRank},
-	"ZCOUNT":           {arity: 4, run: cmdZCount},
-	"ZRANGE":           {arity: -4, run: cmdZRange},
-	"ZRANGEBYSCORE":    {arity: -4, run: func(s *Server, a []string) any { return s.rangeByScore(a, false) }},
-	"ZREVRANGEBYSCORE": {arity: -4, run: func(s *Server, a []string) any { return s.rangeByScore(a, true) }},
+var zsetCommands = map[string]run{
+	"ZADD":             cmdZAdd,
+	"ZINCRBY":          cmdZIncrBy,
+	"ZREM":             cmdZRem,
+	"ZREMRANGEBYSCORE": cmdZRemRangeByScore,
+	"ZCARD":            cmdZCard,
+	"ZSCORE":           cmdZScore,
+	"ZRANK":            cmdZRank,
+	"ZCOUNT":           cmdZCount,
+	"ZRANGE":           cmdZRange,
+	"ZRANGEBYSCORE":    func(s *Server, a []string) any { return s.rangeByScore(a, false) },
+	"ZREVRANGEBYSCORE": func(s *Server, a []string) any { return s.rangeByScore(a, true) },
 }
 
 // zsetOf returns the sorted set of a key, which has no members if there is none.
