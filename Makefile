@@ -151,7 +151,7 @@ mutants: ## plant bugs in rlock, or only MUTANT, and check that the torture find
 	cd torture && $(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' . -mutants $(or $(MUTANT),all)
 
 .PHONY: planted
-planted: ## plant bugs in the lock table, or only MUTANT, or six of them for MUTANT=some, each of which its model test must find; a few minutes
+planted: ## plant bugs in the lock table, or only MUTANT, each of which its model test must find; a minute
 	$(GO) test -count=1 -timeout 20m -v -run 'TestPlantedBugs$$' ./internal/table -planted $(or $(MUTANT),all)
 
 .PHONY: simulation
@@ -160,7 +160,7 @@ simulation: ## test the simulation, and compare its Redis with a real one
 
 # Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run, and the others make its scene smaller, as a failure prints them.
 .PHONY: sim
-sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bug MUTANT
+sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
 	@cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
 		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)

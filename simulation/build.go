@@ -9,12 +9,16 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 
 // binary is the test binary of the scenes.
-type binary struct{ dir, path string }
+type binary struct {
+	dir, path string
+	mutant    string // of those that were built in; empty means none
+}
 
 // builder builds binaries with an overlay of Go's runtime.
 type builder struct {
@@ -32,7 +36,7 @@ func build(dir string, planted map[string]string) (*binary, error) {
 
 // build builds the binary, without an overlay if that cannot be made.
 func (r *builder) build(dir string, planted map[string]string) (*binary, error) {
-	b := &binary{dir, filepath.Join(dir, "scene.test")}
+	b := &binary{dir: dir, path: filepath.Join(dir, "scene.test")}
 	args := []string{"test", "-c", "-o", b.path}
 	f, err := r.overlay(dir)
 	if err == nil {
@@ -43,8 +47,10 @@ func (r *builder) build(dir string, planted map[string]string) (*binary, error) 
 		})
 		f = overlay.File{Replace: map[string]string{}}
 	}
+	count := 0
 	for path, text := range planted {
-		to := filepath.Join(dir, "planted_"+filepath.Base(path))
+		count++
+		to := filepath.Join(dir, fmt.Sprintf("planted_%d_%s", count, filepath.Base(path)))
 		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -65,7 +71,7 @@ func (r *builder) build(dir string, planted map[string]string) (*binary, error) 
 func (b *binary) command(seed uint64, more ...string) (*exec.Cmd, string) {
 	to := filepath.Join(b.dir, fmt.Sprintf("%d.json", seed))
 	cmd := exec.Command(b.path, append([]string{"-test.run", "^TestSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(seed), "-result", to}, more...)...)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
+	cmd.Env = append(os.Environ(), mutants.Env+"="+b.mutant, "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
 	return cmd, to
 }
 

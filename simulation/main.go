@@ -25,12 +25,12 @@ func main() {
 	flag.IntVar(&d.jobs, "jobs", runtime.NumCPU(), "how many seeds run at a time")
 	flag.BoolVar(&d.all, "all", false, "go on after a seed that breaks a promise")
 	d.smaller.Flags(flag.CommandLine)
-	mutants := flag.String("mutant", "", `hunt these bugs of torture/mutants_test.go, separated by commas, or "all", each for the duration`)
+	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
 	stop, end := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d.stop = stop.Done()
-	ok, err := do(*seed, d, *mutants, *dir)
+	ok, err := do(*seed, d, *planted, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
@@ -42,7 +42,7 @@ func main() {
 }
 
 // do reports whether nothing was found, or, of mutants, each.
-func do(seed uint64, d draws, mutants, dir string) (bool, error) {
+func do(seed uint64, d draws, planted, dir string) (bool, error) {
 	if dir != "" {
 		f, err := overlay.Write(dir)
 		if err != nil {
@@ -57,8 +57,8 @@ func do(seed uint64, d draws, mutants, dir string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	if mutants != "" {
-		return hunt(work, mutants, d, seed)
+	if planted != "" {
+		return hunt(work, planted, d, seed)
 	}
 	b, err := build(work, nil)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
@@ -187,13 +188,11 @@ func TestAFailureIsShrunk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the runtime of Go")
 	}
-	all, err := readMutants(mutantsFile)
+	all, err := allMutants()
 	require.NoError(t, err)
-	at := slices.IndexFunc(all, func(m mutant) bool { return m.name == "M19" }) // readers ignore a writer
+	at := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == "M19" }) // readers ignore a writer
 	require.GreaterOrEqual(t, at, 0)
-	planted, err := all[at].plant("..")
-	require.NoError(t, err)
-	b, err := build(t.TempDir(), planted)
+	b, err := buildAlone(t.TempDir(), all[at])
 	require.NoError(t, err)
 	var cpu time.Duration
 	for seed := uint64(1); ; seed++ {
@@ -259,18 +258,19 @@ func TestWithoutTheRuntime(t *testing.T) {
 	require.Contains(t, said.String(), "the edit \"the bubble orders the cases of a select\" of runtime/select.go fits 0 times instead of once; change it in simulation/internal/overlay")
 }
 
-// TestMutantsAreRead reads the planted bugs of the torture, and plants each.
+// TestMutantsAreRead reads the planted bugs of the torture and of the table, and plants each. Nearly all share one build.
 func TestMutantsAreRead(t *testing.T) {
-	all, err := readMutants(mutantsFile)
+	all, err := allMutants()
 	require.NoError(t, err)
-	require.Greater(t, len(all), 60)
+	require.Greater(t, len(all), 60+len(mutants.Table))
 	names := make(map[string]bool)
 	for _, m := range all {
-		require.False(t, names[m.name], m.name)
-		names[m.name] = true
-		require.NotEmpty(t, m.what, m.name)
-		planted, err := m.plant("..")
-		require.NoError(t, err)
-		require.NotEmpty(t, planted, m.name)
+		require.False(t, names[m.Name], m.Name)
+		names[m.Name] = true
+		require.NotEmpty(t, m.What, m.Name)
+		require.NotEmpty(t, m.Edits, m.Name)
 	}
+	_, rest, err := mutants.Schemata("..", all)
+	require.NoError(t, err)
+	require.Less(t, len(rest), 10)
 }

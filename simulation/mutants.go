@@ -6,42 +6,37 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 )
 
-// mutantsFile has the planted bugs of the torture. They are read from its source, as it is a test of another module.
-const mutantsFile = "../torture/mutants_test.go"
-
-// mutant is a bug planted in rlock.
-type mutant struct {
-	name, what string
-	edits      [][3]string // file, old text, new text
-}
+// mutantsFiles have the planted bugs of the torture. They are read from its source, as it is a test of another module.
+var mutantsFiles = []string{"../torture/mutants_test.go", "../torture/mutants_field_test.go"}
 
 // readMutants returns the planted bugs of the torture.
-func readMutants(file string) ([]mutant, error) {
+func readMutants(file string) ([]mutants.Mutant, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	var all []mutant
+	var all []mutants.Mutant
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
-		if !ok || spec.Names[0].Name != "mutants" {
+		if !ok || !strings.HasSuffix(strings.ToLower(spec.Names[0].Name), "mutants") {
 			return true
 		}
 		list, _ := spec.Values[0].(*ast.CompositeLit)
 		for _, e := range list.Elts {
 			m, _ := e.(*ast.CompositeLit)
 			edits, _ := m.Elts[3].(*ast.CompositeLit)
-			one := mutant{name: text(m.Elts[0]), what: text(m.Elts[1])}
+			one := mutants.Mutant{Name: text(m.Elts[0]), What: text(m.Elts[1])}
 			for _, e := range edits.Elts {
 				e, _ := e.(*ast.CompositeLit)
-				one.edits = append(one.edits, [3]string{text(e.Elts[0]), text(e.Elts[1]), text(e.Elts[2])})
+				one.Edits = append(one.Edits, mutants.Edit{File: text(e.Elts[0]), Old: text(e.Elts[1]), New: text(e.Elts[2])})
 			}
 			all = append(all, one)
 		}
@@ -63,64 +58,84 @@ func text(e ast.Expr) string {
 	return ""
 }
 
-// plant returns the changed files of rlock, by their paths.
-func (m mutant) plant(root string) (map[string]string, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return nil, err
-	}
-	planted := make(map[string]string)
-	for _, e := range m.edits {
-		path := filepath.Join(root, e[0])
-		text, ok := planted[path]
-		if !ok {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				return nil, err
-			}
-			text = string(raw)
+// allMutants returns the planted bugs of the torture, and those of the table, whose names begin with "table ".
+func allMutants() ([]mutants.Mutant, error) {
+	var all []mutants.Mutant
+	for _, file := range mutantsFiles {
+		some, err := readMutants(file)
+		if err != nil {
+			return nil, err
 		}
-		if n := strings.Count(text, e[1]); n != 1 {
-			return nil, fmt.Errorf("%s: its edit of %s fits %d times instead of once", m.name, e[0], n)
-		}
-		planted[path] = strings.Replace(text, e[1], e[2], 1)
+		all = append(all, some...)
 	}
-	return planted, nil
+	for _, m := range mutants.Table {
+		m.Name = "table " + m.Name
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// chosen reports whether a mutant is one of the names: its own, "all", or "table" and "torture" for those from there.
+func chosen(m mutants.Mutant, names []string) bool {
+	from := "torture"
+	if strings.HasPrefix(m.Name, "table ") {
+		from = "table"
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return name == "all" || name == from || name == m.Name })
 }
 
 // hunt plays seeds for each of the mutants, and reports whether all were found. A seed that is not 0 is replayed instead.
 func hunt(dir, names string, d draws, seed uint64) (bool, error) {
-	all, err := readMutants(mutantsFile)
+	all, err := allMutants()
 	if err != nil {
 		return false, err
 	}
-	found, hunted := 0, 0
+	all = slices.DeleteFunc(all, func(m mutants.Mutant) bool { return !chosen(m, strings.Split(names, ",")) })
+	files, rest, err := mutants.Schemata("..", all)
+	if err != nil {
+		return false, err
+	}
+	shared, err := build(dir, files)
+	if err != nil {
+		return false, err
+	}
+	found := 0
 	for _, m := range all {
-		if names != "all" && !slices.Contains(strings.Split(names, ","), m.name) {
-			continue
+		b := shared
+		if slices.ContainsFunc(rest, func(r mutants.Mutant) bool { return r.Name == m.Name }) {
+			if b, err = buildAlone(dir, m); err != nil {
+				return false, err
+			}
 		}
-		hunted++
-		planted, err := m.plant("..")
-		if err != nil {
-			return false, err
-		}
-		b, err := build(dir, planted)
-		if err != nil {
-			return false, err
-		}
+		b.mutant = m.Name
 		if seed != 0 {
 			return b.replay(seed, &d.smaller)
 		}
 		t := b.draw(d)
 		if len(t.broken) == 0 {
-			fmt.Printf("%s, %s: not found; %v\n", m.name, m.what, t)
+			fmt.Printf("%s, %s: not found; %v\n", m.Name, m.What, t)
 			continue
 		}
 		found++
 		fmt.Printf("%s, %s: found after %v of CPU and %d seeds by seed %d: %s\n",
-			m.name, m.what, t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
-		b.report(t.broken[0], d, " MUTANT="+m.name)
+			m.Name, m.What, t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
+		if len(all) == 1 {
+			b.report(t.broken[0], d, fmt.Sprintf(" MUTANT=%q", m.Name))
+		}
 	}
-	fmt.Printf("%d of %d mutants found\n", found, hunted)
-	return found == hunted, nil
+	fmt.Printf("%d of %d mutants found\n", found, len(all))
+	return found == len(all), nil
+}
+
+// buildAlone builds the binary with one mutant.
+func buildAlone(dir string, m mutants.Mutant) (*binary, error) {
+	files, err := m.Plant("..")
+	if err != nil {
+		return nil, err
+	}
+	dir, err = os.MkdirTemp(dir, "alone-")
+	if err != nil {
+		return nil, err
+	}
+	return build(dir, files)
 }

@@ -319,7 +319,7 @@ func (m mutant) plant(tb testing.TB) map[string]string {
 
 // TestMutantsFit checks that every mutant can still be planted.
 func TestMutantsFit(t *testing.T) {
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, fieldMutants) {
 		m.plant(t)
 	}
 }
@@ -330,7 +330,7 @@ func TestMutants(t *testing.T) {
 		t.Skip("runs with make mutants")
 	}
 	killed, total := 0, 0
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, fieldMutants) {
 		if *mutantsFlag != "all" && !slices.Contains(strings.Split(*mutantsFlag, ","), m.name) {
 			continue
 		}

@@ -2,20 +2,15 @@ package table
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 var (
@@ -205,60 +200,4 @@ func (s Step) String() string {
 	default:
 	}
 	return fmt.Sprintf("done: got %v, err %v", s.Got != nil, s.Err)
-}
-
-// TestPlantedBugs plants one bug after the other, and runs the model test, which must find it.
-func TestPlantedBugs(t *testing.T) {
-	if *planted == "" {
-		t.Skip("go test ./internal/table -run TestPlantedBugs -planted all")
-	}
-	hunted, within := slices.Clone(bugs), huntLength
-	if *planted == "some" { // each run of CI draws others
-		rand.Shuffle(len(hunted), func(i, j int) { hunted[i], hunted[j] = hunted[j], hunted[i] })
-		hunted, within = hunted[:6], huntLength/10
-	} else if *planted != "all" {
-		hunted = slices.DeleteFunc(hunted, func(b bug) bool { return b.name != *planted })
-	}
-	if found := (bug{name: "none"}).hunt(t, within); found != "" {
-		t.Fatalf("the model fails without a planted bug, so it cannot tell whether it finds one: %s", found)
-	}
-	for _, b := range hunted {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			if found := b.hunt(t, huntLength); found != "" {
-				t.Logf("%s: %s", b.what, found)
-			} else {
-				t.Errorf("%s: not found", b.what)
-			}
-		})
-	}
-}
-
-// hunt returns how the model test finds the bug within so many schedules, or nothing.
-func (b bug) hunt(t *testing.T, within int) string {
-	t.Helper()
-	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{make(map[string]string)}
-	for path, text := range b.plant(t) {
-		file := filepath.Join(dir, filepath.Base(path))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		overlay.Replace[path] = file
-	}
-	raw, err := json.Marshal(overlay)
-	require.NoError(t, err)
-	config := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(config, raw, 0o600))
-	cmd := exec.Command("go", "test", "-vet=off", "-overlay", config, "-run", "^TestModel$", "-v", "-timeout", "0", "-schedules", strconv.Itoa(within), "-story=false", ".")
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return ""
-	}
-	for _, sign := range []string{"broken after ", "panic: "} {
-		if at := strings.Index(string(out), sign); at >= 0 && !strings.HasPrefix(string(out[at:]), "panic: test timed out") {
-			lines := strings.SplitN(string(out[at:]), "\n", 3)
-			return strings.Join(lines[:min(len(lines), 2)], "; ")
-		}
-	}
-	t.Errorf("bug %s: %s", b.name, out)
-	return ""
 }

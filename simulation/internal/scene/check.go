@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -93,7 +94,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	w.trace.Note("%v does not get %s: %v", w.process, a.of.name, err)
 	w.class(err)
 	outage := errors.Is(err, rlock.ErrUnavailable)
-	known := refused || outage || errors.Is(err, rlock.ErrClosed) || errors.Is(err, rlock.ErrLost) || ctx.Err() != nil
+	known := refused || outage || errors.Is(err, rlock.ErrClosed) || errors.Is(err, rlock.ErrLost) || ctx.Err() != nil || w.isFull(err)
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
@@ -114,6 +115,11 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 			w.brokenf("late: a call of %v for %s returned %v after its limit of %v: %v", w.process, a.of.name, late, a.limit(), err)
 		}
 	}
+}
+
+// isFull reports whether an error says that the server has no memory left, in a scene in which that may be.
+func (s *Scene) isFull(err error) bool {
+	return slices.Contains(s.Nemeses, nemesisFull) && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
 // limit returns after what time the attempt has to return. Zero means that nothing limits it.
@@ -161,6 +167,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		t.inside = append(t.inside, h)
 	}
 	w.raises(h, token, a.token)
+	w.lasts(h)
 	if !h.of.fair() || w.Overtake == 0 {
 		return
 	}
@@ -168,6 +175,17 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		if o.asked.Add(w.Overtake).Before(a.asked) && o.p.healthy() && !o.troubled {
 			w.brokenf("order: %v, which asked for %s at %v, overtook %v, which asked at %v", w.process, h.of.name, w.at(a.asked), o.p, w.at(o.asked))
 		}
+	}
+}
+
+// lasts checks that a quarter of the lease is left when an owner gets a target, or of the first term. The run must be locked.
+func (r *run) lasts(h *holder) {
+	lease := firstTerm - 200*time.Millisecond
+	if h.lease > 0 {
+		lease = min(lease, h.lease)
+	}
+	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 {
+		r.brokenf("nearly over: %v got %s for %v", h.p, h.of.name, left)
 	}
 }
 
@@ -254,7 +272,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		w.brokenf("unlock: that of %s by %v reports a loss before the deadline: %v", h.of.name, h.p, err)
 	case errors.Is(err, rlock.ErrUnavailable):
 		w.explained(time.Now().Add(-took), err)
-	case err != nil && !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed):
+	case err != nil && !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed) && !w.isFull(err):
 		w.brokenf("error: the unlock of %s by %v returned %v", h.of.name, h.p, err)
 	case before == nil && errors.Is(err, rlock.ErrNotHeld) && !lost:
 		w.brokenf("unlock: the only one of %s by %v returned %v", h.of.name, h.p, err)

@@ -154,7 +154,10 @@ func TestCheckersBite(t *testing.T) {
 		}, "lost wake-up"},
 		"a hold that the gauges do not have": {func(r *run, a, _ *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
-			r.gauge(a.process)
+			for range 40 {
+				r.gauge(a.process)
+				time.Sleep(glance)
+			}
 		}, "gauges"},
 		"a latch that opens too early": {func(r *run, _, _ *worker) {
 			r.servers[0].Do("SET", "l", "1")
@@ -267,9 +270,32 @@ func TestCheckersBite(t *testing.T) {
 				a.asksAbout(a.clients[0].NewLock("y"), hold, plan{of: find(r, "fair"), permits: 1})
 			}
 		}, "query"},
+		"a re-entry that is not refused": {func(r *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.nested(hold, plan{of: find(r, "a b").members[0], permits: 1})
+			}
+		}, "nested"},
 		"what is impossible and works": {func(r *run, a, _ *worker) {
-			a.misuse(find(r, "fair"), rlock.Wait(s))
+			a.impossible(find(r, "fair"), a.clients[0].NewLock("x"))
 		}, "misuse"},
+		"two semaphores with the same leases": {func(_ *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.besides(a.clients[0].NewSemaphore("y"), hold)
+			}
+		}, "could set up"},
+		"a hold that is nearly over": {func(r *run, a, _ *worker) {
+			x := a.asks(plan{of: find(r, "fenced"), permits: 1})
+			a.enters(x, &holder{plan: x.plan, p: a.process, err: held, deadline: time.Now().Add(s / 2)}, 1)
+		}, "nearly over"},
+		"a shutdown that refuses a past context": {func(r *run, a, _ *worker) {
+			hold, err := a.clients[0].NewLock("x").Acquire(a.ctx)
+			if err == nil {
+				a.past = append(a.past, hold.Context())
+				strike{run: r, p: a.process, random: rand.New(rand.NewPCG(1, 1))}.shutdown(s)
+			}
+		}, "shutdown"},
 		"a Do that hides an error": {func(_ *run, a, _ *worker) {
 			_ = a.done(errOwn, rlock.ErrLost)
 		}, "do: that of"},

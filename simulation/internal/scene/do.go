@@ -28,7 +28,7 @@ func (w *worker) byDo(t *target, p plan) {
 			w.note("do: the context of %v carries no hold of %s", w.process, t.name)
 			return nil
 		}
-		h.err = hold.Err
+		h.err, h.deadline = hold.Err, hold.Deadline()
 		w.enters(a, h, hold.Token())
 		w.visit(lock, hold, p)
 		w.use(hold, p)

@@ -34,11 +34,13 @@ func (r *run) sweep() {
 			r.passes(alive[0], t)
 		}
 	}
-	if !r.Unsafe {
+	if !r.Unsafe && !r.Identity {
 		r.keeping(alive[0])
 	}
 	time.Sleep(20 * time.Second)
-	r.sendNothing()
+	if !r.Identity {
+		r.sendNothing()
+	}
 }
 
 func (r *run) passes(p *process, t *target) {
@@ -106,6 +108,7 @@ func (r *run) left(s *simredis.Server, key string) {
 	case r.Unsafe:
 	case strings.HasPrefix(key, "redisson_lock_token:"): // tokens never end
 	case strings.HasPrefix(key, "redisson_unlock_latch:") && kind == simredis.Status("hash"): // tombstones end by themselves
+	case r.Identity && strings.HasPrefix(key, "rlock_client:"): // identities end by themselves
 	case r.latches[key] != nil:
 	case r.semaphore(key):
 		if v := s.Do("GET", key); v != strconv.Itoa(permits) {

@@ -53,6 +53,13 @@ func (w *worker) countDown() {
 		}
 		l.set = err == nil
 	case !ready:
+	case w.one(8):
+		n, err := handle.Count(ctx)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.class(err); err == nil && (n < 0 || n > latchCount) {
+			w.brokenf("latch: %s has the count %d", name, n)
+		}
 	case w.one(2):
 		w.counts(ctx, l, handle)
 	default:

@@ -14,6 +14,8 @@ const (
 	nemesisHang     = "hang"     // a server answers nothing
 	nemesisFlush    = "flush"    // a server forgets all scripts
 	nemesisRestart  = "restart"  // a server stops, and starts again with its data
+	nemesisLoading  = "loading"  // a server loads its data: it refuses commands
+	nemesisFull     = "full"     // a server has no memory left
 	nemesisKill     = "kill"     // a process ends without a word, and another one starts
 	nemesisWaiter   = "waiter"   // the same for a process that holds nothing
 	nemesisShutdown = "shutdown" // a process shuts its client down, and another one starts
@@ -31,7 +33,7 @@ const (
 
 var (
 	safeNemeses = []string{
-		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose,
+		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose,
 	}
 	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete, nemesisForce}
 )
@@ -69,7 +71,7 @@ func (r *run) strike(random *rand.Rand) {
 			old = r.servers[0].Snapshot()
 		case slices.Contains(unsafeNemeses, what):
 			s.forget(what)
-		case what == nemesisFlush || what == nemesisRestart || what == nemesisHang:
+		case slices.Contains([]string{nemesisFlush, nemesisRestart, nemesisHang, nemesisLoading, nemesisFull}, what):
 			s.server(what)
 		case what == nemesisBreak || what == nemesisDeaf || what == nemesisCut:
 			s.network(what)

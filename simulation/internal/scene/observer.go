@@ -65,12 +65,13 @@ func (o *observer) HoldEnd(context.Context, rlock.HoldEndData) { o.add(&o.over) 
 // Event implements [rlock.EventObserver].
 func (o *observer) Event(rlock.EventData) { o.call() }
 
-// observed checks that an observer was told of the end of everything of whose beginning it was told. The run must be locked.
+// observed checks that an observer was told of the end of everything of whose beginning it was told, unless code of the application
+// panics. The run must be locked.
 func (r *run) observed(p *process) {
 	o := p.observer
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.random == nil && (o.ended != o.started || o.over > o.acquired || o.over < o.acquired-int(p.clients[0].Stats().DroppedReports)) {
+	if len(r.Panics) == 0 && (o.ended != o.started || o.over > o.acquired || o.over < o.acquired-int(p.clients[0].Stats().DroppedReports)) {
 		r.brokenf("observer: that of %v was told of %d acquisitions and %d ends of them, of %d holds and %d ends of them",
 			p, o.started, o.ended, o.acquired, o.over)
 	}

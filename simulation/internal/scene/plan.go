@@ -28,6 +28,7 @@ type plan struct {
 	visit    int             // what the owner does meanwhile
 	verb     int             // with which methods
 	unlocks  int             // with which context
+	owned    bool            // the context has an owner
 	looks    bool            // the owner waits for the end of the hold
 }
 
@@ -58,7 +59,7 @@ func (p *plan) limited() bool { return p.try || p.wait+p.deadline+p.cancel > 0 }
 
 func (w *worker) draw(t *target) plan {
 	const ms = time.Millisecond
-	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), visit: w.random.IntN(16), verb: w.random.IntN(10), unlocks: w.random.IntN(6), past: w.afterwards()}
+	p := plan{of: t, permits: 1, hold: w.upTo(w.Hold), looks: w.one(2), visit: w.random.IntN(16), verb: w.random.IntN(10), unlocks: w.random.IntN(6), owned: w.one(8), past: w.afterwards()}
 	switch k := w.random.IntN(100); {
 	case k < 10:
 		p.try = true
@@ -115,8 +116,8 @@ func (w *worker) afterwards() context.Context {
 	return w.process.past[w.random.IntN(len(w.process.past))]
 }
 
-// isOver keeps the context of a hold that is over.
-func (w *worker) isOver(ctx context.Context) {
+// keeps keeps the context of a hold that is over.
+func (w *worker) keeps(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.process.past = append(w.process.past, ctx); len(w.process.past) > 2 {
@@ -143,6 +144,9 @@ func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context
 		opts = append(opts, rlock.AtLeast(p.atLeast))
 	}
 	ctx, end := context.WithCancel(w.ctx)
+	if p.owned {
+		ctx = rlock.EnsureOwner(ctx)
+	}
 	if p.past != nil { // the end of the process ends it, too
 		past, endPast := context.WithCancel(context.WithoutCancel(p.past))
 		stop := context.AfterFunc(ctx, endPast)

@@ -30,6 +30,7 @@ type process struct {
 	ended         bool   // it was closed, or shut down
 	cuts          []span // in which nothing passed between it and the server
 	died          time.Time
+	odd           time.Time         // since when its gauges say something else than its workers
 	stopping      time.Time         // when its shutdown began
 	turns, active int               // how many turns its workers have begun, and how many are under way
 	idle          time.Time         // since when none has been
@@ -159,7 +160,7 @@ func (w *worker) one(n int) bool { return w.random.IntN(n) == 0 }
 
 func (w *worker) work() {
 	time.Sleep(w.upTo(100 * time.Millisecond))
-	for w.ctx.Err() == nil {
+	for w.ctx.Err() == nil && !w.isOver() {
 		if w.Beat > 0 {
 			since := time.Since(w.trace.Began)
 			time.Sleep(w.Beat - since%w.Beat + w.upTo(4*w.Faults.Latency))
@@ -169,6 +170,13 @@ func (w *worker) work() {
 		w.begins(-1)
 		time.Sleep(w.upTo(max(w.Rest, time.Millisecond)))
 	}
+}
+
+// isOver reports whether the process is being closed, or shut down.
+func (p *process) isOver() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
 }
 
 // begins records that a turn begins, or with -1 that it is over.
@@ -190,8 +198,8 @@ func (w *worker) once(t *target) {
 	case t.kind == kindElection:
 		w.campaign(t)
 	case w.one(40):
-		w.misuse(t, []rlock.AcquireOption{rlock.Lease(time.Microsecond + w.upTo(998*time.Microsecond)), rlock.AtLeast(-time.Second)}[w.random.IntN(2)])
-	case t.kind == kindSemaphore && w.one(30):
+		w.misuse(t)
+	case t.counts() && w.one(30):
 		w.adds(t)
 	default:
 		w.turn(t)

@@ -34,6 +34,8 @@ type Scene struct {
 	Beat      time.Duration // turns begin at multiples of it, so that few workers meet nevertheless; zero: each when it likes
 	Panics    []string      // the code of the application that panics
 	Total     bool          // semaphores are set up by their handles
+	Denied    []string      // rights that the user of rlock lacks
+	Identity  bool          // clients have identities, which they write
 	Monitor   bool          // somebody receives what is published on all channels
 
 	Unsafe   bool          // Redis may forget: locks may be lost, and two owners may be inside
@@ -50,8 +52,8 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, monitor %v, faults %+v, unsafe %v, %d options",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Faults, s.Unsafe,
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, monitor %v, denied %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Denied, s.Faults, s.Unsafe,
 		len(s.Options))
 }
 
@@ -114,6 +116,9 @@ func Play(s Scene, seed uint64, w io.Writer) Result {
 	r.res.Seed, r.res.Scene, r.res.Exact = seed, s.String(), simseed.Deterministic
 	for i := range max(s.Servers, 1) {
 		r.servers = append(r.servers, simnet.NewServer(fmt.Sprintf("redis%d", i), seed+uint64(i), r.trace, s.Faults))
+	}
+	if len(r.Denied) > 0 {
+		r.servers[0].Deny(r.Denied...)
 	}
 	if r.Monitor {
 		r.servers[0].Monitor()

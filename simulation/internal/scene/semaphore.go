@@ -9,8 +9,12 @@ import (
 
 // adds gives a semaphore one more permit for a while, unless a command may be in doubt: then nobody would know how many it has.
 func (w *worker) adds(t *target) {
-	s, _ := w.acquirer(t, false).(*rlock.Semaphore)
-	if w.faulty() || len(w.Nemeses) > 0 || w.Faults.Panic > 0 {
+	if w.faulty() || len(w.Nemeses) > 0 {
+		return
+	}
+	s, ok := w.acquirer(t, false).(*rlock.Semaphore)
+	if !ok {
+		w.drains(t)
 		return
 	}
 	w.mu.Lock()
@@ -21,6 +25,7 @@ func (w *worker) adds(t *target) {
 	if err == nil {
 		time.Sleep(w.upTo(time.Second))
 		err = s.AddPermits(context.Background(), -1)
+		time.Sleep(w.slack()) // a reply that says that somebody has the permit may still be on its way
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -28,5 +33,25 @@ func (w *worker) adds(t *target) {
 	w.touch(t)
 	if err != nil {
 		w.brokenf("permits: %v could not change the number of %s: %v", w.process, t.name, err)
+	}
+}
+
+// drains takes the free permits of a plain semaphore, and gives them back.
+func (w *worker) drains(t *target) {
+	s, _ := w.acquirer(t, false).(*rlock.PlainSemaphore)
+	n, err := s.DrainPermits(context.Background())
+	time.Sleep(w.upTo(time.Second))
+	switch {
+	case err != nil || n <= 0:
+	case w.one(2):
+		err = s.AddPermits(context.Background(), n)
+	default:
+		err = s.Release(context.Background(), n)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touch(t)
+	if err != nil || n > permits {
+		w.brokenf("permits: %v drained %d of %s, and could not give them back: %v", w.process, n, t.name, err)
 	}
 }

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"flag"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -22,13 +23,32 @@ func TestPartsAreLeftOut(t *testing.T) {
 			require.NotContains(t, without.Parts(), part, "seed %d", seed)
 			require.Equal(t, parts, s.Parts(), "the scene itself stays as it is")
 		}
-		for left := s; len(left.Parts()) > 0; {
+		left := s
+		for len(left.Parts()) > 0 {
 			m := Smaller{Without: left.Parts()[0]}
 			next, _, err := m.Of(left, seed)
 			require.NoError(t, err)
 			require.Less(t, len(next.Parts()), len(left.Parts()), "seed %d", seed)
 			require.NotEmpty(t, next.Locks)
 			left = next
+		}
+		bare(t, reflect.ValueOf(left), seed)
+	}
+}
+
+// bare checks that all which a scene may have or not is left out, so that a new field is a part, too.
+func bare(t *testing.T, scene reflect.Value, seed uint64) {
+	t.Helper()
+	for i := range scene.NumField() {
+		switch name, v := scene.Type().Field(i).Name, scene.Field(i); {
+		case v.Kind() == reflect.Struct:
+			bare(t, v, seed)
+		case name == "Locks" || name == "Options":
+			require.Equal(t, 1, v.Len(), name)
+		case v.Kind() == reflect.Slice:
+			require.Zero(t, v.Len(), "seed %d: %s", seed, name)
+		case v.Kind() == reflect.Float64 || v.Kind() == reflect.Bool && name != "Unsafe":
+			require.True(t, v.IsZero(), "seed %d: %s", seed, name)
 		}
 	}
 }

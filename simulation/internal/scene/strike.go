@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -66,6 +67,8 @@ func (s strike) server(what string) {
 	switch what {
 	case nemesisFlush:
 		s.on.With(func(r *simredis.Server) { r.FlushScripts() })
+	case nemesisLoading, nemesisFull:
+		s.refuses(what, s.upTo(outage))
 	case nemesisHang:
 		d := s.upTo(outage)
 		s.silence(d, &s.silences)
@@ -80,6 +83,27 @@ func (s strike) server(what string) {
 		s.on.Start(s.on.Snapshot())
 		time.Sleep(4 * time.Second)
 	}
+}
+
+// refuses has a server refuse commands for a while.
+func (s strike) refuses(what string, d time.Duration) {
+	s.disturb(d + 8*time.Second)
+	set := func(on bool) {
+		s.on.With(func(r *simredis.Server) {
+			switch {
+			case what == nemesisLoading:
+				r.SetLoading(on)
+			case on:
+				r.Do("CONFIG", "SET", "maxmemory", "1")
+			default:
+				r.Do("CONFIG", "SET", "maxmemory", "0")
+			}
+		})
+	}
+	set(true)
+	time.Sleep(d)
+	set(false)
+	time.Sleep(4 * time.Second)
 }
 
 // A killed process may have held locks until their leases end, and adopted ones longer.
@@ -104,12 +128,12 @@ func (s strike) end(what string, alive int) {
 		s.mu.Lock()
 		s.p.ended = true
 		s.mu.Unlock()
-		s.p.cancel()
 		limit := 10*time.Second + time.Duration(s.random.IntN(2))*s.upTo(2*time.Minute)
 		s.workers.Go(func() {
 			if what == nemesisShutdown {
 				s.shutdown(limit)
 			}
+			s.p.cancel()
 			s.disturb(leasesEnd)
 			s.p.close()
 		})
@@ -119,14 +143,21 @@ func (s strike) end(what string, alive int) {
 
 // shutdown ends the clients of a process in good order. They leave nothing, if everybody unlocks in time.
 func (s strike) shutdown(limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
 	s.mu.Lock()
 	s.p.stopping = time.Now()
+	parent := context.Background()
+	if len(s.p.past) > 0 {
+		parent = context.WithoutCancel(s.p.past[0])
+	}
 	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(parent, limit)
+	defer cancel()
 	for _, c := range s.p.clients {
 		err := c.Shutdown(ctx)
 		s.mu.Lock()
+		if errors.Is(err, rlock.ErrInvalidOption) {
+			s.brokenf("shutdown: that of %v refused the context of a hold that is over: %v", s.p, err)
+		}
 		s.p.stopping = time.Time{}
 		if stats := c.Stats(); err == nil && stats.Held > 0 {
 			s.brokenf("shutdown: that of %v succeeded, and it has %+v", s.p, stats)

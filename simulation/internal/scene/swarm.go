@@ -23,6 +23,7 @@ var wants = [][]Lock{
 	{{kindFencedRW, "fenced-rw"}},
 	{{kindSpin, "spin"}},
 	{{kindSemaphore, "semaphore"}},
+	{{kindSemaphore, "permits"}},
 	{{kindPlain, "plain"}},
 	{{kindMulti, "a c"}, {kindLock, "a"}},
 	{{kindMulti, "{a} a"}, {kindMulti, "a d"}},
@@ -47,7 +48,7 @@ func Swarm(seed uint64) Scene {
 	const ms = time.Millisecond
 	r := rand.New(rand.NewPCG(seed, 31))
 	s := Scene{
-		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 10 * time.Minute,
+		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 5 * time.Minute,
 		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second), WakeUp: 2 * time.Second,
 		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
@@ -88,6 +89,9 @@ func Swarm(seed uint64) Scene {
 	if peers {
 		s.Peers = 1 + r.IntN(2)
 	}
+	if s.Servers > 1 {
+		s.Duration = min(s.Duration, 3*time.Minute) // their commands are many
+	}
 	s.drawApplication(r)
 	switch r.IntN(8) {
 	case 0:
@@ -102,11 +106,11 @@ func Swarm(seed uint64) Scene {
 
 // isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.
 func (s *Scene) isolate(r *rand.Rand) {
-	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 30*time.Minute, s.Locks[:1]
+	s.Processes, s.Workers, s.Duration, s.Locks = 2+r.IntN(2), 1, 20*time.Minute, s.Locks[:1]
 	s.Faults.Latency = logarithmic(r, 2*time.Millisecond, 30*time.Millisecond)
 	s.Rest, s.Hold = logarithmic(r, 500*time.Millisecond, 4*time.Second), time.Duration(1+r.IntN(8))*s.Faults.Latency
 	if r.IntN(3) > 0 {
-		s.Rest, s.Beat, s.Duration = time.Millisecond, logarithmic(r, 5*time.Second, 40*time.Second), time.Hour
+		s.Rest, s.Beat, s.Duration = time.Millisecond, logarithmic(r, 5*time.Second, 40*time.Second), 40*time.Minute
 	}
 	if r.IntN(3) == 0 {
 		s.Hold = logarithmic(r, 100*time.Millisecond, 10*time.Second)
@@ -115,16 +119,25 @@ func (s *Scene) isolate(r *rand.Rand) {
 
 // prolong makes a scene in which locks are held for so long that they are renewed.
 func (s *Scene) prolong(r *rand.Rand) {
-	s.Duration, s.Hold = time.Hour, logarithmic(r, 10*time.Second, 2*time.Minute)
+	s.Duration, s.Hold = 40*time.Minute, logarithmic(r, 10*time.Second, 2*time.Minute)
 }
 
 // drawApplication draws what the application does that uses rlock.
 func (s *Scene) drawApplication(r *rand.Rand) {
 	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0
+	if r.IntN(4) == 0 {
+		s.Options, s.Identity = append(s.Options, rlock.WithIdentity(rlock.Identity{Service: "simulation"})), true
+	}
 	if r.IntN(12) == 0 && s.Servers == 1 {
 		s.Options = append(s.Options, rlock.WithReplicaAcks(1, 50*time.Millisecond))
 		if r.IntN(2) == 0 {
 			s.Faults.Unacked = 0.2 * r.Float64()
+		}
+	}
+	if r.IntN(12) == 0 && s.Servers == 1 {
+		s.Denied, s.WakeUp, s.Overtake = []string{"-pubsub"}, 15*time.Second, 0
+		if !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced }) {
+			s.Denied = [][]string{{"-pubsub"}, {"-zadd"}, {"-hget"}, {"-zrem"}}[r.IntN(4)]
 		}
 	}
 	if r.IntN(10) > 0 {
@@ -162,7 +175,7 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
-	if s.Duration >= time.Hour {
+	if s.Duration > 20*time.Minute {
 		s.Pause *= 5
 	}
 	s.WakeUp, s.Overtake = max(s.WakeUp, 10*time.Second), 0

@@ -29,14 +29,15 @@ type attempt struct {
 type holder struct {
 	plan
 
-	p     *process
-	asked time.Time
-	since time.Time
-	err   func() error    // nil as long as it believes that
-	ends  bool            // it unlocks
-	ctx   context.Context //nolint:containedctx // of the hold; nil means none
-	blind bool            // it learns of a loss only when it unlocks
-	told  bool            // of something that it did not notice
+	p        *process
+	asked    time.Time
+	since    time.Time
+	err      func() error    // nil as long as it believes that
+	deadline time.Time       // of the hold when it began; zero means none
+	ends     bool            // it unlocks
+	ctx      context.Context //nolint:containedctx // of the hold; nil means none
+	blind    bool            // it learns of a loss only when it unlocks
+	told     bool            // of something that it did not notice
 }
 
 // turn uses a target once.
@@ -66,9 +67,9 @@ func (w *worker) turn(t *target) {
 	if err != nil || w.dead() {
 		return
 	}
-	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, ctx: hold.Context()}
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, ctx: hold.Context(), deadline: hold.Deadline()}
 	w.enters(a, h, hold.Token())
-	defer w.isOver(hold.Context())
+	defer w.keeps(hold.Context())
 	w.visit(lock, hold, p)
 	if p.again {
 		w.again(lock, hold)
@@ -81,7 +82,11 @@ func (w *worker) turn(t *target) {
 			return
 		}
 	}
-	if w.use(hold, p); !h.p.dead() {
+	w.use(hold, p)
+	if l, ok := lock.(*rlock.Lock); ok && p.visit == 4 && p.lease+p.atLeast == 0 && !p.export && !h.p.dead() && w.outlives(h, hold, l) {
+		return
+	}
+	if !h.p.dead() {
 		w.unlock(h, hold)
 		w.mu.Lock()
 		alone.over(w.run)

@@ -18,7 +18,85 @@ func (w *worker) visit(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		w.another(lock, hold, p)
 	case 2:
 		w.asksAbout(lock, hold, p)
+	case 3:
+		if s, ok := lock.(*rlock.Semaphore); ok {
+			w.besides(s, hold)
+		}
+	case 5:
+		w.nested(hold, p)
 	}
+}
+
+// nested asks for a lock that its owner has, by a handle that refuses that, or for its other side.
+func (w *worker) nested(hold *rlock.Hold, p plan) {
+	t, c := p.of, w.clients[0]
+	if t.kind != kindLock && !t.shares() || len(w.clients) > 1 {
+		return
+	}
+	lock, want := c.NewLock(t.name, rlock.NonReentrant()), rlock.ErrReentered
+	switch {
+	case t.shares() && p.reads:
+		lock, want = w.side(t, false), rlock.ErrUpgrade
+	case t.shares():
+		lock, want = w.side(t, true), nil
+	}
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	before := hold.Err()
+	inner, err := lock.TryAcquire(rlock.EnsureOwner(hold.Context()))
+	if ended := hold.Context().Err() != nil; !ended && !errors.Is(err, want) && !errors.Is(err, rlock.ErrUnavailable) && !errors.Is(err, rlock.ErrClosed) {
+		w.judge(hold, before, "nested: %v has %s, and got %v instead of %v", w.process, t.name, err, want)
+	}
+	if err == nil {
+		_ = inner.Unlock(context.Background())
+	}
+}
+
+// side returns a side of a read-write lock.
+func (w *worker) side(t *target, reads bool) *rlock.Lock {
+	lock, _ := w.acquirer(t, reads).(*rlock.Lock)
+	return lock
+}
+
+// besides sets up the semaphore that would have the same leases as the one of which an owner has permits.
+func (w *worker) besides(s *rlock.Semaphore, hold *rlock.Hold) {
+	before := hold.Err()
+	w.occupied(w.process, 1)
+	defer w.occupied(w.process, -1)
+	ok, err := w.clients[0].NewSemaphore("{"+s.Name()+"}").TrySetPermits(w.ctx, 1)
+	if ok || err == nil {
+		w.judge(hold, before, "names: %v could set up {%s} besides %s", w.process, s.Name(), s.Name())
+	}
+}
+
+// outlives has a re-entry outlive its hold. It is unlocked with the context of the hold, which is over then.
+func (w *worker) outlives(h *holder, hold *rlock.Hold, lock *rlock.Lock) bool {
+	ctx := hold.Context()
+	w.occupied(w.process, 1)
+	err := lock.Lock(ctx)
+	w.occupied(w.process, -1)
+	if err != nil {
+		return false
+	}
+	w.mu.Lock()
+	h.err, h.blind, h.ctx = func() error { return nil }, true, nil
+	w.mu.Unlock()
+	first := hold.Unlock(context.Background())
+	time.Sleep(w.upTo(w.Hold))
+	if w.dead() {
+		return true
+	}
+	w.mu.Lock()
+	w.class(first)
+	w.mu.Unlock()
+	w.leaves(h, nil)
+	began := time.Now()
+	err = lock.Unlock(context.WithoutCancel(ctx))
+	if errors.Is(first, rlock.ErrLost) || errors.Is(first, rlock.ErrClosed) {
+		err = first
+	}
+	w.unlocked(h, nil, err, began, time.Since(began))
+	return true
 }
 
 // judge records a broken promise about a hold, if the hold was good before a call and still is, and Redis forgets nothing.
@@ -69,6 +147,7 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 	defer w.occupied(w.process, -1)
 	before, ctx := hold.Err(), context.WithoutCancel(hold.Context())
 	var err error
+	_, _ = hold.LogValue(), w.clients[0].Stats()
 	says := func(ok bool, what string, value any) {
 		if err == nil && !ok {
 			w.judge(hold, before, "query: %v has %s, but %s says %v", w.process, p.of.name, what, value)
@@ -95,7 +174,9 @@ func (w *worker) asksAbout(lock rlock.Acquirer, hold *rlock.Hold, p plan) {
 		var ok bool
 		ok, err = l.Extend(ctx, ids[0], 30*time.Second)
 		says(ok, "Extend", ok)
+		_ = l.LogValue()
 	case *rlock.PlainSemaphore:
+		_ = l.LogValue()
 		var n int
 		n, err = l.AvailablePermits(ctx)
 		says(n <= permits-p.permits, "AvailablePermits", n)
@@ -114,6 +195,7 @@ func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(boo
 	var left time.Duration
 	left, *err = l.TTL(ctx)
 	says(left > 0, "TTL", left)
+	_ = l.LogValue()
 	var info rlock.LockInfo
 	info, *err = l.Inspect(ctx)
 	mine := false
@@ -121,18 +203,4 @@ func (w *worker) asksAboutLock(ctx context.Context, l *rlock.Lock, says func(boo
 		mine = mine || strings.HasPrefix(holder.Holder, w.clients[0].ID())
 	}
 	says(mine, "Inspect", info.Holders)
-}
-
-// misuse asks for what is not possible. It must be refused, and nothing be sent.
-func (w *worker) misuse(t *target, opt rlock.AcquireOption) {
-	lock := w.acquirer(t, false)
-	w.occupied(w.process, len(t.atoms()))
-	defer w.occupied(w.process, -len(t.atoms()))
-	hold, err := lock.TryAcquire(w.ctx, opt)
-	if err == nil {
-		_ = hold.Unlock(context.Background())
-	}
-	if !errors.Is(err, rlock.ErrInvalidOption) && !errors.Is(err, rlock.ErrClosed) && w.ctx.Err() == nil {
-		w.note("misuse: %v asked for the impossible, and got %v", w.process, err)
-	}
 }

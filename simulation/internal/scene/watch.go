@@ -2,13 +2,18 @@ package scene
 
 import "time"
 
-// The watch looks this often. It is an odd time, so that it does not look at round moments only.
+// The watch looks this often, or more rarely in a long scene. It is an odd time, so that it does not look at round moments only.
 const glance = 50*time.Millisecond + 7*time.Nanosecond
+
+// glance returns how often the watch looks.
+func (s *Scene) glance() time.Duration {
+	return glance * max(1, s.Duration/(10*time.Minute))
+}
 
 // watch looks for locks that are free although somebody waits, and at the gauges.
 func (r *run) watch() {
 	for n := 0; r.stop.Err() == nil; n++ {
-		time.Sleep(glance)
+		time.Sleep(r.glance())
 		if n%100 == 0 {
 			r.graves()
 		}
@@ -66,7 +71,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 		if a.looks++; free {
 			a.free++
 		}
-		if time.Duration(a.free)*glance > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
+		if time.Duration(a.free)*r.glance() > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
 			a.told = true
 			r.brokenf("lost wake-up: %v waits for %s since %v, which was free at %d of %d looks", a.p, t.name, r.at(a.asked), a.free, a.looks)
 		}
@@ -82,7 +87,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 	}
 }
 
-// gauge compares the gauges of a process with what its workers have and want. The run must be locked.
+// gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
 func (r *run) gauge(p *process) {
 	if len(p.clients) > 1 {
 		return // a client has some members of each lock
@@ -109,7 +114,14 @@ func (r *run) gauge(p *process) {
 	for _, l := range r.latches {
 		latches += l.waiting[p]
 	}
-	if s := p.clients[0].Stats(); s.Held < least || s.Held > most+under || s.Waiting > under+latches {
+	s := p.clients[0].Stats()
+	switch now := time.Now(); {
+	case s.Held >= least && s.Held <= most+under && s.Waiting <= under+latches:
+		p.odd = time.Time{}
+	case p.odd.IsZero(): // what a call leaves behind that its context has ended is released after it
+		p.odd = now
+	case now.Sub(p.odd) > r.strayFor():
 		r.brokenf("gauges: %v has %+v, but its owners have %d to %d locks, and at most %d calls wait", p, s, least, most+under, under+latches)
+		p.odd = now.Add(time.Hour)
 	}
 }

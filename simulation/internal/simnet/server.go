@@ -34,7 +34,9 @@ type Server struct {
 
 	mu       sync.Mutex // nobody sleeps while holding it
 	redis    *simredis.Server
-	ahead    time.Duration // of its clock
+	denied   []string       // rules of ACL SETUSER for the processes that use rlock
+	app      *simredis.Conn // of their user; nil if they may do everything
+	ahead    time.Duration  // of its clock
 	down     bool
 	hangs    time.Time // until when it answers nothing
 	links    []*Link
@@ -122,6 +124,25 @@ func (s *Server) Start(db *simredis.DB) {
 	defer s.mu.Unlock()
 	s.down = false
 	s.redis.Reset(db)
+	s.logIn()
+}
+
+// Deny takes rights from the processes that use rlock, by rules of ACL SETUSER.
+func (s *Server) Deny(rules ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied = rules
+	s.logIn()
+}
+
+// logIn makes the user of the processes, who may do everything but what is denied. The server must be locked.
+func (s *Server) logIn() {
+	if len(s.denied) == 0 {
+		return
+	}
+	s.redis.Do(append([]string{"ACL", "SETUSER", "app", "on", ">x", "~*", "&*", "+@all"}, s.denied...)...)
+	s.app, _ = s.redis.Connect("127.0.0.1:1", nil, nil)
+	s.app.Do("AUTH", "app", "x")
 }
 
 // IsDown reports whether the server was stopped.
@@ -136,7 +157,11 @@ func (s *Server) execute(l *Link, args []string) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands++
-	reply := s.redis.Do(args...)
+	run := s.redis.Do
+	if s.app != nil && !l.peer {
+		run = s.app.Do
+	}
+	reply := run(args...)
 	if text, failed := reply.(simredis.Err); !failed || !driver.UnknownScript(string(text)) {
 		l.executed.Add(1)
 	}

@@ -1,0 +1,102 @@
+package mutants
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const program = `package main
+
+import (
+	_ "embed"
+	"fmt"
+)
+
+//go:embed greeting.txt
+var greeting string
+
+type list[T any] []T
+
+func (l list[T]) first(_ bool, _ ...int) T { return l[0] }
+
+type counter int
+
+func (counter) of(int) (n int) { n = 1; return n }
+
+func (c *counter) add(by ...int) { *c += counter(by[0]) }
+
+func last[T any, L ~[]T](l L) T { return l[len(l)-1] }
+
+const limit = 1
+
+func main() {
+	var c counter
+	c.add(1, 2)
+	all := list[string]{"a", "b"}
+	fmt.Print(greeting, all.first(true, 1), c, c.of(0), last(all), limit)
+}
+`
+
+// TestSchemata builds a program with several mutants once, and runs each of them.
+func TestSchemata(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	root := t.TempDir()
+	for name, text := range map[string]string{"go.mod": "module program\n\ngo 1.25\n", "main.go": program, "greeting.txt": "hi "} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o600))
+	}
+	all := []Mutant{
+		{"generic method", "", []Edit{{"main.go", "return l[0]", "return l[1]"}}},
+		{"generic function", "", []Edit{{"main.go", "l[len(l)-1]", "l[0]"}}},
+		{"unnamed receiver and parameter, named result", "", []Edit{{"main.go", "n = 1; ", "n = 2; "}}},
+		{"no result, and an import", "", []Edit{
+			{"main.go", "*c += counter(by[0])", "*c += counter(len(strings.Repeat(\"x\", by[1])))"},
+			{"main.go", "\t\"fmt\"\n", "\t\"fmt\"\n\t\"strings\"\n"},
+		}},
+		{"same function again, and a script", "", []Edit{
+			{"main.go", "return l[0]", "return l[len(l)-1]"},
+			{"greeting.txt", "hi", "ho"},
+		}},
+		{"constant", "", []Edit{{"main.go", "limit = 1", "limit = 2"}}},
+	}
+	files, rest, err := Schemata(root, all)
+	require.NoError(t, err)
+	require.Equal(t, all[len(all)-1:], rest, "needs a build of its own")
+	overlay, err := Overlay(t.TempDir(), files)
+	require.NoError(t, err)
+	binary := filepath.Join(t.TempDir(), "program")
+	build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, ".")
+	build.Dir = root
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for i, want := range []string{"hi b1 1b1", "hi a1 1a1", "hi a1 2b1", "hi a2 1b1", "ho b1 1b1", "hi a1 1b1"} {
+		cmd := exec.Command(binary)
+		cmd.Env = append(os.Environ(), Env+"="+all[i].Name)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err)
+		require.Equal(t, want, string(out), all[i].Name)
+	}
+
+	_, _, err = Schemata(root, []Mutant{{"gone", "", []Edit{{"main.go", "not there", ""}}}})
+	require.ErrorContains(t, err, "mutant gone: its edit of main.go fits 0 times instead of once")
+}
+
+// TestTableSharesOneBuild checks that the mutants of the table can be planted in one build.
+func TestTableSharesOneBuild(t *testing.T) {
+	t.Parallel()
+	names := make(map[string]bool)
+	for _, m := range Table {
+		require.False(t, names[m.Name], m.Name)
+		names[m.Name] = true
+	}
+	_, rest, err := Schemata("../../..", Table)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+}
