@@ -44,9 +44,13 @@ type result struct {
 }
 
 // play runs a schedule.
-func play(choices []uint32, logging bool) (r result) {
+func play(choices []uint32, logging bool) result {
 	w := newWorld(choices[0])
 	w.logging = logging
+	return w.play(choices)
+}
+
+func (w *world) play(choices []uint32) (r result) {
 	defer func() {
 		r.steps, r.log = w.step, w.log
 		if p := recover(); p != nil {
