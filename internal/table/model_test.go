@@ -126,7 +126,7 @@ func run(t *testing.T, from uint64, schedules, steps int) (done int) {
 		r := play(choices, false)
 		done += r.steps
 		if r.broken != "" {
-			t.Logf("broken after %d schedules", i+1)
+			t.Logf("broken after %d schedules by seed %d", i+1, seed)
 			fail(t, strconv.FormatUint(seed, 10), choices)
 		}
 	}
