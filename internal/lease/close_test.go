@@ -105,7 +105,7 @@ func TestCloseTimesOut(t *testing.T) {
 		f.until(time.Minute)
 		require.Equal(f, []string{"acquire"}, f.took(), "nobody is left to release it")
 		require.Equal(f, f.classic, f.held() != nil)
-		f.until(time.Minute + watchdogTimeout)
+		f.until(time.Minute + watchdogTimeout + time.Millisecond)
 		f.free()
 	})
 }

@@ -80,7 +80,9 @@ func (s *server) set(count int64) {
 	defer s.mu.Unlock()
 	if count == 0 {
 		delete(s.counts, name)
+		s.raw("DEL", name)
 		return
 	}
 	s.counts[name] = count
+	s.raw("SET", name, strconv.FormatInt(count, 10))
 }

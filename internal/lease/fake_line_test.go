@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,28 +41,6 @@ func parts(member string) (holder, client string, number, term int64, token bool
 	number, _ = strconv.ParseInt(strings.TrimSuffix(after, ":write"), 10, 64)
 	term, _ = strconv.ParseInt(words[1], 10, 64)
 	return words[0], client, number, term, len(words) == 3
-}
-
-// line returns the members of the tests' line.
-func (s *server) line() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var members []string
-	for key, q := range s.lines {
-		if strings.Contains(key, name) {
-			for _, w := range q.waiters {
-				members = append(members, w.member)
-			}
-		}
-	}
-	return members
-}
-
-// loseLine empties every line, as FLUSHALL or a failover does.
-func (s *server) loseLine() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.lines)
 }
 
 // inLine carries out a script that knows of the line. The mutex must be held, as for all methods below.
@@ -141,9 +120,9 @@ func (t *turn) listeners() (others, watchers int64) {
 func (t *turn) isOffered() bool { return t.now.Sub(t.queue().offered) < 10*time.Millisecond }
 
 // unwatched reports whether a process has to be asked to watch, and notes that one is.
-func (t *turn) unwatched(watchers int64) bool {
+func (t *turn) unwatched(watchers int64, urgent bool) bool {
 	q := t.queue()
-	if watchers >= 2 || t.now.Sub(q.asked) < time.Second {
+	if watchers >= 2 || t.now.UnixMilli()-q.asked.UnixMilli() < 1000 && !(urgent && watchers == 0) {
 		return false
 	}
 	q.asked = t.now
@@ -160,11 +139,17 @@ func (q *lineInRedis) add(member string) {
 		return
 	}
 	q.waiters = append(q.waiters, &waiterInRedis{member: member, came: time.Now()})
+	slices.SortFunc(q.waiters, func(a, b *waiterInRedis) int {
+		return cmp.Or(cmp.Compare(a.came.UnixMicro(), b.came.UnixMicro()), cmp.Compare(a.member, b.member))
+	})
 }
 
 func (q *lineInRedis) remove(member string) {
 	if i := q.find(member); i >= 0 {
 		q.waiters = slices.Delete(q.waiters, i, i+1)
+	}
+	if len(q.waiters) == 0 { // the last one takes along what is noted there
+		*q = lineInRedis{}
 	}
 }
 
@@ -184,9 +169,7 @@ func (t *turn) grant(asker string) (given string, asked bool) {
 			drawn := t.create(holder, term, token)
 			t.publish(t.base+":"+client, fmt.Sprintf("6 %d %d %d %d", number, t.now.UnixMicro(), term, drawn))
 			q.remove(w.member)
-			if others, _ := t.listeners(); others > 0 {
-				q.turns++
-			}
+			t.count(q.turns + 1)
 			t.forewarn(i-left, term)
 			return w.member, false
 		}
@@ -204,6 +187,13 @@ func (t *turn) grant(asker string) (given string, asked bool) {
 		}
 	}
 	return "", false
+}
+
+// count notes, while others listen and somebody waits, how often the lock was given since the last public release.
+func (t *turn) count(turns int64) {
+	if others, _ := t.listeners(); others > 0 && len(t.queue().waiters) > 0 {
+		t.queue().turns = turns
+	}
 }
 
 // forewarn tells the waiter at a place in the line when a short lease ends, if it may not ask in time by itself.
@@ -241,6 +231,7 @@ func (t *turn) acquire() wire.Reply {
 		if q.find(member) >= 0 {
 			q.remove(member)
 			t.forewarn(0, c.Args.Millis)
+			t.count(q.turns + 1)
 		}
 		return short(t.create(holder, c.Args.Millis, t.tokens))
 	}
@@ -251,7 +242,7 @@ func (t *turn) acquire() wire.Reply {
 	case l == nil && t.isOffered() && !waits:
 		return take()
 	case l == nil && t.isOffered():
-		hint = 2
+		hint = 10
 	case l == nil:
 		given, asked := t.grant(member)
 		if asked {
@@ -261,17 +252,36 @@ func (t *turn) acquire() wire.Reply {
 		}
 	}
 	if l = t.lock(); l != nil {
-		hint = time.Until(l.expires).Milliseconds()
+		hint = left(l.expires)
 	}
 	watch, place := int64(0), -1
 	if waits {
+		stood := q.find(member) >= 0
 		q.add(member)
-		place = q.find(member)
-		if _, watchers := t.listeners(); t.unwatched(watchers) {
+		if place = q.find(member); stood && place > 3 {
+			place = t.ahead(place)
+		}
+		if _, watchers := t.listeners(); t.unwatched(watchers, false) {
 			watch = 1
+		}
+		_, client, _, _, _ := parts(member)
+		if t.numsub(t.base+":"+client) == 0 {
+			watch += 2
+		} else {
+			watch += 4
 		}
 	}
 	return long(-1-hint, t.now.UnixMicro(), watch, int64(place))
+}
+
+// ahead returns how many wait before a place, without those at the front whom nobody reaches.
+func (t *turn) ahead(place int) int {
+	for dead, w := range t.queue().waiters[:min(place, 64)] {
+		if _, client, _, _, _ := parts(w.member); t.numsub(t.base+":"+client) > 0 {
+			return place - dead
+		}
+	}
+	return max(place-64, 0)
 }
 
 func (t *turn) release() wire.Reply {
@@ -307,11 +317,11 @@ func (t *turn) release() wire.Reply {
 		return short(freed)
 	}
 	if freed == 0 && t.isOffered() {
-		return long(0, t.now.UnixMicro(), 0, 0, 0, others)
+		return long(0, t.now.UnixMicro(), int64(wire.ToPublic), 0, 0, others)
 	}
 	what, drawn := t.passOn(freed == 1, next, others)
 	watch := int64(0)
-	if len(q.waiters) > 0 && others > 0 && t.unwatched(watchers) {
+	if len(q.waiters) > 0 && others > 0 && t.unwatched(watchers, what == wire.ToPublic) {
 		if next != "" {
 			watch = 1
 		} else {
@@ -337,14 +347,20 @@ func (t *turn) passOn(freed bool, next string, others int64) (what wire.What, dr
 		t.announce(t.base)
 		return wire.ToPublic, 0
 	}
+	turns := q.turns + 1
 	given, asked := t.grant("")
 	switch {
 	case given != "" || asked:
-		if next != "" {
+		if next != "" && next != given {
 			q.add(next)
+		}
+		if given != "" && next != "" {
+			t.count(turns) // once more, because the line may have been gone in between
 		}
 		return wire.ToWaiter, 0
 	case next != "":
+		q.remove(next)
+		t.count(q.turns + 1)
 		to, _, _, _, token := parts(next)
 		return wire.ToNext, t.create(to, t.call.Args.NextMillis, token && t.tokens)
 	case freed:

@@ -1,6 +1,8 @@
 package lease
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
@@ -24,7 +26,9 @@ func (s *server) takeForOthers(lease time.Duration) bool {
 	if s.get(name) != nil {
 		return false
 	}
-	s.locks[name] = &lockInRedis{holder: "java:1", count: 1, expires: time.Now().Add(lease)}
+	s.locks[name] = &lockInRedis{holder: "java:1", count: 1, expires: until(lease.Milliseconds())}
+	s.raw("HSET", name, "java:1", "1")
+	s.raw("PEXPIRE", name, strconv.FormatInt(lease.Milliseconds(), 10))
 	return true
 }
 
@@ -33,6 +37,7 @@ func (s *server) freeForOthers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.locks, name)
+	s.raw("DEL", name)
 	s.announce(s.base)
 }
 
@@ -49,4 +54,27 @@ func (s *server) cut(again time.Duration) {
 		sub.breaks <- &fault.Error{Fate: fault.InDoubt, Transient: true, Err: errConnectionReset}
 		time.AfterFunc(again, func() { sub.confirm(channels) })
 	}
+}
+
+// line returns the members of the tests' line.
+func (s *server) line() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var members []string
+	for key, q := range s.lines {
+		if strings.Contains(key, name) {
+			for _, w := range q.waiters {
+				members = append(members, w.member)
+			}
+		}
+	}
+	return members
+}
+
+// loseLine empties every line, as FLUSHALL or a failover does.
+func (s *server) loseLine() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.lines)
+	s.raw()
 }

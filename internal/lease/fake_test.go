@@ -25,6 +25,7 @@ type server struct {
 	counts map[string]int64           // of the latches
 	marks  map[string]map[int64]int64 // what the calls that count once have answered, by their numbers
 	subs   []*subscription
+	test   string   // whose server it is
 	base   string   // Redisson's channel of the tests' lock
 	frees  []string // what a release announces there
 	sent   []string // the commands that were carried out
@@ -99,6 +100,7 @@ func (s *server) held() *lockInRedis {
 	l := s.get(name)
 	if l != nil {
 		now := *l
+		now.expires = now.expires.Add(-time.Millisecond) // it lives through this one
 		l = &now
 	}
 	return l
@@ -116,6 +118,7 @@ func (s *server) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.locks, name)
+	s.raw("DEL", name)
 }
 
 // get returns a lock that has not expired. The mutex must be held, as for all methods below.
@@ -129,14 +132,22 @@ func (s *server) get(key string) *lockInRedis {
 }
 
 func (l *lockInRedis) extend(millis int64) {
-	if expires := time.Now().Add(time.Duration(millis) * time.Millisecond); expires.After(l.expires) {
+	if expires := until(millis); expires.After(l.expires) {
 		l.expires = expires
 	}
 }
 
-func (s *server) execute(c *wire.Call) wire.Reply {
+func (s *server) execute(c *wire.Call) (r wire.Reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	listeners := s.listening()
+	defer func() {
+		if r.Err != nil {
+			s.raw()
+			return
+		}
+		s.called(c, r, listeners)
+	}()
 	command := cmp.Or(commands[c.Script], lineScripts[c.Script], others[c.Script])
 	s.sent = append(s.sent, command)
 	if others[c.Script] != "" {
@@ -187,7 +198,7 @@ func (s *server) execute(c *wire.Call) wire.Reply {
 		if holds {
 			held = 1
 		}
-		return wire.Reply{List: []int64{time.Until(l.expires).Milliseconds(), 1, held}}
+		return wire.Reply{List: []int64{left(l.expires), 1, held}}
 	}
 	return rejected("unknown")
 }
@@ -210,7 +221,7 @@ func (s *server) acquire(c *wire.Call, l *lockInRedis, holder string) int64 {
 		s.locks[c.Key()] = l
 		s.tokens++
 	case l.holder != holder:
-		return -1 - time.Until(l.expires).Milliseconds()
+		return -1 - left(l.expires)
 	}
 	l.extend(c.Args.Millis)
 	return s.token(c)

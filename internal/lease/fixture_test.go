@@ -102,6 +102,7 @@ func runLine(t *testing.T, test func(f *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fixture{T: t, server: newServer(), start: time.Now(), info: driver.Info{Bounded: true, Slots: 9}}
+		f.test = t.Name()
 		defer func() {
 			for _, m := range f.clients {
 				m.Close()
@@ -122,7 +123,7 @@ func runLine(t *testing.T, test func(f *fixture)) {
 // client returns a new client with some options changed.
 func (f *fixture) client(change ...func(cfg *Config)) *Manager {
 	cfg := testConfig()
-	cfg.Table.ClientID = string(rune('a' + len(f.clients)))
+	cfg.Table.ClientID = strings.Repeat("z", len(f.clients)/25) + string(rune('a'+len(f.clients)%25)) // they sort as they come
 	cfg.Logger = func() *slog.Logger { return slog.New(f) }
 	if f.classic {
 		cfg.Sharded = signal.Off

@@ -121,7 +121,9 @@ func TestALatchWorksDuringAShutdown(t *testing.T) {
 	runLine(t, func(f *fixture) {
 		f.set(2)
 		m := f.client()
-		l, hold := f.latch(m), f.hold(f.Context(), f.lock(m, wire.Plain), Terms{})
+		var lock Lock
+		lock.Init(m, wire.Plain, "lock", "lock")
+		l, hold := f.latch(m), f.hold(f.Context(), &lock, Terms{})
 		shutdown := f.async(func() error { return m.Shutdown(f.Context()) })
 		left, err := l.CountDown(f.Context())
 		require.NoError(f, err)

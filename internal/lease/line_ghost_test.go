@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -89,8 +90,10 @@ func TestAWaiterWithoutTheLineIsNoGhost(t *testing.T) {
 func (f *fixture) bringBack(member string) {
 	f.server.mu.Lock()
 	defer f.server.mu.Unlock()
-	for _, q := range f.lines {
-		q.waiters = slices.Insert(q.waiters, 0, &waiterInRedis{member: member, came: time.Now()})
+	for key, q := range f.lines {
+		came := q.waiters[0].came.Add(-time.Microsecond)
+		f.raw("ZADD", key, strconv.FormatInt(came.UnixMicro(), 10), member)
+		q.waiters = slices.Insert(q.waiters, 0, &waiterInRedis{member: member, came: came})
 	}
 }
 

@@ -220,7 +220,8 @@ func TestAnUnreachableWaiter(t *testing.T) {
 		require.NoError(f, acquire(f.Context(), holder))
 		f.server.mu.Lock()
 		key := wire.NewNames(f.kind(wire.Plain), name, "").LineKeys[1].(string)
-		f.lines[key] = &lineInRedis{waiters: []*waiterInRedis{{member: "gone:1|3000"}}}
+		f.lines[key] = &lineInRedis{waiters: []*waiterInRedis{{member: "gone:1|3000", came: time.UnixMicro(1)}}}
+		f.raw("ZADD", key, "1", "gone:1|3000")
 		f.server.mu.Unlock()
 		first, second := f.waits(Terms{}), f.waits(Terms{})
 		f.until(time.Second)

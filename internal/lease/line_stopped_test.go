@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ func (f *fixture) stoppedWaiter() {
 	sub := newSubscription(f.server)
 	sub.foreign = true
 	sub.channels = []string{names.Base() + ":stopped"}
+	time.Sleep(time.Microsecond) // those before it, and those behind it, come at another time
+	defer time.Sleep(time.Microsecond)
 	f.server.mu.Lock()
 	defer f.server.mu.Unlock()
 	f.subs = append(f.subs, sub)
@@ -25,6 +28,7 @@ func (f *fixture) stoppedWaiter() {
 		f.lines[key] = new(lineInRedis)
 	}
 	f.lines[key].add("stopped:1|3000")
+	f.raw("ZADD", key, strconv.FormatInt(time.Now().UnixMicro(), 10), "stopped:1|3000")
 }
 
 // TestAStoppedWaiter has the lock be granted to a process that is stopped. It blocks the lock for one first term, wherever in

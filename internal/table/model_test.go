@@ -44,9 +44,13 @@ type result struct {
 }
 
 // play runs a schedule.
-func play(choices []uint32, logging bool) (r result) {
+func play(choices []uint32, logging bool) result {
 	w := newWorld(choices[0])
 	w.logging = logging
+	return w.play(choices)
+}
+
+func (w *world) play(choices []uint32) (r result) {
 	defer func() {
 		r.steps, r.log = w.step, w.log
 		if p := recover(); p != nil {
@@ -122,7 +126,7 @@ func run(t *testing.T, from uint64, schedules, steps int) (done int) {
 		r := play(choices, false)
 		done += r.steps
 		if r.broken != "" {
-			t.Logf("broken after %d schedules", i+1)
+			t.Logf("broken after %d schedules by seed %d", i+1, seed)
 			fail(t, strconv.FormatUint(seed, 10), choices)
 		}
 	}

@@ -19,6 +19,14 @@ var planted = flag.String("planted", "", `plant this bug, or "all", and see whet
 // huntLength is within how many schedules the model test must find each of the bugs.
 const huntLength = "200000"
 
+// rare has the seed of a schedule that shows a bug which few do, so that its hunt begins there. If the model has changed since, and the
+// schedule shows nothing any more, the hunt goes through all of them.
+var rare = map[string]string{
+	"line 10": "6154", "line 31": "6251", "stop 2": "6688", "fair 4": "7785", "K5": "7940", "line 22": "8655", "T7": "10557", "line 23": "13898",
+	"S.14b": "14829", "line 18": "15524", "6": "17044", "line 9": "19166", "X5": "25620", "T6": "29065", "ghost 2": "33085",
+	"line 1": "56737", "T5": "109574",
+}
+
 // TestPlantedBugsFit checks that the bugs can be planted, so that they do not rot.
 func TestPlantedBugsFit(t *testing.T) {
 	t.Parallel()
@@ -67,11 +75,17 @@ func buildModel(t *testing.T, files map[string]string) string {
 // hunt returns how the model test finds a bug, or nothing.
 func hunt(t *testing.T, binary, name string) string {
 	t.Helper()
-	out, err := model(binary, name, "-schedules", huntLength)
+	out, err := "", error(nil)
+	if rare[name] != "" {
+		out, err = model(binary, name, "-schedules", "1", "-first", rare[name])
+	}
+	if err == nil {
+		out, err = model(binary, name, "-schedules", huntLength)
+	}
 	if err == nil {
 		return ""
 	}
-	if found := regexp.MustCompile(`broken after (\d+) schedules.*\n.*`).FindStringSubmatch(out); found != nil {
+	if found := regexp.MustCompile(`broken after \d+ schedules by seed (\d+)\n.*`).FindStringSubmatch(out); found != nil {
 		out, err := model(binary, "", "-schedules", "1", "-first", found[1])
 		require.NoError(t, err, "the model fails without the bug, too: %s", out)
 		return found[0]
@@ -83,7 +97,7 @@ func hunt(t *testing.T, binary, name string) string {
 
 // model runs the model test with a bug, or with none.
 func model(binary, name string, args ...string) (string, error) {
-	cmd := exec.Command(binary, append([]string{"-test.run", "^TestModel$", "-test.v", "-test.timeout", "4m", "-story=false"}, args...)...)
+	cmd := exec.Command(binary, append([]string{"-test.run", "^TestModel$", "-test.v", "-test.timeout", "0", "-story=false"}, args...)...)
 	cmd.Env = append(os.Environ(), mutants.Env+"="+name, "GOMAXPROCS=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

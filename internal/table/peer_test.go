@@ -1,9 +1,11 @@
 package table
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/testkit/transcript"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -53,7 +55,10 @@ func (w *world) peerTakes() bool {
 	if n == nil || len(n.server.holders) > 0 {
 		return false
 	}
-	n.server.create(peerField, "", oneOf(w, int64(30000), 2000))
+	lease := oneOf(w, int64(30000), 2000)
+	n.server.create(peerField, "", lease)
+	w.recorder.write(n, transcript.Entry{Raw: []string{"HSET", n.text, peerField, "1"}})
+	w.recorder.write(n, transcript.Entry{Raw: []string{"PEXPIRE", n.text, strconv.FormatInt(lease, 10)}})
 	w.logf("Redis: a peer takes %s", n.text)
 	return true
 }
@@ -63,6 +68,7 @@ func (w *world) peerReleases() bool {
 	if n == nil || !n.server.remove(peerField, "released") {
 		return false
 	}
+	w.recorder.write(n, transcript.Entry{Raw: []string{"HDEL", n.text, peerField}})
 	w.logf("Redis: a peer releases %s", n.text)
 	n.server.quiet, n.server.hushed = n.server.lined && !n.server.watching(w.base(n)), 0
 	n.server.announce(w.base(n), "0")
@@ -76,9 +82,11 @@ func (w *world) stepClock() bool {
 		return false
 	}
 	d := time.Duration(oneOf(w, -1, -1, 1)) * oneOf(w, 5*time.Millisecond, 50*time.Millisecond, time.Second, 5*time.Second)
+	w.recorder.write(n, transcript.Entry{Raw: []string{"EXISTS", n.text}}) // so that it expires there, too
 	n.server.stepBy(d)
 	w.logf("Redis: the clock of %s steps by %v", n.text, d)
 	n.server.tick(w.now)
+	w.recorder.write(n, transcript.Entry{Raw: []string{"EXISTS", n.text}})
 	return true
 }
 
@@ -150,6 +158,7 @@ func (w *world) forceByStranger() bool {
 	} else {
 		n.server.force(&c)
 	}
+	w.recorder.write(n, transcript.Entry{Over: true})
 	w.logf("%s is unlocked by force", n.text)
 	return true
 }
@@ -160,6 +169,7 @@ func (w *world) failOver() bool {
 	if w.crowded {
 		n = w.names[0]
 	}
+	w.recorder.write(n, transcript.Entry{Over: true})
 	if w.rand(4) == 0 {
 		n.server.lose()
 		w.logf("%s is lost", n.text)

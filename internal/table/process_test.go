@@ -174,7 +174,12 @@ func (w *world) unlined(field string) bool {
 func (w *world) run(f *flight) {
 	s, c := f.name.server, &f.call
 	before, process := *s, f.proc.index+1
+	var listeners map[string]int64
+	if w.recorder != nil {
+		listeners = w.listening(f.name)
+	}
 	f.reply = s.run(c)
+	w.recorder.called(w, f.name, *c, f.reply, listeners)
 	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
 		return
 	}

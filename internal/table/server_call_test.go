@@ -92,6 +92,14 @@ func (s *server) ownChannel(base, field string) string {
 	return base + ":" + client + s.ending
 }
 
+// heard says, in the reply to a waiter, whether somebody listens to its channel.
+func (s *server) heard(channel string) int64 {
+	if s.listeners(channel) == 0 {
+		return 2
+	}
+	return 4
+}
+
 // writes reports whether a field is that of a writer of a read-write lock.
 func writes(field string) bool { return strings.HasSuffix(field, ":write") }
 

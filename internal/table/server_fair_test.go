@@ -129,17 +129,19 @@ func (s *server) serveFair(c *fairCall, asking, here string) (given []int64, lea
 		if p.seat == asking {
 			return nil, leave, true, passed
 		}
-		over := p.deadline <= s.now
-		var reached bool
+		over := p.deadline < s.whole() // in Redis it has a fraction of a ms more
+		grantable, reached := s.grantable(c, p), false
+		if grantable {
+			if given = s.giveFair(c, passed, here); given != nil {
+				return given, 0, false, passed
+			}
+		}
 		switch {
 		case p.state == missed && !over:
 			leave = max(leave, p.deadline.Add(lockLeft-placeKept))
 			passed++
 			continue
-		case s.grantable(c, p):
-			if given = s.giveFair(c, passed, here); given != nil {
-				return given, 0, false, passed
-			}
+		case grantable:
 		case p.state == awaited && over:
 			s.drop(passed)
 			continue
@@ -150,14 +152,16 @@ func (s *server) serveFair(c *fairCall, asking, here string) (given []int64, lea
 		case !s.counts && over, s.counts && !reached && p.state == missed:
 			s.drop(passed)
 		case s.counts && !reached:
-			p.state, p.deadline = missed, s.now.Add(placeKept)
-			leave = max(leave, s.now.Add(lockLeft))
+			p.state, p.deadline = missed, s.whole().Add(placeKept)
+			leave = max(leave, s.whole().Add(lockLeft))
 			passed++
 		default:
+			due := p.deadline.Add(time.Millisecond)
 			if s.counts && asking != noSeat && p.state != awaited {
-				p.state, p.deadline = awaited, s.now.Add(placeKept)
+				due = s.whole().Add(placeKept)
+				p.state, p.deadline = awaited, due
 			}
-			return nil, p.deadline, false, passed
+			return nil, due, false, passed
 		}
 	}
 	return nil, leave, false, passed
@@ -169,7 +173,7 @@ const noSeat = "-"
 // evict removes dead waiters from the head of the queue while the lock is held, and returns the head that is left.
 func (s *server) evict(c *fairCall, asking string) (head string) {
 	evicted := false
-	for !s.counts && len(s.queue) > 0 && s.queue[0].seat != asking && s.queue[0].deadline <= s.now {
+	for !s.counts && len(s.queue) > 0 && s.queue[0].seat != asking && s.queue[0].deadline < s.whole() {
 		s.drop(0)
 		evicted = true
 	}
@@ -201,6 +205,7 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 		s.repeat(c.holder, c.Args.Millis)
 		return []int64{s.fairToken(c)}
 	}
+	simple := s.simple(c)
 	if i := s.seatOf(c.seat); i >= 0 && s.queue[i].number > c.Args.Number {
 		return []int64{-1}
 	} else if i >= 0 && s.queue[i].number < c.Args.Number {
@@ -209,7 +214,7 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 	head, hint := "", int64(0)
 	if len(s.holders) == 0 {
 		given, leave, found, passed := s.serveFair(c, c.seat, noSeat)
-		if given == nil && leave <= s.now {
+		if given == nil && leave <= s.whole() {
 			reply := take()
 			if found {
 				s.departs(c, passed, "", c.Args.Millis)
@@ -217,7 +222,7 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 			return reply
 		}
 		if given == nil {
-			hint = -1 - int64((leave.Sub(s.now)+time.Millisecond-1)/time.Millisecond)
+			hint = -1 - int64((leave.Sub(s.whole()))/time.Millisecond)
 		} else if len(s.queue) > 0 {
 			head = s.queue[0].seat
 		}
@@ -230,17 +235,27 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 		if !s.enqueue(c, millis(wait)) && c.Args.NextNumber == 1 {
 			bits = 16
 		}
+		if s.counts && !simple {
+			bits += s.heard(text(c.Args.Channel) + ":" + c.seat)
+		}
 	}
 	switch {
 	case hint != 0:
+	case simple && head != "":
+		hint = -1 - wait
 	case head == "" || head == c.seat || wait < 0 || s.counts && s.deserted(c):
 		hint = s.refused()
 	case s.counts:
 		hint = -1 - wait
 	default:
-		hint = -1 - int64(s.queue[0].deadline.Sub(s.now)/time.Millisecond)
+		hint = -1 - int64(s.queue[0].deadline.Sub(s.whole())/time.Millisecond)
 	}
 	return []int64{hint, s.micros(), bits, place}
+}
+
+// simple reports whether the script leaves it at adding the waiter, and does not look who can be reached.
+func (s *server) simple(c *fairCall) bool {
+	return s.counts && len(s.holders) > 0 && c.seat != "" && s.seatOf(c.seat) < 0 && c.Args.NextNumber == 0 && c.Args.Number%64 != 0
 }
 
 // deserted reports whether nobody reaches the waiters before the asking one.
@@ -276,7 +291,7 @@ func (s *server) enqueue(c *fairCall, wait time.Duration) (queued bool) {
 	}
 	p := &s.queue[i]
 	p.field, p.number, p.term, p.token = c.holder, c.Args.Number, c.Args.NextMillis, c.token
-	p.deadline, p.state, p.epoch = s.now.Add(wait), asked, s.epoch
+	p.deadline, p.state, p.epoch = s.whole().Add(wait), asked, s.epoch
 	return queued
 }
 
@@ -298,7 +313,7 @@ func (s *server) releaseFair(c *fairCall) []int64 {
 			return append([]int64{freed}, given...)
 		}
 	case s.evict(c, noSeat) != "" && at == 0:
-		s.alert(c, "", int64(s.expiry.Sub(s.now)/time.Millisecond))
+		s.alert(c, "", int64(s.left(s.expiry)/time.Millisecond))
 	}
 	return []int64{freed}
 }

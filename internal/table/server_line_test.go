@@ -86,8 +86,8 @@ func (s *server) serve(c *lineCall, asking string) string {
 		i := s.line.index(m.field)
 		switch missed := &s.line.waiters[i].missed; {
 		case *missed == 0:
-			*missed = s.now
-		case s.now.Sub(*missed) >= passedOver:
+			*missed = s.whole()
+		case s.whole().Sub(*missed) >= passedOver:
 			s.line.remove(m.field)
 			asks = false
 		}
@@ -156,6 +156,7 @@ func (s *server) refuseLine(c *lineCall, refused int64) []int64 {
 		if watch = s.askToWatch(c.base, false); watch != 0 {
 			s.summon(c.base, s.ownChannel(c.base, c.holder))
 		}
+		watch += s.heard(s.ownChannel(c.base, c.holder))
 	}
 	return []int64{refused, s.micros(), watch, int64(place)}
 }
@@ -188,10 +189,10 @@ func (s *server) stand(m inLine) {
 // askToWatch reports whether somebody is to be asked to watch.
 func (s *server) askToWatch(base string, urgent bool) int64 {
 	watchers := s.listeners(s.twin(base))
-	if watchers >= 2 || s.line.watched != 0 && s.now.Sub(s.line.watched) < claim && s.now >= s.line.watched && (!urgent || watchers > 0) {
+	if watchers >= 2 || s.line.watched != 0 && s.whole().Sub(s.line.watched) < claim && s.whole() >= s.line.watched && (!urgent || watchers > 0) {
 		return 0
 	}
-	s.line.watched = s.now
+	s.line.watched = s.whole()
 	return 1
 }
 
@@ -217,7 +218,7 @@ func (s *server) lineRelease(c *lineCall) []int64 {
 	freed := int64(0)
 	if s.remove(c.holder, "released") {
 		freed = 1
-		if left := s.longest(); writes(c.holder) && left > s.now {
+		if left := s.longest(); writes(c.holder) && s.left(left) > 0 {
 			s.mode, s.expiry = "read", left
 			s.bury(c.Call)
 			s.shout(c)
@@ -226,6 +227,7 @@ func (s *server) lineRelease(c *lineCall) []int64 {
 			s.clear("expired")
 		}
 	}
+	none := len(s.line.waiters) == 0
 	if i := s.line.index(c.holder); c.waits && i >= 0 && s.line.waiters[i].term == c.term {
 		s.line.remove(c.holder)
 	}
@@ -237,9 +239,9 @@ func (s *server) lineRelease(c *lineCall) []int64 {
 	switch {
 	case len(s.holders) > 0:
 		return []int64{freed}
-	case len(s.line.waiters) == 0 && next == nil && freed == 0:
+	case none && next == nil && freed == 0:
 		return []int64{0}
-	case len(s.line.waiters) == 0 && next == nil:
+	case none && next == nil:
 		s.shout(c)
 		return []int64{1}
 	}
@@ -324,12 +326,21 @@ func (s *server) lineReleaseRead(c *lineCall) []int64 {
 			reply = []int64{1, s.micros(), toAll, 0, 0, s.others(c.base)}
 			return
 		}
-		if !free || len(s.line.waiters) == 0 || s.serve(c, "") == "" {
+		if !free || len(s.line.waiters) == 0 {
 			s.shout(c)
 			return
 		}
+		what := int64(toAnother)
+		if s.serve(c, "") == "" {
+			s.shout(c)
+			what = toNobody
+		}
 		s.quiet, s.hushed = false, 0
-		reply = []int64{1, s.micros(), toAnother, 0, 0, s.others(c.base)}
+		others := s.others(c.base)
+		if others > 0 && len(s.line.waiters) > 0 && s.askToWatch(c.base, false) > 0 {
+			s.summon(c.base, "")
+		}
+		reply = []int64{1, s.micros(), what, 0, 0, others}
 	})
 	if reply == nil {
 		return []int64{freed}
@@ -356,15 +367,23 @@ func (s *server) linePump(c *lineCall) int64 {
 }
 
 func (s *server) lineForce(c *lineCall) []int64 {
-	if side := text(c.Args.Extra); len(s.holders) == 0 || (side == "read" || side == "write") && s.mode != side {
+	side, held := text(c.Args.Extra), len(s.holders) > 0
+	if held {
+		if (side == "read" || side == "write") && s.mode != side {
+			return []int64{0}
+		}
+		s.clear("forced")
+		s.raiseEpoch()
+	}
+	given := (held || !s.offering(offer)) && len(s.line.waiters) > 0 && s.serve(c, "") != ""
+	if !held {
+		s.quiet = s.quiet && !given
 		return []int64{0}
 	}
-	s.clear("forced")
-	s.raiseEpoch()
-	if s.serve(c, "") == "" {
+	if s.quiet = !given && side == "-"; !given && !s.quiet {
 		s.shout(c)
 	}
-	s.quiet, s.hushed = false, 0
+	s.hushed = 0
 	return []int64{1, s.micros()}
 }
 

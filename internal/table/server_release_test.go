@@ -16,7 +16,7 @@ func (s *server) release(c *wire.Call) int64 {
 		return 0
 	}
 	if mode == "write" {
-		if left := s.longest(); left > s.now {
+		if left := s.longest(); s.left(left) > 0 {
 			s.mode, s.expiry = "read", left
 		} else {
 			s.clear("expired")
@@ -38,7 +38,7 @@ func (s *server) park(c *wire.Call) int64 {
 	}
 	s.join(park, birth{epoch: s.epoch, lastly: s.world()})
 	s.kept[last] = s.world().Add(millis(c.Args.Millis))
-	s.expiry, s.quiet = s.now.Add(millis(c.Args.Millis)), true // nobody is told when it ends
+	s.expiry, s.quiet = s.until(c.Args.Millis), true // nobody is told when it ends
 	return 1
 }
 
@@ -72,7 +72,7 @@ func (s *server) leaveRead(c *wire.Call, then func(free bool)) int64 {
 	if mode != "write" && (own.Add(slack) >= s.expiry || len(s.holders) == 0) {
 		left := s.longest()
 		switch {
-		case left <= s.now:
+		case s.left(left) <= 0:
 			s.clear("expired")
 			then(true)
 		case left.Add(slack) < s.expiry:

@@ -7,7 +7,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// server is Redis as far as the locks of one name need it. Its scripts follow the headers and the code in internal/lua.
+// server is Redis as far as the locks of one name need it. Its scripts follow those in internal/lua: TestPlayedServers of the module
+// simulation compares all that they reply.
 type server struct {
 	now clock.Instant
 	// skew is by how much its clock is ahead of the world's.
@@ -115,7 +116,18 @@ func (s *server) live(field string) *holder {
 	return nil
 }
 
-func (s *server) extend(lease int64) { s.expiry = max(s.expiry, s.now.Add(millis(lease))) }
+// until returns when a key is gone that gets a lease of so many ms now. Redis counts whole ms, and a key lives through its last one.
+func (s *server) until(lease int64) clock.Instant {
+	return s.whole().Add(millis(lease + 1))
+}
+
+// whole returns the time without the part of a ms.
+func (s *server) whole() clock.Instant { return s.now - s.now%clock.Instant(time.Millisecond) }
+
+// left returns for how long a key lives that is gone at a moment, as PTTL says.
+func (s *server) left(end clock.Instant) time.Duration { return end.Sub(s.whole()) - time.Millisecond }
+
+func (s *server) extend(lease int64) { s.expiry = max(s.expiry, s.until(lease)) }
 
 func (s *server) buried(c *wire.Call) bool {
 	return len(s.tombs) > 0 && s.tombs[tomb{text(c.Keys[len(c.Keys)-1]), c.Args.Number}] > s.now
@@ -129,7 +141,7 @@ func (s *server) bury(c *wire.Call) {
 }
 
 func (s *server) refused() int64 {
-	return -1 - int64((s.expiry.Sub(s.now)+time.Millisecond-1)/time.Millisecond)
+	return -1 - int64(s.left(s.expiry)/time.Millisecond)
 }
 
 // create adds a holder.
@@ -261,7 +273,7 @@ func (s *server) acquireRead(c *wire.Call) int64 {
 	case own == nil:
 		return s.refused()
 	}
-	own.expiry = max(own.expiry, s.now.Add(millis(c.Args.Millis)))
+	own.expiry = max(own.expiry, s.until(c.Args.Millis))
 	s.extend(c.Args.Millis)
 	return 0
 }
@@ -291,7 +303,7 @@ func (s *server) handOver(c *wire.Call) int64 {
 			s.line.waiters[i].late = true
 		}
 		s.mode = mode
-		expiry := s.now.Add(millis(c.Args.Millis))
+		expiry := s.until(c.Args.Millis)
 		stray := len(s.holders) > 1 || s.longer // a read hold of the last writer, whose caller left
 		s.cut = expiry < s.expiry && !stray
 		s.quiet = s.quiet || expiry < s.expiry && stray
@@ -309,7 +321,7 @@ func (s *server) count(c *wire.Call) int64 {
 		return 0
 	}
 	if c.Script == wire.Read.Count {
-		h.expiry = max(h.expiry, s.now.Add(millis(c.Args.Millis)))
+		h.expiry = max(h.expiry, s.until(c.Args.Millis))
 	}
 	s.extend(c.Args.Millis)
 	h.count, _ = c.Args.Extra.(int)
@@ -323,7 +335,7 @@ func (s *server) renew(field string, lease int64, read bool) int64 {
 		return 0
 	}
 	if read {
-		h.expiry = max(h.expiry, s.now.Add(millis(lease)))
+		h.expiry = max(h.expiry, s.until(lease))
 	}
 	s.extend(lease)
 	return 1

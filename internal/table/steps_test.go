@@ -250,7 +250,9 @@ func (w *world) execute(f *flight) {
 		for i, field := range c.Argv[1:] {
 			lease, _ := c.Argv[0].(int64)
 			n := w.nameOf(text(c.Keys[i*c.Script.Keys]))
-			f.reply.List = append(f.reply.List, n.server.renew(text(field), lease, read))
+			renewed := n.server.renew(text(field), lease, read)
+			f.reply.List = append(f.reply.List, renewed)
+			w.recorder.called(w, n, wire.Call{Script: c.Script, Keys: c.Keys[i*c.Script.Keys : (i+1)*c.Script.Keys], Argv: []any{lease, field}}, wire.Reply{List: []int64{renewed}}, nil)
 		}
 		w.logf("Redis: renew %v: %v", c.Argv[1:], f.reply.List)
 		return

@@ -118,7 +118,7 @@ func (s *server) exportTo(c *wire.Call) int64 {
 		mode := s.mode
 		s.remove(last, "handed over")
 		s.join(next, b)
-		s.mode, s.expiry, s.quiet = mode, s.now.Add(millis(c.Args.Millis)), true
+		s.mode, s.expiry, s.quiet = mode, s.until(c.Args.Millis), true
 	}
 	if fenced {
 		return s.born[next].token

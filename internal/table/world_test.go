@@ -43,6 +43,7 @@ type world struct {
 	hands     bool   // holds are exported and adopted
 	fleet     bool   // the processes wait for one name in its line, and little fails
 	tickets   []*ticket
+	recorder  *recorder
 	counts    bool // Redis counts the receivers of a message: there is a line
 }
 
