@@ -140,6 +140,10 @@ bench: ## compare the speed of rlock and other libraries, and write docs/benchma
 bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json
 	cd bench && $(GO) run . -check recorded.json -tolerance 0.6
 
+.PHONY: freeze
+freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
+	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
+
 .PHONY: lint
 lint: ## run golangci-lint with .golangci.yml
 	$(GO) run $(LINT) run ./...
