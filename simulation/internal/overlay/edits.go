@@ -40,6 +40,16 @@ func (b *synctestBubble) rand() uint64 {
 `,
 	},
 	{
+		"synctest.go", "a bubble that nobody seeds has a seed of its own, which the environment changes",
+		"	bubble.now = synctestBaseTime\n",
+		`	bubble.now = synctestBaseTime
+	for _, letter := range gogetenv("` + Env + `") {
+		bubble.rng = bubble.rng*31 + uint64(letter)
+	}
+	bubble.rng = bubble.rand() ^ bubble.id
+`,
+	},
+	{
 		"rand.go", "random numbers, and with them the order of maps, come from the bubble",
 		"	mp := getg().m\n	c := &mp.chacha8\n",
 		"	if b := getg().bubble; b != nil {\n		return b.rand()\n	}\n	mp := getg().m\n	c := &mp.chacha8\n",
