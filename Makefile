@@ -132,6 +132,15 @@ simulation: ## test the simulation, and compare its Redis with a real one
 sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bug MUTANT
 	cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)"
 
+# The packages with tests in bubbles of testing/synctest.
+BUBBLES = ./internal/clock ./internal/group ./internal/lease ./internal/signal ./internal/task ./internal/transport ./internal/watchdog
+COUNT ?= 10
+.PHONY: schedules
+schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn
+	@dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && overlay=$$(cd simulation && $(GO) run . -overlay $$dir) && \
+		export RLOCK_SCHEDULE=$(or $(SCHEDULE),$$(date +%s)) && echo "SCHEDULE=$$RLOCK_SCHEDULE" && \
+		RLOCK_NO_REDIS=1 $(GO) test -overlay $$overlay -short -cpu 1 -parallel 1 -count=$(COUNT) -timeout $(TIMEOUT) $(BUBBLES)
+
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
 	cd bench && $(GO) run . -write ../docs
