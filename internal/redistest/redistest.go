@@ -82,11 +82,11 @@ func Open(tb testing.TB, opt *redis.Options) *redis.Client {
 	return rdb
 }
 
-// Eventually waits until a condition holds, and fails the test after ten seconds. Tests use it for conditions that no event
+// Eventually waits until a condition holds, and fails the test after half a minute. Tests use it for conditions that no event
 // announces. The description names the condition in the failure.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	EventuallyWithin(tb, 10*time.Second, what, condition)
+	EventuallyWithin(tb, 30*time.Second, what, condition)
 }
 
 // EventuallyWithin is Eventually with another timeout.
