@@ -172,6 +172,15 @@ sim-oldest: ## check on the oldest supported version of Go that a seed of the si
 	root=$$HOME/sdk/$(OLDEST); [ -x $$root/bin/go ] || { from=$$(GOTOOLCHAIN=$(OLDEST) $(GO) env GOROOT) && mkdir -p $$root && cp -r $$from/. $$root && chmod -R u+w $$root; } && \
 		cd simulation && PATH=$$root/bin:$$PATH GOTOOLCHAIN=local go test -count=1 -timeout $(TIMEOUT) -v -run 'TestASeedDecidesEverything|TestLeaksAreFound|TestEveryEditFits' . ./internal/overlay
 
+# The packages with tests in bubbles of testing/synctest.
+BUBBLES = ./internal/clock ./internal/group ./internal/lease ./internal/signal ./internal/task ./internal/transport ./internal/watchdog
+COUNT ?= 10
+.PHONY: schedules
+schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn
+	@dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && overlay=$$(cd simulation && $(GO) run . -overlay $$dir) && \
+		export RLOCK_SCHEDULE=$(or $(SCHEDULE),$$(date +%s)) && echo "SCHEDULE=$$RLOCK_SCHEDULE" && \
+		RLOCK_NO_REDIS=1 $(GO) test -overlay $$overlay -short -cpu 1 -parallel 1 -count=$(COUNT) -timeout $(TIMEOUT) $(BUBBLES)
+
 .PHONY: bench
 bench: ## compare the speed of rlock and other libraries, and write docs/benchmarks.md; takes half an hour
 	cd bench && $(GO) run . -write ../docs
@@ -179,6 +188,10 @@ bench: ## compare the speed of rlock and other libraries, and write docs/benchma
 .PHONY: bench-check
 bench-check: ## run a short part of the benchmark; fails if rlock is much slower than recorded in bench/recorded.json
 	cd bench && $(GO) run . -check recorded.json -tolerance 0.6
+
+.PHONY: freeze
+freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
+	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
 .PHONY: lint
 lint: ## run golangci-lint with .golangci.yml

@@ -39,7 +39,7 @@ func exampleLocks() (locks *rlock.Client, rdb *redis.Client, end func()) {
 		}
 	}()
 	rdb = redis.NewClient(&redis.Options{Addr: server.Addr()})
-	locks, err = rlock.New(rdb, rlock.WithWatchdogTimeout(200*time.Millisecond))
+	locks, err = rlock.New(rdb)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func ExampleHold() {
 	defer end()
 	ctx := context.Background()
 
-	hold, err := locks.NewLock("import").Acquire(ctx)
+	hold, err := locks.NewLock("import").Acquire(ctx, rlock.RenewedLease(time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -222,8 +222,8 @@ func (c *checker) losses() {
 		if t.Refused {
 			c.brokenf("Q.10: a ticket was refused although its lease was not over: %v", t)
 		}
-		// An unlock retries until Redis confirms it, or until the command timeout.
-		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 {
+		// An unlock retries until Redis confirms it, or until the command timeout, of which the machine may stand still for a third.
+		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 && c.stood(t.Unlocking, t.Unlocked) < commandTimeout/3 {
 			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
 		}
 		if t.Answer != got || c.stopped(t.Site, t.Answered.add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
@@ -239,11 +239,11 @@ func (c *checker) losses() {
 	}
 }
 
-// excused reports whether a renewed lock with a lease that is shorter than that of the client was lost because no renewal
-// got through.
+// excused reports whether a renewed lock was lost because the machine stood still for a third of its lease, or, with a lease that is shorter
+// than that of the client, because no renewal got through.
 func (c *checker) excused(t *Turn) bool {
 	from := t.Lost.add(-2 * t.Renewal)
-	return t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
+	return c.stood(t.Lost.add(-t.Lease), t.Lost) > t.Lease/3 || t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
 }
 
 // takenAway (I6) checks that the keeper of a lock that a nemesis took notices it by its next renewal.

@@ -127,6 +127,11 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{keeper(500)}},
 		},
 		{
+			"I5: a renewed lock was lost",
+			History{Scene: safe, Stood: []stall{{ms(100), ms(700)}, {ms(900), ms(1400)}}, Turns: []*Turn{keeper(2900)}},
+			History{Scene: safe, Stood: []stall{{ms(100), ms(1000)}}, Turns: []*Turn{keeper(2900)}},
+		},
+		{
 			"I6: the keeper did not notice",
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
@@ -147,6 +152,15 @@ func TestCheckersBite(t *testing.T) {
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }),
 			}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed })}},
+		},
+		{
+			"I7: an unlock failed",
+			History{Scene: safe, Stood: []stall{{ms(200), ms(701)}}, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 1600).with(func(t *Turn) { t.Unlock, t.Unlocking = failed, ms(99) }),
+			}},
+			History{Scene: safe, Stood: []stall{{ms(200), ms(690)}}, Turns: []*Turn{
+				use(1, kindLock, "a", 1, 2, 1600).with(func(t *Turn) { t.Unlock, t.Unlocking = failed, ms(99) }),
+			}},
 		},
 		{
 			"I8: a had been free",

@@ -186,8 +186,9 @@ func (f *fixture) async(call func() error) *result {
 	return r
 }
 
-// over reports whether the call has returned.
+// over reports whether the call has returned, once nothing more happens at this moment.
 func (r *result) over() bool {
+	synctest.Wait()
 	select {
 	case <-r.done:
 		return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -162,6 +163,7 @@ func TestAMarkIsSentUntilItHasAReply(t *testing.T) {
 			return run()
 		})
 		require.True(f, o.down(f.Context()).Err.InDoubt())
+		synctest.Wait() // the operation ends after its call has returned
 		require.Equal(f, 1, o.tasks.Count(), "the mark")
 		require.Empty(f, f.took())
 		o.Close()

@@ -75,7 +75,8 @@ func Embedded(tb testing.TB) *redis.Client {
 		close(stop)
 		<-stopped
 	})
-	return Open(tb, &redis.Options{Addr: embedded.Addr()})
+	// Nothing is lost on the way, so a late reply means that the machine is busy.
+	return Open(tb, &redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute})
 }
 
 // Open returns a client that is closed with the test.
@@ -109,11 +110,11 @@ func OnRealServersToo(tb testing.TB, reason string) {
 // realServer begins the message by which simulation/suites knows which tests to run on real servers.
 const realServer = "needs a real server: "
 
-// Eventually waits until a condition holds, and fails the test after ten seconds. Tests use it for conditions that no event
+// Eventually waits until a condition holds, and fails the test after half a minute. Tests use it for conditions that no event
 // announces. The description names the condition in the failure.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
-	EventuallyWithin(tb, 10*time.Second, what, condition)
+	EventuallyWithin(tb, 30*time.Second, what, condition)
 }
 
 // EventuallyWithin is Eventually with another timeout.

@@ -2,6 +2,7 @@ package signal
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -132,7 +133,10 @@ func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
 		require.False(f, since("a", epoch))
 		require.True(f, since("a", 0))
 		require.True(f, since("b", epoch))
+		f.driver.set(func() { s.silent = true })
 		require.False(f, since("c", 0), "it is not confirmed yet")
+		synctest.Wait()
+		f.driver.set(func() { s.silent = false })
 		s.published("a", "6 1 2 3 4", "7")
 		require.False(f, since("a", epoch), "Hear has these")
 		for _, payload := range []string{"8", "0", "1"} {

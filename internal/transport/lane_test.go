@@ -260,11 +260,17 @@ func TestAQueueWhenTheClientStops(t *testing.T) {
 // TestGatheredLeaveOrReturn checks that each call of many callers has its reply exactly once, while callers leave at any moment.
 func TestGatheredLeaveOrReturn(t *testing.T) {
 	t.Parallel()
-	d := &stub{info: driver.Info{Bounded: true, Batches: 2, Spare: 3}, run: granted}
-	d.pipe = func(driver.Node, wire.Call) wire.Reply {
+	synctest.Test(t, gatheredLeaveOrReturn)
+}
+
+func gatheredLeaveOrReturn(t *testing.T) {
+	t.Helper()
+	d := &stub{info: driver.Info{Bounded: true, Batches: 2, Spare: 3}}
+	d.run = func(context.Context, wire.Call) wire.Reply {
 		time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
 		return wire.Reply{}
 	}
+	d.pipe = func(driver.Node, wire.Call) wire.Reply { return d.run(t.Context(), wire.Call{}) }
 	conn, tasks := open(t, Config{Crowd: 1, Slots: 3}, d)
 	const callers, calls = 16, 100
 	late := make(lateReplies, callers*calls)
@@ -295,6 +301,11 @@ func TestGatheredLeaveOrReturn(t *testing.T) {
 	require.EqualValues(t, callers*calls, left.Load()+unsent.Load()+returned.Load())
 	require.Len(t, late, int(left.Load()))
 	require.Len(t, d.sent(), int(left.Load()+returned.Load()))
+	synctest.Wait() // a batch ends after its calls
+	require.NotZero(t, left.Load())
+	require.NotZero(t, unsent.Load())
+	require.NotZero(t, returned.Load())
 	require.Zero(t, conn.lane.alone)
+	require.Empty(t, conn.lane.active)
 	require.Empty(t, conn.lane.slots)
 }

@@ -303,6 +303,7 @@ func TestFairWaitersKeepTheirOrderBehindAJavaWaiterThatHoldsOut(t *testing.T) {
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		q := newFairQueue(t, rdb)
+		q.wait = time.Minute // of which a slow machine may use some
 		q.hold()
 		require.NotNil(t, q.java("java:1", javaLock))
 		for _, waiter := range names("", 4) {
@@ -313,8 +314,8 @@ func TestFairWaitersKeepTheirOrderBehindAJavaWaiterThatHoldsOut(t *testing.T) {
 		require.Negative(t, q.ask("5:-1"))
 		order := q.waiters()
 		require.Len(t, order, 7)
-		for range 16 { // 48 s, in which each asks every D/3
-			q.pass(3 * time.Second)
+		for range 8 { // 160 s, in which each asks every D/3
+			q.pass(q.wait / 3)
 			for _, waiter := range names("", 5) {
 				require.Negative(t, q.ask(waiter))
 			}
@@ -323,7 +324,7 @@ func TestFairWaitersKeepTheirOrderBehindAJavaWaiterThatHoldsOut(t *testing.T) {
 		}
 		q.release("holder:-1")
 		require.Nil(t, q.java("java:1", javaLock))
-		q.pass(6 * time.Second) // nobody asked meanwhile
+		q.pass(q.wait * 3 / 5) // nobody asked meanwhile
 		require.NotNil(t, q.java("java:3", javaLock))
 		q.java("", javaUnlock)
 		for i, waiter := range names("", 4) {

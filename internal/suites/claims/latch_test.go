@@ -72,15 +72,19 @@ func TestALatchCountsDown(t *testing.T) {
 	})
 }
 
-// TestCallsOfALatchLeaveFewMarks: as many as are under way at once, and some more.
+// TestCallsOfALatchLeaveFewMarks: as many as are under way at once, and some more. A call that a busy machine has rlock send again leaves
+// its mark, too, because its first command may be on its way.
 func TestCallsOfALatchLeaveFewMarks(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
 		t.Helper()
 		const callers, calls = 4, 250
+		sent := &testkit.Tally{}
+		rdb.AddHook(sent)
 		client := testkit.NewClient(t, rdb)
 		latch := client.NewCountDownLatch(testkit.NewName())
 		require.True(t, testkit.Must(latch.TrySetCount(t.Context(), callers*calls)))
+		before := sent.Scripts()
 		errs := make(chan error, callers)
 		for range callers {
 			go func() {
@@ -96,9 +100,10 @@ func TestCallsOfALatchLeaveFewMarks(t *testing.T) {
 		for range callers {
 			require.NoError(t, testkit.Within(t, "all have counted down", errs))
 		}
+		again := max(0, sent.Scripts()-before-callers*calls)
 		require.Zero(t, testkit.Must(latch.Count(t.Context())))
 		marks := rdb.HLen(t.Context(), fmt.Sprintf("redisson_unlock_latch:{%s}:%s", latch.Name(), client.ID())).Val()
-		require.LessOrEqual(t, marks, int64(2*callers))
+		require.LessOrEqual(t, marks, 2*callers+again)
 	})
 }
 

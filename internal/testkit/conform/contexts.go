@@ -62,6 +62,7 @@ func endedHoldIsNoOwner(f *fixture) {
 	}
 	require.True(f, carries(past, lock), "a goroutine that goes on too long can still present its token")
 	require.NoError(f, inner.Unlock(f.Context()))
+	testkit.Eventually(f, "the last member is released, too", func() bool { return second.Stats().Held == 0 })
 	require.NoError(f, second.Shutdown(inner.Context()), "nothing waits for itself")
 }
 

@@ -21,7 +21,7 @@ import (
 const env = "RLOCK_TEST_PROGRAM"
 
 // aLongTime is the timeout after which a test that waits for the end of a process fails.
-const aLongTime = 30 * time.Second
+const aLongTime = 2 * time.Minute
 
 // Run runs the program, and does not return, in a process that [Start] has started. TestMain calls it first.
 func Run(main func()) {

@@ -11,7 +11,7 @@ var edits = []edit{
 	{
 		"synctest.go", "a bubble has a random generator",
 		"	now     int64  // current fake time\n",
-		"	now     int64  // current fake time\n	rng     uint64 // of the simulation\n",
+		"	now     int64  // current fake time\n	rng     uint64 // of the simulation\n	hasty   bool   // who is woken may overtake who wakes it\n",
 	},
 	{
 		"synctest.go", "the generator and its seed",
@@ -37,6 +37,16 @@ func (b *synctestBubble) rand() uint64 {
 }
 
 //go:linkname synctestRun internal/synctest.Run
+`,
+	},
+	{
+		"synctest.go", "a bubble that nobody seeds has a seed of its own, which the environment changes",
+		"	bubble.now = synctestBaseTime\n",
+		`	bubble.now = synctestBaseTime
+	for _, letter := range gogetenv("` + Env + `") {
+		bubble.rng, bubble.hasty = bubble.rng*31+uint64(letter), true
+	}
+	bubble.rng = bubble.rand() ^ bubble.id
 `,
 	},
 	{
@@ -113,6 +123,16 @@ func (b *synctestBubble) rand() uint64 {
 				drawn--
 			}
 		}
+`,
+	},
+	{
+		"proc.go", "a goroutine that makes another one ready may be stopped, so that the other one overtakes it",
+		"	runqput(mp.p.ptr(), gp, next)\n",
+		`	runqput(mp.p.ptr(), gp, next)
+	if b, by := gp.bubble, mp.curg; b != nil && b.hasty && gomaxprocs == 1 && by != nil && by.bubble == b && b.rand()&3 == 0 {
+		by.preempt = true
+		by.stackguard0 = stackPreempt
+	}
 `,
 	},
 	{

@@ -15,6 +15,9 @@ import (
 // Tag is the build tag of a program that is built with the overlay.
 const Tag = "simrt"
 
+// Env is the environment variable with the seed of all bubbles for which the program sets none.
+const Env = "RLOCK_SCHEDULE"
+
 // File is the content of an overlay file, see `go help build`.
 type File struct{ Replace map[string]string }
 

@@ -206,7 +206,6 @@ func TestManyRows(t *testing.T) {
 		return performance.now() - start;
 	})()`, name)
 	t.Logf("a search in 5,000 rows took %.1f ms", took)
-	assert.Less(t, took, 500.0)
 	p.await("the count", `document.querySelector("#count").textContent === "1 of 5,200 locks · 1 held · 0 waiting"`)
 	p.row(name)
 	p.press("/" + escape)
