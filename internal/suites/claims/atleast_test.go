@@ -228,7 +228,6 @@ func TestAtLeastOfAWaiter(t *testing.T) {
 // TestAtLeastWhileRedisIsFull keeps the lock, as an unlock frees it then.
 func TestAtLeastWhileRedisIsFull(t *testing.T) {
 	t.Parallel()
-	redistest.NeedsRealServer(t, "maxmemory")
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb)
 	for _, kind := range kept {

@@ -14,7 +14,6 @@ import (
 // on the embedded server.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	redistest.NeedsRealServer(t, "ACL")
 	t.Run("single", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)
@@ -25,7 +24,6 @@ func TestConformance(t *testing.T) {
 // TestConformancePipelined runs every claim for every kind of lock with WithAutoPipeline.
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
-	redistest.NeedsRealServer(t, "ACL")
 	server := redistest.Start(t)
 	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true, rlock.WithAutoPipeline(0))
 }

@@ -182,7 +182,6 @@ func TestAdoptBesideAWaiter(t *testing.T) {
 // TestExportWhileRedisIsFull works, and so does an adoption.
 func TestExportWhileRedisIsFull(t *testing.T) {
 	t.Parallel()
-	redistest.NeedsRealServer(t, "maxmemory")
 	rdb := redistest.Start(t).Client(t)
 	client := testkit.NewClient(t, rdb)
 	for _, kind := range exported {

@@ -46,7 +46,6 @@ func TestAGroupThatWaitsForItselfIsLogged(t *testing.T) {
 // TestAGroupThatWaitsForItselfNeedsTheRightsOfItsMembers to find that out: Redis denies it nothing.
 func TestAGroupThatWaitsForItselfNeedsTheRightsOfItsMembers(t *testing.T) {
 	t.Parallel()
-	redistest.NeedsRealServer(t, "ACL")
 	server := redistest.Start(t)
 	rdb := testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server))("multi")
 	logger, log := testkit.Recording()

@@ -20,6 +20,7 @@ type Conn struct {
 	closed   bool
 	user     *user
 	loggedIn bool
+	written  int64    // how many writes there were after its last one
 	noEvict  bool     // its client has said so, which changes nothing
 	last     *command // that it ran
 
@@ -50,6 +51,9 @@ func (c *Conn) Close() { c.leave() }
 
 // Closed reports whether the connection has ended.
 func (c *Conn) Closed() bool { return c.closed }
+
+// ID returns the number of the connection, as CLIENT ID does.
+func (c *Conn) ID() int64 { return c.id }
 
 // Protocol returns the version of RESP that the client has asked for: 2 or 3. The replies are the same: where RESP 3 has a map, they are
 // a list of names and values.
@@ -174,7 +178,9 @@ func (s *Server) perform(c *Conn, cmd *command, args []string) any {
 	if hasFailed(reply, cmd.is(at)) {
 		n.failed++
 	} else if cmd.is(writes) {
-		s.wrote(args)
+		s.wrote(c, cmd, args)
+	} else if cmd.run != nil && publishes[cmd.name] {
+		s.propagate(args)
 	}
 	return reply
 }
@@ -190,13 +196,19 @@ func hasFailed(reply any, inside bool) bool {
 	return false
 }
 
+// publishes are the commands that go to replicas although they change no data.
+var publishes = map[string]bool{"publish": true, "spublish": true}
+
 // wrote is told of each command that may have changed data.
-func (s *Server) wrote(args []string) {
-	for _, c := range s.watchers {
-		c.look()
+func (s *Server) wrote(c *Conn, cmd *command, args []string) {
+	for _, watcher := range s.watchers {
+		watcher.look()
 	}
-	if s.Wrote != nil {
-		s.Wrote(args)
+	if len(s.replicas) > 0 {
+		if args = s.absolute(cmd, args); args != nil {
+			s.propagate(args)
+		}
+		c.written = s.offset
 	}
 }
 

@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -105,7 +106,13 @@ func (s *Server) infoReplication() string {
 		return lines("role", "slave", "master_host", s.master.host, "master_port", s.master.port, "master_link_status", link,
 			"connected_slaves", s.goodReplicas())
 	}
-	return lines("role", "master", "connected_slaves", s.goodReplicas())
+	text := lines("role", "master", "connected_slaves", s.goodReplicas())
+	for i, r := range s.replicas {
+		host, port, _ := strings.Cut(r.addr, ":")
+		state := map[bool]string{true: "online", false: "wait_bgsave"}[r.up]
+		text += fmt.Sprintf("slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged)
+	}
+	return text + lines("master_repl_offset", s.offset)
 }
 
 func (s *Server) infoCommands() string {
@@ -183,11 +190,18 @@ func cmdRole(c *Conn, _ []string) any {
 	if m := c.server.master; m != nil {
 		state, offset := "connect", int64(-1)
 		if m.up {
-			state, offset = "connected", int64(0)
+			state, offset = "connected", m.applied
 		}
 		return []any{"slave", m.host, m.port, state, offset}
 	}
-	return []any{"master", int64(0), []any{}}
+	replicas := []any{}
+	for _, r := range c.server.replicas {
+		host, port, _ := strings.Cut(r.addr, ":")
+		if r.up {
+			replicas = append(replicas, []any{host, port, strconv.FormatInt(r.acknowledged, 10)})
+		}
+	}
+	return []any{"master", c.server.offset, replicas}
 }
 
 // cmdReplicaOf makes the server a replica, whose master it does not reach, or a master.
@@ -208,8 +222,6 @@ func cmdReplicaOf(c *Conn, a []string) any {
 	return Status("OK")
 }
 
-func (s *Server) goodReplicas() int64 { return 0 }
-
 // cmdWait replies at once how many replicas have what was written. Redis waits for as long as the caller says, if these are too few.
 func cmdWait(c *Conn, a []string) any {
 	_, ok := parseInt(a[1])
@@ -225,7 +237,7 @@ func cmdWait(c *Conn, a []string) any {
 	case timeout < 0:
 		return Err("ERR timeout is negative")
 	}
-	return int64(0)
+	return c.Acknowledged()
 }
 
 // FailSaves has every snapshot that SAVE and BGSAVE ask for fail from now on, or succeed.

@@ -3,8 +3,9 @@ package simserver
 import (
 	"bufio"
 	"net"
-	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -12,27 +13,22 @@ import (
 // peer is one connection. The server's mu guards it.
 type peer struct {
 	server *Server
-	id     int64
 	conn   net.Conn
+	redis  *simredis.Conn // nil if the server has too many connections
 	out    writer
-	name   string
-
-	plain, sharded             *simredis.Subscriber
-	channels, shards, patterns []string
-	transaction                bool
-	queued                     [][]string
-	runs                       bool // a command of it runs: its output follows when that has ended
-	quits                      bool
+	runs   bool // a command of it runs: its output follows when that has ended
 }
 
-func newPeer(s *Server, id int64, conn net.Conn) *peer {
-	p := &peer{server: s, id: id, conn: conn}
-	p.out.protocol = 2
-	p.plain = &simredis.Subscriber{
-		Send:         func(channel, payload string) { p.push("message", channel, payload) },
-		SendMatching: func(pattern, channel, payload string) { p.push("pmessage", pattern, channel, payload) },
+func newPeer(s *Server, conn net.Conn) *peer {
+	p := &peer{server: s, conn: conn}
+	var err error
+	p.redis, err = s.redis.Connect(conn.RemoteAddr().String(), p.push, p.ended)
+	if err != nil {
+		p.redis = nil
+		p.out.reply(simredis.Err(err.Error()))
+		p.flush()
+		_ = conn.Close()
 	}
-	p.sharded = &simredis.Subscriber{Send: func(channel, payload string) { p.push("smessage", channel, payload) }}
 	return p
 }
 
@@ -43,20 +39,18 @@ func (p *peer) serve() {
 	for {
 		args, err := readCommand(in)
 		s.awaitResume()
-		if err != nil || p.quits {
+		if err != nil || p.redis == nil || p.redis.Closed() {
 			s.remove(p)
 			s.mu.Unlock()
 			return
 		}
-		s.ran(p.id, args)
-		p.runs = true
+		s.ran(p.redis.ID(), args)
 		p.run(args)
-		p.runs = false
-		if in.Buffered() == 0 || p.quits {
+		if p.redis.Closed() {
 			p.flush()
-		}
-		if p.quits {
 			_ = p.conn.Close()
+		} else if in.Buffered() == 0 {
+			p.flush()
 		}
 		s.mu.Unlock()
 	}
@@ -68,136 +62,56 @@ func (p *peer) flush() {
 }
 
 // push sends what is not a reply.
-func (p *peer) push(parts ...any) {
+func (p *peer) push(parts []any) {
 	p.out.push(parts)
 	if !p.runs {
 		p.flush()
 	}
 }
 
-// subscribed returns how many channels and patterns it has, without those of shards.
-func (p *peer) subscribed() int64 { return int64(len(p.channels) + len(p.patterns)) }
+// ended closes the connection. If a command of its own is the reason, the reply is sent before.
+func (p *peer) ended() {
+	if !p.runs {
+		_ = p.conn.Close()
+	}
+}
 
-// run runs a command.
+// run runs a command. It may wait, as WAIT does.
 func (p *peer) run(args []string) {
-	name := strings.ToUpper(args[0])
-	switch {
-	case p.out.protocol == 2 && p.subscribed()+int64(len(p.shards)) > 0 && !slices.Contains(whileSubscribed, name):
-		p.out.reply(simredis.Err("ERR Can't execute '" + strings.ToLower(name) +
-			"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"))
-	case p.transaction && !slices.Contains([]string{"EXEC", "DISCARD", "MULTI", "QUIT"}, name):
-		p.queued = append(p.queued, args)
-		p.out.reply(simredis.Status("QUEUED"))
-	case strings.HasSuffix(name, "SUBSCRIBE"):
-		p.server.count(args)
-		p.subscription(name, args[1:])
-	default:
-		p.out.reply(p.do(name, args))
+	p.runs = true
+	defer func() { p.runs = false }()
+	reply := p.redis.Do(args...)
+	if strings.EqualFold(args[0], "WAIT") {
+		reply = p.wait(args, reply)
 	}
-}
-
-// whileSubscribed are the commands that a subscribed connection may send in RESP2.
-var whileSubscribed = []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "PING", "QUIT", "RESET"}
-
-// do runs a command that has one reply.
-func (p *peer) do(name string, args []string) any {
-	s := p.server
-	s.count(args)
-	switch name {
-	case "HELLO":
-		return p.hello(args)
-	case "CLIENT":
-		return p.client(args)
-	case "QUIT":
-		p.quits = true
-		return simredis.Status("OK")
-	case "SELECT":
-		if len(args) != 2 || args[1] != "0" {
-			return simredis.Err("ERR DB index is out of range")
-		}
-		return simredis.Status("OK")
-	case "MULTI", "EXEC", "DISCARD":
-		return p.transact(name)
-	case "INFO":
-		return s.info(args[1:])
-	case "CONFIG":
-		if len(args) == 2 && strings.EqualFold(args[1], "RESETSTAT") {
-			s.calls, s.opened = map[string]int{}, 0
-			return simredis.Status("OK")
-		}
-	case "PING":
-		if p.out.protocol == 2 && p.subscribed()+int64(len(p.shards)) > 0 {
-			return []any{"pong", strings.Join(args[1:], "")}
-		}
-	}
-	return s.redis.Do(args...)
-}
-
-// transact begins or ends a transaction.
-func (p *peer) transact(name string) any {
-	if name == "MULTI" {
-		if p.transaction {
-			return simredis.Err("ERR MULTI calls can not be nested")
-		}
-		p.transaction = true
-		return simredis.Status("OK")
-	}
-	if !p.transaction {
-		return simredis.Err("ERR " + name + " without MULTI")
-	}
-	queued := p.queued
-	p.transaction, p.queued = false, nil
-	if name == "DISCARD" {
-		return simredis.Status("OK")
-	}
-	replies := []any{}
-	for _, args := range queued {
-		replies = append(replies, p.do(strings.ToUpper(args[0]), args))
-	}
-	return replies
-}
-
-// subscription subscribes or unsubscribes. The command has one reply for each channel.
-func (p *peer) subscription(name string, channels []string) {
-	r := p.server.redis
-	list, count := &p.channels, p.subscribed
-	var add, remove func(channel string)
-	switch strings.TrimSuffix(strings.TrimSuffix(name, "SUBSCRIBE"), "UN") {
-	case "S":
-		list, count = &p.shards, func() int64 { return int64(len(p.shards)) }
-		add = func(c string) { r.Subscribe(c, p.sharded, true) }
-		remove = func(c string) { r.Unsubscribe(c, p.sharded, true) }
-	case "P":
-		list = &p.patterns
-		add = func(c string) { r.SubscribePattern(c, p.plain) }
-		remove = func(c string) { r.UnsubscribePattern(c, p.plain) }
-	default:
-		add = func(c string) { r.Subscribe(c, p.plain, false) }
-		remove = func(c string) { r.Unsubscribe(c, p.plain, false) }
-	}
-	word := strings.ToLower(name)
-	if !strings.Contains(word, "unsubscribe") {
-		if len(channels) == 0 {
-			p.out.reply(simredis.Err("ERR wrong number of arguments for '" + word + "' command"))
-		}
-		for _, c := range channels {
-			if !slices.Contains(*list, c) {
-				*list = append(*list, c)
-			}
-			add(c)
-			p.out.push([]any{word, c, count()})
-		}
+	p.out.protocol = p.redis.Protocol()
+	several, ok := reply.(simredis.Several)
+	if !ok {
+		p.out.reply(reply)
 		return
 	}
-	if len(channels) == 0 {
-		channels = slices.Clone(*list)
+	for _, r := range several {
+		if confirmation, ok := r.([]any); ok {
+			p.out.push(confirmation)
+		}
 	}
-	for _, c := range channels {
-		*list = slices.DeleteFunc(*list, func(other string) bool { return other == c })
-		remove(c)
-		p.out.push([]any{word, c, count()})
+}
+
+// wait returns what WAIT replies: as soon as enough replicas have what was written, or when its time is over.
+func (p *peer) wait(args []string, reply any) any {
+	s := p.server
+	n, ok := reply.(int64)
+	if !ok {
+		return reply
 	}
-	if len(channels) == 0 {
-		p.out.push([]any{word, nil, count()})
+	enough, _ := strconv.ParseInt(args[1], 10, 64) // simredis has checked both numbers
+	timeout, _ := strconv.ParseInt(args[2], 10, 64)
+	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	for n < enough && (timeout == 0 || time.Now().Before(end)) && !p.redis.Closed() {
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.awaitResume()
+		n = p.redis.Acknowledged()
 	}
+	return n
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// pairs is a reply of names with their values: a map in RESP3.
-type pairs []any
-
 // writer has the output of a connection.
 type writer struct {
 	bytes.Buffer
@@ -43,14 +40,8 @@ func (w *writer) reply(r any) {
 		w.line('+', string(r))
 	case simredis.Err:
 		w.line('-', string(r))
-	case pairs:
-		if w.protocol == 3 {
-			w.list('%', len(r)/2, r)
-		} else {
-			w.list('*', len(r), r)
-		}
 	case []any:
-		w.list('*', len(r), r)
+		w.list('*', r)
 	default:
 		panic(fmt.Sprintf("a reply of type %T", r))
 	}
@@ -59,14 +50,14 @@ func (w *writer) reply(r any) {
 // push adds what is not a reply.
 func (w *writer) push(parts []any) {
 	if w.protocol == 3 {
-		w.list('>', len(parts), parts)
+		w.list('>', parts)
 	} else {
-		w.list('*', len(parts), parts)
+		w.list('*', parts)
 	}
 }
 
-func (w *writer) list(mark byte, n int, elements []any) {
-	w.line(mark, strconv.Itoa(n))
+func (w *writer) list(mark byte, elements []any) {
+	w.line(mark, strconv.Itoa(len(elements)))
 	for _, e := range elements {
 		w.reply(e)
 	}

@@ -1,5 +1,5 @@
 // Package simserver serves a simulated Redis on the network in memory, as redis-server does on a real one: connections in RESP2 and RESP3,
-// pipelines, transactions, subscriptions, and what the server says about itself. See package simredis for what it does not have.
+// with pipelines. See package simredis for what it has.
 package simserver
 
 import (
@@ -22,9 +22,6 @@ type Server struct {
 	listener net.Listener
 	peers    []*peer // in the order in which they came
 	paused   chan struct{}
-	calls    map[string]int // of each command, since the statistics were reset
-	opened   int            // connections, since then
-	ids      int64
 	ahead    time.Duration
 	stopped  time.Time // at which its clock stands; zero means it runs
 	ran      func(id int64, args []string)
@@ -33,9 +30,8 @@ type Server struct {
 
 // Start starts an empty server on a port of its own. ran is told each command, with the number of its connection.
 func Start(ran func(id int64, args []string)) *Server {
-	s := &Server{Port: memnet.NewPort(), calls: map[string]int{}, ran: ran}
+	s := &Server{Port: memnet.NewPort(), ran: ran}
 	s.redis = simredis.New(s.clock)
-	s.redis.Called = func(name string) { s.count([]string{name}) }
 	s.Run()
 	return s
 }
@@ -71,9 +67,7 @@ func (s *Server) accept(l net.Listener) {
 			_ = conn.Close()
 			return
 		}
-		s.opened++
-		s.ids++
-		p := newPeer(s, s.ids, conn)
+		p := newPeer(s, conn)
 		s.peers = append(s.peers, p)
 		s.serving.Go(p.serve)
 		s.mu.Unlock()
@@ -97,7 +91,6 @@ func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.redis.Reset(nil)
-	s.calls, s.opened = map[string]int{}, 0
 }
 
 // Pause has the server do nothing until Resume. It keeps its connections, and takes new ones.
@@ -155,8 +148,8 @@ func (s *Server) StopClock(at time.Time) {
 
 // remove forgets a connection. s.mu must be held.
 func (s *Server) remove(p *peer) {
-	for _, sub := range []*simredis.Subscriber{p.plain, p.sharded} {
-		s.redis.Drop(sub)
+	if p.redis != nil {
+		p.redis.Close()
 	}
 	s.peers = slices.DeleteFunc(s.peers, func(other *peer) bool { return other == p })
 	_ = p.conn.Close()
