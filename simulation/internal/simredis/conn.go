@@ -9,20 +9,21 @@ import (
 
 // Conn is one connection to a server. It is not safe for concurrent use, not even beside others of its server.
 type Conn struct {
-	server   *Server
-	id       int64
-	addr     string
-	name     string
-	protocol int64 // 2 or 3, of RESP
-	began    int64 // Unix ms
-	send     func(message []any)
-	ended    func()
-	closed   bool
-	user     *user
-	loggedIn bool
-	written  int64    // how many writes there were after its last one
-	noEvict  bool     // its client has said so, which changes nothing
-	last     *command // that it ran
+	server           *Server
+	id               int64
+	addr             string
+	name             string
+	protocol         int64 // 2 or 3, of RESP
+	began            int64 // Unix ms
+	send             func(message []any)
+	ended            func()
+	closed           bool
+	user             *user
+	loggedIn         bool
+	asking, readOnly bool     // in a cluster
+	written          int64    // how many writes there were after its last one
+	noEvict          bool     // its client has said so, which changes nothing
+	last             *command // that it ran
 
 	transaction
 	subscribed
@@ -99,6 +100,7 @@ func (c *Conn) Do(args ...string) any {
 	}
 	cmd, err := lookUp(args)
 	c.last = cmd
+	defer c.forgetAsking(cmd)
 	if err == "" {
 		err = c.refuse(cmd, args)
 	}
@@ -134,6 +136,11 @@ func (c *Conn) refuse(cmd *command, args []string) Err {
 			return err
 		}
 	}
+	if s.node != nil {
+		if err := s.node.redirect(c, cmd, args); err != "" {
+			return err
+		}
+	}
 	if err := s.refuse(c, cmd); err != "" {
 		return err
 	}
@@ -153,13 +160,29 @@ var whileSubscribed = map[string]bool{
 func (c *Conn) reject(cmd *command, err Err) Err {
 	if cmd != nil {
 		c.server.calls[cmd.id].rejected++
-		if cmd.name == "exec" {
+		if cmd.name == "exec" && c.server.node != nil && isRedirection(err) {
+			c.discard()
+			return err
+		} else if cmd.name == "exec" {
 			c.discard()
 			return "EXECABORT Transaction discarded because of: " + Err(strings.TrimPrefix(string(err), "ERR "))
 		}
 	}
 	c.spoiled = c.open
 	return err
+}
+
+// forgetAsking ends ASKING, which is for the next command or transaction.
+func (c *Conn) forgetAsking(cmd *command) {
+	if c.asking && !c.open && (cmd == nil || cmd.name != "asking") {
+		c.asking = false
+	}
+}
+
+// isRedirection reports whether an error is that of a node of a cluster that does not serve the keys.
+func isRedirection(err Err) bool {
+	code, _, _ := strings.Cut(string(err), " ")
+	return slices.Contains([]string{"MOVED", "ASK", "CROSSSLOT", "TRYAGAIN", "CLUSTERDOWN"}, code)
 }
 
 // perform runs a command of a connection, or of a script that the connection runs.

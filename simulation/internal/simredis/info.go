@@ -69,7 +69,14 @@ func lines(pairs ...any) string {
 }
 
 func (s *Server) infoServer() string {
-	return lines("redis_version", version, "redis_mode", "standalone", "os", "simredis", "tcp_port", 6379, "uptime_in_seconds", 1)
+	return lines("redis_version", version, "redis_mode", s.mode(), "os", "simredis", "tcp_port", 6379, "uptime_in_seconds", 1)
+}
+
+func (s *Server) mode() string {
+	if s.node != nil {
+		return "cluster"
+	}
+	return "standalone"
 }
 
 func (s *Server) infoClients() string {
@@ -126,7 +133,7 @@ func (s *Server) infoCommands() string {
 	return text.String()
 }
 
-func (s *Server) infoCluster() string { return lines("cluster_enabled", 0) }
+func (s *Server) infoCluster() string { return lines("cluster_enabled", truth(s.node != nil)) }
 
 func (s *Server) infoKeyspace() string {
 	keys, leases := s.Keys(), 0
@@ -204,11 +211,14 @@ func cmdRole(c *Conn, _ []string) any {
 	return []any{"master", c.server.offset, replicas}
 }
 
-// cmdReplicaOf makes the server a replica, whose master it does not reach, or a master.
+// cmdReplicaOf makes the server a master, or a replica, which reaches its master only if Resolve finds it.
 func cmdReplicaOf(c *Conn, a []string) any {
 	s := c.server
+	if s.node != nil {
+		return Err("ERR REPLICAOF not allowed in cluster mode.")
+	}
 	if same(a[1], "no") && same(a[2], "one") {
-		s.master = nil
+		s.leaveMaster()
 		return Status("OK")
 	}
 	port, ok := parseInt(a[2])
@@ -218,7 +228,13 @@ func cmdReplicaOf(c *Conn, a []string) any {
 	if m := s.master; m != nil && m.host == a[1] && m.port == port {
 		return Status("OK Already connected to specified master")
 	}
+	s.leaveMaster()
 	s.master = &master{host: a[1], port: port}
+	if s.Resolve != nil {
+		if of := s.Resolve(a[1], port); of != nil && of != s {
+			s.Follow(of, "127.0.0.1", 0, a[1], port).AtOnce = true
+		}
+	}
 	return Status("OK")
 }
 

@@ -9,6 +9,9 @@ import (
 // when [Replica.Acknowledge] says so: so a replica lags behind, or loses the last writes, as its owner decides.
 type Replica struct {
 	*Server
+	// AtOnce has it apply and acknowledge each write at once.
+	AtOnce bool
+
 	of           *Server
 	addr         string
 	sent         [][]string // by the master, and not yet applied
@@ -22,15 +25,30 @@ type replication struct {
 	replicas []*Replica
 }
 
-// AddReplica adds a replica, which begins with a copy of the data and has the clock of its master. The addresses are those that INFO and
-// ROLE reply of each other.
+// AddReplica adds a replica with the clock of its master. See [Server.Follow].
 func (s *Server) AddReplica(host string, port int64, masterHost string, masterPort int64) *Replica {
-	r := &Replica{Server: New(s.Clock), of: s, addr: host + ":" + strconv.FormatInt(port, 10)}
-	r.Seed = s.Seed
-	r.Server.master = &master{host: masterHost, port: masterPort}
-	s.replicas = append(s.replicas, r)
-	r.Sync()
-	return r
+	replica := New(s.Clock)
+	replica.Seed = s.Seed
+	return replica.Follow(s, host, port, masterHost, masterPort)
+}
+
+// Follow makes the server a replica of another one, which begins with a copy of the data. The addresses are those that INFO and ROLE
+// reply of each other.
+func (s *Server) Follow(of *Server, host string, port int64, masterHost string, masterPort int64) *Replica {
+	s.leaveMaster()
+	s.replica = &Replica{Server: s, of: of, addr: host + ":" + strconv.FormatInt(port, 10)}
+	s.master = &master{host: masterHost, port: masterPort}
+	of.replicas = append(of.replicas, s.replica)
+	s.replica.Sync()
+	return s.replica
+}
+
+// leaveMaster ends being a replica.
+func (s *Server) leaveMaster() {
+	if r := s.replica; r != nil {
+		r.of.replicas = slices.DeleteFunc(r.of.replicas, func(other *Replica) bool { return other == r })
+	}
+	s.replica, s.master = nil, nil
 }
 
 // Sync has the replica connect to its master and get a copy of all data, as after a cut.
@@ -81,8 +99,8 @@ func (r *Replica) Acknowledge() {
 // Promote makes the replica a master of its own, as a failover does. What it has not applied is lost. Its old master forgets it.
 func (r *Replica) Promote() *Server {
 	r.Cut()
-	r.Server.offset, r.Server.master = r.Server.master.applied, nil
-	r.of.replicas = slices.DeleteFunc(r.of.replicas, func(other *Replica) bool { return other == r })
+	r.Server.offset = r.Server.master.applied
+	r.Server.leaveMaster()
 	return r.Server
 }
 
@@ -97,6 +115,10 @@ func (s *Server) propagate(args []string) {
 	for _, r := range s.replicas {
 		if r.up {
 			r.sent = append(r.sent, args)
+		}
+		if r.AtOnce {
+			r.Apply(len(r.sent))
+			r.Acknowledge()
 		}
 	}
 }
@@ -114,6 +136,11 @@ func (s *Server) absolute(cmd *command, args []string) []string {
 			same = append(same, "PXAT", strconv.FormatInt(v.expire, 10))
 		}
 		return same
+	case "restore":
+		v := s.db.keys[args[1]]
+		return []string{"RESTORE", args[1], strconv.FormatInt(v.expire, 10), args[3], "ABSTTL", "REPLACE"}
+	case "migrate":
+		return append([]string{"DEL"}, movableKeys("migrate", args)...)
 	case "pexpire", "expire", "pexpireat", "expireat":
 		v := s.db.keys[args[1]]
 		switch {
