@@ -83,13 +83,13 @@ func (n *node) redirect(c *Conn, cmd *command, args []string) Err {
 			all = append(all, routed(q))
 		}
 	}
-	return n.serve(all, c.asking, c.readOnly)
+	return n.serve(cmd, all, c.asking, c.readOnly)
 }
 
-// serve is redirect for commands of a connection that has said ASKING or READONLY, or has not.
-func (n *node) serve(all []routed, asking, readOnly bool) Err {
-	slot, keys, missing, changes := -1, 0, 0, false
-	sharded := shardedCommands[all0(all)]
+// serve is redirect for a command, or the commands that EXEC runs, of a connection that has said ASKING or READONLY, or has not.
+func (n *node) serve(cmd *command, all []routed, asking, readOnly bool) Err {
+	slot, first, several, keys, missing, changes := -1, "", false, 0, 0, false
+	sharded := shardedCommands[cmd.name]
 	for _, r := range all {
 		changes = changes || r.cmd.is(writes)
 		for _, key := range r.cmd.keysOf(r.args) {
@@ -99,7 +99,10 @@ func (n *node) serve(all []routed, asking, readOnly bool) Err {
 			} else if slot != -1 && of != slot {
 				return errCrossSlot
 			}
-			slot = of
+			if slot == -1 {
+				slot, first = of, key
+			}
+			several = several || key != first
 			keys++
 			missing += int(truth(n.server.get(key) == nil))
 		}
@@ -109,9 +112,9 @@ func (n *node) serve(all []routed, asking, readOnly bool) Err {
 	}
 	owner := n.cluster.owner[slot]
 	switch to, from := n.migrating[slot], n.importing[slot]; {
-	case !n.cluster.isUp():
+	case !n.cluster.isUp() && !sharded:
 		return errDown
-	case len(all) == 1 && all[0].cmd.name == "migrate" && (to != nil || from != nil):
+	case cmd.name == "migrate" && (to != nil || from != nil):
 		return ""
 	case to != nil && owner == n && missing > 0 && !sharded:
 		if missing < keys {
@@ -119,7 +122,7 @@ func (n *node) serve(all []routed, asking, readOnly bool) Err {
 		}
 		return Err(fmt.Sprintf("ASK %d %s", slot, to.addr()))
 	case from != nil && asking:
-		if keys > 1 && missing > 0 && !sharded {
+		if several && missing > 0 && !sharded {
 			return errTryAgain
 		}
 		return ""
@@ -131,16 +134,9 @@ func (n *node) serve(all []routed, asking, readOnly bool) Err {
 	return ""
 }
 
-func all0(all []routed) string {
-	if len(all) == 0 {
-		return ""
-	}
-	return all[0].cmd.name
-}
-
 // serveCall is serve for a command that a script calls.
 func (n *node) serveCall(c *Conn, cmd *command, args []string) Err {
-	switch n.serve([]routed{{cmd, args}}, c.asking, c.readOnly) {
+	switch n.serve(cmd, []routed{{cmd, args}}, c.asking, c.readOnly) {
 	case "":
 		return ""
 	case errDown:

@@ -139,7 +139,7 @@ func cmdMigrate(s *Server, a []string) any {
 		if replace != "" {
 			args = append(args, replace)
 		}
-		if err, failed := to.perform(to.own, table["RESTORE"], args).(Err); failed {
+		if err := to.take(args); err != "" {
 			return Err("ERR Target instance replied with error: " + strings.TrimPrefix(string(err), "ERR "))
 		}
 		delete(s.db.keys, key)
@@ -149,4 +149,16 @@ func cmdMigrate(s *Server, a []string) any {
 		return Status("NOKEY")
 	}
 	return Status("OK")
+}
+
+// take runs RESTORE as MIGRATE of another server sends it.
+func (s *Server) take(args []string) Err {
+	restore := table["RESTORE"]
+	if s.node != nil {
+		if err := s.node.serve(restore, []routed{{restore, args}}, true, false); err != "" {
+			return err
+		}
+	}
+	err, _ := s.perform(s.own, restore, args).(Err)
+	return err
 }
