@@ -36,6 +36,11 @@ func (o *options) build(work, dir string) (*suite, error) {
 		if f.Replace[from], err = filepath.Abs(to); err != nil {
 			return nil, err
 		}
+		for _, file := range []string{from, f.Replace[from]} {
+			if _, err := os.Stat(file); err != nil {
+				return nil, fmt.Errorf("run it in the directory simulation: %w", err)
+			}
+		}
 	}
 	path, err := f.Save(work)
 	if err != nil {

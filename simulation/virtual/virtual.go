@@ -65,6 +65,7 @@ func Main(m *testing.M) {
 		test := &(*tests)[i]
 		run := test.F
 		test.F = func(t *testing.T) {
+			t.Helper()
 			begin(t, seed)
 			run(t)
 		}

@@ -212,8 +212,6 @@ func TestALatchThatGoesOpens(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			if how == "evicted" {
-			}
 			rdb := redistest.Start(t).Client(t)
 			client := testkit.NewClient(t, rdb, rlock.WithPollInterval(200*time.Millisecond))
 			latch := client.NewCountDownLatch(testkit.NewName())

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -101,13 +102,17 @@ func DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	if err := await(ctx, takes()); err != nil {
 		return nil, failed("dial", err)
 	}
-	to, err := net.ResolveTCPAddr("tcp", address)
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, failed("dial", err)
+	}
+	port, err := strconv.Atoi(text)
 	if err != nil {
 		return nil, failed("dial", err)
 	}
 	network.Lock()
 	defer network.Unlock() // or else the listener could close meanwhile
-	l := network.listeners[to.Port]
+	l := network.listeners[port]
 	if l == nil {
 		return nil, failed("dial", os.NewSyscallError("connect", syscall.ECONNREFUSED))
 	}

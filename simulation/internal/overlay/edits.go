@@ -50,6 +50,11 @@ func (b *synctestBubble) rand() uint64 {
 		"	clear(seed[:])\n	seed[0] = 1\n	globalRand.state.Init(*seed)\n",
 	},
 	{
+		"sema.go", "a mutex knows by the bubble's clock for how long somebody has waited, on which it depends who is next",
+		"func internal_sync_nanotime() int64 {\n	return nanotime()\n",
+		"func internal_sync_nanotime() int64 {\n	if b := getg().bubble; b != nil {\n		return b.now\n	}\n	return nanotime()\n",
+	},
+	{
 		"select.go", "the bubble orders the cases of a select",
 		"		j := cheaprandn(uint32(norder + 1))\n",
 		`		var j uint32
@@ -76,18 +81,36 @@ func (b *synctestBubble) rand() uint64 {
 		"proc.go", "the bubble decides whether a goroutine that becomes ready is next",
 		"	if randomizeScheduler && next && randn(2) == 0 {\n",
 		"	if gp.bubble != nil && gomaxprocs == 1 && next && gp.bubble.rand()&1 == 0 {\n		next = false\n	}\n" +
+			"	if gp.bubble == nil && gomaxprocs == 1 {\n		next = false // its coming would draw a place for a goroutine of a bubble\n	}\n" +
 			"	if randomizeScheduler && next && randn(2) == 0 {\n",
 	},
 	{
-		"proc.go", "a goroutine that becomes ready takes a drawn place in the run queue",
+		"proc.go", "a goroutine that becomes ready takes a drawn place among those of its bubble in the run queue",
 		"	if t-h < uint32(len(pp.runq)) {\n		pp.runq[t%uint32(len(pp.runq))].set(gp)\n",
 		`	if t-h < uint32(len(pp.runq)) {
 		pp.runq[t%uint32(len(pp.runq))].set(gp)
-		if gp.bubble != nil && gomaxprocs == 1 && t != h {
-			at := (h + uint32(gp.bubble.rand()%uint64(t-h+1))) % uint32(len(pp.runq))
-			if other := pp.runq[at].ptr(); other.bubble == gp.bubble {
-				pp.runq[t%uint32(len(pp.runq))].set(other)
-				pp.runq[at].set(gp)
+		if gp.bubble != nil && gomaxprocs == 1 {
+			mine := uint64(0) // goroutines of the bubble in the queue
+			for i := h; i != t; i++ {
+				if pp.runq[i%uint32(len(pp.runq))].ptr().bubble == gp.bubble {
+					mine++
+				}
+			}
+			drawn := uint64(0)
+			if mine > 0 {
+				drawn = gp.bubble.rand() % (mine + 1)
+			}
+			for i := h; i != t; i++ {
+				at := i % uint32(len(pp.runq))
+				if pp.runq[at].ptr().bubble != gp.bubble {
+					continue
+				}
+				if drawn == 0 {
+					pp.runq[t%uint32(len(pp.runq))].set(pp.runq[at].ptr())
+					pp.runq[at].set(gp)
+					break
+				}
+				drawn--
 			}
 		}
 `,

@@ -13,44 +13,54 @@ import (
 // peer is one connection. The server's mu guards it.
 type peer struct {
 	server *Server
+	id     int64
 	conn   net.Conn
-	redis  *simredis.Conn // nil if the server has too many connections
+	redis  *simredis.Conn
 	out    writer
 	runs   bool // a command of it runs: its output follows when that has ended
+	over   bool // the server has ended it
 }
 
-func newPeer(s *Server, conn net.Conn) *peer {
-	p := &peer{server: s, conn: conn}
+// serve runs the commands of a connection. s.mu must be held at first.
+func (s *Server) serve(conn net.Conn) {
+	s.opened++
+	p := &peer{server: s, id: s.opened, conn: conn, out: writer{protocol: 2}}
 	var err error
-	p.redis, err = s.redis.Connect(conn.RemoteAddr().String(), p.push, p.ended)
-	if err != nil {
-		p.redis = nil
-		p.out.reply(simredis.Err(err.Error()))
+	if p.redis, err = s.redis.Connect(conn.RemoteAddr().String(), p.push, p.end); err != nil {
+		p.out.reply(err)
 		p.flush()
 		_ = conn.Close()
+		return
 	}
-	return p
+	s.serving.Go(p.serve)
 }
 
-// serve runs the commands of the connection.
 func (p *peer) serve() {
 	s := p.server
 	in := bufio.NewReader(p.conn)
 	for {
 		args, err := readCommand(in)
 		s.awaitResume()
-		if err != nil || p.redis == nil || p.redis.Closed() {
-			s.remove(p)
+		if err != nil || p.over {
+			p.redis.Close()
+			_ = p.conn.Close()
 			s.mu.Unlock()
 			return
 		}
-		s.ran(p.redis.ID(), args)
-		p.run(args)
-		if p.redis.Closed() {
+		s.ran(p.id, args)
+		p.runs = true
+		reply := p.redis.Do(args...)
+		p.runs = false
+		if strings.EqualFold(args[0], "WAIT") {
+			reply = p.wait(args, reply)
+		}
+		p.out.protocol = p.redis.Protocol()
+		p.out.reply(reply)
+		if in.Buffered() == 0 || p.over {
 			p.flush()
+		}
+		if p.over {
 			_ = p.conn.Close()
-		} else if in.Buffered() == 0 {
-			p.flush()
 		}
 		s.mu.Unlock()
 	}
@@ -62,42 +72,22 @@ func (p *peer) flush() {
 }
 
 // push sends what is not a reply.
-func (p *peer) push(parts []any) {
-	p.out.push(parts)
+func (p *peer) push(message []any) {
+	p.out.push(message)
 	if !p.runs {
 		p.flush()
 	}
 }
 
-// ended closes the connection. If a command of its own is the reason, the reply is sent before.
-func (p *peer) ended() {
-	if !p.runs {
+// end ends the connection, after the reply to the command that runs.
+func (p *peer) end() {
+	if p.over = true; !p.runs {
 		_ = p.conn.Close()
 	}
 }
 
-// run runs a command. It may wait, as WAIT does.
-func (p *peer) run(args []string) {
-	p.runs = true
-	defer func() { p.runs = false }()
-	reply := p.redis.Do(args...)
-	if strings.EqualFold(args[0], "WAIT") {
-		reply = p.wait(args, reply)
-	}
-	p.out.protocol = p.redis.Protocol()
-	several, ok := reply.(simredis.Several)
-	if !ok {
-		p.out.reply(reply)
-		return
-	}
-	for _, r := range several {
-		if confirmation, ok := r.([]any); ok {
-			p.out.push(confirmation)
-		}
-	}
-}
-
-// wait returns what WAIT replies: as soon as enough replicas have what was written, or when its time is over.
+// wait returns what WAIT replies: as soon as enough replicas have what was written, or when its time is over. A real server does not keep
+// others waiting meanwhile, and this one does not either.
 func (p *peer) wait(args []string, reply any) any {
 	s := p.server
 	n, ok := reply.(int64)
@@ -107,7 +97,7 @@ func (p *peer) wait(args []string, reply any) any {
 	enough, _ := strconv.ParseInt(args[1], 10, 64) // simredis has checked both numbers
 	timeout, _ := strconv.ParseInt(args[2], 10, 64)
 	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
-	for n < enough && (timeout == 0 || time.Now().Before(end)) && !p.redis.Closed() {
+	for n < enough && (timeout == 0 || time.Now().Before(end)) && !p.over {
 		s.mu.Unlock()
 		time.Sleep(time.Millisecond)
 		s.awaitResume()

@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// writer has the output of a connection.
+// writer has the output of a connection. What RESP 3 would write as a map is a list, which clients take, too.
 type writer struct {
 	bytes.Buffer
 	protocol int
@@ -40,8 +40,16 @@ func (w *writer) reply(r any) {
 		w.line('+', string(r))
 	case simredis.Err:
 		w.line('-', string(r))
+	case simredis.Several: // to SUBSCRIBE and its relatives
+		for _, one := range r {
+			if one, ok := one.([]any); ok {
+				w.push(one)
+			} else {
+				w.reply(one)
+			}
+		}
 	case []any:
-		w.list('*', r)
+		w.list('*', len(r), r)
 	default:
 		panic(fmt.Sprintf("a reply of type %T", r))
 	}
@@ -50,14 +58,14 @@ func (w *writer) reply(r any) {
 // push adds what is not a reply.
 func (w *writer) push(parts []any) {
 	if w.protocol == 3 {
-		w.list('>', parts)
+		w.list('>', len(parts), parts)
 	} else {
-		w.list('*', parts)
+		w.list('*', len(parts), parts)
 	}
 }
 
-func (w *writer) list(mark byte, elements []any) {
-	w.line(mark, strconv.Itoa(len(elements)))
+func (w *writer) list(mark byte, n int, elements []any) {
+	w.line(mark, strconv.Itoa(n))
 	for _, e := range elements {
 		w.reply(e)
 	}

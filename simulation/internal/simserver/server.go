@@ -1,10 +1,9 @@
-// Package simserver serves a simulated Redis on the network in memory, as redis-server does on a real one: connections in RESP2 and RESP3,
-// with pipelines. See package simredis for what it has.
+// Package simserver serves a simulated Redis on the network in memory, as redis-server does on a real one: it listens, speaks RESP 2 and 3,
+// and can be killed, paused, and started with other data.
 package simserver
 
 import (
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +19,8 @@ type Server struct {
 	mu       sync.Mutex
 	redis    *simredis.Server
 	listener net.Listener
-	peers    []*peer // in the order in which they came
 	paused   chan struct{}
+	opened   int64 // connections so far
 	ahead    time.Duration
 	stopped  time.Time // at which its clock stands; zero means it runs
 	ran      func(id int64, args []string)
@@ -62,14 +61,11 @@ func (s *Server) accept(l net.Listener) {
 			return
 		}
 		s.mu.Lock()
-		if s.listener != l {
-			s.mu.Unlock()
+		if s.listener == l {
+			s.serve(conn)
+		} else {
 			_ = conn.Close()
-			return
 		}
-		p := newPeer(s, conn)
-		s.peers = append(s.peers, p)
-		s.serving.Go(p.serve)
 		s.mu.Unlock()
 	}
 }
@@ -82,15 +78,10 @@ func (s *Server) Kill() {
 	if l != nil {
 		_ = l.Close()
 	}
-	for _, p := range s.peers {
-		_ = p.conn.Close()
-	}
+	s.redis.Reset(nil) // ends all connections
 	s.resume()
 	s.mu.Unlock()
 	s.serving.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.redis.Reset(nil)
 }
 
 // Pause has the server do nothing until Resume. It keeps its connections, and takes new ones.
@@ -144,15 +135,6 @@ func (s *Server) StopClock(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = at
-}
-
-// remove forgets a connection. s.mu must be held.
-func (s *Server) remove(p *peer) {
-	if p.redis != nil {
-		p.redis.Close()
-	}
-	s.peers = slices.DeleteFunc(s.peers, func(other *peer) bool { return other == p })
-	_ = p.conn.Close()
 }
 
 // awaitResume waits while the server is paused. It returns with s.mu locked.
