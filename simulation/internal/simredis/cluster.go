@@ -1,6 +1,7 @@
 package simredis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +26,7 @@ type node struct {
 	port      int64
 	epoch     int64
 	master    *node         // of a replica
+	successor *node         // that took over
 	down      bool          // the others take it for failed
 	migrating map[int]*node // slots that it is giving to another one
 	importing map[int]*node // slots that it is getting from another one
@@ -39,10 +41,30 @@ func (s *Server) EnableCluster(host string, port int64) {
 	s.node.cluster = &cluster{nodes: []*node{s.node}}
 }
 
-// SetDown has the other nodes take the server for failed, or not.
-func (s *Server) SetDown(down bool) { s.node.down = down }
+// SetDown has the other nodes take the server for failed, so that they elect a replica of it, or for alive again. It does nothing to a
+// server that is in no cluster.
+func (s *Server) SetDown(down bool) {
+	n := s.node
+	if n == nil || n.down == down {
+		return
+	}
+	n.down = down
+	replicas := n.cluster.replicasOf(n)
+	at := slices.IndexFunc(replicas, func(replica *node) bool { return !replica.down })
+	switch {
+	case down && at >= 0:
+		replicas[at].takeOver()
+	case !down && n.successor != nil:
+		n.follow(n.successor)
+	case !down && n.master != nil:
+		n.follow(n.master)
+	}
+}
 
-func (n *node) addr() string { return n.host + ":" + strconv.FormatInt(n.port, 10) }
+// announced returns the port that clients are told of.
+func (n *node) announced() int64 { return cmp.Or(n.server.number("cluster-announce-port"), n.port) }
+
+func (n *node) addr() string { return n.host + ":" + strconv.FormatInt(n.announced(), 10) }
 
 // isUp reports whether the cluster serves anything: each slot has a node that is not taken for failed.
 func (c *cluster) isUp() bool {

@@ -83,7 +83,7 @@ func clusterNodes(n *node, _ []string) any {
 
 func clusterSlots(n *node, _ []string) any {
 	all := []any{}
-	describe := func(n *node) any { return []any{n.host, n.port, n.id, []any{}} }
+	describe := func(n *node) any { return []any{n.host, n.announced(), n.id, []any{}} }
 	n.cluster.ranges(func(from, to int, owner *node) {
 		one := []any{int64(from), int64(to), describe(owner)}
 		for _, replica := range n.cluster.replicasOf(owner) {
@@ -104,7 +104,7 @@ func clusterShards(n *node, _ []string) any {
 			health = "fail"
 		}
 		return []any{
-			"id", n.id, "port", n.port, "ip", n.host, "endpoint", n.host, "role", role, "replication-offset", n.server.offset, "health", health,
+			"id", n.id, "port", n.announced(), "ip", n.host, "endpoint", n.host, "role", role, "replication-offset", n.server.offset, "health", health,
 		}
 	}
 	for _, master := range n.cluster.nodes {
@@ -292,7 +292,7 @@ func clusterReplicate(n *node, a []string) any {
 
 // follow makes the node a replica of another one, which has everything at once.
 func (n *node) follow(of *node) {
-	n.master = of
+	n.master, n.successor = of, nil
 	n.server.Follow(of.server, n.host, n.port, of.host, of.port).AtOnce = true
 }
 
@@ -315,17 +315,16 @@ func (n *node) takeOver() {
 	for _, other := range n.cluster.nodes {
 		n.epoch = max(n.epoch, other.epoch+1)
 	}
-	n.server.replica.Promote()
-	n.master = nil
+	n.server.leaveMaster()
+	n.master, old.successor = nil, n
 	for slot, owner := range n.cluster.owner {
 		if owner == old {
 			n.cluster.give(slot, n)
 		}
 	}
 	for _, other := range n.cluster.replicasOf(old) {
-		other.follow(n)
+		if !other.down {
+			other.follow(n)
+		}
 	}
 }
-
-// FailOver has a replica of a cluster take over although its master does not take part, as the other nodes elect it.
-func (s *Server) FailOver() { s.node.takeOver() }

@@ -230,12 +230,19 @@ func cmdReplicaOf(c *Conn, a []string) any {
 	}
 	s.leaveMaster()
 	s.master = &master{host: a[1], port: port}
-	if s.Resolve != nil {
-		if of := s.Resolve(a[1], port); of != nil && of != s {
-			s.Follow(of, "127.0.0.1", 0, a[1], port).AtOnce = true
-		}
-	}
+	s.Reconnect()
 	return Status("OK")
+}
+
+// Reconnect has a replica that has no connection to its master look for it again. The replica of a cluster does so by itself.
+func (s *Server) Reconnect() {
+	if s.Resolve == nil || s.node != nil || !s.isReplica() || s.master.up {
+		return
+	}
+	m := *s.master
+	if of := s.Resolve(m.host, m.port); of != nil && of != s {
+		s.Follow(of, "127.0.0.1", 0, m.host, m.port).AtOnce = true
+	}
 }
 
 // cmdWait replies at once how many replicas have what was written. Redis waits for as long as the caller says, if these are too few.
