@@ -79,9 +79,7 @@ func (s *Server) get(key string) *value {
 // remove removes a key that has expired or is evicted.
 func (s *Server) remove(key string) {
 	delete(s.db.keys, key)
-	if len(s.replicas) > 0 {
-		s.propagate([]string{"DEL", key})
-	}
+	s.propagate([]string{"DEL", key})
 }
 
 // find returns the value of a key, or nil if there is none. The value must be of that type.

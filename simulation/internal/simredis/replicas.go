@@ -109,8 +109,11 @@ func (s *Server) Demote(masterHost string, masterPort int64) {
 	s.master = &master{host: masterHost, port: masterPort, up: true}
 }
 
-// propagate sends what changes data, or is a message, to all replicas.
+// propagate sends what changes data, or is a message, to all replicas. As in Redis, a master that has none counts no writes.
 func (s *Server) propagate(args []string) {
+	if len(s.replicas) == 0 {
+		return
+	}
 	s.offset++
 	for _, r := range s.replicas {
 		if r.up {
