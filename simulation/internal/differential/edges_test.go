@@ -255,19 +255,29 @@ const talkEdges = `
 1 INFO commandstats
 1 INFO keyspace`
 
+// linesOf returns the steps of a text: the number of a connection, and the words of a command.
+func linesOf(text string) (steps []step) {
+	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+		words := strings.Fields(line)
+		steps = append(steps, stepOf(words[0], words[1:]))
+	}
+	return steps
+}
+
+// stepOf returns a command. A word may have bars around it, and \x20 for a space; ~ alone is an empty text.
+func stepOf(conn string, words []string) step {
+	args := make([]string, len(words))
+	for i, word := range words {
+		if args[i] = strings.ReplaceAll(strings.Trim(word, "|"), `\x20`, " "); word == "~" {
+			args[i] = ""
+		}
+	}
+	return step{what: talk, conn: int(conn[0] - '0'), args: args}
+}
+
 // TestTalkEdges compares the simulated Redis with a redis-server on these.
 func TestTalkEdges(t *testing.T) {
-	var steps []step
-	for line := range strings.Lines(strings.TrimSpace(talkEdges) + "\n") {
-		words := strings.Fields(line)
-		for i, word := range words {
-			words[i] = strings.ReplaceAll(strings.Trim(word, "|"), `\x20`, " ")
-			if word == "~" {
-				words[i] = ""
-			}
-		}
-		steps = append(steps, step{what: talk, conn: int(words[0][0] - '0'), args: words[1:]})
-	}
+	steps := linesOf(talkEdges)
 	r := startGenuineTalks(t)
 	if at, first, second := differ(steps, &simulatedTalks{}, r); at >= 0 {
 		t.Fatalf("%s\n\n%s", difference(at, steps, first, second), story(steps[:at+1], &simulatedTalks{}, r))

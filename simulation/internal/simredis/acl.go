@@ -251,11 +251,11 @@ func cmdHello(c *Conn, a []string) any {
 			"option can be used to authenticate the client and select the RESP protocol version at the same time")
 	}
 	c.name, c.protocol = name, protocol
-	mode, role := "standalone", "master"
+	role := "master"
 	if c.server.isReplica() {
 		role = "replica"
 	}
 	return []any{
-		"server", "redis", "version", version, "proto", protocol, "id", c.id, "mode", mode, "role", role, "modules", []any{},
+		"server", "redis", "version", version, "proto", protocol, "id", c.id, "mode", c.server.mode(), "role", role, "modules", []any{},
 	}
 }

@@ -13,7 +13,6 @@ var connCommands = map[string]talk{
 	"MULTI": cmdMulti, "EXEC": cmdExec, "DISCARD": cmdDiscard, "WATCH": cmdWatch, "UNWATCH": cmdUnwatch,
 	"SUBSCRIBE": cmdSubscribe, "PSUBSCRIBE": cmdSubscribe, "SSUBSCRIBE": cmdSubscribe,
 	"UNSUBSCRIBE": cmdUnsubscribe, "PUNSUBSCRIBE": cmdUnsubscribe, "SUNSUBSCRIBE": cmdUnsubscribe,
-	"ASKING": notInCluster, "READONLY": notInCluster, "READWRITE": notInCluster,
 	"CLIENT|ID":       func(c *Conn, _ []string) any { return c.id },
 	"CLIENT|INFO":     func(c *Conn, _ []string) any { return c.describe() + "\n" },
 	"CLIENT|GETNAME":  cmdGetName,
@@ -40,14 +39,14 @@ func cmdNoEvict(c *Conn, a []string) any {
 	return reply
 }
 
-func notInCluster(*Conn, []string) any { return Err("ERR This instance has cluster support disabled") }
-
 func cmdSelect(c *Conn, a []string) any {
 	switch n, ok := parseInt(a[1]); {
 	case !ok:
 		return errNotInt
 	case n < 0 || n >= c.server.number("databases"):
 		return Err("ERR DB index is out of range")
+	case n > 0 && c.server.node != nil:
+		return Err("ERR SELECT is not allowed in cluster mode")
 	case n > 0:
 		return errNotSimulated("databases but the first")
 	}
@@ -62,6 +61,7 @@ func cmdQuit(c *Conn, _ []string) any {
 func cmdReset(c *Conn, _ []string) any {
 	c.discard()
 	c.dropSubscriptions()
+	c.asking, c.readOnly = false, false
 	c.name, c.protocol, c.user = "", 2, c.server.users[defaultUser]
 	c.loggedIn = c.user.open()
 	return Status("RESET")

@@ -49,6 +49,7 @@ var settings = map[string]parameter{
 	"tcp-keepalive":               {initial: "300", kind: aNumber, high: mostInt},
 	"key-load-delay":              {initial: "0", kind: aNumber, low: -mostInt - 1, high: mostInt},
 	"cluster-node-timeout":        {initial: "15000", kind: aNumber, high: 1<<63 - 1},
+	"cluster-announce-port":       {initial: "0", kind: aNumber, high: 65535},
 	"cluster-enabled":             {initial: "no", kind: fixed},
 	"databases":                   {initial: "16", kind: fixed},
 }

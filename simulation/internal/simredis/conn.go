@@ -9,19 +9,21 @@ import (
 
 // Conn is one connection to a server. It is not safe for concurrent use, not even beside others of its server.
 type Conn struct {
-	server   *Server
-	id       int64
-	addr     string
-	name     string
-	protocol int64 // 2 or 3, of RESP
-	began    int64 // Unix ms
-	send     func(message []any)
-	ended    func()
-	closed   bool
-	user     *user
-	loggedIn bool
-	noEvict  bool     // its client has said so, which changes nothing
-	last     *command // that it ran
+	server           *Server
+	id               int64
+	addr             string
+	name             string
+	protocol         int64 // 2 or 3, of RESP
+	began            int64 // Unix ms
+	send             func(message []any)
+	ended            func()
+	closed           bool
+	user             *user
+	loggedIn         bool
+	asking, readOnly bool     // in a cluster
+	written          int64    // how many writes there were after its last one
+	noEvict          bool     // its client has said so, which changes nothing
+	last             *command // that it ran
 
 	transaction
 	subscribed
@@ -50,6 +52,9 @@ func (c *Conn) Close() { c.leave() }
 
 // Closed reports whether the connection has ended.
 func (c *Conn) Closed() bool { return c.closed }
+
+// ID returns the number of the connection, as CLIENT ID does.
+func (c *Conn) ID() int64 { return c.id }
 
 // Protocol returns the version of RESP that the client has asked for: 2 or 3. The replies are the same: where RESP 3 has a map, they are
 // a list of names and values.
@@ -95,6 +100,7 @@ func (c *Conn) Do(args ...string) any {
 	}
 	cmd, err := lookUp(args)
 	c.last = cmd
+	defer c.forgetAsking(cmd)
 	if err == "" {
 		err = c.refuse(cmd, args)
 	}
@@ -130,6 +136,11 @@ func (c *Conn) refuse(cmd *command, args []string) Err {
 			return err
 		}
 	}
+	if s.node != nil {
+		if err := s.node.redirect(c, cmd, args); err != "" {
+			return err
+		}
+	}
 	if err := s.refuse(c, cmd); err != "" {
 		return err
 	}
@@ -149,13 +160,29 @@ var whileSubscribed = map[string]bool{
 func (c *Conn) reject(cmd *command, err Err) Err {
 	if cmd != nil {
 		c.server.calls[cmd.id].rejected++
-		if cmd.name == "exec" {
+		if cmd.name == "exec" && c.server.node != nil && isRedirection(err) {
+			c.discard()
+			return err
+		} else if cmd.name == "exec" {
 			c.discard()
 			return "EXECABORT Transaction discarded because of: " + Err(strings.TrimPrefix(string(err), "ERR "))
 		}
 	}
 	c.spoiled = c.open
 	return err
+}
+
+// forgetAsking ends ASKING, which is for the next command or transaction.
+func (c *Conn) forgetAsking(cmd *command) {
+	if c.asking && !c.open && (cmd == nil || cmd.name != "asking") {
+		c.asking = false
+	}
+}
+
+// isRedirection reports whether an error is that of a node of a cluster that does not serve the keys.
+func isRedirection(err Err) bool {
+	code, _, _ := strings.Cut(string(err), " ")
+	return slices.Contains([]string{"MOVED", "ASK", "CROSSSLOT", "TRYAGAIN", "CLUSTERDOWN"}, code)
 }
 
 // perform runs a command of a connection, or of a script that the connection runs.
@@ -174,7 +201,9 @@ func (s *Server) perform(c *Conn, cmd *command, args []string) any {
 	if hasFailed(reply, cmd.is(at)) {
 		n.failed++
 	} else if cmd.is(writes) {
-		s.wrote(args)
+		s.wrote(c, cmd, args)
+	} else if cmd.run != nil && publishes[cmd.name] {
+		s.propagate(args)
 	}
 	return reply
 }
@@ -190,13 +219,19 @@ func hasFailed(reply any, inside bool) bool {
 	return false
 }
 
+// publishes are the commands that go to replicas although they change no data.
+var publishes = map[string]bool{"publish": true, "spublish": true}
+
 // wrote is told of each command that may have changed data.
-func (s *Server) wrote(args []string) {
-	for _, c := range s.watchers {
-		c.look()
+func (s *Server) wrote(c *Conn, cmd *command, args []string) {
+	for _, watcher := range s.watchers {
+		watcher.look()
 	}
-	if s.Wrote != nil {
-		s.Wrote(args)
+	if len(s.replicas) > 0 {
+		if args = s.absolute(cmd, args); args != nil {
+			s.propagate(args)
+		}
+		c.written = s.offset
 	}
 }
 

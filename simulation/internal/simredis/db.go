@@ -67,11 +67,19 @@ func (v *value) empty() bool {
 // get returns the value of a key, or nil. A key lives through the millisecond in which it expires.
 func (s *Server) get(key string) *value {
 	v := s.db.keys[key]
-	if v != nil && v.expire != 0 && v.expire < s.now() {
-		delete(s.db.keys, key)
+	if v != nil && v.expire != 0 && !s.applies && v.expire < s.now() {
+		if !s.isReplica() { // a replica removes what its master has removed
+			s.remove(key)
+		}
 		return nil
 	}
 	return v
+}
+
+// remove removes a key that has expired or is evicted.
+func (s *Server) remove(key string) {
+	delete(s.db.keys, key)
+	s.propagate([]string{"DEL", key})
 }
 
 // find returns the value of a key, or nil if there is none. The value must be of that type.

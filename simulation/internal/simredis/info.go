@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -68,7 +69,14 @@ func lines(pairs ...any) string {
 }
 
 func (s *Server) infoServer() string {
-	return lines("redis_version", version, "redis_mode", "standalone", "os", "simredis", "tcp_port", 6379, "uptime_in_seconds", 1)
+	return lines("redis_version", version, "redis_mode", s.mode(), "os", "simredis", "tcp_port", 6379, "uptime_in_seconds", 1)
+}
+
+func (s *Server) mode() string {
+	if s.node != nil {
+		return "cluster"
+	}
+	return "standalone"
 }
 
 func (s *Server) infoClients() string {
@@ -106,7 +114,13 @@ func (s *Server) infoReplication() string {
 		return lines("role", "slave", "master_host", s.master.host, "master_port", s.master.port, "master_link_status", link,
 			"connected_slaves", s.goodReplicas())
 	}
-	return lines("role", "master", "connected_slaves", s.goodReplicas())
+	text := lines("role", "master", "connected_slaves", s.goodReplicas())
+	for i, r := range s.replicas {
+		host, port, _ := strings.Cut(r.addr, ":")
+		state := map[bool]string{true: "online", false: "wait_bgsave"}[r.up]
+		text += fmt.Sprintf("slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged)
+	}
+	return text + lines("master_repl_offset", s.offset)
 }
 
 func (s *Server) infoCommands() string {
@@ -120,7 +134,7 @@ func (s *Server) infoCommands() string {
 	return text.String()
 }
 
-func (s *Server) infoCluster() string { return lines("cluster_enabled", 0) }
+func (s *Server) infoCluster() string { return lines("cluster_enabled", truth(s.node != nil)) }
 
 func (s *Server) infoKeyspace() string {
 	keys, leases := s.Keys(), 0
@@ -184,18 +198,28 @@ func cmdRole(c *Conn, _ []string) any {
 	if m := c.server.master; m != nil {
 		state, offset := "connect", int64(-1)
 		if m.up {
-			state, offset = "connected", int64(0)
+			state, offset = "connected", m.applied
 		}
 		return []any{"slave", m.host, m.port, state, offset}
 	}
-	return []any{"master", int64(0), []any{}}
+	replicas := []any{}
+	for _, r := range c.server.replicas {
+		host, port, _ := strings.Cut(r.addr, ":")
+		if r.up {
+			replicas = append(replicas, []any{host, port, strconv.FormatInt(r.acknowledged, 10)})
+		}
+	}
+	return []any{"master", c.server.offset, replicas}
 }
 
-// cmdReplicaOf makes the server a replica, whose master it does not reach, or a master.
+// cmdReplicaOf makes the server a master, or a replica, which reaches its master only if Resolve finds it.
 func cmdReplicaOf(c *Conn, a []string) any {
 	s := c.server
+	if s.node != nil {
+		return Err("ERR REPLICAOF not allowed in cluster mode.")
+	}
 	if same(a[1], "no") && same(a[2], "one") {
-		s.master = nil
+		s.leaveMaster()
 		return Status("OK")
 	}
 	port, ok := parseInt(a[2])
@@ -205,11 +229,22 @@ func cmdReplicaOf(c *Conn, a []string) any {
 	if m := s.master; m != nil && m.host == a[1] && m.port == port {
 		return Status("OK Already connected to specified master")
 	}
+	s.leaveMaster()
 	s.master = &master{host: a[1], port: port}
+	s.Reconnect()
 	return Status("OK")
 }
 
-func (s *Server) goodReplicas() int64 { return 0 }
+// Reconnect has a replica that has no connection to its master look for it again. The replica of a cluster does so by itself.
+func (s *Server) Reconnect() {
+	if s.Resolve == nil || s.node != nil || !s.isReplica() || s.master.up {
+		return
+	}
+	m := *s.master
+	if of := s.Resolve(m.host, m.port); of != nil && of != s {
+		s.Follow(of, "127.0.0.1", 0, m.host, m.port).AtOnce = true
+	}
+}
 
 // cmdWait replies at once how many replicas have what was written. Redis waits for as long as the caller says, if these are too few.
 func cmdWait(c *Conn, a []string) any {
@@ -226,7 +261,7 @@ func cmdWait(c *Conn, a []string) any {
 	case timeout < 0:
 		return Err("ERR timeout is negative")
 	}
-	return int64(0)
+	return c.Acknowledged()
 }
 
 // FailSaves has every snapshot that SAVE and BGSAVE ask for fail from now on, or succeed.

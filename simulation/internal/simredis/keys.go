@@ -122,7 +122,7 @@ func (s *Server) expire(a []string, from, unit int64) any {
 		only["NX"] && v.expire != 0, only["XX"] && v.expire == 0,
 		only["GT"] && (v.expire == 0 || at <= v.expire), only["LT"] && v.expire != 0 && at >= v.expire:
 		return int64(0)
-	case at <= s.now():
+	case at <= s.now() && !s.applies:
 		delete(s.db.keys, a[1])
 	default:
 		v.expire = at

@@ -26,9 +26,10 @@ type limits struct {
 
 // master is that of a replica.
 type master struct {
-	host string
-	port int64
-	up   bool // the replica has it
+	host    string
+	port    int64
+	up      bool  // the replica has it
+	applied int64 // how many of its writes the replica has
 }
 
 func newLimits() limits {
@@ -184,9 +185,8 @@ func (s *Server) evict() bool {
 		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(s.db.keys[a].expire, s.db.keys[b].expire) })
 	}
 	for _, key := range keys {
-		delete(s.db.keys, key)
+		s.remove(key)
 		s.evicted++
-		s.wrote([]string{"DEL", key})
 		if s.used() <= s.maxMemory {
 			return true
 		}

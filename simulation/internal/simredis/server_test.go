@@ -95,18 +95,6 @@ func TestResetIsARestart(t *testing.T) {
 	require.Equal(t, []any{int64(0)}, f.Do("SCRIPT", "EXISTS", digest))
 }
 
-func TestHooks(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	var wrote []string
-	f.Wrote = func(args []string) { wrote = append(wrote, strings.Join(args, " ")) }
-	f.do("SET k v")
-	f.do("INCR k") // fails
-	f.do("GET k")
-	f.eval("redis.call('get', 'k')\nredis.pcall('INCR', 'k')\nreturn redis.call('hset', 'h', 'f', 1)")
-	require.Equal(t, []string{"SET k v", "hset h f 1"}, wrote)
-}
-
 func TestEveryCommandCountsItsArguments(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

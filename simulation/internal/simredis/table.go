@@ -95,12 +95,12 @@ func readCommands(text string) (byName map[string]*command, all []*command) {
 
 // In a function of its own, because the functions of commands look into the table.
 func init() { //nolint:gochecknoinits // see above
-	for _, some := range []map[string]run{keyCommands, stringCommands, hashCommands, listCommands, zsetCommands, messageCommands} {
+	for _, some := range []map[string]run{keyCommands, stringCommands, hashCommands, listCommands, zsetCommands, messageCommands, dumpCommands} {
 		for name, run := range some {
 			named(name).run = run
 		}
 	}
-	for _, some := range []map[string]talk{scriptCommands, connCommands, userCommands, serverCommands} {
+	for _, some := range []map[string]talk{scriptCommands, connCommands, userCommands, serverCommands, clusterCommands} {
 		for name, talk := range some {
 			named(name).talk = talk
 		}

@@ -3,6 +3,9 @@ package simserver
 import (
 	"bufio"
 	"net"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -48,6 +51,9 @@ func (p *peer) serve() {
 		p.runs = true
 		reply := p.redis.Do(args...)
 		p.runs = false
+		if strings.EqualFold(args[0], "WAIT") {
+			reply = p.wait(args, reply)
+		}
 		p.out.protocol = p.redis.Protocol()
 		p.out.reply(reply)
 		if in.Buffered() == 0 || p.over {
@@ -78,4 +84,24 @@ func (p *peer) end() {
 	if p.over = true; !p.runs {
 		_ = p.conn.Close()
 	}
+}
+
+// wait returns what WAIT replies: as soon as enough replicas have what was written, or when its time is over. A real server does not keep
+// others waiting meanwhile, and this one does not either.
+func (p *peer) wait(args []string, reply any) any {
+	s := p.server
+	n, ok := reply.(int64)
+	if !ok {
+		return reply
+	}
+	enough, _ := strconv.ParseInt(args[1], 10, 64) // simredis has checked both numbers
+	timeout, _ := strconv.ParseInt(args[2], 10, 64)
+	end := time.Now().Add(time.Duration(timeout) * time.Millisecond)
+	for n < enough && (timeout == 0 || time.Now().Before(end)) && !p.over {
+		s.mu.Unlock()
+		time.Sleep(time.Millisecond)
+		s.awaitResume()
+		n = p.redis.Acknowledged()
+	}
+	return n
 }
