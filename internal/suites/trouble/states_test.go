@@ -189,37 +189,56 @@ func survives(t *testing.T, s state, server *redistest.Server, admin *redis.Clie
 // TestAHoldSurvivesTransientTrouble holds a lock for two leases during constant trouble.
 func TestAHoldSurvivesTransientTrouble(t *testing.T) {
 	t.Parallel()
-	const lease = 3 * time.Second
-	for what, wrong := range map[string]struct {
-		every time.Duration
-		do    func(*testkit.Faulty)
-	}{
+	survivesTrouble(t, map[string]trouble{
 		"connections that are closed ten times a second": {100 * time.Millisecond, func(f *testkit.Faulty) { f.Proxy.CloseAll() }},
 		"a script cache that is flushed constantly": {10 * time.Millisecond, func(f *testkit.Faulty) {
 			require.NoError(f, f.Direct.ScriptFlush(f.Context()).Err())
 		}},
-		"a server that pauses": {2 * time.Second, func(f *testkit.Faulty) {
-			require.NoError(f, f.Direct.Do(f.Context(), "client", "pause", (lease/3).Milliseconds(), "all").Err())
-		}},
 		"a server that is stopped": {2 * time.Second, func(f *testkit.Faulty) {
 			f.Server.Pause()
-			<-time.After(lease / 3)
+			<-time.After(troubled / 3)
 			f.Server.Resume()
+		}},
+	})
+}
+
+// TestAHoldSurvivesABusyServer does so while the server itself makes clients wait.
+func TestAHoldSurvivesABusyServer(t *testing.T) {
+	t.Parallel()
+	redistest.NeedsRealServer(t, "CLIENT PAUSE, and scripts that take long")
+	survivesTrouble(t, map[string]trouble{
+		"a server that pauses": {2 * time.Second, func(f *testkit.Faulty) {
+			require.NoError(f, f.Direct.Do(f.Context(), "client", "pause", (troubled/3).Milliseconds(), "all").Err())
 		}},
 		"scripts that keep the server busy": {2 * time.Second, func(f *testkit.Faulty) {
 			over := testkit.Async(func() error { _ = f.Direct.Eval(f.Context(), "while true do end", nil).Err(); return nil })
-			<-time.After(lease / 3)
+			<-time.After(troubled / 3)
 			require.NoError(f, f.Direct.ScriptKill(f.Context()).Err())
 			<-over
 		}},
-	} {
+	})
+}
+
+// trouble is what goes wrong again and again.
+type trouble struct {
+	every time.Duration
+	do    func(*testkit.Faulty)
+}
+
+// troubled is the lease of a hold in trouble.
+const troubled = 3 * time.Second
+
+// survivesTrouble holds a lock for two leases, once for each trouble.
+func survivesTrouble(t *testing.T, troubles map[string]trouble) {
+	t.Helper()
+	for what, wrong := range troubles {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithWatchdogTimeout(lease))
+			f := testkit.NewFaulty(t, testkit.Quick(), rlock.WithWatchdogTimeout(troubled))
 			require.NoError(t, f.Direct.ConfigSet(t.Context(), "lua-time-limit", "50").Err())
 			hold, err := f.Lock.Acquire(t.Context())
 			require.NoError(t, err)
-			for start := time.Now(); time.Since(start) < 2*lease; <-time.After(wrong.every) {
+			for start := time.Now(); time.Since(start) < 2*troubled; <-time.After(wrong.every) {
 				wrong.do(f)
 				require.NoError(t, hold.Err(), "after %v", time.Since(start))
 				require.Equal(t, "1", f.Count())
