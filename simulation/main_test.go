@@ -270,6 +270,9 @@ func TestMutantsAreRead(t *testing.T) {
 		require.NotEmpty(t, m.What, m.Name)
 		require.NotEmpty(t, m.Edits, m.Name)
 	}
+	for name := range elsewhere {
+		require.True(t, names[name], name)
+	}
 	_, rest, err := mutants.Schemata("..", all)
 	require.NoError(t, err)
 	require.Less(t, len(rest), 10)

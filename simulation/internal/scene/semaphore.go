@@ -39,6 +39,12 @@ func (w *worker) adds(t *target) {
 // drains takes the free permits of a plain semaphore, and gives them back.
 func (w *worker) drains(t *target) {
 	s, _ := w.acquirer(t, false).(*rlock.PlainSemaphore)
+	w.mu.Lock()
+	t.untold = time.Now().Add(5 * time.Second)
+	for _, o := range t.waiting {
+		o.alone = false
+	}
+	w.mu.Unlock()
 	n, err := s.DrainPermits(context.Background())
 	time.Sleep(w.upTo(time.Second))
 	switch {

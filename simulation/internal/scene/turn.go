@@ -69,7 +69,9 @@ func (w *worker) turn(t *target) {
 	}
 	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: hold.Err, ctx: hold.Context(), deadline: hold.Deadline()}
 	w.enters(a, h, hold.Token())
-	defer w.keeps(hold.Context())
+	if !p.owned { // an owner outlives the hold, and those who share its context are one
+		defer w.keeps(hold.Context())
+	}
 	w.visit(lock, hold, p)
 	if p.again {
 		w.again(lock, hold)
