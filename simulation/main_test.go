@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
@@ -98,7 +98,7 @@ func TestASeedDecidesEverything(t *testing.T) {
 	t.Logf("%d runs of the seeds %v", *runsFlag, seeds)
 }
 
-// leaks are what a run must not depend on. They are planted where a worker begins a turn.
+// leaks are what a run must not depend on. They are planted where a worker wants something.
 const leaks = `package scene
 
 import (
@@ -155,13 +155,13 @@ func TestLeaksAreFound(t *testing.T) {
 	}
 	dir, err := filepath.Abs("internal/scene")
 	require.NoError(t, err)
-	process := filepath.Join(dir, "process.go")
-	raw, err := os.ReadFile(process)
+	check := filepath.Join(dir, "check.go")
+	raw, err := os.ReadFile(check)
 	require.NoError(t, err)
-	const turn = "	for w.ctx.Err() == nil {\n"
-	require.Equal(t, 1, strings.Count(string(raw), turn), "where a worker begins a turn")
+	const asks = "func (w *worker) asks(p plan) *attempt {\n"
+	require.Equal(t, 1, strings.Count(string(raw), asks), "where a worker wants something")
 	b, err := build(t.TempDir(), map[string]string{
-		process: strings.Replace(string(raw), turn, turn+"	time.Sleep(leak())\n", 1), filepath.Join(dir, "leaks.go"): leaks,
+		check: strings.Replace(string(raw), asks, asks+"	time.Sleep(leak())\n", 1), filepath.Join(dir, "leaks.go"): leaks,
 	})
 	require.NoError(t, err)
 	for _, leak := range []string{"none", "goroutine", "random", "clock", "map"} {

@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -34,24 +35,31 @@ type plan struct {
 
 // String is the plan for a reader of the log.
 func (p *plan) String() string {
-	text := fmt.Sprintf("for %v", p.hold)
+	all := []string{fmt.Sprintf("for %v", p.hold)}
 	for _, c := range []struct {
 		is   bool
 		text string
 		args []any
 	}{
-		{p.reads, "to read", nil}, {p.permits > 1, "%d permits", []any{p.permits}}, {p.try, "without waiting", nil},
-		{p.wait > 0, "waits for %v", []any{p.wait}}, {p.deadline > 0, "its context ends after %v", []any{p.deadline}},
-		{p.cancel > 0, "its context is canceled after %v", []any{p.cancel}}, {p.past != nil, "with the context of a hold that is over", nil},
-		{p.lease > 0, "with a lease of %v", []any{p.lease}}, {p.renewed > 0, "with a renewed lease of %v", []any{p.renewed}},
-		{p.atLeast > 0, "at least for %v", []any{p.atLeast}}, {p.again, "and again", nil}, {p.extend > 0, "extended by %v", []any{p.extend}},
+		{p.reads, "to read", nil},
+		{p.permits > 1, "%d permits", []any{p.permits}},
+		{p.try, "without waiting", nil},
+		{p.wait > 0, "waits for %v", []any{p.wait}},
+		{p.deadline > 0, "its context ends after %v", []any{p.deadline}},
+		{p.cancel > 0, "its context is canceled after %v", []any{p.cancel}},
+		{p.past != nil, "with the context of a hold that is over", nil},
+		{p.lease > 0, "with a lease of %v", []any{p.lease}},
+		{p.renewed > 0, "with a renewed lease of %v", []any{p.renewed}},
+		{p.atLeast > 0, "at least for %v", []any{p.atLeast}},
+		{p.again, "and again", nil},
+		{p.extend > 0, "extended by %v", []any{p.extend}},
 		{p.export, "and exports it", nil},
 	} {
 		if c.is {
-			text += ", " + fmt.Sprintf(c.text, c.args...)
+			all = append(all, fmt.Sprintf(c.text, c.args...))
 		}
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 // limited reports whether the attempt gives up by itself.

@@ -20,10 +20,14 @@ var (
 	resultFlag = flag.String("result", "", "write the result to this file, as JSON")
 	logFlag    = flag.Bool("log", false, "write every event to the standard output")
 	storyFlag  = flag.Int("story", 0, "write so many events to the standard output that led to the first broken promise")
-	smaller    Smaller
+	smaller    = smallerFlags()
 )
 
-func init() { smaller.Flags(flag.CommandLine) }
+func smallerFlags() *Smaller {
+	var m Smaller
+	m.Flags(flag.CommandLine)
+	return &m
+}
 
 // TestSwarm plays a few seeds in this process. Without the changed runtime, a run is another one each time.
 func TestSwarm(t *testing.T) {

@@ -85,8 +85,14 @@ type fault struct {
 func (s *Scene) faults() []fault {
 	f := &s.Faults
 	return []fault{
-		{"slow", &f.Slow}, {"lost", &f.LostSend}, {"silent", &f.Silent}, {"reset", &f.LostReply}, {"late", &f.Late}, {"twice", &f.Repeated},
-		{"panic", &f.Panic}, {"unacked", &f.Unacked},
+		{"slow", &f.Slow},
+		{"lost", &f.LostSend},
+		{"silent", &f.Silent},
+		{"reset", &f.LostReply},
+		{"late", &f.Late},
+		{"twice", &f.Repeated},
+		{"panic", &f.Panic},
+		{"unacked", &f.Unacked},
 	}
 }
 

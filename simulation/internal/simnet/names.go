@@ -25,7 +25,7 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 		v := reflect.ValueOf(of).Elem()
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.Type == reflect.TypeFor[*wire.Script]() && f.IsExported() {
-				s, _ := v.Field(i).Interface().(*wire.Script)
+				s, _ := reflect.TypeAssert[*wire.Script](v.Field(i))
 				add(strings.ToLower(f.Name), s)
 			}
 		}
@@ -47,10 +47,10 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 // command is a command for a reader: that of a script has what the script does.
 func command(args []string) string {
 	var digest string
-	switch {
-	case args[0] == "EVALSHA":
+	switch args[0] {
+	case "EVALSHA":
 		digest = args[1]
-	case args[0] == "EVAL":
+	case "EVAL":
 		digest = simredis.Digest(args[1])
 	default:
 		return strings.Join(args, " ")
