@@ -75,8 +75,7 @@ func Embedded(tb testing.TB) *redis.Client {
 		close(stop)
 		<-stopped
 	})
-	// Nothing is lost on the way, so a late reply means that the machine is busy.
-	return Open(tb, &redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+	return Open(tb, &redis.Options{Addr: embedded.Addr()})
 }
 
 // Open returns a client that is closed with the test.
