@@ -33,11 +33,14 @@ help: ## list the targets
 run: ## run the quickstart with an embedded Redis, or with the one at REDIS_URL
 	$(GO) run ./examples/quickstart
 
+# The seed of each test in virtual time, and the first seed of `make sim`. 0 draws them.
+FIRST ?= 0
+
 # These suites run in virtual time, and on real servers only those of their tests that need one. Another driver knows no virtual time: all of
 # them run on real servers, and start first, so that the rest runs beside them.
 SUITES_IN_VIRTUAL_TIME = ./internal/suites/trouble ./internal/suites/claims ./internal/suites/contract
 ifeq ($(DRIVER),go-redis)
-virtual = cd simulation && $(GO) run ./suites $(1) $(addprefix .,$(SUITES_IN_VIRTUAL_TIME))
+virtual = cd simulation && $(GO) run ./suites -seed $(FIRST) $(1) $(addprefix .,$(SUITES_IN_VIRTUAL_TIME))
 else
 virtual = true
 first = $(SUITES_IN_VIRTUAL_TIME)
@@ -161,7 +164,7 @@ simulation: ## test the simulation, and compare its Redis with a real one
 # Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run, and the others make its scene smaller, as a failure prints them.
 .PHONY: sim
 sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
-	@cd simulation && $(GO) run . -seed $(SEED) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
+	@cd simulation && $(GO) run . -seed $(SEED) -first $(FIRST) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
 		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)
 

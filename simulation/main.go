@@ -18,6 +18,7 @@ import (
 func main() {
 	var d draws
 	seed := flag.Uint64("seed", 0, "replay this seed, with a log of every event, also on a mutant; 0 draws seeds")
+	flag.Uint64Var(&d.first, "first", 0, "play this seed and the ones after it; 0 draws seeds")
 	flag.IntVar(&d.seeds, "seeds", 0, "how many seeds are drawn; 0 means as many as the times allow")
 	flag.DurationVar(&d.duration, "duration", time.Minute, "how much CPU time the drawn seeds may take")
 	flag.DurationVar(&d.wall, "wall", 0, "how long the drawn seeds may take; 0 means no limit")

@@ -11,6 +11,7 @@ import (
 
 // draws says how seeds are drawn.
 type draws struct {
+	first    uint64          // this seed and the ones after it; zero draws them
 	seeds    int             // how many; zero means as many as the times allow
 	duration time.Duration   // how much CPU they may take
 	wall     time.Duration   // how long they may take; zero means no limit
@@ -62,12 +63,13 @@ func (b *binary) draw(d draws) *total {
 				mu.Lock()
 				over := d.stopped() || len(t.broken) > 0 && !d.all || t.cpu >= d.duration ||
 					d.wall > 0 && time.Since(began) >= d.wall || d.seeds > 0 && drawn >= d.seeds
+				number := drawn
 				drawn++
 				mu.Unlock()
 				if over {
 					return
 				}
-				seed := 1 + rand.Uint64N(1e9)
+				seed := d.seed(number)
 				cmd, file := b.command(seed, d.smaller.Args()...)
 				out, err := cmd.CombinedOutput()
 				res := result(seed, file, err, out)
@@ -82,6 +84,14 @@ func (b *binary) draw(d draws) *total {
 	}
 	wg.Wait()
 	return t
+}
+
+// seed is the seed with a number: one that is drawn, or of those that begin with the first one.
+func (d *draws) seed(number int) uint64 {
+	if d.first == 0 {
+		return 1 + rand.Uint64N(1e9)
+	}
+	return d.first + uint64(number)
 }
 
 func (t *total) add(res scene.Result, cpu time.Duration, memory int64) {
