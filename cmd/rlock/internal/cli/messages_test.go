@@ -135,7 +135,7 @@ func TestFailuresNameWhatWasAskedOfWhom(t *testing.T) {
 				code, out, errs := command(t, "127.0.0.1:1", args...)
 				// Also on a busy machine, that is less than what a client of Redis takes by itself.
 				require.Less(t, time.Since(began), 15*time.Second, args)
-				if args[0] == "doctor" && c.code == exitFailed {         // it has codes of its own for what Redis denies, and findings
+				if args[0] == "doctor" && c.code == exitFailed { // it has codes of its own for what Redis denies, and findings
 					require.NotZero(t, code, args)
 					continue
 				}
