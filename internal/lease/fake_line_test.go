@@ -122,7 +122,7 @@ func (t *turn) isOffered() bool { return t.now.Sub(t.queue().offered) < 10*time.
 // unwatched reports whether a process has to be asked to watch, and notes that one is.
 func (t *turn) unwatched(watchers int64, urgent bool) bool {
 	q := t.queue()
-	if watchers >= 2 || t.now.UnixMilli()-q.asked.UnixMilli() < 1000 && !(urgent && watchers == 0) {
+	if watchers >= 2 || t.now.UnixMilli()-q.asked.UnixMilli() < 1000 && (!urgent || watchers != 0) {
 		return false
 	}
 	q.asked = t.now

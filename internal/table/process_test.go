@@ -179,7 +179,7 @@ func (w *world) run(f *flight) {
 		listeners = w.listening(f.name)
 	}
 	f.reply = s.run(c)
-	w.recorder.called(w, f.name, *c, f.reply, listeners)
+	w.recorder.called(f.name, *c, f.reply, listeners)
 	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
 		return
 	}

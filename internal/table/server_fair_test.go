@@ -222,7 +222,7 @@ func (s *server) acquireFair(c *fairCall) []int64 {
 			return reply
 		}
 		if given == nil {
-			hint = -1 - int64((leave.Sub(s.whole()))/time.Millisecond)
+			hint = -1 - int64(leave.Sub(s.whole())/time.Millisecond)
 		} else if len(s.queue) > 0 {
 			head = s.queue[0].seat
 		}

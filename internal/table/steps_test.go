@@ -252,7 +252,7 @@ func (w *world) execute(f *flight) {
 			n := w.nameOf(text(c.Keys[i*c.Script.Keys]))
 			renewed := n.server.renew(text(field), lease, read)
 			f.reply.List = append(f.reply.List, renewed)
-			w.recorder.called(w, n, wire.Call{Script: c.Script, Keys: c.Keys[i*c.Script.Keys : (i+1)*c.Script.Keys], Argv: []any{lease, field}}, wire.Reply{List: []int64{renewed}}, nil)
+			w.recorder.called(n, wire.Call{Script: c.Script, Keys: c.Keys[i*c.Script.Keys : (i+1)*c.Script.Keys], Argv: []any{lease, field}}, wire.Reply{List: []int64{renewed}}, nil)
 		}
 		w.logf("Redis: renew %v: %v", c.Argv[1:], f.reply.List)
 		return

@@ -54,7 +54,7 @@ func (r *recorder) write(n *name, e transcript.Entry) {
 }
 
 // called writes a call that was run.
-func (r *recorder) called(w *world, n *name, c wire.Call, reply wire.Reply, listeners map[string]int64) {
+func (r *recorder) called(n *name, c wire.Call, reply wire.Reply, listeners map[string]int64) {
 	if r == nil {
 		return
 	}

@@ -20,5 +20,5 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// Start starts a server in virtual time.
-func Start() Server { panic("time is real") }
+// Start starts a server in virtual time. In real time there is none.
+func Start() Server { return nil }

@@ -341,3 +341,13 @@ func sideName(side bool) string {
 	}
 	return "read"
 }
+
+// queue returns the queue of a client's waiters.
+func (w *walk) queue(c *rlock.Client) (all []*waiter) {
+	for _, waiter := range w.waiters {
+		if w.fair || waiter.actor.client == c {
+			all = append(all, waiter)
+		}
+	}
+	return all
+}

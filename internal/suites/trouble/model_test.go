@@ -391,13 +391,3 @@ func (w *walk) holding(which func(*actor) bool) (all []*actor) {
 	}
 	return all
 }
-
-// queue returns the queue of a client's waiters.
-func (w *walk) queue(c *rlock.Client) (all []*waiter) {
-	for _, waiter := range w.waiters {
-		if w.fair || waiter.actor.client == c {
-			all = append(all, waiter)
-		}
-	}
-	return all
-}

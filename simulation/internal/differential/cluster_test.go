@@ -202,10 +202,10 @@ type clusterLine struct {
 }
 
 func (l *clusterLine) redial() {
-	if l.genuineLine.conn != nil {
+	if l.conn != nil {
 		l.quit()
 	}
-	l.genuineLine.conn = dial(l.genuineLine.place.t, l.addr)
+	l.conn = dial(l.place.t, l.addr)
 }
 
 func startGenuineCluster(t *testing.T) (*clusterPlace, settle) {

@@ -93,7 +93,10 @@ func (p *pairOfServers) round(g *generator, fault func(r *simredis.Replica)) str
 	var both [2][]any
 	for i, do := range []func([][]string) []any{doAll(replica.Server), p.replica.doAll} {
 		both[i] = append([]any{contents(do)}, do([][]string{
-			{"SET", "k", "v"}, {"GET", "raw:a"}, {"EVAL", "return redis.call('SET', 'k', 'v')", "0"}, {"EVAL", "return redis.pcall('GET', 'k')", "0"},
+			{"SET", "k", "v"},
+			{"GET", "raw:a"},
+			{"EVAL", "return redis.call('SET', 'k', 'v')", "0"},
+			{"EVAL", "return redis.pcall('GET', 'k')", "0"},
 			{"WAIT", "1", "1"},
 		})...)
 	}

@@ -118,18 +118,18 @@ func (w *worker) draw(t *target) plan {
 func (w *worker) afterwards() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.process.past) == 0 || !w.one(5) {
+	if len(w.past) == 0 || !w.one(5) {
 		return nil
 	}
-	return w.process.past[w.random.IntN(len(w.process.past))]
+	return w.past[w.random.IntN(len(w.past))]
 }
 
 // keeps keeps the context of a hold that is over.
 func (w *worker) keeps(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.process.past = append(w.process.past, ctx); len(w.process.past) > 2 {
-		w.process.past = w.process.past[1:]
+	if w.past = append(w.past, ctx); len(w.past) > 2 {
+		w.past = w.past[1:]
 	}
 }
 

@@ -114,13 +114,14 @@ func (s *Server) infoReplication() string {
 		return lines("role", "slave", "master_host", s.master.host, "master_port", s.master.port, "master_link_status", link,
 			"connected_slaves", s.goodReplicas())
 	}
-	text := lines("role", "master", "connected_slaves", s.goodReplicas())
+	var text strings.Builder
+	text.WriteString(lines("role", "master", "connected_slaves", s.goodReplicas()))
 	for i, r := range s.replicas {
 		host, port, _ := strings.Cut(r.addr, ":")
 		state := map[bool]string{true: "online", false: "wait_bgsave"}[r.up]
-		text += fmt.Sprintf("slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged)
+		text.WriteString(fmt.Sprintf("slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged))
 	}
-	return text + lines("master_repl_offset", s.offset)
+	return text.String() + lines("master_repl_offset", s.offset)
 }
 
 func (s *Server) infoCommands() string {

@@ -53,17 +53,17 @@ func (s *Server) leaveMaster() {
 
 // Sync has the replica connect to its master and get a copy of all data, as after a cut.
 func (r *Replica) Sync() {
-	r.sent, r.Server.master.applied, r.acknowledged = nil, r.of.offset, r.of.offset
+	r.sent, r.master.applied, r.acknowledged = nil, r.of.offset, r.of.offset
 	r.db = r.of.db.Clone()
-	r.up, r.Server.master.up = true, true
+	r.up, r.master.up = true, true
 }
 
 // Cut ends the connection between the replica and its master: what the master has sent and the replica has not applied is lost.
 func (r *Replica) Cut() {
 	r.sent = nil
 	r.up = false
-	if r.Server.master != nil {
-		r.Server.master.up = false
+	if r.master != nil {
+		r.master.up = false
 	}
 }
 
@@ -81,26 +81,26 @@ func (r *Replica) Apply(most int) {
 		if err != "" {
 			panic("simredis: a replica got " + string(err))
 		}
-		r.Server.applies = true
-		r.Server.perform(r.Server.own, cmd, args)
-		r.Server.applies = false
+		r.applies = true
+		r.perform(r.own, cmd, args)
+		r.applies = false
 	}
 	r.sent = slices.Clone(r.sent[n:])
-	r.Server.master.applied += int64(n)
+	r.master.applied += int64(n)
 }
 
 // Acknowledge tells the master which writes the replica has.
 func (r *Replica) Acknowledge() {
 	if r.up {
-		r.acknowledged = r.Server.master.applied
+		r.acknowledged = r.master.applied
 	}
 }
 
 // Promote makes the replica a master of its own, as a failover does. What it has not applied is lost. Its old master forgets it.
 func (r *Replica) Promote() *Server {
 	r.Cut()
-	r.Server.offset = r.Server.master.applied
-	r.Server.leaveMaster()
+	r.offset = r.master.applied
+	r.leaveMaster()
 	return r.Server
 }
 

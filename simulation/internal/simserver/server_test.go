@@ -51,7 +51,7 @@ func (c *client) send(command string) {
 	c.Helper()
 	var out writer
 	args := []any{}
-	for _, arg := range strings.Fields(command) {
+	for arg := range strings.FieldsSeq(command) {
 		args = append(args, arg)
 	}
 	out.list('*', len(args), args)
