@@ -20,14 +20,18 @@ func runFor(cmd *exec.Cmd, most time.Duration) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var failed error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		failed = cmd.Wait()
+	}()
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
 	for {
 		select {
-		case err := <-ended:
-			return err
+		case <-ended:
+			return failed
 		case <-look.C:
 			if cpuTime(cmd.Process.Pid) <= most {
 				continue

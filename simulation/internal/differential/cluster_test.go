@@ -195,7 +195,7 @@ func (p *clusterPlace) play(steps []step, settled settle) []any {
 	return outcomes
 }
 
-// clusterLine is a connection to a real node.
+// clusterLine is a connection to a genuine node.
 type clusterLine struct {
 	*genuineLine
 	addr string
@@ -268,23 +268,23 @@ func startSimulatedCluster() *clusterPlace {
 	return p
 }
 
-// TestClusters compares the masters of a cluster with real ones: on edges, and on random commands while slots move.
+// TestClusters compares the masters of a cluster with genuine ones: on edges, and on random commands while slots move.
 func TestClusters(t *testing.T) {
-	real, settled := startGenuineCluster(t)
+	genuine, settled := startGenuineCluster(t)
 	simulated := startSimulatedCluster()
-	compareClusters(t, linesOf(clusterEdges), simulated, real, settled)
+	compareClusters(t, linesOf(clusterEdges), simulated, genuine, settled)
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d", seed)
-	compareClusters(t, newGenerator(seed, 0).cluster(max(100, *commands/100)), simulated, real, func() {})
-	compareClusters(t, linesOf(clusterDown), simulated, real, func() {})
+	compareClusters(t, newGenerator(seed, 0).cluster(max(100, *commands/100)), simulated, genuine, func() {})
+	compareClusters(t, linesOf(clusterDown), simulated, genuine, func() {})
 }
 
-func compareClusters(t *testing.T, steps []step, simulated, real *clusterPlace, settled settle) {
+func compareClusters(t *testing.T, steps []step, simulated, genuine *clusterPlace, settled settle) {
 	t.Helper()
-	first, second := simulated.play(steps, func() {}), real.play(steps, settled)
+	first, second := simulated.play(steps, func() {}), genuine.play(steps, settled)
 	for i := range steps {
 		require.True(t, reflect.DeepEqual(first[i], second[i]), "step %d: %v\nsimulated %s\nreal      %s\nafter %v",
 			i, steps[i], show(first[i]), show(second[i]), steps[max(0, i-20):i])

@@ -26,7 +26,7 @@ var (
 	firstSchedule = flag.Int("first", 1, "the first one")
 )
 
-// TestPlayedServers compares servers that tests of rlock play in Go with the real scripts: that of the model of the lock table, and that
+// TestPlayedServers compares servers that tests of rlock play in Go with the genuine scripts: that of the model of the lock table, and that
 // of the tests of the verbs. Whatever the tests ask them, their replies, the holders and their lease, and those who wait must be the same.
 func TestPlayedServers(t *testing.T) {
 	if testing.Short() {
@@ -52,7 +52,7 @@ func TestPlayedServers(t *testing.T) {
 	}
 }
 
-// comparePlayed compares a transcript with the real scripts, and returns how many calls it has.
+// comparePlayed compares a transcript with the genuine scripts, and returns how many calls it has.
 func comparePlayed(t *testing.T, from io.Reader) (compared int) {
 	t.Helper()
 	byDigest := make(map[string]script)
@@ -82,9 +82,9 @@ func comparePlayed(t *testing.T, from io.Reader) (compared int) {
 		default:
 			compared++
 			called := byDigest[e.Script]
-			real := s.call(called.source, &e)
+			genuine := s.call(called.source, &e)
 			slices.Sort(e.Holders)
-			if differs := s.differs(&e, &real); differs != "" {
+			if differs := s.differs(&e, &genuine); differs != "" {
 				t.Errorf("%s: %s %v %v at %d, with listeners %v: %s", e.Server, called.name, e.Keys, e.Argv, e.Micros, e.Listeners, differs)
 				s.over = true
 			}
@@ -92,13 +92,13 @@ func comparePlayed(t *testing.T, from io.Reader) (compared int) {
 	}
 }
 
-// played is a server with the real scripts, which is asked what one that a test plays was asked.
+// played is a server with the genuine scripts, which is asked what one that a test plays was asked.
 type played struct {
 	*simredis.Server
 
 	micros int64
 	subs   map[string][]*simredis.Subscriber
-	tokens map[int64]int64 // the real ones, by those of the played server, which begin with 1
+	tokens map[int64]int64 // the genuine ones, by those of the played server, which begin with 1
 	over   bool
 }
 
@@ -126,7 +126,7 @@ func (p *played) listen(counts map[string]int64) {
 }
 
 // call runs a script as the played server was asked to, and returns what came of it.
-func (p *played) call(source string, e *transcript.Entry) (real transcript.Entry) {
+func (p *played) call(source string, e *transcript.Entry) (genuine transcript.Entry) {
 	p.listen(e.Listeners)
 	raw := p.Do(append(append([]string{"EVAL", source, strconv.Itoa(len(e.Keys))}, e.Keys...), e.Argv...)...)
 	list, isList := raw.([]any)
@@ -138,19 +138,19 @@ func (p *played) call(source string, e *transcript.Entry) (real transcript.Entry
 		if !ok {
 			n = -1 << 40 // an error
 		}
-		real.Reply = append(real.Reply, n)
+		genuine.Reply = append(genuine.Reply, n)
 	}
 	for i, field := range words(p.Do("HGETALL", e.Keys[0])) {
 		if marks := strings.HasPrefix(e.Keys[0], "redisson_unlock_latch"); i%2 == 0 && !marks && field != "mode" {
-			real.Holders = append(real.Holders, field)
+			genuine.Holders = append(genuine.Holders, field)
 		}
 	}
-	slices.Sort(real.Holders)
-	if len(real.Holders) > 0 {
-		real.Left, _ = p.Do("PTTL", e.Keys[0]).(int64)
+	slices.Sort(genuine.Holders)
+	if len(genuine.Holders) > 0 {
+		genuine.Left, _ = p.Do("PTTL", e.Keys[0]).(int64)
 	}
-	real.Line = p.waiting(e.Keys)
-	return real
+	genuine.Line = p.waiting(e.Keys)
+	return genuine
 }
 
 // waiting returns those who wait in the line or the queue, if it is one of the keys.
@@ -183,31 +183,31 @@ func words(raw any) []string {
 	return all
 }
 
-// differs says how an entry differs from the real one.
-func (p *played) differs(e, real *transcript.Entry) string {
+// differs says how an entry differs from the genuine one.
+func (p *played) differs(e, genuine *transcript.Entry) string {
 	waits := slices.ContainsFunc(e.Keys, func(key string) bool {
 		return strings.Contains(key, ":waiters") || strings.Contains(key, "redisson_lock_queue")
 	})
 	switch {
-	case !slices.EqualFunc(e.Reply, real.Reply, p.alike):
-		return fmt.Sprintf("replies %v instead of %v", e.Reply, real.Reply)
-	case !slices.Equal(e.Holders, real.Holders):
-		return fmt.Sprintf("has the holders %v instead of %v", e.Holders, real.Holders)
-	case e.Left != real.Left:
-		return fmt.Sprintf("has %d ms left instead of %d", e.Left, real.Left)
-	case waits && !slices.Equal(e.Line, real.Line):
-		return fmt.Sprintf("has the waiters %v instead of %v", e.Line, real.Line)
+	case !slices.EqualFunc(e.Reply, genuine.Reply, p.alike):
+		return fmt.Sprintf("replies %v instead of %v", e.Reply, genuine.Reply)
+	case !slices.Equal(e.Holders, genuine.Holders):
+		return fmt.Sprintf("has the holders %v instead of %v", e.Holders, genuine.Holders)
+	case e.Left != genuine.Left:
+		return fmt.Sprintf("has %d ms left instead of %d", e.Left, genuine.Left)
+	case waits && !slices.Equal(e.Line, genuine.Line):
+		return fmt.Sprintf("has the waiters %v instead of %v", e.Line, genuine.Line)
 	}
 	return ""
 }
 
-// alike reports whether two numbers say the same. A real token is drawn from the time.
-func (p *played) alike(played, real int64) bool {
-	if token := played > 0 && played < 1e6 && real > 1e9; !token {
-		return played == real
+// alike reports whether two numbers say the same. A genuine token is drawn from the time.
+func (p *played) alike(played, genuine int64) bool {
+	if token := played > 0 && played < 1e6 && genuine > 1e9; !token {
+		return played == genuine
 	}
 	if p.tokens[played] == 0 {
-		p.tokens[played] = real
+		p.tokens[played] = genuine
 	}
-	return p.tokens[played] == real
+	return p.tokens[played] == genuine
 }

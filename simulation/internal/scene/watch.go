@@ -7,7 +7,7 @@ const glance = 50*time.Millisecond + 7*time.Nanosecond
 
 // glance returns how often the watch looks.
 func (s *Scene) glance() time.Duration {
-	return glance * max(1, s.Duration/(10*time.Minute))
+	return max(glance, s.Duration/(10*time.Minute/glance))
 }
 
 // watch looks for locks that are free although somebody waits, and at the gauges.

@@ -158,10 +158,11 @@ func (n *node) serve(cmd *command, all []routed, asking, readOnly bool) Err {
 
 // serveCall is serve for a command that a script calls.
 func (n *node) serveCall(c *Conn, cmd *command, args []string) Err {
-	switch n.serve(cmd, []routed{{cmd, args}}, c.asking, c.readOnly) {
-	case "":
+	refused := n.serve(cmd, []routed{{cmd, args}}, c.asking, c.readOnly)
+	if refused == "" {
 		return ""
-	case errDown:
+	}
+	if refused == errDown {
 		return "ERR Script attempted to execute a command while the cluster is down"
 	}
 	return "ERR Script attempted to access a non local key in a cluster node"

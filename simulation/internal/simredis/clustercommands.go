@@ -240,7 +240,7 @@ func clusterSetEpoch(n *node, a []string) any {
 	case !ok:
 		return errNotInt
 	case epoch < 0:
-		return Err("ERR Invalid config epoch specified: " + Err(a[2]))
+		return Err("ERR Invalid config epoch specified: " + a[2])
 	case len(n.cluster.nodes) > 1:
 		return Err("ERR The user can assign a config epoch only when the node does not know any other node.")
 	case n.epoch != 0:

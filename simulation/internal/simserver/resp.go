@@ -42,8 +42,8 @@ func (w *writer) reply(r any) {
 		w.line('-', string(r))
 	case simredis.Several: // to SUBSCRIBE and its relatives
 		for _, one := range r {
-			if one, ok := one.([]any); ok {
-				w.push(one)
+			if message, ok := one.([]any); ok {
+				w.push(message)
 			} else {
 				w.reply(one)
 			}
