@@ -138,7 +138,7 @@ func (c *contested) enters(t *testing.T, hold *rlock.Hold, mine entrance) {
 	c.holders.Store(hold, mine)
 	c.holders.Range(func(other, of any) bool {
 		theirs := of.(entrance)
-		excludes := other != hold && !(mine.reads && theirs.reads) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil
+		excludes := other != hold && (!mine.reads || !theirs.reads) && other.(*rlock.Hold).Err() == nil && hold.Err() == nil
 		if excludes && mine.forces == theirs.forces && mine.forces == c.begun.Load() {
 			t.Errorf("two owners hold the %s lock %s", c.kind, c.name)
 		}

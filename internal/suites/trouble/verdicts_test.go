@@ -213,6 +213,7 @@ func (s *story) tell(t *testing.T, o *object, by ending) (err error) {
 		polls = 100 * time.Millisecond
 	}
 	inBubble(t, func(t *testing.T) {
+		t.Helper()
 		clients, paths := make([]*rlock.Client, len(s.sites)), make([]*virtualPath, len(s.sites))
 		for i, site := range s.sites {
 			server := newVirtualRedis(t)
@@ -321,6 +322,7 @@ func TestAVerdictOfAGroupIsWhatItsMembersSaidLast(t *testing.T) {
 func TestAVerdictOfARedLockThatHasJustComeFirst(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
+		t.Helper()
 		clients, paths := make([]*rlock.Client, 3), make([]*virtualPath, 3)
 		for i := range clients {
 			server := newVirtualRedis(t)
