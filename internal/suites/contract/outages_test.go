@@ -167,10 +167,10 @@ func TestNoCallOutlastsItsBoundOnRealServers(t *testing.T) {
 }
 
 // keepBounds checks the calls under the faults that need real servers, or under the others.
-func keepBounds(t *testing.T, real bool) {
+func keepBounds(t *testing.T, needed bool) {
 	t.Helper()
 	for _, f := range faults {
-		if f.real != real {
+		if f.real != needed {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
