@@ -4,17 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // This file has the steps of the walks of TestModel.
+
+// walks returns how many there are for each lock and server.
+func walks() int {
+	if n, err := strconv.Atoi(os.Getenv("RLOCK_MODEL_ROUNDS")); err == nil {
+		return n
+	}
+	if host.Virtual { // they cost only what the processor does
+		return 40
+	}
+	return 8
+}
 
 func (w *walk) run(steps int) {
 	w.Helper()

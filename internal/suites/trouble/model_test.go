@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest/host"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -26,13 +25,7 @@ import (
 // the lock guarantees no order. Each step is logged.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	rounds := 8
-	if host.Virtual { // they cost only what the processor does
-		rounds = 40
-	}
-	if n, err := strconv.Atoi(os.Getenv("RLOCK_MODEL_ROUNDS")); err == nil {
-		rounds = n
-	}
+	rounds := walks()
 	for server, start := range testkit.Servers {
 		for kind, fair := range map[string]bool{"fair": true, "read-write": false} {
 			t.Run(kind+" on "+server, func(t *testing.T) {

@@ -34,19 +34,22 @@ func settingUp(t *testing.T, timeout time.Duration, test func(t *testing.T, f *t
 
 func TestAShutdownEndsASetUp(t *testing.T) {
 	t.Parallel()
-	settingUp(t, time.Second, func(t *testing.T, f *testkit.Faulty, name string, acquire acquire) {
+	settingUp(t, time.Second, func(t *testing.T, f *testkit.Faulty, _ string, acquire acquire) {
 		t.Helper()
 		hold := testkit.Must(f.Lock.Acquire(t.Context()))
-		f.Proxy.Freeze()
+		held := f.Proxy.HoldRequest(1, evals)
 		waits := testkit.Async(func() error { return acquire(t.Context()) })
+		testkit.Within(t, "the set-up is under way", held.Met())
 		stopped := testkit.Async(func() error { return f.Client.Shutdown(t.Context()) })
 		require.ErrorIs(t, testkit.Within(t, "it does not wait for Redis", waits), rlock.ErrClosed)
-		require.ErrorIs(t, acquire(t.Context()), rlock.ErrClosed)
-		f.Proxy.Thaw()
-		require.ErrorIs(t, acquire(t.Context()), rlock.ErrClosed)
-		require.Empty(t, f.Direct.Keys(t.Context(), "*"+name+"*").Val(), "it is not set up")
+		before := f.Proxy.Count(evals)
+		held.Release()
+		testkit.Eventually(t, "the set-up arrives late", func() bool { return f.Proxy.Count(evals) > before })
 		require.NoError(t, hold.Unlock(context.Background()))
 		require.NoError(t, testkit.Within(t, "the shutdown is over", stopped))
+		sent := f.Proxy.Count(evals)
+		require.ErrorIs(t, acquire(t.Context()), rlock.ErrClosed)
+		require.Equal(t, sent, f.Proxy.Count(evals), "a later call sets nothing up")
 	})
 }
 

@@ -23,12 +23,12 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// clusterPipelined runs every claim through pipelines, and tests lost replies, a hanging node and a moved slot.
+// clusterPipelined runs the claims through pipelines, and tests lost replies, a hanging node and a moved slot.
 func clusterPipelined(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
 	t.Run("conformance", func(t *testing.T) { // also without sharded pub/sub
 		rdbs := testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), "a Cluster")
-		conform.Run(t, rdb, rdbs, false, rlock.WithAutoPipeline(0), rlock.WithShardedPubSub(rlock.ShardedOff))
+		conform.Smoke(t, rdb, rdbs, rlock.WithAutoPipeline(0), rlock.WithShardedPubSub(rlock.ShardedOff))
 	})
 	t.Run("a command is sent once", func(t *testing.T) { sentOnce(t, cluster, rlock.WithAutoPipeline(0)) })
 	t.Run("a node that hangs harms no other", func(t *testing.T) { hangingNode(t, cluster, rlock.WithAutoPipeline(0)) })
@@ -91,7 +91,7 @@ func TestClusterWhoseMastersFail(t *testing.T) { // the subtests share the clust
 
 func clusterConformance(t *testing.T, cluster *redistest.Cluster, rdb *redis.ClusterClient) {
 	t.Helper()
-	conform.Run(t, rdb, testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), testkit.ClusterRows...), false)
+	conform.Smoke(t, rdb, testkit.Limited(t, testkit.Admins(t, cluster.Nodes...), testkit.OpenClusterAs(t, cluster), testkit.ClusterRows...))
 }
 
 func clusterSlots(t *testing.T, _ *redistest.Cluster, rdb *redis.ClusterClient) {
@@ -340,9 +340,9 @@ func sentinelConformance(t *testing.T, sentinel *redistest.Sentinel, rdb *redis.
 	watchers := testkit.Admins(t, sentinel.Sentinels...)
 	watching := testkit.NewUser(t, watchers, testkit.Rights(t, connect.SentinelRows()...)...)
 	data := testkit.Admins(t, append(sentinel.Replicas, sentinel.Master)...)
-	conform.Run(t, rdb, testkit.Limited(t, data, func(user string) redis.UniversalClient {
+	conform.Smoke(t, rdb, testkit.Limited(t, data, func(user string) redis.UniversalClient {
 		return testkit.OpenSentinelAs(t, sentinel, user, watching)
-	}), false)
+	}))
 	t.Cleanup(func() { require.Empty(t, testkit.Denied(watchers, watching)) })
 }
 

@@ -101,6 +101,15 @@ var long = map[string]bool{
 	"thousands of turns leave no channels":        true,
 }
 
+// smoke has the claims that need something of Redis that depends on its topology, or on the rights there: each script, messages, expiry.
+var smoke = map[string]bool{
+	"excludes clients": true, "an owner re-enters": true, "a waiter is woken by the release": true,
+	"a waiter that leaves does not block the next one": true, "a lease ends": true, "the watchdog keeps the lock": true,
+	"Extend lengthens a lease and never shortens it": true, "force unlock frees any lock": true, "queries return the state of the lock": true,
+	"each outermost acquisition draws a token, if the kind has tokens": true, "Shutdown tells the holders and keeps their locks": true,
+	"nothing is left behind": true,
+}
+
 // Claims returns every claim, in the order in which [Run] tests them.
 func Claims() (all []string) {
 	for _, c := range conformance {
@@ -151,6 +160,20 @@ func Run(
 	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
 ) {
 	t.Helper()
+	run(t, admin, rdb, groups, func(string) bool { return true }, opts)
+}
+
+// Smoke is Run without groups, and without the claims that hold on any topology if they hold on one.
+func Smoke(t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, opts ...rlock.Option) {
+	t.Helper()
+	run(t, admin, rdb, false, func(claim string) bool { return smoke[claim] }, opts)
+}
+
+func run(
+	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, has func(claim string) bool,
+	opts []rlock.Option,
+) {
+	t.Helper()
 	// A fifth of the command timeout bounds a single attempt. On a busy machine a healthy server may need more than a second.
 	opts = append([]rlock.Option{rlock.WithCommandTimeout(testkit.ALongTime)}, append(opts, rlock.WithKeyPrefix(testkit.AppPrefix))...)
 	for name, kind := range testkit.Kinds {
@@ -160,6 +183,9 @@ func Run(
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range conformance {
+				if !has(c.claim) {
+					continue
+				}
 				t.Run(c.claim, func(t *testing.T) {
 					if testing.Short() {
 						t.Parallel()

@@ -119,7 +119,7 @@ func (s *Server) infoReplication() string {
 	for i, r := range s.replicas {
 		host, port, _ := strings.Cut(r.addr, ":")
 		state := map[bool]string{true: "online", false: "wait_bgsave"}[r.up]
-		text.WriteString(fmt.Sprintf("slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged))
+		fmt.Fprintf(&text, "slave%d:ip=%s,port=%s,state=%s,offset=%d,lag=0\r\n", i, host, port, state, r.acknowledged)
 	}
 	return text.String() + lines("master_repl_offset", s.offset)
 }
