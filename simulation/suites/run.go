@@ -121,7 +121,7 @@ func (s *suite) realTests() string {
 
 // onRealServers runs the tests of a suite that need a real server, and reports whether they passed.
 func (o *options) onRealServers(s *suite) bool {
-	args := []string{"test", "-count=1", "-parallel", "8", "-timeout", "8m", "-run", s.realTests()}
+	args := []string{"test", "-count=1", "-parallel", "16", "-timeout", "8m", "-run", s.realTests()}
 	if o.race {
 		args = append(args, "-race", "-shuffle=on")
 	}
