@@ -55,6 +55,9 @@ func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
 	s.channels = slices.DeleteFunc(s.channels, func(channel string) bool { return slices.Contains(channels, channel) })
+	for _, channel := range channels {
+		s.arrives <- driver.Message{Sort: driver.Unsubscribed, Channel: channel}
+	}
 	return nil
 }
 

@@ -95,11 +95,7 @@ func (c *connection) keep(ctx context.Context) {
 			c.hub.denied(refused)
 		}
 		c.order(ctx, subscribe, unsubscribe)
-		for _, name := range unwatched { // now Redis does not count this client any more
-			if c.hub.ended != nil {
-				c.hub.ended(name)
-			}
-		}
+		c.hub.tellUnwatched(unwatched)
 		c.checkPulse(ctx, now)
 		if c.idle(now.Sub(idleSince)) {
 			over = true
@@ -122,19 +118,22 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 	h := c.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	unwatched = h.left("", now)
 	var twins []string
 	for name, ch := range h.channels {
 		switch {
 		case ch.conn != c:
 		case ch.over(now):
 			delete(h.channels, name)
-			if ch.base != nil && ch.base.twin == ch {
-				ch.base.twin = nil
-				unwatched = append(unwatched, ch.base.name)
-			}
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)
-				ch.sent = 0
+				h.leaves(ch, now)
+			}
+			if ch.base != nil && ch.base.twin == ch {
+				ch.base.twin = nil
+				if _, leaving := h.leaving[name]; !leaving {
+					unwatched = append(unwatched, ch.base.name)
+				}
 			}
 		case ch.base != nil:
 			twins = append(twins, name)
@@ -149,7 +148,7 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 		case len(ch.base.listeners) > 0:
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)
-				ch.confirmed, ch.sent = false, 0
+				h.leaves(ch, now)
 			}
 		case ch.due(now) && c.mayFollow(ch.base, now):
 			ch.sent = now

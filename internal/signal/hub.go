@@ -41,11 +41,11 @@ type Config struct {
 	Lost     func(err error)
 	Replaced func()
 	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
-	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and the listeners are notified after it. Freed says
-	// that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine that reads a connection calls both,
-	// without the hub's mutex, in the order of the messages of the connection. So they must not wait. Unwatched says that
-	// Freed will not be called for a channel any more. Refused has channels to which Redis does not let the user subscribe; it
-	// is called again for each further try. Nil means nobody.
+	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and
+	// the listeners are notified after it. Freed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
+	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. Unwatched says that
+	// Freed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
+	// Refused has channels to which Redis does not let the user subscribe; it is called again for each further try. Nil means nobody.
 	Hear      func(channel, payload string, order uint64, at clock.Instant)
 	Freed     func(channel string)
 	Unwatched func(channel string)
@@ -76,6 +76,7 @@ type Hub struct {
 	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
 	mu       sync.Mutex
 	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
+	leaving  map[string]leaving  // twins, by their names
 	main     *connection
 	shards   map[driver.Node]*connection // a driver may make a new node for the same address
 	reroutes int                         // how often all channels were rerouted
@@ -141,7 +142,7 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 		driver: d, tasks: tasks, clientID: cfg.ClientID, onDenied: cfg.Denied, onClassic: cfg.Classic, hear: cfg.Hear,
 		lost: cfg.Lost, replaced: cfg.Replaced, freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
 		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
-		channels: make(map[string]*channel), shards: make(map[driver.Node]*connection),
+		channels: make(map[string]*channel), leaving: make(map[string]leaving), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
 	ctx, cancel := context.WithCancel(context.Background())

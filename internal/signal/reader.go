@@ -68,6 +68,12 @@ func (c *connection) received(s *session, m driver.Message) {
 	if replaced && h.replaced != nil {
 		h.replaced()
 	}
+	if m.Sort == driver.Unsubscribed {
+		h.mu.Lock()
+		unwatched := h.left(m.Channel, now)
+		h.mu.Unlock()
+		h.tellUnwatched(unwatched)
+	}
 	if next == signalled {
 		if h.hear != nil {
 			h.hear(m.Channel, m.Payload, order, now)

@@ -67,6 +67,45 @@ func (h *Hub) Spare(base string) {
 	}
 }
 
+// leaving is a twin whose UNSUBSCRIBE Redis has not confirmed yet. Until then, Redis counts this client as a watcher, and a command on
+// another connection may overtake the UNSUBSCRIBE. So Config.Unwatched, after which Redis is to ask somebody else, waits for that.
+type leaving struct {
+	base string
+	sent clock.Instant
+}
+
+// leaves notes that a channel is being unsubscribed. mu must be held.
+func (h *Hub) leaves(ch *channel, now clock.Instant) {
+	ch.confirmed, ch.sent = false, 0
+	if ch.base != nil {
+		h.leaving[ch.name] = leaving{ch.base.name, now}
+	}
+}
+
+// left takes out the channel that Redis has confirmed, and those of which no confirmation came: a connection that is silent has been
+// given up since. It returns which are not watched any more. mu must be held.
+func (h *Hub) left(confirmed string, now clock.Instant) (unwatched []string) {
+	for name, l := range h.leaving {
+		if name != confirmed && now.Sub(l.sent) < retryRefused {
+			continue
+		}
+		delete(h.leaving, name)
+		if base := h.channels[l.base]; base == nil || base.twin == nil {
+			unwatched = append(unwatched, l.base)
+		}
+	}
+	return unwatched
+}
+
+// tellUnwatched calls Config.Unwatched. mu must not be held.
+func (h *Hub) tellUnwatched(channels []string) {
+	for _, name := range channels {
+		if h.ended != nil {
+			h.ended(name)
+		}
+	}
+}
+
 // over reports whether a channel should be unsubscribed and forgotten. hub.mu must be held.
 func (ch *channel) over(now clock.Instant) bool {
 	b := ch.base

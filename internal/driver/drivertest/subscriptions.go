@@ -67,6 +67,7 @@ func brokenSubscription(t *testing.T, open Open) {
 	require.Equal(t, []string{"a", "b", "c"}, confirmed())
 	require.Nil(t, s.Unsubscribe(t.Context(), "b"))
 	require.Equal(t, driver.Unsubscribed, next(t, s).Sort)
+	require.Equal(t, map[string]int64{"b": 0}, server.Client(t).PubSubNumSub(t.Context(), "b").Val(), "Redis does not count it any more")
 	require.Nil(t, s.Subscribe(t.Context(), "d"))
 	require.Equal(t, driver.Message{Sort: driver.Subscribed, Channel: "d"}, next(t, s))
 	proxy.CloseAll()
