@@ -22,7 +22,9 @@ func nestedLeaseHidesNoLoss(f *fixture) {
 	require.NoError(f, err)
 	require.NoError(f, nested.Unlock(ctx))
 	over := hold.Done()
-	require.Greater(f, time.Until(hold.Deadline()), 50*time.Minute, "an unlock does not shorten the lease")
+	testkit.Eventually(f, "an unlock does not shorten the lease", func() bool { // of a red lock, another majority may have granted the nested one
+		return time.Until(hold.Deadline()) > 50*time.Minute
+	})
 	for _, key := range testkit.Keys(lock) {
 		require.NoError(f, f.admin.Del(f.Context(), key).Err())
 	}
