@@ -152,6 +152,24 @@ func TestCheckersBite(t *testing.T) {
 				r.wakesUp(find(r, "fair"), true, false)
 			}
 		}, "lost wake-up"},
+		"a waiter who is passed over": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "fenced"), permits: 1})
+			for n := range 100 { // others have the lock at one look of three
+				time.Sleep(glance)
+				r.wakesUp(find(r, "fenced"), n%3 > 0, false)
+			}
+		}, "which was free at"},
+		"a waiter whom Redisson, which is nearer, passes over": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "fenced"), permits: 1})
+			java := &peer{run: r, conn: r.servers[0].NewPeer("java"), random: rand.New(rand.NewPCG(1, 1)), holder: "x:1"}
+			for range 100 { // the watch mostly looks while the lock is free for a moment
+				java.turn(find(r, "fenced"))
+				r.wakesUp(find(r, "fenced"), true, false)
+				r.wakesUp(find(r, "fenced"), true, false)
+				time.Sleep(glance)
+				r.wakesUp(find(r, "fenced"), false, false)
+			}
+		}, ""},
 		"a hold that the gauges do not have": {func(r *run, a, _ *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
 			for range 40 {
