@@ -112,8 +112,8 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 
 # The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time.
 .PHONY: race-check
-race-check: ## run with the race detector the suites in virtual time, and the tests of single packages
-	$(call virtual,-race -short -only virtual)
+race-check: ## run with the race detector the claims in virtual time, and the tests of single packages
+	cd simulation && $(GO) run ./suites -seed $(FIRST) -race -short -only virtual ../internal/suites/claims
 	$(GO) test -race -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
 
 # The directories that have fuzz targets.
