@@ -247,6 +247,14 @@ func TestCheckersBite(t *testing.T) {
 			time.Sleep(s)
 			r.told(h)
 		}, "shutdown"},
+		"a shutdown of the first of several clients": {func(r *run, a, _ *worker) {
+			a.clients = append(a.clients, r.processes[1].clients[0])
+			h := enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
+			h.ctx, a.stopping = a.ctx, time.Now()
+			time.Sleep(s)
+			r.told(h)
+			a.clients = a.clients[:1]
+		}, ""},
 		"a turn of three commands": {func(r *run, a, _ *worker) {
 			time.Sleep(10 * s)
 			a.active = 1
