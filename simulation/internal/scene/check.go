@@ -99,9 +99,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
-	// Each member of a red lock has a thirtieth of the lease to answer, and at least 50 ms. A round trip may take four latencies.
-	short := a.of.kind == kindRed && a.lease > 0 && max(a.lease/30, 50*time.Millisecond) < 5*w.Faults.Latency
-	if outage && !cut && !short {
+	if outage && !cut && !w.hurries(&a.plan) {
 		w.explained(a.asked, err)
 	}
 	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
@@ -117,9 +115,15 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	}
 }
 
+// hurries reports whether the members of a red lock may have too little time to answer: each has a thirtieth of the lease, and at least 50 ms.
+// A round trip may take four latencies.
+func (s *Scene) hurries(p *plan) bool {
+	return p.of.kind == kindRed && p.lease > 0 && max(p.lease/30, 50*time.Millisecond) < 5*s.Faults.Latency
+}
+
 // isFull reports whether an error says that the server has no memory left, in a scene in which that may be.
 func (s *Scene) isFull(err error) bool {
-	return slices.Contains(s.Nemeses, nemesisFull) && strings.Contains(err.Error(), "OOM command not allowed")
+	return err != nil && slices.Contains(s.Nemeses, nemesisFull) && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
 // limit returns after what time the attempt has to return. Zero means that nothing limits it.

@@ -170,6 +170,15 @@ func TestCheckersBite(t *testing.T) {
 				r.wakesUp(find(r, "fenced"), false, false)
 			}
 		}, ""},
+		"a red lock whose members have no time to answer": {func(r *run, a, _ *worker) {
+			r.Faults.Latency = 30 * time.Millisecond
+			red := &target{kind: kindRed, name: "red"}
+			a.asks(plan{of: red, permits: 1, lease: s})
+			for n := range 100 {
+				time.Sleep(glance)
+				r.wakesUp(red, n%3 > 0, false)
+			}
+		}, ""},
 		"a hold that the gauges do not have": {func(r *run, a, _ *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
 			for range 40 {
@@ -238,6 +247,14 @@ func TestCheckersBite(t *testing.T) {
 			time.Sleep(s)
 			r.told(h)
 		}, "shutdown"},
+		"a shutdown of the first of several clients": {func(r *run, a, _ *worker) {
+			a.clients = append(a.clients, r.processes[1].clients[0])
+			h := enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
+			h.ctx, a.stopping = a.ctx, time.Now()
+			time.Sleep(s)
+			r.told(h)
+			a.clients = a.clients[:1]
+		}, ""},
 		"a turn of three commands": {func(r *run, a, _ *worker) {
 			time.Sleep(10 * s)
 			a.active = 1
@@ -294,6 +311,14 @@ func TestCheckersBite(t *testing.T) {
 				a.nested(hold, plan{of: find(r, "a b").members[0], permits: 1})
 			}
 		}, "nested"},
+		"a writer for whose reading Redis has no memory": {func(r *run, a, _ *worker) {
+			r.Nemeses = []string{nemesisFull}
+			hold, err := a.side(find(r, "rw"), false).Acquire(a.ctx)
+			if err == nil {
+				r.servers[0].Do("CONFIG", "SET", "maxmemory", "1")
+				a.nested(hold, plan{of: find(r, "rw"), permits: 1})
+			}
+		}, ""},
 		"what is impossible and works": {func(r *run, a, _ *worker) {
 			a.impossible(find(r, "fair"), a.clients[0].NewLock("x"))
 		}, "misuse"},

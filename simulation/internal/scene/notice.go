@@ -71,6 +71,9 @@ func (r *run) leads(l *leader) {
 
 // told checks that a shutdown of a process has ended the contexts of its holds. The run must be locked.
 func (r *run) told(h *holder) {
+	if len(h.p.clients) > 1 {
+		return // they are shut down one after the other, and the others may have a majority of the members
+	}
 	if h.p.stopping.IsZero() || time.Since(h.p.stopping) < 2*glance || h.ctx == nil || h.told {
 		return
 	}

@@ -141,7 +141,7 @@ func (s *Scene) drawApplication(r *rand.Rand) {
 		}
 		// Without that right, the dead seem to listen while somebody watches all channels. Each of them has the lock once, as docs/line.md says.
 		dies := slices.Contains(s.Nemeses, nemesisKill) || slices.Contains(s.Nemeses, nemesisWaiter)
-		s.Monitor = s.Monitor && !(dies && slices.Contains(s.Denied, "-pubsub"))
+		s.Monitor = s.Monitor && (!dies || !slices.Contains(s.Denied, "-pubsub"))
 	}
 	if r.IntN(10) > 0 {
 		return

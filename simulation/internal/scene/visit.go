@@ -44,7 +44,8 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 	defer w.occupied(w.process, -1)
 	before := hold.Err()
 	inner, err := lock.TryAcquire(rlock.EnsureOwner(hold.Context()))
-	if ended := hold.Context().Err() != nil; !ended && !errors.Is(err, want) && !errors.Is(err, rlock.ErrUnavailable) && !errors.Is(err, rlock.ErrClosed) {
+	known := errors.Is(err, want) || errors.Is(err, rlock.ErrUnavailable) || errors.Is(err, rlock.ErrClosed) || w.isFull(err)
+	if ended := hold.Context().Err() != nil; !ended && !known {
 		w.judge(hold, before, "nested: %v has %s, and got %v instead of %v", w.process, t.name, err, want)
 	}
 	if err == nil {

@@ -64,7 +64,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 			a.troubled = true
 			continue
 		}
-		if a.limited() || !quiet {
+		if a.limited() || r.hurries(&a.plan) || !quiet {
 			continue
 		}
 		waits = waits || now.Sub(a.asked) > r.WakeUp
