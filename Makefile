@@ -163,8 +163,8 @@ simulation: ## test the simulation, and compare its Redis with a real one
 
 # Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run, and the others make its scene smaller, as a failure prints them.
 .PHONY: sim
-sim: ## play seeds of the simulation for a minute of CPU or DURATION, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
-	@cd simulation && $(GO) run . -seed $(SEED) -first $(FIRST) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
+sim: ## play seeds of the simulation for a minute of CPU or DURATION, or SEEDS many, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
+	@cd simulation && $(GO) run . -seed $(SEED) -first $(FIRST) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
 		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)
 
