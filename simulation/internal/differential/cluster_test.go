@@ -268,17 +268,20 @@ func startSimulatedCluster() *clusterPlace {
 	return p
 }
 
-// TestClusters compares the masters of a cluster with genuine ones: on edges, and on random commands while slots move.
+// TestClusters compares the masters of a cluster with genuine ones: on edges, and with -slots on random commands while slots move. These
+// differ now and then, because a genuine node learns of a moved slot by gossip, whenever that comes.
 func TestClusters(t *testing.T) {
 	genuine, settled := startGenuineCluster(t)
 	simulated := startSimulatedCluster()
 	compareClusters(t, linesOf(clusterEdges), simulated, genuine, settled)
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
+	if *slots {
+		seed := *seedFlag
+		if seed == 0 {
+			seed = rand.Uint64()
+		}
+		t.Logf("seed %d", seed)
+		compareClusters(t, newGenerator(seed, 0).cluster(max(100, *commands/100)), simulated, genuine, func() {})
 	}
-	t.Logf("seed %d", seed)
-	compareClusters(t, newGenerator(seed, 0).cluster(max(100, *commands/100)), simulated, genuine, func() {})
 	compareClusters(t, linesOf(clusterDown), simulated, genuine, func() {})
 }
 

@@ -15,7 +15,8 @@ import (
 
 var (
 	commands = flag.Int("commands", enough, "how many commands are compared")
-	seedFlag = flag.Uint64("seed", 0, "repeats the rounds of a seed; 0 draws one")
+	seedFlag = flag.Uint64("seed", 1, "the rounds of this seed; 0 draws one")
+	slots    = flag.Bool("slots", false, "compares clusters on random commands while slots move")
 )
 
 // enough is how many commands show every script many times. They take some 20 s of CPU.
