@@ -53,7 +53,6 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 	@command -v redis-server >/dev/null || echo "redis-server is not installed: the tests that need it are skipped."
 	$(call virtual)
 	$(GO) test -timeout $(TIMEOUT) -parallel 8 $(call others,suites/(trouble|claims|contract))
-	$(if $(first),,$(GO) test -timeout $(TIMEOUT) -run '^TestConformance' ./internal/suites/claims) # what a simulated server passes, a real one does
 
 .PHONY: rueidis
 rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis every claim for every kind and a scene of the torture; DRIVER=rueidis runs all suites on it
