@@ -95,6 +95,6 @@ func TestConformance(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		rdb := redistest.Embedded(t)
-		conform.Run(t, rdb, func(string) redis.UniversalClient { return rdb }, true)
+		conform.Run(t, rdb, func(string) redis.UniversalClient { return rdb })
 	})
 }

@@ -74,3 +74,22 @@ func (q *WaiterQueue) Next() *rlock.Hold {
 	q.Helper()
 	return Within(q, "the next waiter acquires the lock", q.Got)
 }
+
+// AwaitLatch awaits a latch n times, each on a goroutine of its own, and returns when a message would let all of them through.
+func AwaitLatch(tb testing.TB, latch *rlock.CountDownLatch, n int) <-chan error {
+	tb.Helper()
+	errs := make(chan error, n)
+	for range n {
+		go func() { errs <- latch.Await(tb.Context()) }()
+	}
+	Eventually(tb, "all calls wait", func() bool { return Awaited(latch, n) })
+	return errs
+}
+
+// Opens requires calls of Await to return nil.
+func Opens(tb testing.TB, errs <-chan error, n int) {
+	tb.Helper()
+	for range n {
+		require.NoError(tb, Within(tb, "the latch is open", errs))
+	}
+}

@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		t.Parallel()
 		redistest.OnRealServersToo(t, "every claim for every kind, as Redis itself keeps it")
 		server := redistest.Start(t)
-		conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true)
+		conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)))
 	})
 }
 
@@ -26,5 +26,5 @@ func TestConformance(t *testing.T) {
 func TestConformancePipelined(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), true, rlock.WithAutoPipeline(0))
+	conform.Run(t, server.Client(t), testkit.Limited(t, testkit.Admins(t, server), testkit.OpenAs(t, server)), rlock.WithAutoPipeline(0))
 }

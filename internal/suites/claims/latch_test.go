@@ -19,25 +19,6 @@ import (
 // latchChannel returns the channel of a latch.
 func latchChannel(name string) string { return "redisson_countdownlatch__channel__{" + name + "}" }
 
-// awaitLatch awaits a latch n times, each on a goroutine of its own, and returns when a message would let all of them through.
-func awaitLatch(t *testing.T, latch *rlock.CountDownLatch, n int) <-chan error {
-	t.Helper()
-	errs := make(chan error, n)
-	for range n {
-		go func() { errs <- latch.Await(t.Context()) }()
-	}
-	testkit.Eventually(t, "all calls wait", func() bool { return testkit.Awaited(latch, n) })
-	return errs
-}
-
-// open requires calls of Await to return nil.
-func open(t *testing.T, errs <-chan error, n int) {
-	t.Helper()
-	for range n {
-		require.NoError(t, testkit.Within(t, "the latch is open", errs))
-	}
-}
-
 func TestALatchCountsDown(t *testing.T) {
 	t.Parallel()
 	testkit.OnBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -120,7 +101,7 @@ func TestALatchOpensForEverybody(t *testing.T) {
 		}
 		require.True(t, testkit.Must(clients[0].NewCountDownLatch(name).TrySetCount(t.Context(), participants)))
 		for _, client := range clients {
-			waiting = append(waiting, awaitLatch(t, client.NewCountDownLatch(name), each))
+			waiting = append(waiting, testkit.AwaitLatch(t, client.NewCountDownLatch(name), each))
 		}
 		var all sync.WaitGroup
 		left := make(chan int64, participants)
@@ -133,7 +114,7 @@ func TestALatchOpensForEverybody(t *testing.T) {
 			})
 		}
 		for _, errs := range waiting {
-			open(t, errs, each)
+			testkit.Opens(t, errs, each)
 		}
 		all.Wait()
 		close(left)
@@ -157,7 +138,7 @@ func TestAThousandAwaitOneLatch(t *testing.T) {
 	latch := client.NewCountDownLatch(testkit.NewName())
 	other := testkit.NewClient(t, rdb).NewCountDownLatch(latch.Name())
 	require.True(t, testkit.Must(other.TrySetCount(t.Context(), 2)))
-	errs := awaitLatch(t, latch, callers)
+	errs := testkit.AwaitLatch(t, latch, callers)
 	channel := latchChannel(latch.Name())
 	require.EqualValues(t, 1, rdb.PubSubNumSub(t.Context(), channel).Val()[channel])
 	redistest.Eventually(t, "nobody asks any more", func() bool {
@@ -170,7 +151,7 @@ func TestAThousandAwaitOneLatch(t *testing.T) {
 	testkit.Eventually(t, "a message has one question asked", func() bool { return testkit.Stats(t, rdb)["evalsha"] == 1 })
 	require.EqualValues(t, 1, testkit.Must(other.CountDown(t.Context())))
 	require.EqualValues(t, 0, testkit.Must(other.CountDown(t.Context())))
-	open(t, errs, callers)
+	testkit.Opens(t, errs, callers)
 	require.Equal(t, 3, testkit.Stats(t, rdb)["evalsha"], "the last message says it all")
 }
 
@@ -221,9 +202,9 @@ func TestALatchThatGoesOpens(t *testing.T) {
 			client := testkit.NewClient(t, rdb, rlock.WithPollInterval(200*time.Millisecond))
 			latch := client.NewCountDownLatch(testkit.NewName())
 			require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 3)))
-			errs := awaitLatch(t, latch, 5)
+			errs := testkit.AwaitLatch(t, latch, 5)
 			require.NoError(t, remove(t.Context(), rdb, latch.Name()))
-			open(t, errs, 5)
+			testkit.Opens(t, errs, 5)
 		})
 	}
 }
@@ -248,9 +229,9 @@ func TestADeletedLatchOpens(t *testing.T) {
 		latch := client.NewCountDownLatch(testkit.NewName())
 		other := testkit.NewClient(t, rdb).NewCountDownLatch(latch.Name())
 		require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 3)))
-		errs := awaitLatch(t, latch, 5)
+		errs := testkit.AwaitLatch(t, latch, 5)
 		require.True(t, testkit.Must(other.Delete(t.Context())))
-		open(t, errs, 5)
+		testkit.Opens(t, errs, 5)
 	})
 }
 
@@ -265,10 +246,10 @@ func TestALatchThatIsSetAgainAtOnce(t *testing.T) {
 		other := testkit.NewClient(t, rdb).NewCountDownLatch(latch.Name())
 		require.True(t, testkit.Must(latch.TrySetCount(ctx, 1)))
 		for range 100 {
-			errs := awaitLatch(t, latch, 3)
+			errs := testkit.AwaitLatch(t, latch, 3)
 			require.EqualValues(t, 0, testkit.Must(other.CountDown(ctx)))
 			require.True(t, testkit.Must(other.TrySetCount(ctx, 1)))
-			open(t, errs, 3)
+			testkit.Opens(t, errs, 3)
 		}
 		for range 100 {
 			require.EqualValues(t, 0, testkit.Must(latch.CountDown(ctx)))

@@ -87,12 +87,12 @@ func (w *wait) forLatch() {
 	const calls = 5
 	latch, other := w.waiter.NewCountDownLatch(w.name), w.holder.NewCountDownLatch(w.name)
 	require.True(w, testkit.Must(other.TrySetCount(w.Context(), 2)))
-	errs := awaiting(w.T, latch, calls)
+	errs := testkit.AwaitLatch(w.T, latch, calls)
 	require.EqualValues(w, 1, testkit.Must(other.CountDown(w.Context())))
 	w.end = func() {
 		w.Helper()
 		require.EqualValues(w, 0, testkit.Must(other.CountDown(w.Context())))
-		opens(w.T, errs, calls)
+		testkit.Opens(w.T, errs, calls)
 	}
 }
 

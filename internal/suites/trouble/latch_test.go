@@ -13,25 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
-// awaiting awaits a latch n times, and returns when a message would let all calls through.
-func awaiting(t *testing.T, latch *rlock.CountDownLatch, n int) <-chan error {
-	t.Helper()
-	errs := make(chan error, n)
-	for range n {
-		go func() { errs <- latch.Await(t.Context()) }()
-	}
-	testkit.Eventually(t, "all calls wait", func() bool { return testkit.Awaited(latch, n) })
-	return errs
-}
-
-// opens requires calls of Await to return nil.
-func opens(t *testing.T, errs <-chan error, n int) {
-	t.Helper()
-	for range n {
-		require.NoError(t, testkit.Within(t, "the latch is open", errs))
-	}
-}
-
 func TestACallOfALatchWhoseReplyIsLostCountsOnce(t *testing.T) {
 	t.Parallel()
 	for how, lose := range testkit.Lossy {
@@ -112,7 +93,7 @@ func TestALatchOpensWhileSubscriptionsAreKilled(t *testing.T) {
 		}
 		testkit.Eventually(t, "one of them sleeps", func() bool { return client.Stats().Waiting > 0 })
 		require.EqualValues(t, 0, testkit.Must(other.NewCountDownLatch(latch.Name()).CountDown(t.Context())))
-		opens(t, errs, cap(errs))
+		testkit.Opens(t, errs, cap(errs))
 		testkit.Eventually(t, "nobody waits", func() bool { return client.Stats().Waiting == 0 })
 	}
 	require.NoError(t, <-killing)
@@ -127,7 +108,7 @@ func TestALatchDuringAnOutage(t *testing.T) {
 	client := testkit.NewClient(t, rdb, logger, rlock.WithCommandTimeout(time.Second), rlock.WithPollInterval(300*time.Millisecond))
 	latch := client.NewCountDownLatch(testkit.NewName())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
-	long := awaiting(t, latch, 3)
+	long := testkit.AwaitLatch(t, latch, 3)
 	short := testkit.Async(func() error { return latch.Await(t.Context(), rlock.Wait(3*time.Second)) })
 	testkit.Eventually(t, "it waits, too", func() bool { return testkit.Awaited(latch, 4) })
 	server.Pause()
@@ -144,7 +125,7 @@ func TestALatchDuringAnOutage(t *testing.T) {
 	for count := testkit.Must(latch.Count(t.Context())); count > 0; { // the call in the outage may have counted
 		count = testkit.Must(latch.CountDown(t.Context()))
 	}
-	opens(t, long, 3)
+	testkit.Opens(t, long, 3)
 }
 
 // TestALatchWhenRedisIsOutOfMemory: the last ones can count down, and nobody sets another latch.
@@ -155,11 +136,11 @@ func TestALatchWhenRedisIsOutOfMemory(t *testing.T) {
 	latch := client.NewCountDownLatch(testkit.NewName())
 	require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 2)))
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	errs := awaiting(t, latch, 2)
+	errs := testkit.AwaitLatch(t, latch, 2)
 	require.EqualValues(t, 1, testkit.Must(latch.CountDown(t.Context())))
 	require.EqualValues(t, 1, testkit.Must(latch.Count(t.Context())))
 	require.EqualValues(t, 0, testkit.Must(latch.CountDown(t.Context())))
-	opens(t, errs, 2)
+	testkit.Opens(t, errs, 2)
 	_, err := latch.TrySetCount(t.Context(), 1)
 	require.ErrorContains(t, err, "OOM")
 	require.NoError(t, latch.Await(t.Context()))
@@ -176,7 +157,7 @@ func TestTheEndOfAClientEndsTheWaitForItsLatches(t *testing.T) {
 			client := testkit.NewClient(t, redistest.Start(t).Client(t), rlock.WithPollInterval(testkit.Never))
 			latch := client.NewCountDownLatch(testkit.NewName())
 			require.True(t, testkit.Must(latch.TrySetCount(t.Context(), 1)))
-			errs := awaiting(t, latch, 100)
+			errs := testkit.AwaitLatch(t, latch, 100)
 			require.NoError(t, end(t.Context(), client))
 			for range 100 {
 				require.ErrorIs(t, testkit.Within(t, "it returns", errs), rlock.ErrClosed)

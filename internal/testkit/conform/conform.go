@@ -157,10 +157,10 @@ func (f *fixture) rival(opts ...rlock.Option) testkit.Locker {
 // Run runs every claim for every kind of lock. The clients have the given options. Each kind has its own redis client, as
 // a user with limited rights. The tests inspect Redis through the admin client.
 func Run(
-	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, groups bool, opts ...rlock.Option,
+	t *testing.T, admin redis.UniversalClient, rdb func(kind string) redis.UniversalClient, opts ...rlock.Option,
 ) {
 	t.Helper()
-	run(t, admin, rdb, groups, func(string) bool { return true }, opts)
+	run(t, admin, rdb, true, func(string) bool { return true }, opts)
 }
 
 // Smoke is Run without groups, and without the claims that hold on any topology if they hold on one.
