@@ -38,15 +38,15 @@ FIRST ?= 0
 
 # These suites run in virtual time, and on real servers only those of their tests that need one. Another driver knows no virtual time: all of
 # them run on real servers, and start first, so that the rest runs beside them.
-SUITES_IN_VIRTUAL_TIME = ./internal/suites/trouble ./internal/suites/claims ./internal/suites/contract
+SUITES_IN_VIRTUAL_TIME = . ./internal/suites/trouble ./internal/suites/claims ./internal/suites/contract
 ifeq ($(DRIVER),go-redis)
 virtual = cd simulation && $(GO) run ./suites -seed $(FIRST) $(1) $(addprefix .,$(SUITES_IN_VIRTUAL_TIME))
 else
 virtual = true
 first = $(SUITES_IN_VIRTUAL_TIME)
 endif
-# others are the packages without those that the grep expression $(1) matches.
-others = $(first) $$($(GO) list ./... | grep -vE '/internal/($(1))$$')
+# others are the packages without the root and those below internal that the grep expression $(1) matches.
+others = $(first) $$($(GO) list ./... | grep -vxE '[^/]+/[^/]+/[^/]+|.*/internal/($(1))')
 
 .PHONY: test
 test: ## run the tests; tests that need a redis-server are skipped if none is installed

@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest/host"
 )
@@ -31,10 +32,9 @@ var Leisurely bool
 // with the test.
 func Embedded(tb testing.TB) *redis.Client {
 	tb.Helper()
-	if host.Virtual {
-		return Start(tb).Client(tb)
-	}
-	embedded := miniredis.RunT(tb)
+	embedded := miniredis.NewMiniRedis()
+	addr := start(tb, embedded)
+	tb.Cleanup(embedded.Close)
 	embedded.ClockTTL(true)
 	var mu sync.Mutex
 	last := time.Now()
@@ -75,7 +75,32 @@ func Embedded(tb testing.TB) *redis.Client {
 		close(stop)
 		<-stopped
 	})
-	return Open(tb, &redis.Options{Addr: embedded.Addr()})
+	return Open(tb, &redis.Options{Addr: addr})
+}
+
+// start starts a miniredis, and returns its address.
+func start(tb testing.TB, embedded *miniredis.Miniredis) string {
+	tb.Helper()
+	if !host.Virtual {
+		require.NoError(tb, embedded.Start())
+		return embedded.Addr()
+	}
+	conn, err := embedded.Dial() // which starts it without a listener
+	require.NoError(tb, err)
+	require.NoError(tb, conn.Close())
+	listener, err := host.Listen()
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			embedded.Server().ServeConn(conn)
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // Open returns a client that is closed with the test.
