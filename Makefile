@@ -6,10 +6,16 @@ SOAK ?= 60s
 FUZZTIME ?= 30s
 # These directories are modules of their own, so the root does not depend on what only they need.
 MODULES = interop bench torture simulation rlockrueidis rlockvalkey rlockotel rlockotel/dashboard cmd/rlock rlockcron rlocktest examples/jobs examples/cron examples/asynq rlockvet
+# The packages of go.work, which a tool analyzes at once, and the modules that have a go.work of their own.
+APART = bench rlockotel/dashboard
+WORKSPACE = ./... $(patsubst %,./%/...,$(filter-out $(APART),$(MODULES)))
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 # Newer versions need a newer Go.
 GORELEASER ?= github.com/goreleaser/goreleaser/v2@v2.15.1
 LINT ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+LINTER ?= $(GO) run $(LINT)
+# The flags of tests that the race detector watches.
+RACE ?= -race
 
 # DRIVER=rueidis, and DRIVER=valkey, have test, race, interop, torture and mutants use that library where rlock uses go-redis.
 DRIVER ?= go-redis
@@ -56,37 +62,37 @@ test: ## run the tests; tests that need a redis-server are skipped if none is in
 
 .PHONY: rueidis
 rueidis: ## test rlockrueidis and rlockvalkey, and on rueidis every claim for every kind and a scene of the torture; DRIVER=rueidis runs all suites on it
-	cd rlockrueidis && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of a document, whose code it runs
+	cd rlockrueidis && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of a document, whose code it runs
 	cd rlockvalkey && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of rlockrueidis
 	$(MAKE) conformance torture DRIVER=rueidis SCENE=safe BRIEF=1
 
 .PHONY: observers
 observers: ## test rlockotel, its dashboard and its alerts
-	cd rlockotel && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
+	cd rlockotel && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
 	cd rlockotel/dashboard && $(GO) test -count=1 -timeout $(TIMEOUT) ./... # Go would not notice a change of docs/grafana
 
 .PHONY: kits
 kits: ## test rlocktest, and rlockcron with gocron and its example
-	cd rlocktest && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
-	cd rlockcron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
-	cd examples/cron && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
+	cd rlocktest && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./... # as for rlockrueidis
+	cd rlockcron && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./...
+	cd examples/cron && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: jobs
 jobs: ## test examples/jobs and examples/asynq, and the statements of the guide to fencing; those on PostgreSQL are skipped if it is not installed
 	@{ command -v postgres || ls /usr/lib/postgresql/*/bin/postgres; } >/dev/null 2>&1 || echo "PostgreSQL is not installed: the tests that need it are skipped."
 	cd examples/jobs && $(GO) test -count=1 -timeout $(TIMEOUT) -parallel 8 ./... # Go would not notice a change of the guide
-	cd examples/asynq && $(GO) test -race -count=1 -timeout $(TIMEOUT) ./...
+	cd examples/asynq && $(GO) test $(RACE) -count=1 -timeout $(TIMEOUT) ./...
 
 .PHONY: rlockvet
 rlockvet: ## test rlockvet, and run it over all modules, in which it must find nothing
 	cd rlockvet && $(GO) test -timeout $(TIMEOUT) ./...
 	dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && (cd rlockvet && $(GO) build -o $$dir/rlockvet .) && \
-		for module in . $(MODULES); do (cd $$module && $(GO) vet -vettool=$$dir/rlockvet ./...) || exit; done
+		$(GO) vet -vettool=$$dir/rlockvet $(WORKSPACE) && for module in $(APART); do (cd $$module && $(GO) vet -vettool=$$dir/rlockvet ./...) || exit; done
 
 .PHONY: command
 command: ## test the command rlock; the tests of its page are skipped without chromium
 	@command -v chromium >/dev/null || echo "chromium is not installed: the tests that need it are skipped."
-	cd cmd/rlock && $(GO) test -race $(FLAGS) -timeout $(TIMEOUT) ./...
+	cd cmd/rlock && $(GO) test $(RACE) $(FLAGS) -timeout $(TIMEOUT) ./...
 
 .PHONY: pictures
 pictures: ## make the pictures of the documents, from runs; needs a redis-server and chromium
@@ -113,7 +119,7 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 .PHONY: race-check
 race-check: ## run with the race detector the claims in virtual time, and the tests of single packages
 	cd simulation && $(GO) run ./suites -seed $(FIRST) -race -short -only virtual ../internal/suites/claims
-	$(GO) test -race -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
+	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
@@ -179,7 +185,7 @@ BUBBLES = ./internal/clock ./internal/group ./internal/lease ./internal/signal .
 COUNT ?= 10
 .PHONY: schedules
 schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn
-	@dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && overlay=$$(cd simulation && $(GO) run . -overlay $$dir) && \
+	@dir=$$(mktemp -d) && trap "rm -r $$dir" EXIT && overlay=$$($(MAKE) -s overlay DIR=$$dir) && \
 		export RLOCK_SCHEDULE=$(or $(SCHEDULE),$$(date +%s)) && echo "SCHEDULE=$$RLOCK_SCHEDULE" && \
 		RLOCK_NO_REDIS=1 $(GO) test -overlay $$overlay -short -cpu 1 -parallel 1 -count=$(COUNT) -timeout $(TIMEOUT) $(BUBBLES)
 
@@ -195,15 +201,19 @@ bench-check: ## run a short part of the benchmark; fails if rlock is much slower
 freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
 	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
+# Whoever runs several of these builds the rest of Go once, if all use the same runtime: .ci/run has RACE name that of the simulation.
+.PHONY: overlay
+overlay:
+	@cd simulation && $(GO) run . -overlay $(DIR)
+
 .PHONY: lint
 lint: ## run golangci-lint with .golangci.yml
-	$(GO) run $(LINT) run ./...
-	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) run ./...) || exit; done
+	$(LINTER) run $(WORKSPACE)
+	for module in $(APART); do (cd $$module && $(LINTER) run ./...) || exit; done
 
 .PHONY: fmt
 fmt: ## format the code as the linters require
-	$(GO) run $(LINT) fmt *.go internal examples docs
-	for module in $(MODULES); do (cd $$module && $(GO) run $(LINT) fmt ./...) || exit; done
+	$(LINTER) fmt
 
 .PHONY: cover
 cover: ## measure the coverage, and write coverage.html
