@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Report is the verdict of the checkers on a history.
@@ -72,6 +74,17 @@ func (c *checker) brokenf(format string, args ...any) {
 	c.Broken = append(c.Broken, fmt.Sprintf(format, args...))
 }
 
+// judge is told of what no scene may break.
+func (c *checker) judge() promises.Judge { return c.brokenf }
+
+// safely is told of what only scenes break in which Redis forgets something.
+func (c *checker) safely() promises.Judge {
+	if !c.Scene.Safe {
+		return promises.Nobody
+	}
+	return c.brokenf
+}
+
 func (c *checker) count() {
 	f := &c.Figures
 	f.Stalls = c.Stalls
@@ -100,7 +113,7 @@ func (c *checker) count() {
 			f.Adoptions++
 		}
 		if t.Keeper && t.Answer == got {
-			f.LockSeconds += t.Last.sub(t.First).Seconds()
+			f.LockSeconds += t.Last.Sub(t.First).Seconds()
 		}
 	}
 }
@@ -108,37 +121,38 @@ func (c *checker) count() {
 // unconfirmed marks the unlocks by Do of which nobody knows whether Redis confirmed them: Do only logs that it did not.
 func (c *checker) unconfirmed() {
 	for _, t := range c.Turns {
-		if t.ByDo && t.Unlock == got && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) > 0 {
+		if t.ByDo && t.Unlock == got && c.struck(t.Unlocking.Add(-time.Second), t.Unlocked) > 0 {
 			t.Unlock = failed
 		}
 	}
 }
 
-// exclusion (I1) looks for two owners that believed at the same time that they held one lock, and were not both readers.
+// exclusion (I1) looks for owners that believed at the same time that they held one lock, and were not all readers, or more permits than
+// there are.
 func (c *checker) exclusion() {
-	for name, turns := range c.names {
-		var believers []*Turn
-		for _, t := range turns {
-			if t.First != 0 {
-				believers = append(believers, t)
-			}
-		}
+	for name, turns := range c.all {
+		believers := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.First == 0 })
 		slices.SortFunc(believers, func(a, b *Turn) int { return int(a.First - b.First) })
-		var open []*Turn
+		var inside []*Turn
 		for _, t := range believers {
-			open = slices.DeleteFunc(open, func(o *Turn) bool { return o.Last < t.First })
-			for _, o := range open {
-				if o.reads() && t.reads() {
-					continue
-				}
-				c.Figures.Overlaps++
-				if c.Scene.Safe {
-					c.brokenf("I1: two held %s for %v:\n  %v\n  %v", name, min(o.Last, t.Last).sub(t.First), o, t)
-				}
+			inside = slices.DeleteFunc(inside, func(o *Turn) bool { return o.Last < t.First })
+			var others []promises.Owner
+			for _, o := range inside {
+				others = append(others, o.owner())
 			}
-			open = append(open, t)
+			if total := t.total(); total == 0 {
+				c.Figures.Overlaps += c.safely().Exclusion(name, t.owner(), others)
+			} else if !c.safely().Permits(name, t.owner(), others, total) {
+				c.Figures.Overlaps++
+			}
+			inside = append(inside, t)
 		}
 	}
+}
+
+// owner is the owner of a turn that believed to hold something.
+func (t *Turn) owner() promises.Owner {
+	return promises.Owner{Who: t, Since: t.First, Reads: t.reads(), Permits: t.Permits}
 }
 
 // tokens (I2) checks that later owners of a fenced lock have greater tokens, and that no two tokens are equal. It also
@@ -223,10 +237,10 @@ func (c *checker) losses() {
 			c.brokenf("Q.10: a ticket was refused although its lease was not over: %v", t)
 		}
 		// An unlock retries until Redis confirms it, or until the command timeout, of which the machine may stand still for a third.
-		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 && c.stood(t.Unlocking, t.Unlocked) < commandTimeout/3 {
+		if t.Unlock == failed && c.struck(t.Unlocking.Add(-time.Second), t.Unlocked) == 0 && c.stood(t.Unlocking, t.Unlocked) < commandTimeout/3 {
 			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
 		}
-		if t.Answer != got || c.stopped(t.Site, t.Answered.add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
+		if t.Answer != got || c.stopped(t.Site, t.Answered.Add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
 			continue
 		}
 		if t.Renew && t.Lost != 0 && !c.excused(t) {
@@ -242,8 +256,8 @@ func (c *checker) losses() {
 // excused reports whether a renewed lock was lost because the machine stood still for a third of its lease, or, with a lease that is shorter
 // than that of the client, because no renewal got through.
 func (c *checker) excused(t *Turn) bool {
-	from := t.Lost.add(-2 * t.Renewal)
-	return c.stood(t.Lost.add(-t.Lease), t.Lost) > t.Lease/3 || t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
+	from := t.Lost.Add(-2 * t.Renewal)
+	return c.stood(t.Lost.Add(-t.Lease), t.Lost) > t.Lease/3 || t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
 }
 
 // takenAway (I6) checks that the keeper of a lock that a nemesis took notices it by its next renewal.
@@ -256,7 +270,7 @@ func (c *checker) takenAway() {
 		for _, t := range c.Turns {
 			// A keeper whose acquire had not returned yet notices later.
 			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
-				c.struck(e.From, e.From.add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
+				c.struck(e.From, e.From.Add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.Add(limit)) && c.Stop > e.From.Add(limit) {
 				c.brokenf("I6: the keeper did not notice within %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
 			}
 		}
@@ -266,8 +280,8 @@ func (c *checker) takenAway() {
 // lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
 func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
-		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
-			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
+		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.Add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
+			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.Sub(t.Deadline), t)
 		}
 	}
 }
@@ -277,7 +291,7 @@ func (c *checker) struck(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
 		if e.Lost == "" && e.From <= to && from <= e.To {
-			total += max(e.To.sub(e.From), 1)
+			total += max(e.To.Sub(e.From), 1)
 		}
 	}
 	return total
@@ -286,7 +300,7 @@ func (c *checker) struck(from, to Moment) time.Duration {
 // stood returns for how long the machine stood still between two moments.
 func (c *checker) stood(from, to Moment) (total time.Duration) {
 	for _, s := range c.Stood {
-		total += max(0, min(to, s.To).sub(max(from, s.From)))
+		total += max(0, min(to, s.To).Sub(max(from, s.From)))
 	}
 	return total
 }
@@ -294,7 +308,7 @@ func (c *checker) stood(from, to Moment) (total time.Duration) {
 // longest returns the length of the longest stall.
 func longest(stalls []stall) (most time.Duration) {
 	for _, s := range stalls {
-		most = max(most, s.To.sub(s.From))
+		most = max(most, s.To.Sub(s.From))
 	}
 	return most
 }
@@ -303,7 +317,7 @@ func longest(stalls []stall) (most time.Duration) {
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
-			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended)-c.stood(t.Ended, t.Answered))
+			c.Figures.Late = append(c.Figures.Late, t.Answered.Sub(t.Ended)-c.stood(t.Ended, t.Answered))
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {
@@ -326,7 +340,7 @@ func (c *checker) order() {
 		for i, t := range granted {
 			overtaken := 0
 			for _, other := range granted[i+1:] {
-				if other.Asked > t.Asked.add(later) && other.Answered < t.Answered.add(-time.Millisecond) {
+				if other.Asked > t.Asked.Add(later) && other.Answered < t.Answered.Add(-time.Millisecond) {
 					overtaken++
 				}
 			}
@@ -365,7 +379,7 @@ func (c *checker) wakeUps() {
 			if i == 0 || ends[i-1].to < t.Asked {
 				continue // it did not wait
 			}
-			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
+			waited := max(t.Answered.Sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
 				c.brokenf("I8: %s had been free for %v when a waiter got it: %v", name, waited, t)
@@ -382,17 +396,17 @@ func (c *checker) freed(t *Turn) Moment {
 	case t.Answer == refused:
 		return 0
 	case t.Answer == failed:
-		return t.Answered.add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
+		return t.Answered.Add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
 	case t.Answer == got && t.Unlock == got:
 		return t.Unlocked
 	case t.Answer == got && t.Unlock == lost && t.Renew: // its last renewal may have come late
-		return max(t.Unlocked.add(t.Lease), t.Extended)
+		return max(t.Unlocked.Add(t.Lease), t.Extended)
 	case t.Answer == got && (t.Unlock == left || t.Unlock == lost):
-		return max(t.Unlocked, t.Answered.add(t.Lease), t.Extended)
+		return max(t.Unlocked, t.Answered.Add(t.Lease), t.Extended)
 	case t.Unlock == failed:
-		return max(t.Unlocked.add(t.Lease+commandTimeout), t.Extended)
+		return max(t.Unlocked.Add(t.Lease+commandTimeout), t.Extended)
 	case killed != 0:
-		return max(killed.add(max(t.Lease, watchdogTimeout)+commandTimeout), t.Extended)
+		return max(killed.Add(max(t.Lease, watchdogTimeout)+commandTimeout), t.Extended)
 	}
 	return 0
 }

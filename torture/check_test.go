@@ -17,7 +17,7 @@ func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
 	return &Turn{
 		ID: id, Site: "site1", Kind: kind, Names: []string{name}, Lease: watchdogTimeout, Renew: true, Asked: ms(asked), Answered: ms(answered),
 		Answer: got, First: ms(answered), Last: ms(unlocked - 1), Unlocking: ms(unlocked - 1), Unlocked: ms(unlocked), Unlock: got,
-		Deadline: ms(answered).add(watchdogTimeout),
+		Deadline: ms(answered).Add(watchdogTimeout),
 	}
 }
 
@@ -38,12 +38,12 @@ func TestCheckersBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"I1: two held a",
+			"exclusion:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 11, 20)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 8, 20)}},
 		},
 		{
-			"I1: two held rw",
+			"exclusion:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindRead, "rw", 3, 8, 20)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindWrite, "rw", 3, 8, 20)}},
 		},
@@ -86,7 +86,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce", // an unlock that failed may nevertheless have freed the lock
+			"linearizability:", // an unlock that failed may nevertheless have freed the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }), use(2, kindLock, "a", 11, 12, 20),
 			}},
@@ -95,7 +95,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce", // a waiting reader queues behind writers
+			"linearizability:", // a waiting reader queues behind writers
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindRead, "rw", 1, 2, 40),
 				{ID: 2, Kind: kindRead, Names: []string{"rw"}, Asked: ms(9), Answered: ms(30), Answer: refused},
@@ -106,7 +106,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce",
+			"linearizability:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
 				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Try: true},

@@ -79,14 +79,14 @@ func (c *checker) errorClasses() {
 
 // explained checks that a nemesis explains an outage, which a call reported that lasted between two moments.
 func (c *checker) explained(t *Turn, from, to Moment) {
-	if c.doubtful(t.Site, from.add(-200*time.Millisecond), to) {
+	if c.doubtful(t.Site, from.Add(-200*time.Millisecond), to) {
 		return // it may have been the latest question
 	}
 	// A question that a nemesis held, and that its caller abandoned, fails after the command timeout. Then it is the latest
 	// outcome, until Redis replies to another question.
-	from = from.add(-commandTimeout - time.Second)
+	from = from.Add(-commandTimeout - time.Second)
 	if c.trouble(from, to) == 0 && c.slow(from, to) == 0 {
-		c.brokenf("L2: an outage was reported, but Redis was well: %v (%s)", t, c.before(from.add(commandTimeout+time.Second)))
+		c.brokenf("L2: an outage was reported, but Redis was well: %v (%s)", t, c.before(from.Add(commandTimeout+time.Second)))
 	}
 }
 
@@ -102,10 +102,10 @@ func (c *checker) before(at Moment) string {
 	var end Moment
 	for _, e := range c.Events {
 		if !c.harmless(&e) && e.From <= at && e.To >= end {
-			end, last = e.To, fmt.Sprintf("the nemesis before was %s, until %v before", e.What, at.sub(e.To))
+			end, last = e.To, fmt.Sprintf("the nemesis before was %s, until %v before", e.What, at.Sub(e.To))
 		}
 	}
-	return fmt.Sprintf("at %.3f s; %s", at.sub(c.Start).Seconds(), last)
+	return fmt.Sprintf("at %.3f s; %s", at.Sub(c.Start).Seconds(), last)
 }
 
 // harmless reports whether a strike of a nemesis disturbs no command of a process that is not stopped.
@@ -122,7 +122,7 @@ func (c *checker) judgeSilence(t *Turn) {
 	case t.Class == closing:
 	case t.Limit != 0 && t.Limit <= t.Asked: // the context had ended before the call, which says only that
 	case t.Ended != 0 && !t.Timed:
-		if t.Answered.sub(t.Asked) < floor-20*time.Millisecond && t.Class != neither {
+		if t.Answered.Sub(t.Asked) < floor-20*time.Millisecond && t.Class != neither {
 			c.brokenf("L3: a cancellation alone was reported as %s: %v", t.Class, t)
 		}
 	case t.Class != outage:
@@ -159,7 +159,7 @@ func (c *checker) trouble(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
 		if !c.harmless(&e) && e.From <= to && from <= e.To {
-			total += max(e.To.sub(e.From), 1)
+			total += max(e.To.Sub(e.From), 1)
 		}
 	}
 	return total
@@ -170,7 +170,7 @@ func (c *checker) slow(from, to Moment) time.Duration {
 	var longest time.Duration
 	for _, s := range c.Slow {
 		if s.From <= to && from <= s.To {
-			longest = max(longest, s.To.sub(s.From))
+			longest = max(longest, s.To.Sub(s.From))
 		}
 	}
 	return longest
@@ -183,8 +183,8 @@ func (c *checker) bounds() {
 		slack += ackTimeout
 	}
 	for _, t := range c.Turns {
-		if limit := t.limit(); limit != 0 && t.Answered > limit.add(slack) && !c.stopped(t.Site, t.Asked, t.Answered) {
-			c.brokenf("L7: a call with Wait(%v) returned %v late: %v", t.Wait, t.Answered.sub(limit), t)
+		if limit := t.limit(); limit != 0 && t.Answered > limit.Add(slack) && !c.stopped(t.Site, t.Asked, t.Answered) {
+			c.brokenf("L7: a call with Wait(%v) returned %v late: %v", t.Wait, t.Answered.Sub(limit), t)
 		}
 		group := t.Kind == kindMulti || t.Kind == kindRed // it releases the members that are still held
 		if !t.Over || t.Unlocked == 0 || c.stopped(t.Site, t.Unlocking, t.Unlocked) {
@@ -193,7 +193,7 @@ func (c *checker) bounds() {
 		c.Figures.Over++
 		if t.Unlock != lost {
 			c.brokenf("L9: the unlock of a lost lock returned %q: %v", t.Unlock, t)
-		} else if took := t.Unlocked.sub(t.Unlocking); !group && took > slack {
+		} else if took := t.Unlocked.Sub(t.Unlocking); !group && took > slack {
 			c.brokenf("L9: the unlock of a lost lock took %v: %v", took, t)
 		}
 	}
@@ -204,11 +204,11 @@ func (t *Turn) limit() Moment {
 	end := Moment(0)
 	switch {
 	case t.Wait > 0:
-		end = t.Asked.add(max(t.Wait, floor))
+		end = t.Asked.Add(max(t.Wait, floor))
 	case t.Try && t.Limit == 0:
-		end = t.Asked.add(floor)
+		end = t.Asked.Add(floor)
 	case t.Try:
-		end = t.Asked.add(commandTimeout)
+		end = t.Asked.Add(commandTimeout)
 	}
 	if t.Limit != 0 && (end == 0 || t.Limit < end) {
 		end = t.Limit

@@ -24,7 +24,7 @@ func TestErrorCheckersBite(t *testing.T) {
 	silence := []Event{{From: ms(90), To: ms(910), What: n5BlackHole + " of replies", Silent: ms(100), Heard: ms(900)}}
 	over := func(took int64) *Turn {
 		return use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) {
-			t.Over, t.Lost, t.Unlock, t.Lease, t.Deadline, t.Unlocked = true, ms(9), lost, 5*time.Millisecond, ms(6), t.Unlocking.add(time.Duration(took)*time.Millisecond)
+			t.Over, t.Lost, t.Unlock, t.Lease, t.Deadline, t.Unlocked = true, ms(9), lost, 5*time.Millisecond, ms(6), t.Unlocking.Add(time.Duration(took)*time.Millisecond)
 		})
 	}
 	renewed := func(t *Turn) { t.Lost, t.Unlock, t.Renewal, t.Over = ms(9), lost, 2*shortLease, true }

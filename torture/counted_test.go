@@ -23,7 +23,7 @@ func TestCheckersOfCountsBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"I1: 4 permits of sem0 were held, of 3",
+			"permits:",
 			History{Scene: safe, Turns: []*Turn{
 				some(2, use(1, kindSemaphore, "sem0", 1, 2, 10)), some(1, use(2, kindSemaphore, "sem0", 1, 3, 10)),
 				some(2, use(3, kindSemaphore, "sem0", 1, 11, 20)),

@@ -143,19 +143,19 @@ func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 // extend extends the lease, and compares the deadline.
 func (s *section) extend(hold *rlock.Hold, d time.Duration) {
 	from, start, deadline := now(), time.Now(), hold.Deadline()
-	s.Extended = from.add(d + commandTimeout) // also if the process is killed meanwhile
+	s.Extended = from.Add(d + commandTimeout) // also if the process is killed meanwhile
 	s.emit(*s.Turn)
 	err := hold.Extend(context.Background(), d)
 	class := s.called(from, err)
 	switch {
 	case err == nil:
 		s.Extends++
-		s.Extended = now().add(d)
+		s.Extended = now().Add(d)
 		if least := start.Add(d - d/100 - 5*time.Millisecond); hold.Deadline().Before(least) {
 			s.wrong("N7: Extend(%v) returned nil, but the deadline is %v too early", d, least.Sub(hold.Deadline()))
 		}
 	case class == outage:
-		s.Extended = now().add(d + commandTimeout)
+		s.Extended = now().Add(d + commandTimeout)
 		if err := hold.Err(); errors.Is(err, rlock.ErrLost) && time.Now().Before(deadline) && !hold.Deadline().Before(deadline) {
 			s.wrong("N8: Extend had no reply, and the hold ended before its deadline: %v", err)
 		}

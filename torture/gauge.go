@@ -26,7 +26,7 @@ func (r *running) gauges() []gauges {
 func (r *running) unsettled() (found []string) {
 	for _, client := range r.all() {
 		var s rlock.Stats
-		for deadline := now().add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
+		for deadline := now().Add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
 			if s = client.Stats(); s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0 {
 				break
 			}

@@ -23,7 +23,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.Over {
 		return hold
 	}
-	s.Extended = now().add(lease + commandTimeout) // Redis may keep the lock for that long, also if the process is killed
+	s.Extended = now().Add(lease + commandTimeout) // Redis may keep the lock for that long, also if the process is killed
 	s.emit(*s.Turn)
 	from := now()
 	s.Export = from
@@ -31,7 +31,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.gone(from, err, lost); err != nil {
 		return nil
 	}
-	ends := now().add(lease)
+	ends := now().Add(lease)
 	pause(ctx, time.Duration(s.random.IntN(int(3*time.Millisecond))))
 	var opts []rlock.AcquireOption
 	if s.lease > 0 {
@@ -40,7 +40,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	lock, _ := handle(s.clients, s.Kind, s.Names...).(*rlock.Lock)
 	from = now()
 	adopted, err := lock.Adopt(ctx, ticket, opts...)
-	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < ends.add(-lease/10)
+	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < ends.Add(-lease/10)
 	if s.gone(from, err, failed); err != nil {
 		return nil
 	}

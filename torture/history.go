@@ -260,7 +260,7 @@ func (h *History) killed(site string) Moment {
 func (h *History) Timeline() string {
 	var b strings.Builder
 	for _, e := range h.Events {
-		fmt.Fprintf(&b, "%8.3f s to %8.3f s  %s\n", e.From.sub(h.Start).Seconds(), e.To.sub(h.Start).Seconds(), e.What)
+		fmt.Fprintf(&b, "%8.3f s to %8.3f s  %s\n", e.From.Sub(h.Start).Seconds(), e.To.Sub(h.Start).Seconds(), e.What)
 	}
 	return b.String()
 }

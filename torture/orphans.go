@@ -62,7 +62,7 @@ func (c *checker) strays() {
 				from = t.Asked
 			}
 			if to == 0 {
-				to = c.Stop.add(time.Hour)
+				to = c.Stop.Add(time.Hour)
 			}
 			spans = append(spans, span{from, to})
 		}
@@ -84,8 +84,8 @@ func (c *checker) strays() {
 }
 
 func (c *checker) stray(name string, o orphan) {
-	if limit := c.orphanLimit(o); o.from != 0 && o.to.sub(o.from) > limit {
-		c.brokenf("I8: for %v from %d on, Redis kept %s for %s, which no longer had it", o.to.sub(o.from), o.from, name, c.owner(o.holder))
+	if limit := c.orphanLimit(o); o.from != 0 && o.to.Sub(o.from) > limit {
+		c.brokenf("I8: for %v from %d on, Redis kept %s for %s, which no longer had it", o.to.Sub(o.from), o.from, name, c.owner(o.holder))
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *checker) stray(name string, o orphan) {
 // after a read timeout and the pause before a retry.
 func (c *checker) orphanLimit(o orphan) time.Duration {
 	limit := 300*time.Millisecond + c.noise
-	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
+	if trouble := c.struck(o.from.Add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
 	}
 	return limit
@@ -125,14 +125,14 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	if o.from == 0 {
 		return
 	}
-	long := o.to.sub(o.from)
+	long := o.to.Sub(o.from)
 	c.Figures.Orphans = append(c.Figures.Orphans, long)
 	if long <= c.orphanLimit(o) {
 		return
 	}
 	c.brokenf("I8: nobody had %s for %v from %d on, but Redis kept it for %s", name, long, o.from, c.owner(o.holder))
 	for _, t := range turns {
-		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
+		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.Add(-500*time.Millisecond) {
 			c.brokenf("  before: %v", t)
 		}
 	}

@@ -245,7 +245,7 @@ func (t *Turn) believe(hold *rlock.Hold) bool {
 func (t *Turn) unlocking(hold *rlock.Hold) {
 	t.Over = errors.Is(hold.Err(), rlock.ErrLost)
 	t.Unlocking = now()
-	t.Deadline = t.Unlocking.add(until(hold))
+	t.Deadline = t.Unlocking.Add(until(hold))
 }
 
 // until returns for how long a hold is good without a renewal. A hold without a deadline is good for long.

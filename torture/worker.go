@@ -123,11 +123,11 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 	switch start := now(); {
 	case s.deadline > 0:
 		s.Timed = true
-		s.Limit = start.add(s.deadline)
+		s.Limit = start.Add(s.deadline)
 		s.Ended = s.Limit
 		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
 	case s.cancel > 0:
-		s.Ended = start.add(s.cancel)
+		s.Ended = start.Add(s.cancel)
 		ended, end := context.WithCancel(context.Background())
 		stop := time.AfterFunc(s.cancel, end)
 		ctx, cancel = ended, func() { stop.Stop(); end() }
@@ -244,17 +244,17 @@ func (s *section) work(hold *rlock.Hold) {
 		return
 	}
 	s.Writes = append(s.Writes, now())
-	until := s.Answered.add(s.hold)
+	until := s.Answered.Add(s.hold)
 	if s.plan.extend > 0 {
 		s.extend(hold, s.plan.extend)
 	}
 	for told := now(); now() < until; {
-		pause(context.Background(), min(until.sub(now()), 4*time.Millisecond))
+		pause(context.Background(), min(until.Sub(now()), 4*time.Millisecond))
 		s.notice(hold)
 		if !s.stillBelieves(hold) {
 			return
 		}
-		if now().sub(told) > 50*time.Millisecond {
+		if now().Sub(told) > 50*time.Millisecond {
 			told = now()
 			s.emit(*s.Turn)
 		}
@@ -282,7 +282,7 @@ func (s *section) release(hold *rlock.Hold) {
 	switch s.plan.release {
 	case releaseNever:
 		s.Unlock, s.Unlocked = left, now()
-		s.Deadline = s.Unlocked.add(time.Until(hold.Deadline()))
+		s.Deadline = s.Unlocked.Add(time.Until(hold.Deadline()))
 		return
 	case releaseCanceled:
 		var cancel context.CancelFunc
