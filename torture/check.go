@@ -150,79 +150,63 @@ func (c *checker) exclusion() {
 	}
 }
 
-// owner is the owner of a turn that believed to hold something.
+// owner returns the owner of a turn as the checkers know it.
 func (t *Turn) owner() promises.Owner {
-	return promises.Owner{Who: t, Since: t.First, Reads: t.reads(), Permits: t.Permits}
+	return promises.Owner{Who: t, Asked: t.Asked, Since: t.First, Reads: t.reads(), Permits: t.Permits}
 }
 
-// tokens (I2) checks that later owners of a fenced lock have greater tokens, and that no two tokens are equal. It also
-// counts the stale writes, which came after a write with a greater token.
+// tokens (I2) checks that later owners of a fenced lock have greater tokens, whichever of them asked first, and that no two tokens are
+// equal. In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, so that only an owner that asked
+// later must have a greater one.
 func (c *checker) tokens() {
 	for name, turns := range c.names {
-		if !strings.Contains(name, "fenced") {
-			continue
-		}
-		var granted []*Turn
-		for _, t := range turns {
-			if t.reads() && t.Token != 0 {
-				c.brokenf("I2: a reader has the token %d: %v", t.Token, t)
+		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
+		slices.SortFunc(granted, func(a, b *Turn) int { return int(a.Answered - b.Answered) })
+		before := func(at Moment) (most uint64) {
+			for _, t := range granted {
+				if t.Answered >= at {
+					break
+				}
+				most = max(most, t.Token)
 			}
-			if t.Answer == got && !t.reads() {
-				granted = append(granted, t)
-			}
+			return most
 		}
-		answered := slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.Answered - b.Answered) })
-		var highest uint64 // token granted before t asked
-		for _, t := range granted {
-			for len(answered) > 0 && answered[0].Answered < t.Asked {
-				highest, answered = max(highest, answered[0].Token), answered[1:]
+		var tokens promises.Tokens
+		began := func(t *Turn) Moment { return max(t.First, t.Answered) }
+		for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(began(a) - began(b)) }) {
+			greatest := before(t.Asked)
+			if c.Scene.Safe && t.First != 0 {
+				greatest = max(greatest, tokens.Greatest())
 			}
-			if t.Token <= highest {
-				c.brokenf("I2: the token %d of %s was granted after %d: %v", t.Token, name, highest, t)
-			}
+			tokens.Granted(c.judge(), name, strings.Contains(name, "fenced"), t.owner(), t.Token, greatest)
 		}
-		c.successors(name, granted)
-		type write struct {
-			at    Moment
-			token uint64
-		}
-		var writes []write
-		for _, t := range granted {
-			for _, at := range t.Writes {
-				writes = append(writes, write{at, t.Token})
-			}
-		}
-		slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
-		// The register refuses a token that is lower than one it has seen.
-		var register uint64
-		for _, w := range writes {
-			if w.token < register {
-				c.Figures.Stale++
-				continue
-			}
-			register = w.token
-		}
+		c.writes(granted)
 	}
 }
 
-// successors (I2) checks that each holder's token is greater than the previous holder's, whichever of the two asked first.
-// In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, but their tokens still
-// differ.
-func (c *checker) successors(name string, granted []*Turn) {
-	seen := make(map[uint64]*Turn)
-	var before *Turn
-	for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.First - b.First) }) {
-		if other := seen[t.Token]; other != nil {
-			c.brokenf("I2: two owners have the token %d of %s:\n  %v\n  %v", t.Token, name, other, t)
+// writes counts the stale writes, which came after a write with a greater token.
+func (c *checker) writes(granted []*Turn) {
+	type write struct {
+		at    Moment
+		token uint64
+	}
+	var writes []write
+	for _, t := range granted {
+		for _, at := range t.Writes {
+			if t.Token != 0 {
+				writes = append(writes, write{at, t.Token})
+			}
 		}
-		seen[t.Token] = t
-		if t.First == 0 {
+	}
+	slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
+	// The register refuses a token that is lower than one it has seen.
+	var register uint64
+	for _, w := range writes {
+		if w.token < register {
+			c.Figures.Stale++
 			continue
 		}
-		if c.Scene.Safe && before != nil && t.Token <= before.Token {
-			c.brokenf("I2: the previous holder of %s had the token %d: %v", name, before.Token, t)
-		}
-		before = t
+		register = w.token
 	}
 }
 
@@ -331,23 +315,23 @@ func isFair(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name
 // order (I4) counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
 // later that they must have been behind in the queue.
 func (c *checker) order() {
-	later := 300*time.Millisecond + c.noise
+	later, judge := 300*time.Millisecond+c.noise, promises.Judge(promises.Nobody)
+	if c.Scene.Ordered {
+		judge = c.judge()
+	}
 	for name, turns := range c.names {
 		if !isFair(name) {
 			continue
 		}
 		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
-		for i, t := range granted {
+		for _, t := range granted {
 			overtaken := 0
-			for _, other := range granted[i+1:] {
-				if other.Asked > t.Asked.Add(later) && other.Answered < t.Answered.Add(-time.Millisecond) {
+			for _, other := range granted {
+				if other.Answered < t.Answered.Add(-time.Millisecond) && !judge.Order(name, other.owner(), t.owner(), later) {
 					overtaken++
 				}
 			}
 			c.Figures.MostOvertaken = max(c.Figures.MostOvertaken, overtaken)
-			if overtaken > 0 && c.Scene.Ordered {
-				c.brokenf("I4: %d owners that asked later for %s got it before %v", overtaken, name, t)
-			}
 		}
 	}
 }

@@ -48,7 +48,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindWrite, "rw", 3, 8, 20)}},
 		},
 		{
-			"I2: the token",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 8 }),
@@ -59,12 +59,12 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: a reader has the token",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10).with(func(t *Turn) { t.Token = 7 })}},
 		},
 		{
-			"I2: the previous holder of fenced0",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 8 }),
@@ -75,7 +75,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: two owners have the token",
+			"token:",
 			History{Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 13, 20).with(func(t *Turn) { t.Token = 6 }),
@@ -117,7 +117,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I4: 1 owners that asked later",
+			"order:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
 		},

@@ -2,7 +2,9 @@
 package promises
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -25,9 +27,10 @@ type Judge func(format string, args ...any)
 // Nobody is a judge who does not mind.
 func Nobody(string, ...any) {}
 
-// Owner is somebody who got something, and believes to have it.
+// Owner is somebody who got something, and believes to have it, or who waits for that.
 type Owner struct {
 	Who     fmt.Stringer
+	Asked   Moment
 	Since   Moment
 	Reads   bool // it shares the lock with others that read
 	Permits int  // of a semaphore
@@ -55,4 +58,52 @@ func (j Judge) Permits(semaphore string, got Owner, others []Owner, total int) b
 		j("permits: %v got %d of %s, so that %d are held, of %d", got.Who, got.Permits, semaphore, sum, total)
 	}
 	return sum <= total
+}
+
+// Order checks that an owner that got a fair lock did not ask so much later than somebody who waits for it. It reports that.
+func (j Judge) Order(lock string, got, waits Owner, later time.Duration) bool {
+	first := got.Asked <= waits.Asked.Add(later)
+	if !first {
+		j("order: %v, which asked for %s at %v, overtook %v, which asked at %v", got.Who, lock, got.Asked, waits.Who, waits.Asked)
+	}
+	return first
+}
+
+// Tokens are the fencing tokens that the owners of a lock got. The zero value has none.
+type Tokens struct {
+	granted []granted // sorted
+}
+
+type granted struct {
+	token uint64
+	to    fmt.Stringer
+}
+
+// Greatest returns the greatest of the tokens.
+func (t *Tokens) Greatest() uint64 {
+	if len(t.granted) == 0 {
+		return 0
+	}
+	return t.granted[len(t.granted)-1].token
+}
+
+// Granted checks the token of an owner of a lock, given the greatest of those that were granted before it asked. As long as no two owners
+// are inside, that is the greatest of all. Readers have no token, nor has an owner of a lock without them.
+func (t *Tokens) Granted(j Judge, lock string, fenced bool, got Owner, token, before uint64) {
+	if !fenced || got.Reads {
+		if token != 0 {
+			j("token: %v got %s with the token %d, but it needs none", got.Who, lock, token)
+		}
+		return
+	}
+	i, again := slices.BinarySearchFunc(t.granted, token, func(g granted, token uint64) int { return cmp.Compare(g.token, token) })
+	switch {
+	case token <= before:
+		j("token: %v got %s with the token %d after %d", got.Who, lock, token, before)
+	case again:
+		j("token: %v got %s with the token %d, which %v has, too", got.Who, lock, token, t.granted[i].to)
+	}
+	if !again {
+		t.granted = slices.Insert(t.granted, i, granted{token, got.Who})
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // The bounds that rlock documents, with its default command timeout. Virtual time has no noise, so what is added is for rlock itself.
@@ -30,7 +31,7 @@ func (s *Scene) faulty() bool {
 
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
-	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.token}
+	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.greatest()}
 	w.trace.Note("%v wants %s: %v", w.process, p.of.name, &p)
 	vacant := w.vacant(p.of)
 	w.mu.Lock()
@@ -176,8 +177,8 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		return
 	}
 	for _, o := range h.of.waiting {
-		if o.asked.Add(w.Overtake).Before(a.asked) && o.p.healthy() && !o.troubled {
-			w.brokenf("order: %v, which asked for %s at %v, overtook %v, which asked at %v", w.process, h.of.name, w.at(a.asked), o.p, w.at(o.asked))
+		if o.p.healthy() && !o.troubled {
+			w.checks().Order(h.of.name, w.believes(h.of, h), promises.Owner{Who: o.p, Asked: w.moment(o.asked)}, w.Overtake)
 		}
 	}
 }
@@ -195,39 +196,41 @@ func (r *run) lasts(h *holder) {
 
 // excludes checks that nobody believes to have what an owner just got. The run must be locked.
 func (r *run) excludes(t *target, h *holder) {
-	sum := h.permits
+	var others []promises.Owner
 	for _, o := range t.inside {
-		if r.Unsafe || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
-			continue
-		}
-		sum += o.permits
-		if both := t.shares() && o.reads && h.reads; !both && !t.counts() {
-			r.brokenf("exclusion: %v got %s, which %v has since %v", h.p, t.name, o.p, r.at(o.since))
+		if !r.Unsafe && !o.p.dead() && !(o.blind && o.p.ended) && o.err() == nil {
+			others = append(others, r.believes(t, o))
 		}
 	}
-	if t.counts() && sum > permits+t.extra {
-		r.brokenf("permits: %d of %s are held, of %d", sum, t.name, permits+t.extra)
+	if t.counts() {
+		r.checks().Permits(t.name, r.believes(t, h), others, permits+t.extra)
+	} else {
+		r.checks().Exclusion(t.name, r.believes(t, h), others)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
 		r.brokenf("kept: %v got %s, which AtLeast keeps until %v", h.p, t.name, r.at(t.kept))
 	}
 }
 
-// raises checks that a token is greater than all before: than that of each holder before, or, where two may be inside, than those that had
-// been seen when the owner asked. The run must be locked.
+// believes returns a holder as the checkers know it.
+func (r *run) believes(t *target, h *holder) promises.Owner {
+	return promises.Owner{Who: h.p, Asked: r.moment(h.asked), Since: r.moment(h.since), Reads: t.shares() && h.reads, Permits: h.permits}
+}
+
+// raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.
 func (r *run) raises(h *holder, token, seen rlock.Token) {
-	t := h.of
-	if !t.fenced() || h.reads || h.blind {
+	t, judge := h.of, r.checks()
+	if h.blind {
 		return
 	}
+	if r.forgets() && slices.Contains(r.Nemeses, nemesisClock) { // tokens come from the clock, once the counter is gone
+		judge = promises.Nobody
+	}
+	before := uint64(seen)
 	if !r.Unsafe {
-		seen = t.token
+		before = t.tokens.Greatest()
 	}
-	lower := r.forgets() && slices.Contains(r.Nemeses, nemesisClock) // tokens come from the clock, once the counter is gone
-	if token <= seen && !lower {
-		r.brokenf("token: %v got %s with the token %d after %d", h.p, t.name, token, seen)
-	}
-	t.token = max(t.token, token)
+	t.tokens.Granted(judge, t.name, t.fenced(), r.believes(t, h), uint64(token), before)
 }
 
 // leaves records that an owner is about to unlock, and judges a loss.

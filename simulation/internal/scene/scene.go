@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/google/uuid"
 
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
@@ -154,6 +155,12 @@ func (r *run) brokenf(format string, args ...any) {
 		r.trace.Note("BROKEN: %s", text)
 	}
 }
+
+// checks returns the checkers that the torture has, too. The run must be locked.
+func (r *run) checks() promises.Judge { return r.brokenf }
+
+// moment is a moment as the checkers have it.
+func (r *run) moment(t time.Time) promises.Moment { return promises.Moment(r.at(t)) }
 
 // at is a moment as the trace has it.
 func (r *run) at(t time.Time) time.Duration { return t.Sub(r.trace.Began) }

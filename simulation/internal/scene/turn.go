@@ -213,7 +213,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 func (r *run) greatest(t *target) rlock.Token {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.token
+	return t.greatest()
 }
 
 // adopted judges an adoption, and returns the hold. token is the greatest before it.
