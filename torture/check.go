@@ -218,23 +218,35 @@ func (c *checker) losses() {
 	}
 	for _, t := range c.Turns {
 		if t.Refused {
-			c.brokenf("Q.10: a ticket was refused although its lease was not over: %v", t)
+			c.brokenf("ticket: one was refused although its lease was not over: %v", t)
 		}
-		// An unlock retries until Redis confirms it, or until the command timeout, of which the machine may stand still for a third.
-		if t.Unlock == failed && c.struck(t.Unlocking.Add(-time.Second), t.Unlocked) == 0 && c.stood(t.Unlocking, t.Unlocked) < commandTimeout/3 {
-			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
+		if t.Unlock == failed {
+			c.judge().Unconfirmed(t.ending(), func(from, to Moment) bool { // the machine may stand still for a third of the command timeout
+				return c.struck(from, to) > 0 || c.stood(t.Unlocking, t.Unlocked) >= commandTimeout/3
+			})
 		}
 		if t.Answer != got || c.stopped(t.Site, t.Answered.Add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
 			continue
 		}
 		if t.Renew && t.Lost != 0 && !c.excused(t) {
 			c.Figures.FalseLosses++
-			c.brokenf("I5: a renewed lock was lost: %v", t)
-		} else if t.Unlock == lost && t.Unlocked < t.Deadline {
+			c.judge().Lost(t.owner(), strings.Join(t.Names, " "), t.Err, false)
+		} else if !c.judge().EarlyLoss(t.ending()) {
 			c.Figures.FalseAlarms++
-			c.brokenf("I7: an unlock reported a loss before the deadline %d: %v", t.Deadline, t)
 		}
 	}
+}
+
+// ending returns the end of the hold of a turn as the checkers know it.
+func (t *Turn) ending() promises.Ending {
+	e := promises.Ending{
+		Who: t, Lock: strings.Join(t.Names, " "), Group: t.Kind == kindMulti || t.Kind == kindRed, Deadline: t.Deadline,
+		Unlocking: t.Unlocking, Unlocked: t.Unlocked, After: t.Unlock.class(), Err: t.Err,
+	}
+	if t.Over {
+		e.Before = loss
+	}
+	return e
 }
 
 // excused reports whether a renewed lock was lost because the machine stood still for a third of its lease, or, with a lease that is shorter
@@ -254,8 +266,12 @@ func (c *checker) takenAway() {
 		for _, t := range c.Turns {
 			// A keeper whose acquire had not returned yet notices later.
 			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
-				c.struck(e.From, e.From.Add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.Add(limit)) && c.Stop > e.From.Add(limit) {
-				c.brokenf("I6: the keeper did not notice within %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
+				c.struck(e.From, e.From.Add(noticed)) == 0 {
+				seen := c.Stop
+				if t.Lost != 0 {
+					seen = min(seen, t.Lost)
+				}
+				c.judge().Unnoticed(t.owner(), e.Lost, e.From, seen, limit)
 			}
 		}
 	}
@@ -265,7 +281,7 @@ func (c *checker) takenAway() {
 func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
 		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.Add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
-			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.Sub(t.Deadline), t)
+			c.brokenf("notice: the context of a hold ended %v after its deadline: %v", t.Lost.Sub(t.Deadline), t)
 		}
 	}
 }

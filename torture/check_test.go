@@ -122,39 +122,39 @@ func TestCheckersBite(t *testing.T) {
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
 		},
 		{
-			"I5: a renewed lock was lost",
+			"false loss:",
 			History{Scene: safe, Turns: []*Turn{keeper(0)}},
 			History{Scene: safe, Turns: []*Turn{keeper(500)}},
 		},
 		{
-			"I5: a renewed lock was lost",
+			"false loss:",
 			History{Scene: safe, Stood: []stall{{ms(100), ms(700)}, {ms(900), ms(1400)}}, Turns: []*Turn{keeper(2900)}},
 			History{Scene: safe, Stood: []stall{{ms(100), ms(1000)}}, Turns: []*Turn{keeper(2900)}},
 		},
 		{
-			"I6: the keeper did not notice",
+			"notice:",
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
 		},
 		{
-			"I6: Done closed",
+			"notice: the context",
 			History{Turns: []*Turn{keeper(3020)}},
 			History{Turns: []*Turn{keeper(3200)}},
 		},
 		{
-			"I7: an unlock reported",
+			"unlock:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = lost })}},
 		},
 		{
-			"I7: an unlock failed",
+			"unlock:",
 			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(5)}}, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }),
 			}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed })}},
 		},
 		{
-			"I7: an unlock failed",
+			"unlock:",
 			History{Scene: safe, Stood: []stall{{ms(200), ms(701)}}, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 1600).with(func(t *Turn) { t.Unlock, t.Unlocking = failed, ms(99) }),
 			}},

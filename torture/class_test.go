@@ -33,58 +33,58 @@ func TestErrorCheckersBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"L2: an outage was reported, but", // a nemesis explains it
+			"error: an outage was reported", // a nemesis explains it
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(950, 960, outage)}},
 			History{Scene: one, Turns: []*Turn{fail(950, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // that of subscriptions does not, and a slow machine does
+			"error: an outage was reported", // that of subscriptions does not, and a slow machine does
 			History{Scene: one, Slow: []stall{{ms(100), ms(200)}}, Turns: []*Turn{fail(150, 960, outage)}},
 			History{Scene: one, Events: []Event{{From: ms(90), To: ms(910), What: n8KillPubSub + " 40 times"}}, Turns: []*Turn{fail(150, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // the application of another process does not explain it
+			"error: an outage was reported", // the application of another process does not explain it
 			History{Scene: one, Doubts: map[string][]Moment{"site1": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
 			History{Scene: one, Doubts: map[string][]Moment{"site2": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // the call that extends a lease
+			"error: an outage was reported", // the call that extends a lease
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Outages = [][2]Moment{{ms(3), ms(4)}} })}},
 		},
 		{
-			"L2: an outage was reported as contention",
+			"error: an outage was reported",
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, outage)}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention)}},
 		},
 		{
-			"L2: an outage was reported as contention", // another owner of the process had the lock
+			"error: an outage was reported", // another owner of the process had the lock
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention), use(2, kindLock, "a", 1, 2, 200)}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention), use(2, kindLock, "b", 1, 2, 200)}},
 		},
 		{
-			"L3: a cancellation alone",
+			"error: a cancellation alone",
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 200, neither).with(func(t *Turn) { t.Ended = ms(199) })}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 200, outage).with(func(t *Turn) { t.Ended = ms(199) })}},
 		},
 		{
-			"L7: a call",
+			"late: a call",
 			History{Turns: []*Turn{fail(1, 400, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })}},
 			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })}},
 		},
 		{
-			"L7: a call",
+			"late: a call",
 			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
 			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try = true })}},
 		},
-		{"L9: the unlock of a lost lock took", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
+		{"late:", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
 		{
-			"L9: the unlock of a lost lock returned",
+			"unlock:",
 			History{Turns: []*Turn{over(1)}},
 			History{Turns: []*Turn{over(1).with(func(t *Turn) { t.Unlock = got })}},
 		},
 		{
-			"I5: a renewed lock was lost", // a short renewed lease does not outlast every nemesis
+			"false loss:", // a short renewed lease does not outlast every nemesis
 			History{Scene: Scene{Safe: true}, Events: []Event{{From: ms(1), To: ms(8)}}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(renewed)}},
 			History{Scene: Scene{Safe: true}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(renewed)}},
 		},

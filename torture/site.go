@@ -269,7 +269,7 @@ func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
 		t.Unlock, t.Err = lost, err.Error()
 	case errors.Is(err, rlock.ErrNotHeld):
 		t.Unlock, t.Err = lost, err.Error()
-		t.wrong("the only unlock of a hold returned %v", err)
+		t.wrong("unlock: the only one of %v returned %v", t.Names, err)
 	default:
 		t.Unlock, t.Err = failed, err.Error()
 	}

@@ -129,13 +129,13 @@ func TestCheckersBite(t *testing.T) {
 		}, "all was well"},
 		"an outage that is contention": {func(r *run, a, _ *worker) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), fmt.Errorf("%w: %w", unavailable, rlock.ErrNotAcquired))
-		}, "an outage and more"},
+		}, "at once"},
 		"contention without an answer": {func(r *run, a, _ *worker) {
 			strike{run: r}.silence(10*s, &a.cuts)
 			x := a.asks(plan{of: find(r, "fair"), permits: 1, wait: 2 * s})
 			time.Sleep(2 * s)
 			a.answered(a.ctx, x, rlock.ErrNotAcquired)
-		}, "reported as contention"},
+		}, "as contention"},
 		"an error that says nothing": {func(r *run, a, _ *worker) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), fmt.Errorf("oh"))
 		}, "none of the errors"},

@@ -99,7 +99,7 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 		w.brokenf("latch: %v passed %s, which was counted down %d times of %d", w.process, l.name, l.started, latchCount)
 	}
 	if errors.Is(err, rlock.ErrUnavailable) {
-		w.explained(a.asked, err)
+		w.explained(w.run.asked(w.process, l.name, a.asked, err))
 	}
 }
 

@@ -23,9 +23,8 @@ func (r *run) notices(t *target) {
 				continue
 			}
 			since := later(o.since, r.forgot)
-			if both := time.Since(since); both > r.noticed(h) {
+			if !r.checks().Unnoticed(r.believes(t, h), t.name, r.moment(since), r.moment(time.Now()), r.noticed(h)) {
 				h.told = true
-				r.brokenf("notice: for %v, %v has not noticed that %v has %s", both, h.p, o.p, t.name)
 			}
 		}
 	}
