@@ -321,7 +321,7 @@ func (c *checker) returns() {
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {
-		c.brokenf("I9: one in a hundred calls returned %v after its context had ended", late)
+		c.brokenf("late: one in a hundred calls returned %v after its context had ended", late)
 	}
 }
 
@@ -382,7 +382,7 @@ func (c *checker) wakeUps() {
 			waited := max(t.Answered.Sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
-				c.brokenf("I8: %s had been free for %v when a waiter got it: %v", name, waited, t)
+				c.brokenf("lost wake-up: %s had been free for %v when %v got it", name, waited, t)
 			}
 		}
 	}

@@ -163,12 +163,12 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: a had been free",
+			"lost wake-up:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 100, 200)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
 		},
 		{
-			"I8: a had been free", // the unlock may return after the next owner has the lock
+			"lost wake-up:", // the unlock may return after the next owner has the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 1900).with(func(t *Turn) { t.Unlocking = ms(1890) }), use(2, kindLock, "a", 3, 1899, 2000),
 			}},
@@ -177,7 +177,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: nobody had a",
+			"stray: for",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
 				{Name: "a", From: ms(5), To: ms(6), Held: true}, {Name: "a", From: ms(15), To: ms(16)},
 			}},
@@ -186,7 +186,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: for 501ms", // a waiter is no excuse
+			"stray: for 501ms", // a waiter is no excuse
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 12, 2000)}, Samples: []sample{
 				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "y"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "y"},
 			}},
@@ -195,7 +195,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I9: one in a hundred",
+			"late: one in a hundred",
 			History{
 				Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })},
 				Stood: []stall{{ms(10), ms(400)}, {ms(410), ms(890)}},
@@ -203,7 +203,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}, Stood: []stall{{ms(10), ms(100)}}},
 		},
 		{
-			"I9: one in a hundred",
+			"late: one in a hundred",
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 20, 30).with(func(t *Turn) { t.Ended = ms(15) })}},
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}},
 		},

@@ -187,6 +187,6 @@ func (t *Turn) endedContext(lock rlock.Acquirer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if hold, err := lock.Acquire(ctx); !errors.Is(err, context.Canceled) || t.class(err) != neither {
-		t.wrong("L3: an attempt with an ended context returned %v %v", hold, err)
+		t.wrong("error: an attempt with an ended context returned %v %v", hold, err)
 	}
 }

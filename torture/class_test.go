@@ -117,32 +117,32 @@ func TestShutdownCheckersBite(t *testing.T) {
 		promise    string
 		good, evil History
 	}{
-		{"O1: a holder", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001), Turns: []*Turn{hold(0)}}},
+		{"shutdown: a holder", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001), Turns: []*Turn{hold(0)}}},
 		{
-			"O1: a client acquired",
+			"shutdown: a client acquired",
 			History{Events: stop(2001), Turns: []*Turn{of(use(1, kindLock, "a", 990, 999, 1001))}},
 			History{Events: stop(2001), Turns: []*Turn{of(use(1, kindLock, "a", 1300, 1301, 1302))}},
 		},
 		{
-			"O1: a wait went on",
+			"shutdown: a wait went on",
 			History{Events: stop(2001), Turns: []*Turn{of(fail(990, 1001, closing))}},
 			History{Events: stop(2001), Turns: []*Turn{of(fail(990, 1900, closing))}},
 		},
 		{
-			"O1: a client that was not shut down",
+			"shutdown: a client that was not shut down",
 			History{Events: stop(2001), Turns: []*Turn{of(fail(1100, 1101, closing))}},
 			History{Events: stop(2001), Turns: []*Turn{of(fail(900, 901, closing))}},
 		},
-		{"O4: Shutdown returned before", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(1500), Turns: []*Turn{hold(1010)}}},
-		{"O4: Shutdown returned 1s after", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(3000), Turns: []*Turn{hold(1010)}}},
-		{"O4: after a shutdown", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001, "a x:1"), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: Shutdown returned before", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(1500), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: Shutdown returned 1s after", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(3000), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: after a shutdown", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001, "a x:1"), Turns: []*Turn{hold(1010)}}},
 		{
-			"P10: at",
+			"gauges:",
 			History{Turns: []*Turn{hold(0)}, Gauges: []gauges{{Client: "x", From: ms(5), To: ms(6), Held: 1}}},
 			History{Turns: []*Turn{hold(0)}, Gauges: []gauges{{Client: "x", From: ms(5), To: ms(6), Held: 2}}},
 		},
 		{
-			"P10: at",
+			"gauges:",
 			History{Turns: []*Turn{of(fail(990, 1001, closing))}, Gauges: []gauges{{Client: "x", From: ms(991), To: ms(992), Waiting: 1}}},
 			History{Turns: []*Turn{of(fail(990, 1001, closing))}, Gauges: []gauges{{Client: "x", From: ms(1991), To: ms(1992), Waiting: 1}}},
 		},

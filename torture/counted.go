@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Semaphores and latches count. Their turns have checks of their own, because several owners are in at a time.
@@ -202,22 +203,42 @@ func (c *checker) counted() {
 		case kindSemaphore:
 			c.idle(name, turns)
 		case kindPlain:
-			c.remaining(name, turns, plainTotal, c.keeps)
+			c.remaining(name, turns)
 		case kindLatch:
-			c.remaining(name, turns, latchCount, func(t *Turn) bool { return t.Counted })
-			c.passed(turns)
-			c.once(name, turns)
+			c.latch(name, turns)
 		}
 	}
 }
 
-// passed looks for callers that a latch let pass although it was never open.
-func (c *checker) passed(turns []*Turn) {
+// latch checks the calls of a latch, which is never open, and what is left of its count.
+func (c *checker) latch(name string, turns []*Turn) {
+	l := promises.Latch{Name: name, Count: latchCount}
 	for _, t := range turns {
-		if t.Passed && c.Scene.Safe {
-			c.brokenf("a latch let a caller pass when its count was %d: %v", t.Left, t)
+		if t.Counted {
+			l.Starts()
 		}
 	}
+	for _, t := range turns {
+		if t.Answer == got {
+			l.Counted(c.safely(), t, t.Left)
+		}
+		if t.Passed {
+			l.Passed(c.safely(), t)
+		}
+	}
+	if left, ok := c.rest(name, turns); ok {
+		l.Rest(c.safely(), left)
+	}
+}
+
+// rest returns what was left of a count at the end, if somebody had set it and Redis did not lose it.
+func (c *checker) rest(name string, turns []*Turn) (int64, bool) {
+	left, known := c.Rest[name]
+	known = known && c.Scene.Safe && slices.ContainsFunc(turns, func(t *Turn) bool { return t.Answer == got })
+	if known {
+		c.Figures.Counts++
+	}
+	return left, known
 }
 
 // idle (I8) measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
@@ -262,7 +283,7 @@ func (c *checker) idle(name string, turns []*Turn) {
 		}
 		c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
 		if waited > c.Scene.WakeUp+c.noise {
-			c.brokenf("I8: a permit of %s had been free for %v when a waiter got it: %v", name, waited, t)
+			c.brokenf("lost wake-up: a permit of %s had been free for %v when %v got it", name, waited, t)
 		}
 	}
 }
@@ -281,40 +302,17 @@ func (s *Scene) closes() bool {
 	return slices.ContainsFunc(s.Nemeses, func(n string) bool { return n == n1Close || strings.HasPrefix(n, "N23") })
 }
 
-// remaining checks how much is left of a count at the end, given which turns may have taken something for good. Of these,
-// the ones whose call of a latch succeeded certainly have.
-func (c *checker) remaining(name string, turns []*Turn, all int64, may func(t *Turn) bool) {
-	left, known := c.Rest[name]
-	wasSet := slices.ContainsFunc(turns, func(t *Turn) bool { return t.Answer == got })
-	if !known || !wasSet || !c.Scene.Safe {
+// remaining checks how many permits of a plain semaphore are left at the end.
+func (c *checker) remaining(name string, turns []*Turn) {
+	left, ok := c.rest(name, turns)
+	if !ok {
 		return
 	}
-	least, most := all, all
+	least := int64(plainTotal)
 	for _, t := range turns {
-		n := int64(max(t.Permits, 1))
-		if may(t) {
-			least -= n
-			if t.Kind == kindLatch && t.Answer == got {
-				most -= n
-			}
+		if c.keeps(t) {
+			least -= int64(max(t.Permits, 1))
 		}
 	}
-	c.Figures.Counts++
-	if left < least || left > most {
-		c.brokenf("at the end, %s had %d instead of %d to %d", name, left, least, most)
-	}
-}
-
-// once checks that no two calls counted a latch down to the same number.
-func (c *checker) once(name string, turns []*Turn) {
-	by := make(map[int64]*Turn)
-	for _, t := range turns {
-		if t.Answer != got || !c.Scene.Safe {
-			continue
-		}
-		if other := by[t.Left]; other != nil {
-			c.brokenf("two calls counted %s down to %d:\n  %v\n  %v", name, t.Left, t, other)
-		}
-		by[t.Left] = t
-	}
+	c.safely().Rest(name, left, least, plainTotal)
 }

@@ -49,14 +49,14 @@ func (a *Arena) shutdown(r *rand.Rand, e *Event, patience time.Duration) {
 	case err == nil:
 		e.Left = a.fieldsOf(old[0].ID())
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
-		a.collector.foundf("O4: Shutdown returned %v", err)
+		a.collector.foundf("shutdown: Shutdown returned %v", err)
 	}
 	if err != nil {
 		e.Err = err.Error()
 	}
 	wg.Wait()
 	if s := old[0].Stats(); s.Held != 0 || s.Waiting != 0 {
-		a.collector.foundf("P10: after a shutdown %s has the gauges %+v", old[0].ID(), s)
+		a.collector.foundf("gauges: after a shutdown %s has %+v", old[0].ID(), s)
 	}
 }
 
@@ -171,7 +171,7 @@ func (c *checker) shutdowns() {
 	}
 	for _, t := range c.Turns {
 		if t.Class == closing && !t.stoppedBy(c.Events) {
-			c.brokenf("O1: a client that was not shut down said so: %v", t)
+			c.brokenf("shutdown: a client that was not shut down said so: %v", t)
 		}
 	}
 }
@@ -196,15 +196,15 @@ func (c *checker) shutdown(e Event) {
 		}
 		switch waited := t.Asked < e.From && t.Answered > e.From; {
 		case t.Asked > e.From.Add(soon) && t.Answer == got:
-			c.brokenf("O1: a client acquired a lock after its shutdown: %v", t)
+			c.brokenf("shutdown: a client acquired a lock after its shutdown: %v", t)
 		case waited && t.Answered > e.From.Add(soon) && c.trouble(e.From, t.Answered) == 0:
-			c.brokenf("O1: a wait went on for %v after the shutdown: %v", t.Answered.Sub(e.From), t)
+			c.brokenf("shutdown: a wait went on for %v after the shutdown: %v", t.Answered.Sub(e.From), t)
 		}
 		if t.Answer != got || t.Answered > e.To {
 			continue
 		}
 		if t.Hears && t.First != 0 && t.First < e.From && t.Last > e.From.Add(soon) && (t.Told == 0 || t.Told > e.From.Add(soon)) {
-			c.brokenf("O1: a holder was not told of the shutdown: %v", t)
+			c.brokenf("shutdown: a holder was not told of the shutdown: %v", t)
 		}
 		over := t.Unlocked
 		switch {
@@ -212,16 +212,16 @@ func (c *checker) shutdown(e Event) {
 			over = max(t.Unlocked, t.Answered.Add(t.Lease), t.Extended)
 			given = append(given, t.Names...)
 		case e.Err == "" && t.Lost == 0 && t.Unlocking > e.To:
-			c.brokenf("O4: Shutdown returned before an unlock: %v", t)
+			c.brokenf("shutdown: Shutdown returned before an unlock: %v", t)
 		}
 		ended = max(ended, min(over, e.To))
 	}
 	if e.Err == "" && e.To > ended.Add(soon) && c.trouble(ended.Add(-time.Second), e.To) == 0 {
-		c.brokenf("O4: Shutdown returned %v after the last unlock, at %d", e.To.Sub(ended), e.To)
+		c.brokenf("shutdown: Shutdown returned %v after the last unlock, at %d", e.To.Sub(ended), e.To)
 	}
 	for _, field := range e.Left {
 		if !within(field, given) {
-			c.brokenf("O4: after a shutdown, Redis had %s", field)
+			c.brokenf("shutdown: after a shutdown, Redis had %s", field)
 		}
 	}
 }

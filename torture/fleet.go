@@ -218,7 +218,7 @@ func (c *checker) sleepers(name string) {
 		}
 		limit, why := c.mayBeFree(g.from, g.to, handsOff, stop, spent)
 		if g.long() > limit {
-			c.brokenf("I8: nobody had %s for %v at %.3f s, more than %v (%s), although %d living waiters wanted it, until %v",
+			c.brokenf("lost wake-up: nobody had %s for %v at %.3f s, more than %v (%s), although %d living waiters wanted it, until %v",
 				name, g.long(), g.from.Sub(c.Start).Seconds(), limit, why, g.wanted, g.next)
 		}
 	}
@@ -313,7 +313,7 @@ func (c *checker) spread(name string) {
 	}
 	c.Figures.Spread = append(c.Figures.Spread, fmt.Sprintf("%s %d to %d", name, least, most))
 	if most > spreadsBy*least {
-		c.brokenf("I8: of the processes that wanted %s all the time, one had %d turns and another %d: %v", name, least, most, counts)
+		c.brokenf("even turns: of the processes that wanted %s all the time, one had %d turns and another %d: %v", name, least, most, counts)
 	}
 }
 
@@ -330,7 +330,7 @@ func (c *checker) javas(name string) {
 	processes := c.Scene.Fleet + 1 // and this one
 	c.Figures.Java = append(c.Figures.Java, fmt.Sprintf("%d of %d turns in a fleet of %d", mine, len(turns), processes))
 	if mine*(processes+1)*2 < len(turns) {
-		c.brokenf("I8: Redisson's peer had %d of %d turns, less than half of the share of one of %d processes", mine, len(turns), processes)
+		c.brokenf("Redisson: a peer had %d of %d turns, less than half of the share of one of %d processes", mine, len(turns), processes)
 	}
 	for _, t := range c.names[name] {
 		if !isJava(t.Site) || t.Answer != got || t.Answered > c.Stop {
@@ -339,7 +339,7 @@ func (c *checker) javas(name string) {
 		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, once, nil)
 		c.Figures.JavaWaits = append(c.Figures.JavaWaits, t.Answered.Sub(t.Asked))
 		if t.Answered.Sub(t.Asked) > limit {
-			c.brokenf("I8: Redisson's peer waited for %v, more than %v (%s): %v", t.Answered.Sub(t.Asked), limit, why, t)
+			c.brokenf("Redisson: a peer waited for %v, more than %v (%s): %v", t.Answered.Sub(t.Asked), limit, why, t)
 		}
 	}
 	for _, p := range c.Parks {
@@ -348,7 +348,7 @@ func (c *checker) javas(name string) {
 		}
 		c.Figures.Overslept++
 		if c.struck(p.From.Add(-time.Second), p.To) == 0 && p.To < c.Stop {
-			c.brokenf("I8: Redisson's peer slept until its hint of %v was over, from %.3f s on", p.Hint, p.From.Sub(c.Start).Seconds())
+			c.brokenf("Redisson: a peer slept until its hint of %v was over, from %.3f s on", p.Hint, p.From.Sub(c.Start).Seconds())
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 		return nil
 	}
 	if token := uint64(adopted.Token()); s.Token > 0 && token <= s.Token {
-		s.wrong("I2: an adopted hold has the token %d, after %d", token, s.Token)
+		s.wrong("token: an adopted hold has the token %d, after %d", token, s.Token)
 	} else {
 		s.Token = token
 	}
@@ -56,7 +56,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	s.believe(adopted)
 	s.emit(*s.Turn)
 	if _, err := lock.Adopt(ctx, ticket); err == nil {
-		s.wrong("Q.10: a ticket was adopted twice")
+		s.wrong("ticket: one was adopted twice")
 	} else {
 		s.called(from, err)
 	}

@@ -37,6 +37,8 @@ type gauges struct {
 	Held, Waiting int
 }
 
+func (g gauges) String() string { return fmt.Sprintf("the client %s, at %v,", g.Client, g.From) }
+
 // stall is a time in which the machine, or Redis, was slow without any nemesis.
 type stall struct {
 	From, To Moment

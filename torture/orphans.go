@@ -85,7 +85,7 @@ func (c *checker) strays() {
 
 func (c *checker) stray(name string, o orphan) {
 	if limit := c.orphanLimit(o); o.from != 0 && o.to.Sub(o.from) > limit {
-		c.brokenf("I8: for %v from %d on, Redis kept %s for %s, which no longer had it", o.to.Sub(o.from), o.from, name, c.owner(o.holder))
+		c.brokenf("stray: for %v from %v on, Redis kept %s for %s, which no longer had it", o.to.Sub(o.from), o.from, name, c.owner(o.holder))
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	if long <= c.orphanLimit(o) {
 		return
 	}
-	c.brokenf("I8: nobody had %s for %v from %d on, but Redis kept it for %s", name, long, o.from, c.owner(o.holder))
+	c.brokenf("stray: for %v from %v on, Redis kept %s for %s, and nobody had or wanted it", long, o.from, name, c.owner(o.holder))
 	for _, t := range turns {
 		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.Add(-500*time.Millisecond) {
 			c.brokenf("  before: %v", t)

@@ -217,7 +217,7 @@ func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
 		case err == nil:
 			again = append(again, inner)
 			if inner.Token() != hold.Token() {
-				s.wrong("I2: a re-entry has the token %d instead of %d", inner.Token(), hold.Token())
+				s.wrong("token: a re-entry has the token %d instead of %d", inner.Token(), hold.Token())
 			}
 		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
 			s.wrong("a re-entry of the owner was refused: %v", err)

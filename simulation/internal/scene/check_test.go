@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
@@ -188,8 +189,11 @@ func TestCheckersBite(t *testing.T) {
 		}, "gauges"},
 		"a latch that opens too early": {func(r *run, _, _ *worker) {
 			r.servers[0].Do("SET", "l", "1")
-			r.counted(&latch{name: "l", set: true, started: 1, done: 1})
-		}, "latch"},
+			l := &latch{Latch: promises.Latch{Name: "l", Count: latchCount}, set: true}
+			l.Starts()
+			l.Counted(r.checks(), r.processes[0], 2)
+			r.counted(l)
+		}, "left: l has 1 at the end instead of 2 to 2"},
 		"a refusal although nobody has the lock": {func(r *run, a, _ *worker) {
 			time.Sleep(10 * s)
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)

@@ -159,6 +159,14 @@ func (r *run) brokenf(format string, args ...any) {
 // checks returns the checkers that the torture has, too. The run must be locked.
 func (r *run) checks() promises.Judge { return r.brokenf }
 
+// unlessForgotten are the same, unless Redis may forget. The run must be locked.
+func (r *run) unlessForgotten() promises.Judge {
+	if r.Unsafe {
+		return promises.Nobody
+	}
+	return r.checks()
+}
+
 // moment is a moment as the checkers have it.
 func (r *run) moment(t time.Time) promises.Moment { return promises.Moment(r.at(t)) }
 

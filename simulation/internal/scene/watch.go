@@ -1,6 +1,10 @@
 package scene
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
+)
 
 // The watch looks this often, or more rarely in a long scene. It is an odd time, so that it does not look at round moments only.
 const glance = 50*time.Millisecond + 7*time.Nanosecond
@@ -115,13 +119,14 @@ func (r *run) gauge(p *process) {
 		latches += l.waiting[p]
 	}
 	s := p.clients[0].Stats()
+	g := promises.Gauges{Who: p, Held: s.Held, Waiting: s.Waiting, Least: least, Most: most + under, Calls: under + latches}
 	switch now := time.Now(); {
-	case s.Held >= least && s.Held <= most+under && s.Waiting <= under+latches:
+	case promises.Judge(promises.Nobody).Gauges(g):
 		p.odd = time.Time{}
 	case p.odd.IsZero(): // what a call leaves behind that its context has ended is released after it
 		p.odd = now
 	case now.Sub(p.odd) > r.strayFor():
-		r.brokenf("gauges: %v has %+v, but its owners have %d to %d locks, and at most %d calls wait", p, s, least, most+under, under+latches)
+		r.checks().Gauges(g)
 		p.odd = now.Add(time.Hour)
 	}
 }
