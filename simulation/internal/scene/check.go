@@ -78,10 +78,13 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	defer w.mu.Unlock()
 	a.of.waiting = slices.DeleteFunc(a.of.waiting, func(o *attempt) bool { return o == a })
 	w.touch(a.of)
+	refused := errors.Is(err, rlock.ErrNotAcquired)
+	if err != nil || w.dead() {
+		w.finds(a, refused)
+	}
 	if w.dead() {
 		return
 	}
-	refused := errors.Is(err, rlock.ErrNotAcquired)
 	switch {
 	case err == nil:
 		w.res.Got++
@@ -164,7 +167,9 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
+	w.owners++
 	for _, t := range h.of.atoms() {
+		w.takes(t, h)
 		w.excludes(t, h)
 		t.inside = append(t.inside, h)
 	}
@@ -261,8 +266,12 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	if h.p.dead() {
 		return
 	}
-	if before == nil && err == nil && h.atLeast > 0 {
+	switch {
+	case before != nil || err != nil:
+	case h.atLeast > 0:
 		h.of.kept = h.asked.Add(h.atLeast)
+	case !h.unsure:
+		w.gives(h, took)
 	}
 	e := promises.Ending{
 		Who: h.p, Lock: h.of.name, Group: h.of.kind == kindMulti || h.of.kind == kindRed, Before: w.checks().Class(before), Deadline: w.moment(deadline),

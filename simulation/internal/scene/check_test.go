@@ -198,6 +198,23 @@ func TestCheckersBite(t *testing.T) {
 			time.Sleep(10 * s)
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)
 		}, "refused"},
+		"a refusal after an unlock": {func(r *run, a, b *worker) {
+			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			a.leaves(h, nil)
+			a.unlocked(h, nil, nil, time.Now().Add(s), 0)
+			time.Sleep(s)
+			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1, try: true}), rlock.ErrNotAcquired)
+			r.linearizable()
+		}, "linearizability: of 3 operations on fenced, no lock could do this: find"},
+		"a refusal during an unlock": {func(r *run, a, b *worker) {
+			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			a.leaves(h, nil)
+			x := b.asks(plan{of: find(r, "fenced"), permits: 1, try: true})
+			time.Sleep(s / 10)
+			a.unlocked(h, nil, nil, time.Now().Add(s), s/20)
+			b.answered(b.ctx, x, rlock.ErrNotAcquired)
+			r.linearizable()
+		}, ""},
 		"a refusal because of an owner": {func(r *run, a, b *worker) {
 			time.Sleep(10 * s)
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)

@@ -23,7 +23,7 @@ func (w *worker) byDo(t *target, p plan) {
 	run := func(ctx context.Context) error {
 		w.answered(ctx, a, nil)
 		hold, ok := rlock.HoldFrom(ctx, lock)
-		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}
+		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }, unsure: true}
 		if !ok {
 			w.note("do: the context of %v carries no hold of %s", w.process, t.name)
 			return nil

@@ -79,6 +79,7 @@ func (r *run) finish() {
 			}
 		})
 	}
+	r.linearizable()
 	for _, l := range r.latches {
 		r.counted(l)
 	}

@@ -96,6 +96,7 @@ type run struct {
 	latches   map[string]*latch
 	processes []*process
 	leaders   []*leader
+	owners    int       // of anything, so far
 	disturbed time.Time // until when a nemesis may have consequences
 	forgot    time.Time // when a server last forgot something
 	silences  []span    // in which a server answered nobody

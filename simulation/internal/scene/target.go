@@ -33,9 +33,10 @@ type target struct {
 	kind, name string
 	members    []*target // of a multi lock
 
-	inside    []*holder
-	waiting   []*attempt
-	tokens    promises.Tokens
+	inside  []*holder
+	waiting []*attempt
+	tokens  promises.Tokens
+	deeds
 	freeSince time.Time // as the watch sees it; zero means that it is not free
 	kept      time.Time // until when the lock is kept by AtLeast
 	untold    time.Time // until when waiters need not notice that the lock is free

@@ -38,6 +38,8 @@ type holder struct {
 	ctx      context.Context //nolint:containedctx // of the hold; nil means none
 	blind    bool            // it learns of a loss only when it unlocks
 	told     bool            // of something that it did not notice
+	unsure   bool            // nobody tells whether Redis confirmed its unlock
+	uses     []*use          // of what it has
 }
 
 // turn uses a target once.
