@@ -24,7 +24,7 @@ const (
 )
 
 // class returns the class of an error, and an empty one for nil.
-func (t *Turn) class(err error) Class { return promises.Judge(t.wrong).Class(err) }
+func (t *Turn) class(err error) Class { return t.judge().Class(err) }
 
 // class returns the class of the error that an unlock had.
 func (a Answer) class() Class {

@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -98,8 +97,7 @@ func (s *section) done(own, err error) {
 		s.Unlock, s.Err = lost, err.Error()
 	case same(err, own):
 		s.Unlock = got
-	case !errors.Is(err, rlock.ErrLost) || own != nil && !errors.Is(err, own) || strings.Contains(err.Error(), "\n"):
-		s.wrong("do: Do returned %q, and fn %v", err, own)
+	case !s.judge().Done(s, own, err):
 		s.Unlock = failed
 	default:
 		s.Unlock, s.Err = lost, err.Error()
@@ -112,21 +110,7 @@ func same(err, own error) bool { return any(err) == any(own) }
 // borrow looks for the hold in its context. The borrowed hold must be the same, and must not end it.
 func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 	other := handle(s.clients, s.Kind, s.Names...)
-	borrowed, ok := rlock.HoldFrom(ctx, other)
-	if !ok {
-		s.wrong("borrow: the context of the hold does not carry it")
-		return
-	}
-	before := hold.Err()
-	if borrowed.Token() != hold.Token() {
-		s.wrong("borrow: the borrowed hold has the token %d instead of %d", borrowed.Token(), hold.Token())
-	}
-	if err := borrowed.Unlock(context.Background()); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-		s.wrong("borrow: the unlock of a borrowed hold returned %v", err)
-	}
-	if err := hold.Err(); before == nil && err != nil && !errors.Is(err, rlock.ErrLost) && !errors.Is(err, rlock.ErrClosed) {
-		s.wrong("borrow: the unlock of a borrowed hold ended the hold: %v", err)
-	}
+	s.judge().Borrowed(s, ctx, other, hold)
 	if _, ok := rlock.HoldFrom(rlock.WithOwner(ctx), other); ok {
 		s.wrong("borrow: a new owner does not hide the hold")
 	}
@@ -151,9 +135,7 @@ func (s *section) extend(hold *rlock.Hold, d time.Duration) {
 	case err == nil:
 		s.Extends++
 		s.Extended = now().Add(d)
-		if least := start.Add(d - d/100 - 5*time.Millisecond); hold.Deadline().Before(least) {
-			s.wrong("extend: Extend(%v) returned nil, but the deadline is %v too early", d, least.Sub(hold.Deadline()))
-		}
+		s.judge().Extended(s, hold, d, start)
 	case class == outage:
 		s.Extended = now().Add(d + commandTimeout)
 		if err := hold.Err(); errors.Is(err, rlock.ErrLost) && time.Now().Before(deadline) && !hold.Deadline().Before(deadline) {

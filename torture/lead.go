@@ -74,21 +74,13 @@ func (s *section) lead(ctx context.Context) {
 
 // led checks what a leader sees of its leadership, after its work and before it returns.
 func (s *section) led(ctx context.Context, election *rlock.Election, hold *rlock.Hold) {
-	lost := hold.Err()
-	if leads := election.IsLeader(); leads && lost != nil {
-		s.wrong("election: it leads, but has lost the lock: %v", lost)
-	} else if !leads && hold.Err() == nil {
-		s.wrong("election: it does not lead, but holds the lock")
-	}
-	if lost == nil {
+	over := s.judge().Leads(s, election, hold)
+	if over == nil {
 		return
-	}
-	if !errors.Is(lost, rlock.ErrLost) && !errors.Is(lost, rlock.ErrClosed) {
-		s.wrong("election: it has resigned before lead has returned: %v", lost)
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
-		s.wrong("election: the context of lead goes on after its end: %v", lost)
 	}
+	s.judge().Ends(s, over, ctx)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -274,6 +275,9 @@ func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
 		t.Unlock, t.Err = failed, err.Error()
 	}
 }
+
+// judge is told of the broken promises that the process itself notices.
+func (t *Turn) judge() promises.Judge { return t.wrong }
 
 func (t *Turn) wrong(format string, args ...any) {
 	t.Wrong = append(t.Wrong, fmt.Sprintf(format, args...))

@@ -213,14 +213,8 @@ func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
 		from := now()
 		inner, err := s.lock.TryAcquire(ctx)
 		s.called(from, err)
-		switch {
-		case err == nil:
+		if s.judge().Reentry(s, hold, inner, err); err == nil {
 			again = append(again, inner)
-			if inner.Token() != hold.Token() {
-				s.wrong("token: a re-entry has the token %d instead of %d", inner.Token(), hold.Token())
-			}
-		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-			s.wrong("a re-entry of the owner was refused: %v", err)
 		}
 	}
 	return again

@@ -362,7 +362,7 @@ func TestCheckersBite(t *testing.T) {
 		}, "shutdown"},
 		"a Do that hides an error": {func(_ *run, a, _ *worker) {
 			_ = a.done(errOwn, rlock.ErrLost)
-		}, "do: that of"},
+		}, "do: it returned"},
 		"an observer who is not told": {func(r *run, a, _ *worker) {
 			a.observer.started++
 			r.observed(a.process)
