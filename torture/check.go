@@ -381,8 +381,8 @@ func (c *checker) wakeUps() {
 			}
 			waited := max(t.Answered.Sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
-				c.brokenf("lost wake-up: %s had been free for %v when %v got it", name, waited, t)
+			if c.Scene.WakeUp > 0 {
+				c.judge().WakeUp(name, t.owner(), waited, c.Scene.WakeUp+c.noise)
 			}
 		}
 	}

@@ -282,9 +282,7 @@ func (c *checker) idle(name string, turns []*Turn) {
 			}
 		}
 		c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-		if waited > c.Scene.WakeUp+c.noise {
-			c.brokenf("lost wake-up: a permit of %s had been free for %v when %v got it", name, waited, t)
-		}
+		c.judge().WakeUp("a permit of "+name, t.owner(), waited, c.Scene.WakeUp+c.noise)
 	}
 }
 

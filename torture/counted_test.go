@@ -33,7 +33,7 @@ func TestCheckersOfCountsBite(t *testing.T) {
 			}},
 		},
 		{
-			"lost wake-up: a permit of sem1 had been free for",
+			"lost wake-up: a permit of sem1 was free for",
 			History{Scene: safe, Turns: []*Turn{
 				some(1, use(1, kindSemaphore, single, 1, 2, 2000)), some(1, use(2, kindSemaphore, single, 3, 2010, 2020)),
 			}},

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // orphans (I7, I8) measures how long Redis kept locks that nobody had or wanted.
@@ -66,27 +68,20 @@ func (c *checker) strays() {
 			}
 			spans = append(spans, span{from, to})
 		}
-		var o orphan
+		var o promises.Stray
 		sweep(spans, samples, func(s sample, last Moment) {
-			if s.Holder != o.holder || last >= s.From {
+			next := o.See(s.From, s.Holder, last >= s.From)
+			if next.From != o.From {
 				c.stray(name, o)
-				o = orphan{holder: s.Holder}
 			}
-			if last < s.From {
-				if o.from == 0 {
-					o.from = s.From
-				}
-				o.to = s.From
-			}
+			o = next
 		})
 		c.stray(name, o)
 	}
 }
 
-func (c *checker) stray(name string, o orphan) {
-	if limit := c.orphanLimit(o); o.from != 0 && o.to.Sub(o.from) > limit {
-		c.brokenf("stray: for %v from %v on, Redis kept %s for %s, which no longer had it", o.to.Sub(o.from), o.from, name, c.owner(o.holder))
-	}
+func (c *checker) stray(name string, s promises.Stray) {
+	c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To}))
 }
 
 // orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,

@@ -90,28 +90,46 @@ func TestCheckersBite(t *testing.T) {
 		{func(j Judge) { j.Class(errors.Join(rlock.ErrUnavailable, rlock.ErrClosed, errors.New("x"))) }, ""},
 
 		{func(j Judge) { j.Outage(call(7001, 7002, Outage), never) }, "error: an outage was reported to ana, but all was well"},
-		{func(j Judge) { j.Outage(call(7001, 7002, Outage), func(from, to Moment) bool { return from == ms(1001) && to == ms(7002) }) }, ""},
+		{func(j Judge) {
+			j.Outage(call(7001, 7002, Outage), func(from, to Moment) bool { return from == ms(1001) && to == ms(7002) })
+		}, ""},
 		{func(j Judge) { j.Silence(call(1, 2000, Outage), 0) }, ""},
 		{func(j Judge) { j.Silence(call(1, 2000, Contention), 0) }, "error: an outage was reported to ana as contention"},
 		{func(j Judge) { j.Silence(call(1, 2000, Neither), 0) }, "error: an outage was reported to ana as neither"},
 		{func(j Judge) { j.Silence(call(1, 2000, ""), 0) }, "error: ana got a although Redis was silent"},
 		{func(j Judge) { j.Silence(call(1, 2000, Closing), 0) }, ""},
 		{func(j Judge) { j.Silence(with(call(2, 3, Neither), func(c *Call) { c.Ends = ms(2) }), 0) }, ""},
-		{func(j Judge) { j.Silence(with(call(2, 9, Neither), func(c *Call) { c.Ends, c.Canceled = ms(8), true }), 0) }, ""},
-		{func(j Judge) { j.Silence(with(call(2, 9, Outage), func(c *Call) { c.Ends, c.Canceled = ms(8), true }), 0) }, "error: a cancellation alone was reported to ana as outage"},
-		{func(j Judge) { j.Silence(with(call(2, 1100, Outage), func(c *Call) { c.Ends, c.Canceled = ms(1099), true }), 0) }, ""},
+		{func(j Judge) {
+			j.Silence(with(call(2, 9, Neither), func(c *Call) { c.Ends, c.Canceled = ms(8), true }), 0)
+		}, ""},
+		{func(j Judge) {
+			j.Silence(with(call(2, 9, Outage), func(c *Call) { c.Ends, c.Canceled = ms(8), true }), 0)
+		}, "error: a cancellation alone was reported to ana as outage"},
+		{func(j Judge) {
+			j.Silence(with(call(2, 1100, Outage), func(c *Call) { c.Ends, c.Canceled = ms(1099), true }), 0)
+		}, ""},
 		{func(j Judge) { j.Silence(with(call(2, 9, Neither), func(c *Call) { c.Ends = ms(8) }), 0) }, "error: an outage was reported to ana as neither"},
 
 		{func(j Judge) { j.Bound(call(0, 99_999, Outage), 0, 0) }, ""},
 		{func(j Judge) { j.Bound(with(call(0, 1001, Outage), func(c *Call) { c.Try = true }), 0, 0) }, "late: a call of ana for a returned 1ms after its limit, which was 1s"},
 		{func(j Judge) { j.Bound(with(call(0, 1000, Outage), func(c *Call) { c.Try = true }), 0, 0) }, ""},
-		{func(j Judge) { j.Bound(with(call(0, 1005, Outage), func(c *Call) { c.Try = true }), 0, 5*time.Millisecond) }, ""},
-		{func(j Judge) { j.Bound(with(call(0, 5000, Outage), func(c *Call) { c.Try, c.Ends = true, ms(6000) }), 0, 0) }, ""},
-		{func(j Judge) { j.Bound(with(call(0, 5001, Outage), func(c *Call) { c.Try, c.Ends = true, ms(6000) }), 0, 0) }, "late:"},
+		{func(j Judge) {
+			j.Bound(with(call(0, 1005, Outage), func(c *Call) { c.Try = true }), 0, 5*time.Millisecond)
+		}, ""},
+		{func(j Judge) {
+			j.Bound(with(call(0, 5000, Outage), func(c *Call) { c.Try, c.Ends = true, ms(6000) }), 0, 0)
+		}, ""},
+		{func(j Judge) {
+			j.Bound(with(call(0, 5001, Outage), func(c *Call) { c.Try, c.Ends = true, ms(6000) }), 0, 0)
+		}, "late:"},
 		{func(j Judge) { j.Bound(with(call(0, 1000, Outage), func(c *Call) { c.Wait = 1 }), 0, 0) }, ""},
 		{func(j Judge) { j.Bound(with(call(0, 2001, Outage), func(c *Call) { c.Wait = 2 * time.Second }), 0, 0) }, "late:"},
-		{func(j Judge) { j.Bound(with(call(0, 9, Outage), func(c *Call) { c.Ends = ms(8) }), time.Millisecond, 0) }, ""},
-		{func(j Judge) { j.Bound(with(call(0, 9, Outage), func(c *Call) { c.Ends = ms(7) }), time.Millisecond, time.Hour) }, "late:"},
+		{func(j Judge) {
+			j.Bound(with(call(0, 9, Outage), func(c *Call) { c.Ends = ms(8) }), time.Millisecond, 0)
+		}, ""},
+		{func(j Judge) {
+			j.Bound(with(call(0, 9, Outage), func(c *Call) { c.Ends = ms(7) }), time.Millisecond, time.Hour)
+		}, "late:"},
 		{func(j Judge) { j.Bound(with(call(0, 9, ""), func(c *Call) { c.Ends = ms(7) }), 0, 0) }, "late:"},
 
 		{func(j Judge) { j.Lost(owner(ana, 1), "a", rlock.ErrLost, false) }, "false loss: ana lost a, which it had since 1ms: " + rlock.ErrLost.Error()},
@@ -125,9 +143,18 @@ func TestCheckersBite(t *testing.T) {
 		{func(j Judge) { j.AfterLoss(group, time.Millisecond) }, ""},
 		{func(j Judge) { j.AfterLoss(ending("", "", 500, 5), 0) }, ""},
 		{func(j Judge) { j.Unconfirmed(ending("", Outage, 5, 500), never) }, "unlock: that of a by ana failed, but all was well"},
-		{func(j Judge) { j.Unconfirmed(ending("", Outage, 5, 500), func(from, to Moment) bool { return from == ms(-990) && to == ms(15) }) }, ""},
+		{func(j Judge) {
+			j.Unconfirmed(ending("", Outage, 5, 500), func(from, to Moment) bool { return from == ms(-990) && to == ms(15) })
+		}, ""},
 		{func(j Judge) { j.Unnoticed(owner(ana, 1), "a", ms(5), ms(9), 3*time.Millisecond) }, "notice: for 4ms, ana has not noticed that it lost a"},
 		{func(j Judge) { j.Unnoticed(owner(ana, 1), "a", ms(5), ms(9), 4*time.Millisecond) }, ""},
+
+		{func(j Judge) { j.WakeUp("a", asked(ana, 1), 4*time.Millisecond, 3*time.Millisecond) }, "lost wake-up: a was free for 4ms while ana waited, which asked at 1ms"},
+		{func(j Judge) { j.WakeUp("a", asked(ana, 1), 3*time.Millisecond, 3*time.Millisecond) }, ""},
+		{func(j Judge) { j.Stray("a", seen("x x x"), ana, time.Millisecond) }, "stray: for 2ms from 0s on, Redis kept a for ana, which no longer has it, as x"},
+		{func(j Judge) { j.Stray("a", seen("x x x"), ana, 2*time.Millisecond) }, ""},
+		{func(j Judge) { j.Stray("a", seen("x x y y"), ana, time.Millisecond) }, ""},
+		{func(j Judge) { j.Stray("a", seen("x x - x x"), ana, time.Millisecond) }, ""},
 
 		{func(j Judge) { j.Rest("s", 2, 3, 4) }, "left: s has 2 at the end instead of 3 to 4"},
 		{func(j Judge) { j.Rest("s", 5, 3, 4) }, "left:"},
@@ -168,6 +195,14 @@ func ended() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()
 	return ctx
+}
+
+// seen returns the stray after a look in each millisecond. A dash is a holder with a cause.
+func seen(holders string) (s Stray) {
+	for i, holder := range strings.Fields(holders) {
+		s = s.See(ms(i), holder, holder == "-")
+	}
+	return s
 }
 
 // counts has calls count a latch of two down, of which some succeed. Then somebody passes it, or it is the end.

@@ -180,7 +180,7 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	}
 	for _, o := range h.of.waiting {
 		if o.p.healthy() && !o.troubled {
-			w.checks().Order(h.of.name, w.believes(h.of, h), promises.Owner{Who: o.p, Asked: w.moment(o.asked)}, w.Overtake)
+			w.checks().Order(h.of.name, w.believes(h.of, h), w.waits(o), w.Overtake)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func TestCheckersBite(t *testing.T) {
 				time.Sleep(glance)
 				r.wakesUp(find(r, "fenced"), n%3 > 0, false)
 			}
-		}, "which was free at"},
+		}, "lost wake-up: fenced was free for"},
 		"a waiter whom Redisson, which is nearer, passes over": {func(r *run, a, _ *worker) {
 			a.asks(plan{of: find(r, "fenced"), permits: 1})
 			java := &peer{run: r, conn: r.servers[0].NewPeer("java"), random: rand.New(rand.NewPCG(1, 1)), holder: "x:1"}

@@ -111,9 +111,8 @@ func (r *run) opens(l *latch) {
 		return
 	}
 	for _, a := range l.awaits {
-		if open := now.Sub(later(l.opened, a.asked)); !a.told && a.p.healthy() && open > r.WakeUp {
-			a.told = true
-			r.brokenf("lost wake-up: %v waits for %s since %v, which has been open for %v", a.p, l.Name, r.at(a.asked), open)
+		if !a.told && a.p.healthy() {
+			a.told = !r.checks().WakeUp(l.Name, r.waits(a), now.Sub(later(l.opened, a.asked)), r.WakeUp)
 		}
 	}
 }

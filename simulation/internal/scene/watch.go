@@ -62,7 +62,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 	for _, m := range t.members {
 		quiet = quiet && now.After(m.untold)
 	}
-	waits := false
+	var waits *attempt
 	for _, a := range t.waiting {
 		if !a.p.healthy() {
 			a.troubled = true
@@ -71,24 +71,29 @@ func (r *run) wakesUp(t *target, free, down bool) {
 		if a.limited() || r.hurries(&a.plan) || !quiet {
 			continue
 		}
-		waits = waits || now.Sub(a.asked) > r.WakeUp
+		if now.Sub(a.asked) > r.WakeUp {
+			waits = a
+		}
 		if a.looks++; free {
 			a.free++
 		}
-		if time.Duration(a.free)*r.glance() > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
-			a.told = true
-			r.brokenf("lost wake-up: %v waits for %s since %v, which was free at %d of %d looks", a.p, t.name, r.at(a.asked), a.free, a.looks)
+		if 2*a.free > a.looks && !a.troubled && !a.told {
+			a.told = !r.checks().WakeUp(t.name, r.waits(a), time.Duration(a.free)*r.glance(), r.WakeUp)
 		}
 	}
 	switch {
-	case !free || !waits || !quiet:
+	case !free || waits == nil || !quiet:
 		t.freeSince = time.Time{}
 	case t.freeSince.IsZero():
 		t.freeSince = now
-	case now.Sub(t.freeSince) > r.WakeUp:
-		r.brokenf("lost wake-up: %s has been free since %v, and %d wait", t.name, r.at(t.freeSince), len(t.waiting))
+	case !r.checks().WakeUp(t.name, r.waits(waits), now.Sub(t.freeSince), r.WakeUp):
 		t.freeSince = now.Add(time.Minute)
 	}
+}
+
+// waits returns an attempt as the checkers know it.
+func (r *run) waits(a *attempt) promises.Owner {
+	return promises.Owner{Who: a.p, Asked: r.moment(a.asked)}
 }
 
 // gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
