@@ -127,7 +127,7 @@ func (c *checker) unconfirmed() {
 	}
 }
 
-// exclusion (I1) looks for owners that believed at the same time that they held one lock, and were not all readers, or more permits than
+// exclusion looks for owners that believed at the same time that they held one lock, and were not all readers, or more permits than
 // there are.
 func (c *checker) exclusion() {
 	for name, turns := range c.all {
@@ -155,7 +155,7 @@ func (t *Turn) owner() promises.Owner {
 	return promises.Owner{Who: t, Asked: t.Asked, Since: t.First, Reads: t.reads(), Permits: t.Permits}
 }
 
-// tokens (I2) checks that later owners of a fenced lock have greater tokens, whichever of them asked first, and that no two tokens are
+// tokens checks that later owners of a fenced lock have greater tokens, whichever of them asked first, and that no two tokens are
 // equal. In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, so that only an owner that asked
 // later must have a greater one.
 func (c *checker) tokens() {
@@ -210,7 +210,7 @@ func (c *checker) writes(granted []*Turn) {
 	}
 }
 
-// losses (I5, I7) counts losses of renewed locks, and unlocks that reported a loss, that no event explains. A process that
+// losses counts losses of renewed locks, and unlocks that reported a loss, that no event explains. A process that
 // was stopped may have lost its locks.
 func (c *checker) losses() {
 	if !c.Scene.Safe {
@@ -256,7 +256,7 @@ func (c *checker) excused(t *Turn) bool {
 	return c.stood(t.Lost.Add(-t.Lease), t.Lost) > t.Lease/3 || t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
 }
 
-// takenAway (I6) checks that the keeper of a lock that a nemesis took notices it by its next renewal.
+// takenAway checks that the keeper of a lock that a nemesis took notices it by its next renewal.
 func (c *checker) takenAway() {
 	limit := noticed + c.noise
 	for _, e := range c.Events {
@@ -277,7 +277,7 @@ func (c *checker) takenAway() {
 	}
 }
 
-// lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
+// lateNotices checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
 func (c *checker) lateNotices() {
 	for _, t := range c.Turns {
 		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.Add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
@@ -313,7 +313,7 @@ func longest(stalls []stall) (most time.Duration) {
 	return most
 }
 
-// returns (I9) measures how late calls returned after their context had ended.
+// returns measures how late calls returned after their context had ended.
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
@@ -328,7 +328,7 @@ func (c *checker) returns() {
 // isFair reports whether a name is that of a fair lock.
 func isFair(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "{"), "fair") }
 
-// order (I4) counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
+// order counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
 // later that they must have been behind in the queue.
 func (c *checker) order() {
 	later, judge := 300*time.Millisecond+c.noise, promises.Judge(promises.Nobody)
@@ -352,7 +352,7 @@ func (c *checker) order() {
 	}
 }
 
-// wakeUps (I8) measures how long a lock was free before a waiter got it.
+// wakeUps measures how long a lock was free before a waiter got it.
 func (c *checker) wakeUps() {
 	for name, turns := range c.names {
 		if strings.HasPrefix(strings.TrimPrefix(name, "{"), "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {

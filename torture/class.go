@@ -47,7 +47,7 @@ func (t *Turn) called(from Moment, err error) Class {
 	return class
 }
 
-// errorClasses (L1 to L3) checks that an outage is not reported as contention, nor contention as an outage. A cancellation
+// errorClasses checks that an outage is not reported as contention, nor contention as an outage. A cancellation
 // alone is neither.
 func (c *checker) errorClasses() {
 	for _, t := range c.Turns {
@@ -165,7 +165,7 @@ func (c *checker) slow(from, to Moment) time.Duration {
 	return longest
 }
 
-// bounds (L7, L9) checks that limited calls return in time, and that the unlock of a lost lock does not wait for Redis.
+// bounds checks that limited calls return in time, and that the unlock of a lost lock does not wait for Redis.
 func (c *checker) bounds() {
 	slack := 150*time.Millisecond + c.noise
 	if c.Scene.Acks > 0 {

@@ -190,7 +190,7 @@ func (a *Arena) keepsCounts() bool {
 	return !slices.ContainsFunc(a.scene.Nemeses, func(n string) bool { return n == n12Restart || n == n17Evict || n == n19FlushAll })
 }
 
-// counted (I5) checks that each call counted once.
+// counted checks that each call counted once.
 func (c *checker) counted() {
 	names := make(map[string][]*Turn)
 	for _, t := range c.Turns {
@@ -241,7 +241,7 @@ func (c *checker) rest(name string, turns []*Turn) (int64, bool) {
 	return left, known
 }
 
-// idle (I8) measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
+// idle measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
 // that all these times count. It looks only where each turn wants one permit, because a waiter that wants several is passed.
 func (c *checker) idle(name string, turns []*Turn) {
 	if c.Scene.WakeUp == 0 || name != single {

@@ -160,7 +160,7 @@ func (r *running) want(name string) {
 	r.emit(t)
 }
 
-// shutdowns (O) checks that a client that shuts down tells its holders, lets them keep their locks until they unlock, and
+// shutdowns checks that a client that shuts down tells its holders, lets them keep their locks until they unlock, and
 // acquires nothing more.
 func (c *checker) shutdowns() {
 	for _, e := range c.Events {

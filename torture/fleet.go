@@ -150,7 +150,7 @@ const (
 	spreadsBy    = 4                                      // the most turns of a process to the least
 )
 
-// fleet (I8) checks that in a fleet nobody sleeps while a name is free, that the turns are spread over the processes, and that
+// fleet checks that in a fleet nobody sleeps while a name is free, that the turns are spread over the processes, and that
 // Redisson's peer gets its share.
 func (c *checker) fleet() {
 	if c.Scene.Fleet == 0 {

@@ -42,7 +42,7 @@ func (r *running) unsettled() (found []string) {
 	return found
 }
 
-// gauged (P10) compares the gauges with the turns: a client holds what its owners believe to hold, and at most what they have
+// gauged compares the gauges with the turns: a client holds what its owners believe to hold, and at most what they have
 // asked for and not yet given back.
 func (c *checker) gauged() {
 	if c.Scene.Topology == topologyRed {

@@ -7,7 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
-// linearizable (I3) checks that the history of every name is linearizable: a lock whose operations are atomic could have
+// linearizable checks that the history of every name is linearizable: a lock whose operations are atomic could have
 // produced it. The check applies to safe scenes only, in which Redis forgets nothing.
 func (c *checker) linearizable() {
 	if !c.Scene.Safe {

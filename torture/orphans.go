@@ -8,7 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
-// orphans (I7, I8) measures how long Redis kept locks that nobody had or wanted.
+// orphans measures how long Redis kept locks that nobody had or wanted.
 func (c *checker) orphans() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
@@ -42,7 +42,7 @@ func (c *checker) orphans() {
 	}
 }
 
-// strays (I7, I8) looks for holders that stay in Redis although their owner no longer has the lock. Unlike for orphans,
+// strays looks for holders that stay in Redis although their owner no longer has the lock. Unlike for orphans,
 // waiters are no excuse. The check covers only locks that a single field holds.
 func (c *checker) strays() {
 	seen := make(map[string][]sample)

@@ -1,4 +1,32 @@
-// Package promises has what rlock promises, as the checkers that the torture and the simulation share.
+// Package promises has what rlock promises, as the checkers that the torture and the simulation share. A checker is a method of [Judge]. Its
+// arguments are what somebody saw: an owner that gets a lock and those that believe to have it, a call, the end of a hold, the operations on
+// a lock, two looks at Redis. The torture derives them from the record of a scene, once that is over, and the simulation from its workers,
+// as it runs. What a real machine needs is an argument, too: slack, and what excuses something.
+//
+// The text of a broken promise begins with its name:
+//
+//	exclusion, permits   two owners are inside, or more permits are held than there are
+//	token                a fencing token does not rise, or two owners have one
+//	linearizability      no lock could have done what its owners saw
+//	order                a later waiter overtook an earlier one
+//	false loss           a renewed lock was lost without a cause
+//	notice               an owner noticed its loss too late
+//	unlock               an unlock reports a loss too early, hides one, or fails without a cause
+//	error                an error says two things, or not what happened
+//	late                 a call returned after its limit
+//	lost wake-up         a lock was free while somebody waited for it
+//	stray                Redis keeps a lock for somebody who no longer has it
+//	gauges               Stats says something else than the owners
+//	latch, left          something that counts has counted wrong
+//	re-entry, extend, borrow, do, election, ticket
+//	                     what its owner may do with a hold
+//
+// Some promises have their evidence on one side only, and stay there. The torture alone samples each hold all the time, so it checks that its
+// context ends by its deadline. Only it has fleets, whose turns and hand-offs it measures, and a share of calls that may be late.
+// It measures how long a lock was free, and how long Redis kept it for nobody, from intervals: it cannot look at Redis and at the owners in
+// one moment. The simulation can, so it alone checks that a refusal has a cause, that each owner has a quarter of its lease left, what AtLeast
+// keeps, what a turn costs in commands, and each key that is left. Both check shutdowns: the torture by when they return, the simulation by
+// whom they tell and what they leave.
 package promises
 
 import (
