@@ -110,7 +110,7 @@ func same(err, own error) bool { return any(err) == any(own) }
 // borrow looks for the hold in its context. The borrowed hold must be the same, and must not end it.
 func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 	other := handle(s.clients, s.Kind, s.Names...)
-	s.judge().Borrowed(s, ctx, other, hold)
+	s.judge().Borrowed(ctx, s, other, hold)
 	if _, ok := rlock.HoldFrom(rlock.WithOwner(ctx), other); ok {
 		s.wrong("borrow: a new owner does not hide the hold")
 	}

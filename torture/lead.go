@@ -82,5 +82,5 @@ func (s *section) led(ctx context.Context, election *rlock.Election, hold *rlock
 	case <-ctx.Done():
 	case <-time.After(time.Second):
 	}
-	s.judge().Ends(s, over, ctx)
+	s.judge().Ends(ctx, s, over)
 }

@@ -28,7 +28,7 @@ func (j Judge) Extended(who fmt.Stringer, hold *rlock.Hold, d time.Duration, ask
 }
 
 // Borrowed gets a hold from a context that carries it. It checks that this is the same, and that its unlock ends nothing.
-func (j Judge) Borrowed(who fmt.Stringer, ctx context.Context, lock rlock.Acquirer, hold *rlock.Hold) {
+func (j Judge) Borrowed(ctx context.Context, who fmt.Stringer, lock rlock.Acquirer, hold *rlock.Hold) {
 	borrowed, ok := rlock.HoldFrom(ctx, lock)
 	if !ok {
 		j("borrow: the context of a hold of %v does not carry it", who)
@@ -70,7 +70,7 @@ func (j Judge) Leads(who fmt.Stringer, election *rlock.Election, hold *rlock.Hol
 }
 
 // Ends checks that a leader, whose function has not returned, has learned of the end of its lead by a loss.
-func (j Judge) Ends(who fmt.Stringer, over error, lead context.Context) {
+func (j Judge) Ends(lead context.Context, who fmt.Stringer, over error) {
 	if lead.Err() == nil {
 		j("election: the context of the leader of %v goes on although its hold is over: %v", who, over)
 	}

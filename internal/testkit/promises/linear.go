@@ -42,9 +42,9 @@ type world struct {
 }
 
 // free reports whether another owner could get the lock.
-func (w world) free(reads bool) bool { return len(w.writers) == 0 && (reads || len(w.readers) == 0) }
+func (w *world) free(reads bool) bool { return len(w.writers) == 0 && (reads || len(w.readers) == 0) }
 
-func (w world) equal(o world) bool {
+func (w *world) equal(o world) bool {
 	return slices.Equal(w.writers, o.writers) && slices.Equal(w.readers, o.readers) && slices.Equal(w.early, o.early)
 }
 
@@ -96,15 +96,17 @@ func (h *history) given(w world, owner int, reads bool) (world, bool) {
 
 // taken returns the world after an operation took the lock, for which those that have it must have given it back.
 func (h *history) taken(w world, i int) (world, bool) {
-	o, ok := h.ops[i], true
+	o := h.ops[i]
 	for _, reads := range []bool{false, true} {
 		for _, owner := range *w.side(reads) {
 			if reads && o.Reads {
 				continue
 			}
-			if w, ok = h.given(w, owner, reads); !ok {
+			next, ok := h.given(w, owner, reads)
+			if !ok {
 				return w, false
 			}
+			w = next
 		}
 	}
 	*w.side(o.Reads) = with(*w.side(o.Reads), o.Owner)

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 type name string
@@ -173,9 +174,9 @@ func TestCheckersBite(t *testing.T) {
 		{func(j Judge) { j.Done(ana, errOwn, fmt.Errorf("%w, and %w", errOwn, rlock.ErrLost)) }, ""},
 		{func(j Judge) { j.Done(ana, errOwn, errors.Join(errOwn, rlock.ErrLost)) }, "do: it returned"},
 		{func(j Judge) { j.Done(ana, nil, errOwn) }, "do: it returned"},
-		{func(j Judge) { j.Ends(ana, rlock.ErrLost, t.Context()) }, "election: the context of the leader of ana goes on"},
-		{func(j Judge) { j.Ends(ana, rlock.ErrLost, ended()) }, ""},
-		{func(j Judge) { j.Ends(ana, rlock.ErrNotHeld, ended()) }, "election: ana has resigned before its function has returned"},
+		{func(j Judge) { j.Ends(t.Context(), ana, rlock.ErrLost) }, "election: the context of the leader of ana goes on"},
+		{func(j Judge) { j.Ends(ended(), ana, rlock.ErrLost) }, ""},
+		{func(j Judge) { j.Ends(ended(), ana, rlock.ErrNotHeld) }, "election: ana has resigned before its function has returned"},
 	} {
 		var broken []string
 		c.does(func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) })

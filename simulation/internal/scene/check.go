@@ -200,7 +200,7 @@ func (r *run) lasts(h *holder) {
 func (r *run) excludes(t *target, h *holder) {
 	var others []promises.Owner
 	for _, o := range t.inside {
-		if !r.Unsafe && !o.p.dead() && !(o.blind && o.p.ended) && o.err() == nil {
+		if !r.Unsafe && !o.p.dead() && (!o.blind || !o.p.ended) && o.err() == nil {
 			others = append(others, r.believes(t, o))
 		}
 	}

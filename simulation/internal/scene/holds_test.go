@@ -16,7 +16,7 @@ import (
 // TestCheckersOfHoldsBite keeps and breaks the promises that [promises.Judge] checks on the holds of a client.
 func TestCheckersOfHoldsBite(t *testing.T) {
 	t.Parallel()
-	elected := func(j promises.Judge, w *worker, check func(e *rlock.Election, led, other *rlock.Hold)) {
+	elected := func(w *worker, check func(e *rlock.Election, led, other *rlock.Hold)) {
 		e, x := w.clients[0].NewElection("x"), w.clients[0].NewFencedLock("x")
 		ctx, resign := context.WithCancel(w.ctx)
 		_ = e.Run(ctx, func(ctx context.Context, _ rlock.Token) error {
@@ -58,26 +58,26 @@ func TestCheckersOfHoldsBite(t *testing.T) {
 			j.Extended(w.process, hold, time.Hour, asked)
 		}, "extend:"},
 		"a hold that is borrowed": {func(j promises.Judge, w *worker, x *rlock.Lock, hold *rlock.Hold) {
-			j.Borrowed(w.process, hold.Context(), x, hold) //nolint:contextcheck // it is that of the hold
+			j.Borrowed(hold.Context(), w.process, x, hold)
 		}, ""},
 		"a hold that is not carried": {func(j promises.Judge, w *worker, x *rlock.Lock, hold *rlock.Hold) {
-			j.Borrowed(w.process, w.ctx, x, hold) //nolint:contextcheck // it is another one
+			j.Borrowed(w.ctx, w.process, x, hold)
 		}, "borrow: the context of a hold of p0 does not carry it"},
 		"another hold that is borrowed": {func(j promises.Judge, w *worker, x *rlock.Lock, hold *rlock.Hold) {
 			if hold.Unlock(w.ctx) == nil {
 				other, err := x.Acquire(w.ctx)
 				require.NoError(t, err)
-				j.Borrowed(w.process, other.Context(), x, hold)
+				j.Borrowed(other.Context(), w.process, x, hold)
 			}
 		}, "borrow: what p0 borrowed has the token"},
 		"a leader": {func(j promises.Judge, w *worker, _ *rlock.Lock, hold *rlock.Hold) {
 			if hold.Unlock(w.ctx) == nil {
-				elected(j, w, func(e *rlock.Election, led, _ *rlock.Hold) { _ = j.Leads(w.process, e, led) })
+				elected(w, func(e *rlock.Election, led, _ *rlock.Hold) { _ = j.Leads(w.process, e, led) })
 			}
 		}, ""},
 		"a leader whose hold is over": {func(j promises.Judge, w *worker, _ *rlock.Lock, hold *rlock.Hold) {
 			if hold.Unlock(w.ctx) == nil {
-				elected(j, w, func(e *rlock.Election, _, _ *rlock.Hold) { _ = j.Leads(w.process, e, hold) })
+				elected(w, func(e *rlock.Election, _, _ *rlock.Hold) { _ = j.Leads(w.process, e, hold) })
 			}
 		}, "election: p0 says that it leads although its hold is over"},
 		"a holder who does not lead": {func(j promises.Judge, w *worker, _ *rlock.Lock, hold *rlock.Hold) {

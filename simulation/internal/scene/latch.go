@@ -100,7 +100,7 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 		l.Passed(w.unlessForgotten(), w.process)
 	}
 	if errors.Is(err, rlock.ErrUnavailable) {
-		w.explained(w.run.asked(w.process, l.Name, a.asked, err))
+		w.explained(w.asked(w.process, l.Name, a.asked, err))
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *run) leads(l *leader) {
 		return
 	}
 	if l.late++; l.late == 2 {
-		r.checks().Ends(l.p, over, l.ctx)
+		r.checks().Ends(l.ctx, l.p, over)
 	}
 }
 

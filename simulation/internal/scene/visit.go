@@ -110,7 +110,7 @@ func (w *worker) judge(hold *rlock.Hold, before error, format string, args ...an
 
 // borrows gets the hold from its context. The unlock of what was borrowed ends nothing.
 func (w *worker) borrows(lock rlock.Acquirer, hold *rlock.Hold) {
-	promises.Judge(w.note).Borrowed(w.process, hold.Context(), lock, hold)
+	promises.Judge(w.note).Borrowed(hold.Context(), w.process, lock, hold)
 }
 
 // another tries to acquire what an owner has as another owner, within the context of the first one.
