@@ -203,10 +203,10 @@ func (j Judge) Linearizable(lock string, ops []Op) {
 	}
 }
 
-// around lists the operations that an operation overlaps, and the last ones before, if there are few.
+// around lists the last operations that began before the end of an operation.
 func around(ops []Op, o Op) string {
 	near := slices.DeleteFunc(slices.Clone(ops), func(other Op) bool { return other == o || other.From > o.To })
-	slices.SortFunc(near, func(a, b Op) int { return cmp.Compare(a.To, b.To) })
+	slices.SortFunc(near, func(a, b Op) int { return cmp.Compare(a.From, b.From) })
 	var b strings.Builder
 	for _, other := range near[max(0, len(near)-12):] {
 		fmt.Fprintf(&b, "\n  %v", other)
