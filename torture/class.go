@@ -171,9 +171,17 @@ func (c *checker) bounds() {
 	if c.Scene.Acks > 0 {
 		slack += ackTimeout
 	}
+	replied := make(map[string]Moment) // when the clients had their first reply
+	for _, t := range c.Turns {
+		if at := replied[t.Client]; t.Answer == got && (at == 0 || t.Answered < at) {
+			replied[t.Client] = t.Answered
+		}
+	}
 	for _, t := range c.Turns {
 		if !c.stopped(t.Site, t.Asked, t.Answered) {
-			c.judge().Bound(t.call(), slack, slack)
+			call, at := t.call(), replied[t.Client]
+			call.Connects = at == 0 || t.Asked < at
+			c.judge().Bound(call, slack, slack)
 		}
 		if t.Over && t.Unlocked != 0 && !c.stopped(t.Site, t.Unlocking, t.Unlocked) {
 			c.Figures.Over++

@@ -74,8 +74,13 @@ func TestErrorCheckersBite(t *testing.T) {
 		},
 		{
 			"late: a call",
-			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
-			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try = true })}},
+			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
+			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try = true })}},
+		},
+		{
+			"late: a call", // a client connects first
+			History{Turns: []*Turn{fail(1, 1600, outage).with(func(t *Turn) { t.Try = true })}},
+			History{Turns: []*Turn{fail(1, 1700, outage).with(func(t *Turn) { t.Try = true })}},
 		},
 		{"late:", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
 		{
