@@ -17,8 +17,8 @@ const (
 	Find What = "find" // the owner found the lock taken
 )
 
-// Op is an operation of an owner on a lock. It took effect at one moment between From and To. The operations of one owner follow one
-// another, and a Give needs a Take.
+// Op is an operation of an owner on a lock. It took effect at one moment between From and To. An owner takes
+// the lock once, and gives it back after that: both may be known only afterwards.
 type Op struct {
 	What     What
 	Owner    int
@@ -44,8 +44,8 @@ type world struct {
 // free reports whether another owner could get the lock.
 func (w *world) free(reads bool) bool { return len(w.writers) == 0 && (reads || len(w.readers) == 0) }
 
-func (w *world) equal(o world) bool {
-	return slices.Equal(w.writers, o.writers) && slices.Equal(w.readers, o.readers) && slices.Equal(w.early, o.early)
+func compare(a, b world) int {
+	return cmp.Or(slices.Compare(a.writers, b.writers), slices.Compare(a.readers, b.readers), slices.Compare(a.early, b.early))
 }
 
 // side returns those that have the lock as readers, or as the writer.
@@ -70,6 +70,25 @@ func without(set []int, n int) []int {
 type history struct {
 	ops     []Op
 	pending []int // those that have begun and are not over
+	passing []int // of these, the takes whose gives are pending, too
+}
+
+// begins notes that an operation has begun.
+func (h *history) begins(i int) {
+	for _, p := range h.pending {
+		if a, b := h.ops[i], h.ops[p]; a.Owner == b.Owner && a.What == Take {
+			h.passing = append(h.passing, i)
+		} else if a.Owner == b.Owner && b.What == Take {
+			h.passing = append(h.passing, p)
+		}
+	}
+	h.pending = append(h.pending, i)
+}
+
+// ends notes that an operation is over.
+func (h *history) ends(i int) {
+	h.pending = without(h.pending, i)
+	h.passing = slices.DeleteFunc(h.passing, func(p int) bool { return h.ops[p].Owner == h.ops[i].Owner })
 }
 
 // found returns the world after all finds had their moment that may have it now. They change nothing, so none of them has to wait.
@@ -112,6 +131,24 @@ func (h *history) taken(w world, i int) (world, bool) {
 	*w.side(o.Reads) = with(*w.side(o.Reads), o.Owner)
 	w.early = with(w.early, i)
 	return h.found(w), true
+}
+
+// passed returns a world, and those after owners had the lock and gave it back now, of whom both is known only afterwards.
+func (h *history) passed(w world) []world {
+	all := []world{w}
+	for _, i := range h.passing {
+		if slices.Contains(w.early, i) {
+			continue
+		}
+		for _, w := range slices.Clone(all) {
+			if next, ok := h.taken(w, i); ok {
+				if next, ok = h.given(next, h.ops[i].Owner, h.ops[i].Reads); ok {
+					all = append(all, next)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // after returns the worlds in which an operation had its moment, which it must have had now. Another operation has its moment only if
@@ -172,7 +209,7 @@ func (h *history) impossible() int {
 	for _, e := range events {
 		var next []world
 		if !e.ends {
-			h.pending = append(h.pending, e.op)
+			h.begins(e.op)
 		}
 		for _, w := range worlds {
 			all := []world{h.found(w)}
@@ -180,14 +217,14 @@ func (h *history) impossible() int {
 				all = h.after(w, e.op)
 			}
 			for _, w := range all {
-				if !slices.ContainsFunc(next, w.equal) {
-					next = append(next, w)
-				}
+				next = append(next, h.passed(w)...)
 			}
 		}
 		if e.ends {
-			h.pending = without(h.pending, e.op)
+			h.ends(e.op)
 		}
+		slices.SortFunc(next, compare)
+		next = slices.CompactFunc(next, func(a, b world) bool { return compare(a, b) == 0 })
 		if worlds = next; len(worlds) == 0 {
 			return e.op
 		}

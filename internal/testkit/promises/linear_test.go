@@ -40,7 +40,10 @@ func drawn(r *rand.Rand) (ops []Op) {
 		}
 		ops = append(ops, o)
 		if o.What == Take && r.IntN(4) > 0 {
-			o.What, o.From = Give, moment(o.To)+1
+			if o.What = Give; r.IntN(3) > 0 {
+				o.From = o.To + 1
+			}
+			o.From = moment(o.From) // or the owner learns of both at the end
 			o.To = moment(o.From)
 			ops = append(ops, o)
 		}
