@@ -193,7 +193,7 @@ func Run(tb testing.TB, scene Scene) *History {
 	})
 	hired := a.hire(ctx)
 	start := now()
-	a.strike(start.add(scene.Duration))
+	a.strike(start.Add(scene.Duration))
 	a.alone.Wait()
 	stop := now()
 	cancel()
@@ -259,7 +259,7 @@ func (a *Arena) dismiss(done <-chan struct{}) {
 func (a *Arena) strike(until Moment) {
 	random := rand.New(rand.NewPCG(a.scene.Seed, 1<<32))
 	if len(a.scene.Nemeses) == 0 {
-		pause(context.Background(), until.sub(now()))
+		pause(context.Background(), until.Sub(now()))
 		return
 	}
 	order := slices.Clone(a.scene.Nemeses)
@@ -333,7 +333,7 @@ func (a *Arena) probe() {
 			start := now()
 			hold, err := site.make(share.Kind, name).Acquire(ctx)
 			cancel()
-			took := now().sub(start)
+			took := now().Sub(start)
 			limit := watchdogTimeout + time.Second
 			if share.Kind == kindFair || share.Kind == kindFencedFair {
 				limit += fairWait + time.Second
@@ -356,10 +356,10 @@ func (a *Arena) probe() {
 func (a *Arena) clean() {
 	a.tb.Helper()
 	ctx := context.Background()
-	deadline := now().add(2*watchdogTimeout + time.Second)
+	deadline := now().Add(2*watchdogTimeout + time.Second)
 	// A waiter for a fair lock that was killed near the end stays in the queue until an attempt that comes 3 s after the first
 	// one does not reach it either.
-	again := now().add(3200 * time.Millisecond)
+	again := now().Add(3200 * time.Millisecond)
 	for {
 		var keys, channels []string
 		for _, node := range a.masters() {

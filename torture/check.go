@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Report is the verdict of the checkers on a history.
@@ -72,6 +74,17 @@ func (c *checker) brokenf(format string, args ...any) {
 	c.Broken = append(c.Broken, fmt.Sprintf(format, args...))
 }
 
+// judge is told of what no scene may break.
+func (c *checker) judge() promises.Judge { return c.brokenf }
+
+// safely is told of what only scenes break in which Redis forgets something.
+func (c *checker) safely() promises.Judge {
+	if !c.Scene.Safe {
+		return promises.Nobody
+	}
+	return c.brokenf
+}
+
 func (c *checker) count() {
 	f := &c.Figures
 	f.Stalls = c.Stalls
@@ -100,7 +113,7 @@ func (c *checker) count() {
 			f.Adoptions++
 		}
 		if t.Keeper && t.Answer == got {
-			f.LockSeconds += t.Last.sub(t.First).Seconds()
+			f.LockSeconds += t.Last.Sub(t.First).Seconds()
 		}
 	}
 }
@@ -108,167 +121,92 @@ func (c *checker) count() {
 // unconfirmed marks the unlocks by Do of which nobody knows whether Redis confirmed them: Do only logs that it did not.
 func (c *checker) unconfirmed() {
 	for _, t := range c.Turns {
-		if t.ByDo && t.Unlock == got && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) > 0 {
+		if t.ByDo && t.Unlock == got && c.struck(t.Unlocking.Add(-time.Second), t.Unlocked) > 0 {
 			t.Unlock = failed
 		}
 	}
 }
 
-// exclusion (I1) looks for two owners that believed at the same time that they held one lock, and were not both readers.
+// exclusion looks for owners that believed at the same time that they held one lock, and were not all readers, or more permits than
+// there are.
 func (c *checker) exclusion() {
-	for name, turns := range c.names {
-		var believers []*Turn
-		for _, t := range turns {
-			if t.First != 0 {
-				believers = append(believers, t)
-			}
-		}
+	for name, turns := range c.all {
+		believers := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.First == 0 })
 		slices.SortFunc(believers, func(a, b *Turn) int { return int(a.First - b.First) })
-		var open []*Turn
+		var inside []*Turn
 		for _, t := range believers {
-			open = slices.DeleteFunc(open, func(o *Turn) bool { return o.Last < t.First })
-			for _, o := range open {
-				if o.reads() && t.reads() {
-					continue
-				}
-				c.Figures.Overlaps++
-				if c.Scene.Safe {
-					c.brokenf("I1: two held %s for %v:\n  %v\n  %v", name, min(o.Last, t.Last).sub(t.First), o, t)
-				}
+			inside = slices.DeleteFunc(inside, func(o *Turn) bool { return o.Last < t.First })
+			var others []promises.Owner
+			for _, o := range inside {
+				others = append(others, o.owner())
 			}
-			open = append(open, t)
+			if total := t.total(); total == 0 {
+				c.Figures.Overlaps += c.safely().Exclusion(name, t.owner(), others)
+			} else if !c.safely().Permits(name, t.owner(), others, total) {
+				c.Figures.Overlaps++
+			}
+			inside = append(inside, t)
 		}
 	}
 }
 
-// tokens (I2) checks that later owners of a fenced lock have greater tokens, and that no two tokens are equal. It also
-// counts the stale writes, which came after a write with a greater token.
+// owner returns the owner of a turn as the checkers know it.
+func (t *Turn) owner() promises.Owner {
+	return promises.Owner{Who: t, Asked: t.Asked, Since: t.First, Reads: t.reads(), Permits: t.Permits}
+}
+
+// tokens checks that later owners of a fenced lock have greater tokens, whichever of them asked first, and that no two tokens are
+// equal. In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, so that only an owner that asked
+// later must have a greater one.
 func (c *checker) tokens() {
 	for name, turns := range c.names {
-		if !strings.Contains(name, "fenced") {
-			continue
-		}
-		var granted []*Turn
-		for _, t := range turns {
-			if t.reads() && t.Token != 0 {
-				c.brokenf("I2: a reader has the token %d: %v", t.Token, t)
+		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
+		slices.SortFunc(granted, func(a, b *Turn) int { return int(a.Answered - b.Answered) })
+		before := func(at Moment) (most uint64) {
+			for _, t := range granted {
+				if t.Answered >= at {
+					break
+				}
+				most = max(most, t.Token)
 			}
-			if t.Answer == got && !t.reads() {
-				granted = append(granted, t)
-			}
+			return most
 		}
-		answered := slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.Answered - b.Answered) })
-		var highest uint64 // token granted before t asked
-		for _, t := range granted {
-			for len(answered) > 0 && answered[0].Answered < t.Asked {
-				highest, answered = max(highest, answered[0].Token), answered[1:]
+		var tokens promises.Tokens
+		began := func(t *Turn) Moment { return max(t.First, t.Answered) }
+		for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(began(a) - began(b)) }) {
+			greatest := before(t.Asked)
+			if c.Scene.Safe && t.First != 0 {
+				greatest = max(greatest, tokens.Greatest())
 			}
-			if t.Token <= highest {
-				c.brokenf("I2: the token %d of %s was granted after %d: %v", t.Token, name, highest, t)
-			}
+			tokens.Granted(c.judge(), name, strings.Contains(name, "fenced"), t.owner(), t.Token, greatest)
 		}
-		c.successors(name, granted)
-		type write struct {
-			at    Moment
-			token uint64
-		}
-		var writes []write
-		for _, t := range granted {
-			for _, at := range t.Writes {
+		c.writes(granted)
+	}
+}
+
+// writes counts the stale writes, which came after a write with a greater token.
+func (c *checker) writes(granted []*Turn) {
+	type write struct {
+		at    Moment
+		token uint64
+	}
+	var writes []write
+	for _, t := range granted {
+		for _, at := range t.Writes {
+			if t.Token != 0 {
 				writes = append(writes, write{at, t.Token})
 			}
 		}
-		slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
-		// The register refuses a token that is lower than one it has seen.
-		var register uint64
-		for _, w := range writes {
-			if w.token < register {
-				c.Figures.Stale++
-				continue
-			}
-			register = w.token
-		}
 	}
-}
-
-// successors (I2) checks that each holder's token is greater than the previous holder's, whichever of the two asked first.
-// In unsafe scenes two owners may hold a lock at once. A late reply then confuses their order, but their tokens still
-// differ.
-func (c *checker) successors(name string, granted []*Turn) {
-	seen := make(map[uint64]*Turn)
-	var before *Turn
-	for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(a.First - b.First) }) {
-		if other := seen[t.Token]; other != nil {
-			c.brokenf("I2: two owners have the token %d of %s:\n  %v\n  %v", t.Token, name, other, t)
-		}
-		seen[t.Token] = t
-		if t.First == 0 {
+	slices.SortFunc(writes, func(a, b write) int { return int(a.at - b.at) })
+	// The register refuses a token that is lower than one it has seen.
+	var register uint64
+	for _, w := range writes {
+		if w.token < register {
+			c.Figures.Stale++
 			continue
 		}
-		if c.Scene.Safe && before != nil && t.Token <= before.Token {
-			c.brokenf("I2: the previous holder of %s had the token %d: %v", name, before.Token, t)
-		}
-		before = t
-	}
-}
-
-// losses (I5, I7) counts losses of renewed locks, and unlocks that reported a loss, that no event explains. A process that
-// was stopped may have lost its locks.
-func (c *checker) losses() {
-	if !c.Scene.Safe {
-		return
-	}
-	for _, t := range c.Turns {
-		if t.Refused {
-			c.brokenf("Q.10: a ticket was refused although its lease was not over: %v", t)
-		}
-		// An unlock retries until Redis confirms it, or until the command timeout, of which the machine may stand still for a third.
-		if t.Unlock == failed && c.struck(t.Unlocking.add(-time.Second), t.Unlocked) == 0 && c.stood(t.Unlocking, t.Unlocked) < commandTimeout/3 {
-			c.brokenf("I7: an unlock failed while nothing was wrong: %v", t)
-		}
-		if t.Answer != got || c.stopped(t.Site, t.Answered.add(-t.Lease), max(t.Unlocked, t.Lost, c.Stop)) {
-			continue
-		}
-		if t.Renew && t.Lost != 0 && !c.excused(t) {
-			c.Figures.FalseLosses++
-			c.brokenf("I5: a renewed lock was lost: %v", t)
-		} else if t.Unlock == lost && t.Unlocked < t.Deadline {
-			c.Figures.FalseAlarms++
-			c.brokenf("I7: an unlock reported a loss before the deadline %d: %v", t.Deadline, t)
-		}
-	}
-}
-
-// excused reports whether a renewed lock was lost because the machine stood still for a third of its lease, or, with a lease that is shorter
-// than that of the client, because no renewal got through.
-func (c *checker) excused(t *Turn) bool {
-	from := t.Lost.add(-2 * t.Renewal)
-	return c.stood(t.Lost.add(-t.Lease), t.Lost) > t.Lease/3 || t.Renewal < watchdogTimeout && (c.trouble(from, t.Lost) > 0 || c.slow(from, t.Lost) > t.Renewal/6)
-}
-
-// takenAway (I6) checks that the keeper of a lock that a nemesis took notices it by its next renewal.
-func (c *checker) takenAway() {
-	limit := noticed + c.noise
-	for _, e := range c.Events {
-		if e.Lost == "" {
-			continue
-		}
-		for _, t := range c.Turns {
-			// A keeper whose acquire had not returned yet notices later.
-			if t.Keeper && t.Names[0] == e.Lost && t.Answer == got && t.Answered < e.From && (t.Unlocked == 0 || t.Unlocked > e.From) &&
-				c.struck(e.From, e.From.add(noticed)) == 0 && (t.Lost == 0 || t.Lost > e.From.add(limit)) && c.Stop > e.From.add(limit) {
-				c.brokenf("I6: the keeper did not notice within %v that %s was taken away at %d: %v, lost %d", limit, e.Lost, e.From, t, t.Lost)
-			}
-		}
-	}
-}
-
-// lateNotices (I6) checks that a keeper learns of a loss no later than its deadline, when the lock is no longer guaranteed.
-func (c *checker) lateNotices() {
-	for _, t := range c.Turns {
-		if t.Keeper && t.Lost != 0 && t.Lost > t.Deadline.add(c.late+c.stood(t.Deadline, t.Lost)) && !c.stopped(t.Site, t.Deadline, t.Lost) {
-			c.brokenf("I6: Done closed %v after the deadline: %v", t.Lost.sub(t.Deadline), t)
-		}
+		register = w.token
 	}
 }
 
@@ -277,7 +215,7 @@ func (c *checker) struck(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
 		if e.Lost == "" && e.From <= to && from <= e.To {
-			total += max(e.To.sub(e.From), 1)
+			total += max(e.To.Sub(e.From), 1)
 		}
 	}
 	return total
@@ -286,7 +224,7 @@ func (c *checker) struck(from, to Moment) time.Duration {
 // stood returns for how long the machine stood still between two moments.
 func (c *checker) stood(from, to Moment) (total time.Duration) {
 	for _, s := range c.Stood {
-		total += max(0, min(to, s.To).sub(max(from, s.From)))
+		total += max(0, min(to, s.To).Sub(max(from, s.From)))
 	}
 	return total
 }
@@ -294,51 +232,51 @@ func (c *checker) stood(from, to Moment) (total time.Duration) {
 // longest returns the length of the longest stall.
 func longest(stalls []stall) (most time.Duration) {
 	for _, s := range stalls {
-		most = max(most, s.To.sub(s.From))
+		most = max(most, s.To.Sub(s.From))
 	}
 	return most
 }
 
-// returns (I9) measures how late calls returned after their context had ended.
+// returns measures how late calls returned after their context had ended.
 func (c *checker) returns() {
 	for _, t := range c.Turns {
 		if t.Ended != 0 && t.Answered != 0 && !c.stopped(t.Site, t.Ended, t.Answered) {
-			c.Figures.Late = append(c.Figures.Late, t.Answered.sub(t.Ended)-c.stood(t.Ended, t.Answered))
+			c.Figures.Late = append(c.Figures.Late, t.Answered.Sub(t.Ended)-c.stood(t.Ended, t.Answered))
 		}
 	}
 	if late := c.Figures.Late.at(0.99); late > c.late {
-		c.brokenf("I9: one in a hundred calls returned %v after its context had ended", late)
+		c.brokenf("late: one in a hundred calls returned %v after its context had ended", late)
 	}
 }
 
 // isFair reports whether a name is that of a fair lock.
 func isFair(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "{"), "fair") }
 
-// order (I4) counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
+// order counts how many later waiters overtook each waiter for a fair lock. It counts only waiters that asked so much
 // later that they must have been behind in the queue.
 func (c *checker) order() {
-	later := 300*time.Millisecond + c.noise
+	later, judge := 300*time.Millisecond+c.noise, promises.Judge(promises.Nobody)
+	if c.Scene.Ordered {
+		judge = c.judge()
+	}
 	for name, turns := range c.names {
 		if !isFair(name) {
 			continue
 		}
 		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
-		for i, t := range granted {
+		for _, t := range granted {
 			overtaken := 0
-			for _, other := range granted[i+1:] {
-				if other.Asked > t.Asked.add(later) && other.Answered < t.Answered.add(-time.Millisecond) {
+			for _, other := range granted {
+				if other.Answered < t.Answered.Add(-time.Millisecond) && !judge.Order(name, other.owner(), t.owner(), later) {
 					overtaken++
 				}
 			}
 			c.Figures.MostOvertaken = max(c.Figures.MostOvertaken, overtaken)
-			if overtaken > 0 && c.Scene.Ordered {
-				c.brokenf("I4: %d owners that asked later for %s got it before %v", overtaken, name, t)
-			}
 		}
 	}
 }
 
-// wakeUps (I8) measures how long a lock was free before a waiter got it.
+// wakeUps measures how long a lock was free before a waiter got it.
 func (c *checker) wakeUps() {
 	for name, turns := range c.names {
 		if strings.HasPrefix(strings.TrimPrefix(name, "{"), "rw") || slices.ContainsFunc(turns, func(t *Turn) bool { return t.Kind == kindSpin }) {
@@ -365,10 +303,10 @@ func (c *checker) wakeUps() {
 			if i == 0 || ends[i-1].to < t.Asked {
 				continue // it did not wait
 			}
-			waited := max(t.Answered.sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
+			waited := max(t.Answered.Sub(ends[i-1].to), 0) // the unlock may return after the next owner has the lock
 			c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-			if c.Scene.WakeUp > 0 && waited > c.Scene.WakeUp+c.noise {
-				c.brokenf("I8: %s had been free for %v when a waiter got it: %v", name, waited, t)
+			if c.Scene.WakeUp > 0 {
+				c.judge().WakeUp(name, t.owner(), waited, c.Scene.WakeUp+c.noise)
 			}
 		}
 	}
@@ -382,17 +320,17 @@ func (c *checker) freed(t *Turn) Moment {
 	case t.Answer == refused:
 		return 0
 	case t.Answer == failed:
-		return t.Answered.add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
+		return t.Answered.Add(20 * time.Millisecond) // rlock releases in the background what the attempt may have acquired
 	case t.Answer == got && t.Unlock == got:
 		return t.Unlocked
 	case t.Answer == got && t.Unlock == lost && t.Renew: // its last renewal may have come late
-		return max(t.Unlocked.add(t.Lease), t.Extended)
+		return max(t.Unlocked.Add(t.Lease), t.Extended)
 	case t.Answer == got && (t.Unlock == left || t.Unlock == lost):
-		return max(t.Unlocked, t.Answered.add(t.Lease), t.Extended)
+		return max(t.Unlocked, t.Answered.Add(t.Lease), t.Extended)
 	case t.Unlock == failed:
-		return max(t.Unlocked.add(t.Lease+commandTimeout), t.Extended)
+		return max(t.Unlocked.Add(t.Lease+commandTimeout), t.Extended)
 	case killed != 0:
-		return max(killed.add(max(t.Lease, watchdogTimeout)+commandTimeout), t.Extended)
+		return max(killed.Add(max(t.Lease, watchdogTimeout)+commandTimeout), t.Extended)
 	}
 	return 0
 }

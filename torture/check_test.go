@@ -17,7 +17,7 @@ func use(id int64, kind, name string, asked, answered, unlocked int64) *Turn {
 	return &Turn{
 		ID: id, Site: "site1", Kind: kind, Names: []string{name}, Lease: watchdogTimeout, Renew: true, Asked: ms(asked), Answered: ms(answered),
 		Answer: got, First: ms(answered), Last: ms(unlocked - 1), Unlocking: ms(unlocked - 1), Unlocked: ms(unlocked), Unlock: got,
-		Deadline: ms(answered).add(watchdogTimeout),
+		Deadline: ms(answered).Add(watchdogTimeout),
 	}
 }
 
@@ -38,17 +38,17 @@ func TestCheckersBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"I1: two held a",
+			"exclusion:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 11, 20)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 8, 20)}},
 		},
 		{
-			"I1: two held rw",
+			"exclusion:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindRead, "rw", 3, 8, 20)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw", 1, 2, 10), use(2, kindWrite, "rw", 3, 8, 20)}},
 		},
 		{
-			"I2: the token",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 8 }),
@@ -59,12 +59,12 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: a reader has the token",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10).with(func(t *Turn) { t.Token = 7 })}},
 		},
 		{
-			"I2: the previous holder of fenced0",
+			"token:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 2, 10).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 8 }),
@@ -75,7 +75,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I2: two owners have the token",
+			"token:",
 			History{Turns: []*Turn{
 				use(1, kindFenced, "fenced0", 1, 12, 20).with(func(t *Turn) { t.Token = 7 }),
 				use(2, kindFenced, "fenced0", 1, 13, 20).with(func(t *Turn) { t.Token = 6 }),
@@ -86,7 +86,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce", // an unlock that failed may nevertheless have freed the lock
+			"linearizability:", // an unlock that failed may nevertheless have freed the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }), use(2, kindLock, "a", 11, 12, 20),
 			}},
@@ -95,7 +95,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce", // a waiting reader queues behind writers
+			"linearizability:", // a waiting reader queues behind writers
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindRead, "rw", 1, 2, 40),
 				{ID: 2, Kind: kindRead, Names: []string{"rw"}, Asked: ms(9), Answered: ms(30), Answer: refused},
@@ -106,7 +106,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I3: no lock could produce",
+			"linearizability:",
 			History{Scene: safe, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10),
 				{ID: 2, Kind: kindLock, Names: []string{"a"}, Asked: ms(9), Answered: ms(30), Answer: refused, Try: true},
@@ -117,44 +117,44 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I4: 1 owners that asked later",
+			"order:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 200, 400, 410)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindFair, "fair0", 1, 600, 610), use(2, kindFair, "fair0", 400, 401, 410)}},
 		},
 		{
-			"I5: a renewed lock was lost",
+			"false loss:",
 			History{Scene: safe, Turns: []*Turn{keeper(0)}},
 			History{Scene: safe, Turns: []*Turn{keeper(500)}},
 		},
 		{
-			"I5: a renewed lock was lost",
+			"false loss:",
 			History{Scene: safe, Stood: []stall{{ms(100), ms(700)}, {ms(900), ms(1400)}}, Turns: []*Turn{keeper(2900)}},
 			History{Scene: safe, Stood: []stall{{ms(100), ms(1000)}}, Turns: []*Turn{keeper(2900)}},
 		},
 		{
-			"I6: the keeper did not notice",
+			"notice:",
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(900)}},
 			History{Stop: ms(9000), Events: []Event{{From: ms(100), Lost: "keep"}}, Turns: []*Turn{keeper(2900)}},
 		},
 		{
-			"I6: Done closed",
+			"notice: the context",
 			History{Turns: []*Turn{keeper(3020)}},
 			History{Turns: []*Turn{keeper(3200)}},
 		},
 		{
-			"I7: an unlock reported",
+			"unlock:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = lost })}},
 		},
 		{
-			"I7: an unlock failed",
+			"unlock:",
 			History{Scene: safe, Events: []Event{{From: ms(1), To: ms(5)}}, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed }),
 			}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Unlock = failed })}},
 		},
 		{
-			"I7: an unlock failed",
+			"unlock:",
 			History{Scene: safe, Stood: []stall{{ms(200), ms(701)}}, Turns: []*Turn{
 				use(1, kindLock, "a", 1, 2, 1600).with(func(t *Turn) { t.Unlock, t.Unlocking = failed, ms(99) }),
 			}},
@@ -163,12 +163,12 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: a had been free",
+			"lost wake-up:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 100, 200)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 1500, 1600)}},
 		},
 		{
-			"I8: a had been free", // the unlock may return after the next owner has the lock
+			"lost wake-up:", // the unlock may return after the next owner has the lock
 			History{Scene: safe, Turns: []*Turn{
 				use(9, kindLock, "a", 1, 2, 4), use(1, kindLock, "a", 4, 5, 1900).with(func(t *Turn) { t.Unlocking = ms(1890) }), use(2, kindLock, "a", 3, 1899, 2000),
 			}},
@@ -177,7 +177,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: nobody had a",
+			"stray: for",
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}, Samples: []sample{
 				{Name: "a", From: ms(5), To: ms(6), Held: true}, {Name: "a", From: ms(15), To: ms(16)},
 			}},
@@ -186,7 +186,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: for 501ms", // a waiter is no excuse
+			"stray: for 501ms", // a waiter is no excuse
 			History{Scene: safe, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10), use(2, kindLock, "a", 3, 12, 2000)}, Samples: []sample{
 				{Name: "a", From: ms(15), To: ms(16), Held: true, Holder: "y"}, {Name: "a", From: ms(516), To: ms(517), Held: true, Holder: "y"},
 			}},
@@ -195,7 +195,7 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
-			"I9: one in a hundred",
+			"late: one in a hundred",
 			History{
 				Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })},
 				Stood: []stall{{ms(10), ms(400)}, {ms(410), ms(890)}},
@@ -203,7 +203,7 @@ func TestCheckersBite(t *testing.T) {
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}, Stood: []stall{{ms(10), ms(100)}}},
 		},
 		{
-			"I9: one in a hundred",
+			"late: one in a hundred",
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 20, 30).with(func(t *Turn) { t.Ended = ms(15) })}},
 			History{Turns: []*Turn{use(1, kindLock, "a", 1, 900, 910).with(func(t *Turn) { t.Ended = ms(15) })}},
 		},

@@ -5,43 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Class is what an error says happened.
-type Class string
+type Class = promises.Class
 
 const (
-	contention Class = "contention" // another owner has the lock
-	outage     Class = "outage"     // nobody could say
-	loss       Class = "loss"
-	closing    Class = "closing" // the client is closed, or shuts down
-	neither    Class = "neither"
+	contention = promises.Contention
+	outage     = promises.Outage
+	loss       = promises.Loss
+	closing    = promises.Closing
+	neither    = promises.Neither
 )
 
-// class returns the class of an error, and an empty one for nil. No error may be both an outage and contention or a loss.
-func (t *Turn) class(err error) Class {
-	if err == nil {
-		return ""
+// class returns the class of an error, and an empty one for nil.
+func (t *Turn) class(err error) Class { return t.judge().Class(err) }
+
+// class returns the class of the error that an unlock had.
+func (a Answer) class() Class {
+	switch a {
+	case lost:
+		return loss
+	case failed:
+		return outage
+	case got, refused, left:
 	}
-	var all []Class
-	for _, c := range []struct {
-		class Class
-		err   error
-	}{{contention, rlock.ErrNotAcquired}, {outage, rlock.ErrUnavailable}, {loss, rlock.ErrLost}, {closing, rlock.ErrClosed}} {
-		if errors.Is(err, c.err) {
-			all = append(all, c.class)
-		}
-	}
-	switch {
-	case len(all) == 0:
-		return neither
-	case slices.Contains(all, outage) && len(all) > 1 && !slices.Contains(all, closing):
-		t.wrong("L1: the error %q is %v at the same time", err, all)
-	}
-	return all[0]
+	return ""
 }
 
 // called records the outcome of a call that began at a moment, other than the attempt and the unlock. It returns the class.
@@ -53,10 +47,7 @@ func (t *Turn) called(from Moment, err error) Class {
 	return class
 }
 
-// floor is how long a command may have no reply before rlock calls that an outage.
-const floor = commandTimeout / 5
-
-// errorClasses (L1 to L3) checks that an outage is not reported as contention, nor contention as an outage. A cancellation
+// errorClasses checks that an outage is not reported as contention, nor contention as an outage. A cancellation
 // alone is neither.
 func (c *checker) errorClasses() {
 	for _, t := range c.Turns {
@@ -72,21 +63,36 @@ func (c *checker) errorClasses() {
 			c.explained(t, call[0], call[1])
 		}
 		if !t.Keeper && c.silent(t.Asked, t.Answered) && c.alone(t) {
-			c.judgeSilence(t)
+			c.Figures.Silences++
+			c.judge().Silence(t.call(), 20*time.Millisecond)
 		}
 	}
 }
 
 // explained checks that a nemesis explains an outage, which a call reported that lasted between two moments.
 func (c *checker) explained(t *Turn, from, to Moment) {
-	if c.doubtful(t.Site, from.add(-200*time.Millisecond), to) {
-		return // it may have been the latest question
+	call := t.call()
+	call.Asked, call.Answered, call.Err = from, to, why(func() string { return c.before(from) })
+	c.judge().Outage(call, func(since, until Moment) bool {
+		// The application may have left the latest question open.
+		return c.doubtful(t.Site, from.Add(-200*time.Millisecond), to) || c.trouble(since, until) > 0 || c.slow(since, until) > 0
+	})
+}
+
+// why is a text that is not written until somebody reads it.
+type why func() string
+
+func (w why) String() string { return w() }
+
+// call returns the attempt of a turn as the checkers know it.
+func (t *Turn) call() promises.Call {
+	ends := t.Limit
+	if t.Ended != 0 && (ends == 0 || t.Ended < ends) {
+		ends = t.Ended
 	}
-	// A question that a nemesis held, and that its caller abandoned, fails after the command timeout. Then it is the latest
-	// outcome, until Redis replies to another question.
-	from = from.add(-commandTimeout - time.Second)
-	if c.trouble(from, to) == 0 && c.slow(from, to) == 0 {
-		c.brokenf("L2: an outage was reported, but Redis was well: %v (%s)", t, c.before(from.add(commandTimeout+time.Second)))
+	return promises.Call{
+		Who: t, Lock: strings.Join(t.Names, " "), Asked: t.Asked, Answered: t.Answered, Try: t.Try, Wait: t.Wait, Ends: ends,
+		Canceled: !t.Timed, Class: t.Class, Err: t.Err, Timeout: commandTimeout,
 	}
 }
 
@@ -102,32 +108,15 @@ func (c *checker) before(at Moment) string {
 	var end Moment
 	for _, e := range c.Events {
 		if !c.harmless(&e) && e.From <= at && e.To >= end {
-			end, last = e.To, fmt.Sprintf("the nemesis before was %s, until %v before", e.What, at.sub(e.To))
+			end, last = e.To, fmt.Sprintf("the nemesis before was %s, until %v before", e.What, at.Sub(e.To))
 		}
 	}
-	return fmt.Sprintf("at %.3f s; %s", at.sub(c.Start).Seconds(), last)
+	return fmt.Sprintf("at %.3f s; %s", at.Sub(c.Start).Seconds(), last)
 }
 
 // harmless reports whether a strike of a nemesis disturbs no command of a process that is not stopped.
 func (c *checker) harmless(e *Event) bool {
 	return e.Lost != "" || e.Client != "" || e.Site != "" || e.is(n8KillPubSub) || e.is(n24Cut)
-}
-
-// judgeSilence checks an attempt during which Redis was silent, and nobody else in its process wanted the lock.
-func (c *checker) judgeSilence(t *Turn) {
-	c.Figures.Silences++
-	switch {
-	case t.Answer == got:
-		c.brokenf("L3: an attempt succeeded although Redis was silent: %v", t)
-	case t.Class == closing:
-	case t.Limit != 0 && t.Limit <= t.Asked: // the context had ended before the call, which says only that
-	case t.Ended != 0 && !t.Timed:
-		if t.Answered.sub(t.Asked) < floor-20*time.Millisecond && t.Class != neither {
-			c.brokenf("L3: a cancellation alone was reported as %s: %v", t.Class, t)
-		}
-	case t.Class != outage:
-		c.brokenf("L2: an outage was reported as %s: %v", t.Class, t)
-	}
 }
 
 // silent reports whether Redis gave no reply between two moments.
@@ -159,7 +148,7 @@ func (c *checker) trouble(from, to Moment) time.Duration {
 	var total time.Duration
 	for _, e := range c.Events {
 		if !c.harmless(&e) && e.From <= to && from <= e.To {
-			total += max(e.To.sub(e.From), 1)
+			total += max(e.To.Sub(e.From), 1)
 		}
 	}
 	return total
@@ -170,50 +159,35 @@ func (c *checker) slow(from, to Moment) time.Duration {
 	var longest time.Duration
 	for _, s := range c.Slow {
 		if s.From <= to && from <= s.To {
-			longest = max(longest, s.To.sub(s.From))
+			longest = max(longest, s.To.Sub(s.From))
 		}
 	}
 	return longest
 }
 
-// bounds (L7, L9) checks that limited calls return in time, and that the unlock of a lost lock does not wait for Redis.
+// bounds checks that limited calls return in time, and that the unlock of a lost lock does not wait for Redis.
 func (c *checker) bounds() {
 	slack := 150*time.Millisecond + c.noise
 	if c.Scene.Acks > 0 {
 		slack += ackTimeout
 	}
+	replied := make(map[string]Moment) // when the clients had their first reply
 	for _, t := range c.Turns {
-		if limit := t.limit(); limit != 0 && t.Answered > limit.add(slack) && !c.stopped(t.Site, t.Asked, t.Answered) {
-			c.brokenf("L7: a call with Wait(%v) returned %v late: %v", t.Wait, t.Answered.sub(limit), t)
-		}
-		group := t.Kind == kindMulti || t.Kind == kindRed // it releases the members that are still held
-		if !t.Over || t.Unlocked == 0 || c.stopped(t.Site, t.Unlocking, t.Unlocked) {
-			continue
-		}
-		c.Figures.Over++
-		if t.Unlock != lost {
-			c.brokenf("L9: the unlock of a lost lock returned %q: %v", t.Unlock, t)
-		} else if took := t.Unlocked.sub(t.Unlocking); !group && took > slack {
-			c.brokenf("L9: the unlock of a lost lock took %v: %v", took, t)
+		if at := replied[t.Client]; t.Answer == got && (at == 0 || t.Answered < at) {
+			replied[t.Client] = t.Answered
 		}
 	}
-}
-
-// limit returns when the attempt has to return, or 0 if nothing limits it.
-func (t *Turn) limit() Moment {
-	end := Moment(0)
-	switch {
-	case t.Wait > 0:
-		end = t.Asked.add(max(t.Wait, floor))
-	case t.Try && t.Limit == 0:
-		end = t.Asked.add(floor)
-	case t.Try:
-		end = t.Asked.add(commandTimeout)
+	for _, t := range c.Turns {
+		if !c.stopped(t.Site, t.Asked, t.Answered) {
+			call, at := t.call(), replied[t.Client]
+			call.Connects = at == 0 || t.Asked < at
+			c.judge().Bound(call, slack, slack)
+		}
+		if t.Over && t.Unlocked != 0 && !c.stopped(t.Site, t.Unlocking, t.Unlocked) {
+			c.Figures.Over++
+			c.judge().AfterLoss(t.ending(), slack)
+		}
 	}
-	if t.Limit != 0 && (end == 0 || t.Limit < end) {
-		end = t.Limit
-	}
-	return end
 }
 
 // endedContext checks that a call with an ended context says only that.
@@ -221,6 +195,6 @@ func (t *Turn) endedContext(lock rlock.Acquirer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if hold, err := lock.Acquire(ctx); !errors.Is(err, context.Canceled) || t.class(err) != neither {
-		t.wrong("L3: an attempt with an ended context returned %v %v", hold, err)
+		t.wrong("error: an attempt with an ended context returned %v %v", hold, err)
 	}
 }

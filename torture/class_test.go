@@ -24,7 +24,7 @@ func TestErrorCheckersBite(t *testing.T) {
 	silence := []Event{{From: ms(90), To: ms(910), What: n5BlackHole + " of replies", Silent: ms(100), Heard: ms(900)}}
 	over := func(took int64) *Turn {
 		return use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) {
-			t.Over, t.Lost, t.Unlock, t.Lease, t.Deadline, t.Unlocked = true, ms(9), lost, 5*time.Millisecond, ms(6), t.Unlocking.add(time.Duration(took)*time.Millisecond)
+			t.Over, t.Lost, t.Unlock, t.Lease, t.Deadline, t.Unlocked = true, ms(9), lost, 5*time.Millisecond, ms(6), t.Unlocking.Add(time.Duration(took)*time.Millisecond)
 		})
 	}
 	renewed := func(t *Turn) { t.Lost, t.Unlock, t.Renewal, t.Over = ms(9), lost, 2*shortLease, true }
@@ -33,58 +33,63 @@ func TestErrorCheckersBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"L2: an outage was reported, but", // a nemesis explains it
+			"error: an outage was reported", // a nemesis explains it
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(950, 960, outage)}},
 			History{Scene: one, Turns: []*Turn{fail(950, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // that of subscriptions does not, and a slow machine does
+			"error: an outage was reported", // that of subscriptions does not, and a slow machine does
 			History{Scene: one, Slow: []stall{{ms(100), ms(200)}}, Turns: []*Turn{fail(150, 960, outage)}},
 			History{Scene: one, Events: []Event{{From: ms(90), To: ms(910), What: n8KillPubSub + " 40 times"}}, Turns: []*Turn{fail(150, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // the application of another process does not explain it
+			"error: an outage was reported", // the application of another process does not explain it
 			History{Scene: one, Doubts: map[string][]Moment{"site1": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
 			History{Scene: one, Doubts: map[string][]Moment{"site2": {ms(950)}}, Turns: []*Turn{fail(950, 960, outage)}},
 		},
 		{
-			"L2: an outage was reported, but", // the call that extends a lease
+			"error: an outage was reported", // the call that extends a lease
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10)}},
 			History{Scene: one, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(func(t *Turn) { t.Outages = [][2]Moment{{ms(3), ms(4)}} })}},
 		},
 		{
-			"L2: an outage was reported as contention",
+			"error: an outage was reported",
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, outage)}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention)}},
 		},
 		{
-			"L2: an outage was reported as contention", // another owner of the process had the lock
+			"error: an outage was reported", // another owner of the process had the lock
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention), use(2, kindLock, "a", 1, 2, 200)}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 700, contention), use(2, kindLock, "b", 1, 2, 200)}},
 		},
 		{
-			"L3: a cancellation alone",
+			"error: a cancellation alone",
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 200, neither).with(func(t *Turn) { t.Ended = ms(199) })}},
 			History{Scene: one, Events: silence, Turns: []*Turn{fail(150, 200, outage).with(func(t *Turn) { t.Ended = ms(199) })}},
 		},
 		{
-			"L7: a call",
+			"late: a call",
 			History{Turns: []*Turn{fail(1, 400, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })}},
 			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Wait = 50 * time.Millisecond })}},
 		},
 		{
-			"L7: a call",
-			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
-			History{Turns: []*Turn{fail(1, 600, outage).with(func(t *Turn) { t.Try = true })}},
+			"late: a call",
+			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try, t.Limit = true, ms(550) })}},
+			History{Turns: []*Turn{use(2, kindLock, "b", 1, 2, 4), fail(3, 600, outage).with(func(t *Turn) { t.Try = true })}},
 		},
-		{"L9: the unlock of a lost lock took", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
 		{
-			"L9: the unlock of a lost lock returned",
+			"late: a call", // a client connects first
+			History{Turns: []*Turn{fail(1, 1600, outage).with(func(t *Turn) { t.Try = true })}},
+			History{Turns: []*Turn{fail(1, 1700, outage).with(func(t *Turn) { t.Try = true })}},
+		},
+		{"late:", History{Turns: []*Turn{over(20)}}, History{Turns: []*Turn{over(500)}}},
+		{
+			"unlock:",
 			History{Turns: []*Turn{over(1)}},
 			History{Turns: []*Turn{over(1).with(func(t *Turn) { t.Unlock = got })}},
 		},
 		{
-			"I5: a renewed lock was lost", // a short renewed lease does not outlast every nemesis
+			"false loss:", // a short renewed lease does not outlast every nemesis
 			History{Scene: Scene{Safe: true}, Events: []Event{{From: ms(1), To: ms(8)}}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(renewed)}},
 			History{Scene: Scene{Safe: true}, Turns: []*Turn{use(1, kindLock, "a", 1, 2, 10).with(renewed)}},
 		},
@@ -117,32 +122,32 @@ func TestShutdownCheckersBite(t *testing.T) {
 		promise    string
 		good, evil History
 	}{
-		{"O1: a holder", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001), Turns: []*Turn{hold(0)}}},
+		{"shutdown: a holder", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001), Turns: []*Turn{hold(0)}}},
 		{
-			"O1: a client acquired",
+			"shutdown: a client acquired",
 			History{Events: stop(2001), Turns: []*Turn{of(use(1, kindLock, "a", 990, 999, 1001))}},
 			History{Events: stop(2001), Turns: []*Turn{of(use(1, kindLock, "a", 1300, 1301, 1302))}},
 		},
 		{
-			"O1: a wait went on",
+			"shutdown: a wait went on",
 			History{Events: stop(2001), Turns: []*Turn{of(fail(990, 1001, closing))}},
 			History{Events: stop(2001), Turns: []*Turn{of(fail(990, 1900, closing))}},
 		},
 		{
-			"O1: a client that was not shut down",
+			"shutdown: a client that was not shut down",
 			History{Events: stop(2001), Turns: []*Turn{of(fail(1100, 1101, closing))}},
 			History{Events: stop(2001), Turns: []*Turn{of(fail(900, 901, closing))}},
 		},
-		{"O4: Shutdown returned before", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(1500), Turns: []*Turn{hold(1010)}}},
-		{"O4: Shutdown returned 1s after", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(3000), Turns: []*Turn{hold(1010)}}},
-		{"O4: after a shutdown", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001, "a x:1"), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: Shutdown returned before", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(1500), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: Shutdown returned 1s after", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(3000), Turns: []*Turn{hold(1010)}}},
+		{"shutdown: after a shutdown", History{Events: stop(2001), Turns: []*Turn{hold(1010)}}, History{Events: stop(2001, "a x:1"), Turns: []*Turn{hold(1010)}}},
 		{
-			"P10: at",
+			"gauges:",
 			History{Turns: []*Turn{hold(0)}, Gauges: []gauges{{Client: "x", From: ms(5), To: ms(6), Held: 1}}},
 			History{Turns: []*Turn{hold(0)}, Gauges: []gauges{{Client: "x", From: ms(5), To: ms(6), Held: 2}}},
 		},
 		{
-			"P10: at",
+			"gauges:",
 			History{Turns: []*Turn{of(fail(990, 1001, closing))}, Gauges: []gauges{{Client: "x", From: ms(991), To: ms(992), Waiting: 1}}},
 			History{Turns: []*Turn{of(fail(990, 1001, closing))}, Gauges: []gauges{{Client: "x", From: ms(1991), To: ms(1992), Waiting: 1}}},
 		},

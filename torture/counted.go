@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Semaphores and latches count. Their turns have checks of their own, because several owners are in at a time.
@@ -27,6 +28,17 @@ const (
 
 // single is a semaphore with one permit, which is held for longer than that of others, so that somebody waits.
 const single = "sem1"
+
+// total returns how many permits there are of what the turn is about. Zero means that it has none.
+func (t *Turn) total() int {
+	switch t.Kind {
+	case kindSemaphore:
+		return totalOf(t.Names[0])
+	case kindPlain:
+		return plainTotal
+	}
+	return 0
+}
 
 // totalOf returns how many permits there are of a semaphore with leases.
 func totalOf(name string) int {
@@ -149,7 +161,7 @@ func (a *Arena) settleLeased(ctx context.Context, s *rlock.Semaphore) {
 	}
 	start := now()
 	hold, err := s.Acquire(ctx, rlock.Permits(want))
-	if took := now().sub(start); err != nil || took > watchdogTimeout+time.Second {
+	if took := now().Sub(start); err != nil || took > watchdogTimeout+time.Second {
 		a.collector.foundf("after the end, all permits of %s were free after %v: %v", s.Name(), took, err)
 	}
 	if err == nil {
@@ -178,7 +190,7 @@ func (a *Arena) keepsCounts() bool {
 	return !slices.ContainsFunc(a.scene.Nemeses, func(n string) bool { return n == n12Restart || n == n17Evict || n == n19FlushAll })
 }
 
-// counted (I1, I5) checks that no more permits were held than there are, and that each call counted once.
+// counted checks that each call counted once.
 func (c *checker) counted() {
 	names := make(map[string][]*Turn)
 	for _, t := range c.Turns {
@@ -189,59 +201,47 @@ func (c *checker) counted() {
 	for name, turns := range names {
 		switch turns[0].Kind {
 		case kindSemaphore:
-			c.capacity(name, turns, totalOf(name))
 			c.idle(name, turns)
 		case kindPlain:
-			c.capacity(name, turns, plainTotal)
-			c.remaining(name, turns, plainTotal, func(t *Turn) bool { return c.keeps(t) })
+			c.remaining(name, turns)
 		case kindLatch:
-			c.remaining(name, turns, latchCount, func(t *Turn) bool { return t.Counted })
-			c.passed(turns)
-			c.once(name, turns)
+			c.latch(name, turns)
 		}
 	}
 }
 
-// passed looks for callers that a latch let pass although it was never open.
-func (c *checker) passed(turns []*Turn) {
+// latch checks the calls of a latch, which is never open, and what is left of its count.
+func (c *checker) latch(name string, turns []*Turn) {
+	l := promises.Latch{Name: name, Count: latchCount}
 	for _, t := range turns {
-		if t.Passed && c.Scene.Safe {
-			c.brokenf("a latch let a caller pass when its count was %d: %v", t.Left, t)
+		if t.Counted {
+			l.Starts()
 		}
 	}
-}
-
-// capacity looks for moments at which owners believed that they held more permits than there are.
-func (c *checker) capacity(name string, turns []*Turn, total int) {
-	type step struct {
-		at     Moment
-		change int
-		of     *Turn
-	}
-	var steps []step
 	for _, t := range turns {
-		if t.First != 0 {
-			steps = append(steps, step{t.First, t.Permits, t}, step{t.Last + 1, -t.Permits, t})
+		if t.Answer == got {
+			l.Counted(c.safely(), t, t.Left)
+		}
+		if t.Passed {
+			l.Passed(c.safely(), t)
 		}
 	}
-	slices.SortFunc(steps, func(a, b step) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
-		}
-		return a.change - b.change // those who leave come first
-	})
-	held := 0
-	for _, s := range steps {
-		if held += s.change; held > total && s.change > 0 {
-			c.Figures.Overlaps++
-			if c.Scene.Safe {
-				c.brokenf("I1: %d permits of %s were held, of %d: %v", held, name, total, s.of)
-			}
-		}
+	if left, ok := c.rest(name, turns); ok {
+		l.Rest(c.safely(), left)
 	}
 }
 
-// idle (I8) measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
+// rest returns what was left of a count at the end, if somebody had set it and Redis did not lose it.
+func (c *checker) rest(name string, turns []*Turn) (int64, bool) {
+	left, known := c.Rest[name]
+	known = known && c.Scene.Safe && slices.ContainsFunc(turns, func(t *Turn) bool { return t.Answer == got })
+	if known {
+		c.Figures.Counts++
+	}
+	return left, known
+}
+
+// idle measures for how long a permit was free while somebody waited for one. Others may take it again and again meanwhile, so
 // that all these times count. It looks only where each turn wants one permit, because a waiter that wants several is passed.
 func (c *checker) idle(name string, turns []*Turn) {
 	if c.Scene.WakeUp == 0 || name != single {
@@ -273,7 +273,7 @@ func (c *checker) idle(name string, turns []*Turn) {
 		for _, ch := range append(changes, change{t.Answered, 0}) {
 			at := min(max(ch.at, t.Asked), t.Answered)
 			if out < total {
-				waited += at.sub(since)
+				waited += at.Sub(since)
 			}
 			since = at
 			out += ch.out
@@ -282,9 +282,7 @@ func (c *checker) idle(name string, turns []*Turn) {
 			}
 		}
 		c.Figures.WakeUps = append(c.Figures.WakeUps, waited)
-		if waited > c.Scene.WakeUp+c.noise {
-			c.brokenf("I8: a permit of %s had been free for %v when a waiter got it: %v", name, waited, t)
-		}
+		c.judge().WakeUp("a permit of "+name, t.owner(), waited, c.Scene.WakeUp+c.noise)
 	}
 }
 
@@ -302,40 +300,17 @@ func (s *Scene) closes() bool {
 	return slices.ContainsFunc(s.Nemeses, func(n string) bool { return n == n1Close || strings.HasPrefix(n, "N23") })
 }
 
-// remaining checks how much is left of a count at the end, given which turns may have taken something for good. Of these,
-// the ones whose call of a latch succeeded certainly have.
-func (c *checker) remaining(name string, turns []*Turn, all int64, may func(t *Turn) bool) {
-	left, known := c.Rest[name]
-	wasSet := slices.ContainsFunc(turns, func(t *Turn) bool { return t.Answer == got })
-	if !known || !wasSet || !c.Scene.Safe {
+// remaining checks how many permits of a plain semaphore are left at the end.
+func (c *checker) remaining(name string, turns []*Turn) {
+	left, ok := c.rest(name, turns)
+	if !ok {
 		return
 	}
-	least, most := all, all
+	least := int64(plainTotal)
 	for _, t := range turns {
-		n := int64(max(t.Permits, 1))
-		if may(t) {
-			least -= n
-			if t.Kind == kindLatch && t.Answer == got {
-				most -= n
-			}
+		if c.keeps(t) {
+			least -= int64(max(t.Permits, 1))
 		}
 	}
-	c.Figures.Counts++
-	if left < least || left > most {
-		c.brokenf("at the end, %s had %d instead of %d to %d", name, left, least, most)
-	}
-}
-
-// once checks that no two calls counted a latch down to the same number.
-func (c *checker) once(name string, turns []*Turn) {
-	by := make(map[int64]*Turn)
-	for _, t := range turns {
-		if t.Answer != got || !c.Scene.Safe {
-			continue
-		}
-		if other := by[t.Left]; other != nil {
-			c.brokenf("two calls counted %s down to %d:\n  %v\n  %v", name, t.Left, t, other)
-		}
-		by[t.Left] = t
-	}
+	c.safely().Rest(name, left, least, plainTotal)
 }

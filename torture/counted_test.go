@@ -23,7 +23,7 @@ func TestCheckersOfCountsBite(t *testing.T) {
 		good, evil History
 	}{
 		{
-			"I1: 4 permits of sem0 were held, of 3",
+			"permits:",
 			History{Scene: safe, Turns: []*Turn{
 				some(2, use(1, kindSemaphore, "sem0", 1, 2, 10)), some(1, use(2, kindSemaphore, "sem0", 1, 3, 10)),
 				some(2, use(3, kindSemaphore, "sem0", 1, 11, 20)),
@@ -33,7 +33,7 @@ func TestCheckersOfCountsBite(t *testing.T) {
 			}},
 		},
 		{
-			"I8: a permit of sem1 had been free for",
+			"lost wake-up: a permit of sem1 was free for",
 			History{Scene: safe, Turns: []*Turn{
 				some(1, use(1, kindSemaphore, single, 1, 2, 2000)), some(1, use(2, kindSemaphore, single, 3, 2010, 2020)),
 			}},
@@ -42,27 +42,27 @@ func TestCheckersOfCountsBite(t *testing.T) {
 			}},
 		},
 		{
-			"at the end, sem-plain had 190 instead of 193 to 200",
+			"left: sem-plain has 190 at the end instead of 193 to 200",
 			History{Scene: safe, Turns: []*Turn{late, plain(2, 3)}, Events: dead, Rest: map[string]int64{"sem-plain": 193}},
 			History{Scene: safe, Turns: []*Turn{late, plain(2, 3)}, Events: dead, Rest: map[string]int64{"sem-plain": 190}},
 		},
 		{
-			"at the end, sem-plain had 201 instead of 200 to 200",
+			"left: sem-plain has 201 at the end instead of 200 to 200",
 			History{Scene: safe, Turns: []*Turn{plain(2, 3)}, Rest: map[string]int64{"sem-plain": 200}},
 			History{Scene: safe, Turns: []*Turn{plain(2, 3)}, Rest: map[string]int64{"sem-plain": 201}},
 		},
 		{
-			"at the end, latch-1 had 997 instead of 998 to 998",
+			"left: latch-1 has 997 at the end instead of 998 to 998",
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 998)}, Rest: map[string]int64{"latch-1": 998}},
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 998)}, Rest: map[string]int64{"latch-1": 997}},
 		},
 		{
-			"a latch let a caller pass when its count was 999",
+			"latch:",
 			History{Turns: []*Turn{down(1, 999).with(func(t *Turn) { t.Passed = true })}, Rest: map[string]int64{"latch-1": 999}},
 			History{Scene: safe, Turns: []*Turn{down(1, 999).with(func(t *Turn) { t.Passed = true })}, Rest: map[string]int64{"latch-1": 999}},
 		},
 		{
-			"two calls counted latch-1 down to 999",
+			"latch:",
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 998)}},
 			History{Scene: safe, Turns: []*Turn{down(1, 999), down(2, 999)}},
 		},

@@ -49,14 +49,14 @@ func (a *Arena) shutdown(r *rand.Rand, e *Event, patience time.Duration) {
 	case err == nil:
 		e.Left = a.fieldsOf(old[0].ID())
 	case ctx.Err() == nil || !errors.Is(err, ctx.Err()):
-		a.collector.foundf("O4: Shutdown returned %v", err)
+		a.collector.foundf("shutdown: Shutdown returned %v", err)
 	}
 	if err != nil {
 		e.Err = err.Error()
 	}
 	wg.Wait()
 	if s := old[0].Stats(); s.Held != 0 || s.Waiting != 0 {
-		a.collector.foundf("P10: after a shutdown %s has the gauges %+v", old[0].ID(), s)
+		a.collector.foundf("gauges: after a shutdown %s has %+v", old[0].ID(), s)
 	}
 }
 
@@ -110,10 +110,10 @@ func (d *deployed) hold() {
 		d.emit(t)
 		d.held()
 		end := Moment(0) // of the section
-		for until := now().add(10 * time.Second); now() < until && (end == 0 || now() < end); {
+		for until := now().Add(10 * time.Second); now() < until && (end == 0 || now() < end); {
 			pause(context.Background(), 4*time.Millisecond)
 			if t.notice(hold); t.Told != 0 && end == 0 {
-				end = t.Told.add(time.Duration(d.random % uint64(windUpLeases*d.lease)))
+				end = t.Told.Add(time.Duration(d.random % uint64(windUpLeases*d.lease)))
 			}
 			if !t.believe(hold) {
 				break
@@ -160,7 +160,7 @@ func (r *running) want(name string) {
 	r.emit(t)
 }
 
-// shutdowns (O) checks that a client that shuts down tells its holders, lets them keep their locks until they unlock, and
+// shutdowns checks that a client that shuts down tells its holders, lets them keep their locks until they unlock, and
 // acquires nothing more.
 func (c *checker) shutdowns() {
 	for _, e := range c.Events {
@@ -171,7 +171,7 @@ func (c *checker) shutdowns() {
 	}
 	for _, t := range c.Turns {
 		if t.Class == closing && !t.stoppedBy(c.Events) {
-			c.brokenf("O1: a client that was not shut down said so: %v", t)
+			c.brokenf("shutdown: a client that was not shut down said so: %v", t)
 		}
 	}
 }
@@ -195,33 +195,33 @@ func (c *checker) shutdown(e Event) {
 			continue
 		}
 		switch waited := t.Asked < e.From && t.Answered > e.From; {
-		case t.Asked > e.From.add(soon) && t.Answer == got:
-			c.brokenf("O1: a client acquired a lock after its shutdown: %v", t)
-		case waited && t.Answered > e.From.add(soon) && c.trouble(e.From, t.Answered) == 0:
-			c.brokenf("O1: a wait went on for %v after the shutdown: %v", t.Answered.sub(e.From), t)
+		case t.Asked > e.From.Add(soon) && t.Answer == got:
+			c.brokenf("shutdown: a client acquired a lock after its shutdown: %v", t)
+		case waited && t.Answered > e.From.Add(soon) && c.trouble(e.From, t.Answered) == 0:
+			c.brokenf("shutdown: a wait went on for %v after the shutdown: %v", t.Answered.Sub(e.From), t)
 		}
 		if t.Answer != got || t.Answered > e.To {
 			continue
 		}
-		if t.Hears && t.First != 0 && t.First < e.From && t.Last > e.From.add(soon) && (t.Told == 0 || t.Told > e.From.add(soon)) {
-			c.brokenf("O1: a holder was not told of the shutdown: %v", t)
+		if t.Hears && t.First != 0 && t.First < e.From && t.Last > e.From.Add(soon) && (t.Told == 0 || t.Told > e.From.Add(soon)) {
+			c.brokenf("shutdown: a holder was not told of the shutdown: %v", t)
 		}
 		over := t.Unlocked
 		switch {
 		case t.Unlock == left:
-			over = max(t.Unlocked, t.Answered.add(t.Lease), t.Extended)
+			over = max(t.Unlocked, t.Answered.Add(t.Lease), t.Extended)
 			given = append(given, t.Names...)
 		case e.Err == "" && t.Lost == 0 && t.Unlocking > e.To:
-			c.brokenf("O4: Shutdown returned before an unlock: %v", t)
+			c.brokenf("shutdown: Shutdown returned before an unlock: %v", t)
 		}
 		ended = max(ended, min(over, e.To))
 	}
-	if e.Err == "" && e.To > ended.add(soon) && c.trouble(ended.add(-time.Second), e.To) == 0 {
-		c.brokenf("O4: Shutdown returned %v after the last unlock, at %d", e.To.sub(ended), e.To)
+	if e.Err == "" && e.To > ended.Add(soon) && c.trouble(ended.Add(-time.Second), e.To) == 0 {
+		c.brokenf("shutdown: Shutdown returned %v after the last unlock, at %d", e.To.Sub(ended), e.To)
 	}
 	for _, field := range e.Left {
 		if !within(field, given) {
-			c.brokenf("O4: after a shutdown, Redis had %s", field)
+			c.brokenf("shutdown: after a shutdown, Redis had %s", field)
 		}
 	}
 }

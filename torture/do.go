@@ -3,7 +3,6 @@ package torture
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -32,7 +31,7 @@ func (s *section) do(ctx context.Context) {
 		var value int64
 		value, err = rlock.DoValue(ctx, s.lock, func(ctx context.Context) (int64, error) { return s.ID, fn(ctx) }, opts...)
 		if ran != (value == s.ID) {
-			s.wrong("M9: DoValue returned %d although fn returned %d", value, s.ID)
+			s.wrong("do: DoValue returned %d although fn returned %d", value, s.ID)
 		}
 	case s.try:
 		var said bool
@@ -64,7 +63,7 @@ func (s *section) inside(ctx context.Context) error {
 	}
 	hold, ok := rlock.HoldFrom(ctx, s.lock)
 	if !ok {
-		s.wrong("M6: the context of Do carries no hold")
+		s.wrong("borrow: the context of Do carries no hold")
 		return nil
 	}
 	s.Token = uint64(hold.Token())
@@ -98,8 +97,7 @@ func (s *section) done(own, err error) {
 		s.Unlock, s.Err = lost, err.Error()
 	case same(err, own):
 		s.Unlock = got
-	case !errors.Is(err, rlock.ErrLost) || own != nil && !errors.Is(err, own) || strings.Contains(err.Error(), "\n"):
-		s.wrong("L10: Do returned %q, and fn %v", err, own)
+	case !s.judge().Done(s, own, err):
 		s.Unlock = failed
 	default:
 		s.Unlock, s.Err = lost, err.Error()
@@ -112,30 +110,16 @@ func same(err, own error) bool { return any(err) == any(own) }
 // borrow looks for the hold in its context. The borrowed hold must be the same, and must not end it.
 func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 	other := handle(s.clients, s.Kind, s.Names...)
-	borrowed, ok := rlock.HoldFrom(ctx, other)
-	if !ok {
-		s.wrong("M6: the context of the hold does not carry it")
-		return
-	}
-	before := hold.Err()
-	if borrowed.Token() != hold.Token() {
-		s.wrong("M6: the borrowed hold has the token %d instead of %d", borrowed.Token(), hold.Token())
-	}
-	if err := borrowed.Unlock(context.Background()); !errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost) {
-		s.wrong("M7: the unlock of a borrowed hold returned %v", err)
-	}
-	if err := hold.Err(); before == nil && err != nil && !errors.Is(err, rlock.ErrLost) && !errors.Is(err, rlock.ErrClosed) {
-		s.wrong("M7: the unlock of a borrowed hold ended the hold: %v", err)
-	}
+	s.judge().Borrowed(ctx, s, other, hold)
 	if _, ok := rlock.HoldFrom(rlock.WithOwner(ctx), other); ok {
-		s.wrong("M6: a new owner does not hide the hold")
+		s.wrong("borrow: a new owner does not hide the hold")
 	}
 	if _, ok := rlock.HoldFrom(rlock.EnsureOwner(ctx), other); !ok {
-		s.wrong("M10: EnsureOwner hides the hold")
+		s.wrong("borrow: EnsureOwner hides the hold")
 	}
 	if (s.Kind == kindMulti || s.Kind == kindRed) && s.past == nil {
 		if _, ok := rlock.HoldFrom(ctx, handle(s.clients, kindLock, s.Names[0])); ok != (s.Kind == kindMulti) {
-			s.wrong("M8: whether a member of a %s lock has a hold is %v", s.Kind, ok)
+			s.wrong("borrow: whether a member of a %s lock has a hold is %v", s.Kind, ok)
 		}
 	}
 }
@@ -143,24 +127,22 @@ func (s *section) borrow(ctx context.Context, hold *rlock.Hold) {
 // extend extends the lease, and compares the deadline.
 func (s *section) extend(hold *rlock.Hold, d time.Duration) {
 	from, start, deadline := now(), time.Now(), hold.Deadline()
-	s.Extended = from.add(d + commandTimeout) // also if the process is killed meanwhile
+	s.Extended = from.Add(d + commandTimeout) // also if the process is killed meanwhile
 	s.emit(*s.Turn)
 	err := hold.Extend(context.Background(), d)
 	class := s.called(from, err)
 	switch {
 	case err == nil:
 		s.Extends++
-		s.Extended = now().add(d)
-		if least := start.Add(d - d/100 - 5*time.Millisecond); hold.Deadline().Before(least) {
-			s.wrong("N7: Extend(%v) returned nil, but the deadline is %v too early", d, least.Sub(hold.Deadline()))
-		}
+		s.Extended = now().Add(d)
+		s.judge().Extended(s, hold, d, start)
 	case class == outage:
-		s.Extended = now().add(d + commandTimeout)
+		s.Extended = now().Add(d + commandTimeout)
 		if err := hold.Err(); errors.Is(err, rlock.ErrLost) && time.Now().Before(deadline) && !hold.Deadline().Before(deadline) {
-			s.wrong("N8: Extend had no reply, and the hold ended before its deadline: %v", err)
+			s.wrong("extend: Extend had no reply, and the hold ended before its deadline: %v", err)
 		}
 	case errors.Is(err, rlock.ErrNotHeld) && class != loss:
-		s.wrong("N8: Extend of a hold that is not unlocked returned %v", err)
+		s.wrong("extend: Extend of a hold that is not unlocked returned %v", err)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package torture breaks Redis, the network and processes on purpose while many owners lock and unlock. The owners record
-// what they see, and checkers compare the record with the promises of rlock.
+// what they see, and checkers compare the record with the promises of rlock: those of [promises], which the simulation has, too.
 //
 // A [Scene] is a topology with a workload, faults ([nemeses]) and promises ([Check]). Its seed fixes what every worker and
 // every nemesis draws. It cannot fix the schedule of goroutines, processes and packets. Workers are goroutines of this

@@ -9,8 +9,7 @@ import (
 // Figures are the counts and measurements of a run.
 type Figures struct {
 	Turns, Got, Refused, Failed int
-	Checked, Unchecked          int // operations that the model checked, and operations too many for it to check
-	Refusals                    int // checked by the model
+	Checked, Refusals           int // operations of which it was checked whether a lock could have done them, and the refusals among them
 	Overlaps                    int
 	LockSeconds                 float64 // of the keepers' locks
 	FalseLosses                 int
@@ -61,14 +60,14 @@ func (f *Figures) String() string {
 		fleet = fmt.Sprintf("\nfleets: turns of the processes %v; hand-offs %v\nRedisson's peer: %v; waits %v; %d sleeps until the end of a hint",
 			f.Spread, f.Gaps, f.Java, f.JavaWaits, f.Overslept)
 	}
-	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; the model checked %d operations and %d refusals, and skipped %d
+	return fmt.Sprintf(`%d turns: %d got the lock, %d were refused, %d failed; %d operations and %d of the refusals were checked for an order
 overlaps %d; counts checked %d; false losses %d in %.0f lock-seconds; false alarms %d; stale writes %d
 fair: overtaken by at most %d
 wake-ups %v
 orphans  %v
 late     %v; stalls of the machine %v
 %d sections in Do; %d leases extended; %d shutdowns; %d outages reported; %d attempts in silence; %d unlocks of lost locks; %d gauges read; %d leaders; %d adoptions; %d times in doubt by the application`,
-		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals, f.Unchecked,
+		f.Turns, f.Got, f.Refused, f.Failed, f.Checked, f.Refusals,
 		f.Overlaps, f.Counts, f.FalseLosses, f.LockSeconds, f.FalseAlarms, f.Stale, f.MostOvertaken,
 		f.WakeUps, f.Orphans, f.Late, f.Stalls,
 		f.Dos, f.Extends, f.Shutdowns, f.Outages, f.Silences, f.Over, f.Gauges, f.Terms, f.Adoptions, f.Doubts) + fleet
@@ -82,7 +81,6 @@ func (f *Figures) add(other Figures) {
 	f.Failed += other.Failed
 	f.Checked += other.Checked
 	f.Refusals += other.Refusals
-	f.Unchecked += other.Unchecked
 	f.Overlaps += other.Overlaps
 	f.Counts += other.Counts
 	f.LockSeconds += other.LockSeconds

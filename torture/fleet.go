@@ -106,7 +106,7 @@ func killWaiter(a *Arena, r *rand.Rand, e *Event) {
 	e.Site, e.Killed, e.What = c.site.Name, true, c.site.Name
 	c.kill()
 	e.To = now()
-	for e.To.add(20*time.Millisecond) > now() && !e.Held {
+	for e.To.Add(20*time.Millisecond) > now() && !e.Held {
 		e.Held = a.holds(c.site.Name)
 	}
 	if e.Held {
@@ -131,7 +131,7 @@ func stopWaiter(a *Arena, r *rand.Rand, e *Event) {
 		d := 500*time.Millisecond + time.Duration(r.Int64N(int64(watchdogTimeout*3/2)))
 		wait(d)
 		c.signal(syscall.SIGCONT)
-		e.Site, e.To, e.What = c.site.Name, now().add(watchdogTimeout), fmt.Sprintf("%s for %v", c.site.Name, d)
+		e.Site, e.To, e.What = c.site.Name, now().Add(watchdogTimeout), fmt.Sprintf("%s for %v", c.site.Name, d)
 		return
 	}
 	e.What = "nobody: every process had a lock"
@@ -150,7 +150,7 @@ const (
 	spreadsBy    = 4                                      // the most turns of a process to the least
 )
 
-// fleet (I8) checks that in a fleet nobody sleeps while a name is free, that the turns are spread over the processes, and that
+// fleet checks that in a fleet nobody sleeps while a name is free, that the turns are spread over the processes, and that
 // Redisson's peer gets its share.
 func (c *checker) fleet() {
 	if c.Scene.Fleet == 0 {
@@ -171,7 +171,7 @@ type gap struct {
 	next     *Turn // who got it
 }
 
-func (g gap) long() time.Duration { return g.to.sub(g.from) }
+func (g gap) long() time.Duration { return g.to.Sub(g.from) }
 
 // gaps returns the gaps of a name, in order.
 func (c *checker) gaps(name string) []gap {
@@ -218,8 +218,8 @@ func (c *checker) sleepers(name string) {
 		}
 		limit, why := c.mayBeFree(g.from, g.to, handsOff, stop, spent)
 		if g.long() > limit {
-			c.brokenf("I8: nobody had %s for %v at %.3f s, more than %v (%s), although %d living waiters wanted it, until %v",
-				name, g.long(), g.from.sub(c.Start).Seconds(), limit, why, g.wanted, g.next)
+			c.brokenf("lost wake-up: nobody had %s for %v at %.3f s, more than %v (%s), although %d living waiters wanted it, until %v",
+				name, g.long(), g.from.Sub(c.Start).Seconds(), limit, why, g.wanted, g.next)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (c *checker) waiters(name, site string, at Moment) (n int) {
 func (c *checker) mayBeFree(
 	from, to Moment, within time.Duration, stop func(site string) time.Duration, spent map[Moment]bool,
 ) (limit time.Duration, why string) {
-	deadline := from.add(within + c.noise + c.slow(from, to))
+	deadline := from.Add(within + c.noise + c.slow(from, to))
 	var all []string
 	counted := make(map[Moment]bool) // by the beginning of the strike
 	for again := true; again; {
@@ -257,17 +257,17 @@ func (c *checker) mayBeFree(
 			case e.Lost != "" || e.Client != "" || e.is(n26StopWaiter) && e.Site == "":
 				continue // this delays nobody
 			case e.is(n24Cut) || e.is(n8KillPubSub):
-				until = e.To.add(resubscribes + handsOff + c.noise)
+				until = e.To.Add(resubscribes + handsOff + c.noise)
 			case e.is(n25KillWaiter) && !e.Held:
-				if e.To.add(time.Second) > from {
-					until = deadline.add(passesOver)
+				if e.To.Add(time.Second) > from {
+					until = deadline.Add(passesOver)
 				}
 			case e.Killed:
-				until = e.To.add(termEnds + handsOff + c.noise)
+				until = e.To.Add(termEnds + handsOff + c.noise)
 			case e.Site == "":
-				until = e.To.add(recovers)
+				until = e.To.Add(recovers)
 			case e.To > from && to > deadline && !spent[e.From]:
-				until = deadline.add(stop(e.Site))
+				until = deadline.Add(stop(e.Site))
 				if spent != nil {
 					spent[e.From] = true
 				}
@@ -279,15 +279,15 @@ func (c *checker) mayBeFree(
 		}
 	}
 	if all == nil {
-		return deadline.sub(from), "nothing struck"
+		return deadline.Sub(from), "nothing struck"
 	}
-	return deadline.sub(from), strings.Join(all, ", ")
+	return deadline.Sub(from), strings.Join(all, ", ")
 }
 
 // steady returns the turns on a name that got it while the whole fleet worked.
 func (c *checker) steady(name string) []*Turn {
 	return slices.DeleteFunc(slices.Clone(c.names[name]), func(t *Turn) bool {
-		return t.Answer != got || t.Answered < c.Start.add(time.Second) || t.Answered > c.Stop
+		return t.Answer != got || t.Answered < c.Start.Add(time.Second) || t.Answered > c.Stop
 	})
 }
 
@@ -313,7 +313,7 @@ func (c *checker) spread(name string) {
 	}
 	c.Figures.Spread = append(c.Figures.Spread, fmt.Sprintf("%s %d to %d", name, least, most))
 	if most > spreadsBy*least {
-		c.brokenf("I8: of the processes that wanted %s all the time, one had %d turns and another %d: %v", name, least, most, counts)
+		c.brokenf("even turns: of the processes that wanted %s all the time, one had %d turns and another %d: %v", name, least, most, counts)
 	}
 }
 
@@ -330,16 +330,16 @@ func (c *checker) javas(name string) {
 	processes := c.Scene.Fleet + 1 // and this one
 	c.Figures.Java = append(c.Figures.Java, fmt.Sprintf("%d of %d turns in a fleet of %d", mine, len(turns), processes))
 	if mine*(processes+1)*2 < len(turns) {
-		c.brokenf("I8: Redisson's peer had %d of %d turns, less than half of the share of one of %d processes", mine, len(turns), processes)
+		c.brokenf("Redisson: a peer had %d of %d turns, less than half of the share of one of %d processes", mine, len(turns), processes)
 	}
 	for _, t := range c.names[name] {
 		if !isJava(t.Site) || t.Answer != got || t.Answered > c.Stop {
 			continue
 		}
 		limit, why := c.mayBeFree(t.Asked, t.Answered, javaWaits, once, nil)
-		c.Figures.JavaWaits = append(c.Figures.JavaWaits, t.Answered.sub(t.Asked))
-		if t.Answered.sub(t.Asked) > limit {
-			c.brokenf("I8: Redisson's peer waited for %v, more than %v (%s): %v", t.Answered.sub(t.Asked), limit, why, t)
+		c.Figures.JavaWaits = append(c.Figures.JavaWaits, t.Answered.Sub(t.Asked))
+		if t.Answered.Sub(t.Asked) > limit {
+			c.brokenf("Redisson: a peer waited for %v, more than %v (%s): %v", t.Answered.Sub(t.Asked), limit, why, t)
 		}
 	}
 	for _, p := range c.Parks {
@@ -347,8 +347,8 @@ func (c *checker) javas(name string) {
 			continue
 		}
 		c.Figures.Overslept++
-		if c.struck(p.From.add(-time.Second), p.To) == 0 && p.To < c.Stop {
-			c.brokenf("I8: Redisson's peer slept until its hint of %v was over, from %.3f s on", p.Hint, p.From.sub(c.Start).Seconds())
+		if c.struck(p.From.Add(-time.Second), p.To) == 0 && p.To < c.Stop {
+			c.brokenf("Redisson: a peer slept until its hint of %v was over, from %.3f s on", p.Hint, p.From.Sub(c.Start).Seconds())
 		}
 	}
 }

@@ -64,20 +64,20 @@ func TestFleetCheckersBite(t *testing.T) {
 		promise    string
 		good, evil History
 	}{
-		{"I8: nobody had fleet", fleet(pausing(90)), fleet(pausing(150))},
-		{"I8: nobody had fleet", fleet(pausing(350), at(2000, 2001, n24Cut)), fleet(pausing(450), at(2000, 2001, n24Cut))},
-		{"I8: nobody had fleet", fleet(pausing(180), kill(false)), fleet(pausing(250), kill(false))},
-		{"I8: nobody had fleet", fleet(pausing(3200), kill(true)), fleet(pausing(3400), kill(true))},
-		{"I8: nobody had fleet", fleet(pausing(3200), stop), fleet(pausing(3400), stop)},
-		{"I8: nobody had fleet", fleet(pausing(3200), stop), fleet(twice(), stop)},
+		{"lost wake-up: nobody had fleet", fleet(pausing(90)), fleet(pausing(150))},
+		{"lost wake-up: nobody had fleet", fleet(pausing(350), at(2000, 2001, n24Cut)), fleet(pausing(450), at(2000, 2001, n24Cut))},
+		{"lost wake-up: nobody had fleet", fleet(pausing(180), kill(false)), fleet(pausing(250), kill(false))},
+		{"lost wake-up: nobody had fleet", fleet(pausing(3200), kill(true)), fleet(pausing(3400), kill(true))},
+		{"lost wake-up: nobody had fleet", fleet(pausing(3200), stop), fleet(pausing(3400), stop)},
+		{"lost wake-up: nobody had fleet", fleet(pausing(3200), stop), fleet(twice(), stop)},
 		{
-			"I8: of the processes",
+			"even turns: of the processes",
 			fleet(rounds(10, 4000)),
 			fleet(slices.DeleteFunc(rounds(10, 4000), func(t *Turn) bool { return t.Site == "site1" && t.ID%100 != 0 })),
 		},
-		{"I8: Redisson's peer had", fleet(java(6)), fleet(java(7))},
+		{"Redisson: a peer had", fleet(java(6)), fleet(java(7))},
 		{
-			"I8: Redisson's peer waited",
+			"Redisson: a peer waited",
 			fleet(java(5)), fleet(append(java(5), use(1, kindJava, fleetPlain, 4000, 5200, 5210).with(func(t *Turn) { t.Site = javaSite }))),
 		},
 	} {
@@ -85,7 +85,7 @@ func TestFleetCheckersBite(t *testing.T) {
 	}
 	slept := fleet(java(5))
 	slept.Parks = []park{{From: ms(2000), To: ms(2300), Hint: 300 * time.Millisecond, ByTime: true}}
-	breaks(t, "I8: Redisson's peer slept", fleet(java(5)), slept)
+	breaks(t, "Redisson: a peer slept", fleet(java(5)), slept)
 	if broken := Check(&slept).Broken; !strings.Contains(broken[0], "slept") {
 		t.Error(broken)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // gauges looks at the Stats of the site's present clients.
@@ -26,22 +27,22 @@ func (r *running) gauges() []gauges {
 func (r *running) unsettled() (found []string) {
 	for _, client := range r.all() {
 		var s rlock.Stats
-		for deadline := now().add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
+		for deadline := now().Add(2*watchdogTimeout + commandTimeout); now() < deadline; pause(context.Background(), 20*time.Millisecond) {
 			if s = client.Stats(); s.Held == 0 && s.Waiting == 0 && s.InDoubt == 0 {
 				break
 			}
 		}
 		switch {
 		case s.Held != 0 || s.Waiting != 0 || s.InDoubt != 0:
-			found = append(found, fmt.Sprintf("P10: after all locks were unlocked, the gauges were %+v", s))
+			found = append(found, fmt.Sprintf("gauges: after all locks were unlocked, they are %+v", s))
 		case s.HandOvers > s.Acquired:
-			found = append(found, fmt.Sprintf("P10: more hand-overs than acquisitions: %+v", s))
+			found = append(found, fmt.Sprintf("gauges: more hand-overs than acquisitions: %+v", s))
 		}
 	}
 	return found
 }
 
-// gauged (P10) compares the gauges with the turns: a client holds what its owners believe to hold, and at most what they have
+// gauged compares the gauges with the turns: a client holds what its owners believe to hold, and at most what they have
 // asked for and not yet given back.
 func (c *checker) gauged() {
 	if c.Scene.Topology == topologyRed {
@@ -76,10 +77,7 @@ func (c *checker) gauge(g gauges, turns []*Turn) {
 		}
 	}
 	c.Figures.Gauges++
-	if g.Held < least || g.Held > most || g.Waiting > waiting {
-		c.brokenf("P10: at %d a client said that %d locks were held and %d calls waited; it was %d to %d, and at most %d: %s",
-			g.From, g.Held, g.Waiting, least, most, waiting, g.Client)
-	}
+	c.judge().Gauges(promises.Gauges{Who: g, Held: g.Held, Waiting: g.Waiting, Least: least, Most: most, Calls: waiting})
 }
 
 // within reports whether a field of a client belongs to one of the names.

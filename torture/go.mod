@@ -3,7 +3,6 @@ module github.com/go-rlock/rlock/torture
 go 1.25.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-rlock/rlock v0.1.0
 	github.com/google/uuid v1.6.0
 	github.com/redis/go-redis/v9 v9.22.0

@@ -23,7 +23,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.Over {
 		return hold
 	}
-	s.Extended = now().add(lease + commandTimeout) // Redis may keep the lock for that long, also if the process is killed
+	s.Extended = now().Add(lease + commandTimeout) // Redis may keep the lock for that long, also if the process is killed
 	s.emit(*s.Turn)
 	from := now()
 	s.Export = from
@@ -31,7 +31,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	if s.gone(from, err, lost); err != nil {
 		return nil
 	}
-	ends := now().add(lease)
+	ends := now().Add(lease)
 	pause(ctx, time.Duration(s.random.IntN(int(3*time.Millisecond))))
 	var opts []rlock.AcquireOption
 	if s.lease > 0 {
@@ -40,12 +40,12 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	lock, _ := handle(s.clients, s.Kind, s.Names...).(*rlock.Lock)
 	from = now()
 	adopted, err := lock.Adopt(ctx, ticket, opts...)
-	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < ends.add(-lease/10)
+	s.Refused = errors.Is(err, rlock.ErrNotHeld) && now() < ends.Add(-lease/10)
 	if s.gone(from, err, failed); err != nil {
 		return nil
 	}
 	if token := uint64(adopted.Token()); s.Token > 0 && token <= s.Token {
-		s.wrong("I2: an adopted hold has the token %d, after %d", token, s.Token)
+		s.wrong("token: an adopted hold has the token %d, after %d", token, s.Token)
 	} else {
 		s.Token = token
 	}
@@ -56,7 +56,7 @@ func (s *section) handOff(hold *rlock.Hold) *rlock.Hold {
 	s.believe(adopted)
 	s.emit(*s.Turn)
 	if _, err := lock.Adopt(ctx, ticket); err == nil {
-		s.wrong("Q.10: a ticket was adopted twice")
+		s.wrong("ticket: one was adopted twice")
 	} else {
 		s.called(from, err)
 	}

@@ -37,6 +37,8 @@ type gauges struct {
 	Held, Waiting int
 }
 
+func (g gauges) String() string { return fmt.Sprintf("the client %s, at %v,", g.Client, g.From) }
+
 // stall is a time in which the machine, or Redis, was slow without any nemesis.
 type stall struct {
 	From, To Moment
@@ -260,7 +262,7 @@ func (h *History) killed(site string) Moment {
 func (h *History) Timeline() string {
 	var b strings.Builder
 	for _, e := range h.Events {
-		fmt.Fprintf(&b, "%8.3f s to %8.3f s  %s\n", e.From.sub(h.Start).Seconds(), e.To.sub(h.Start).Seconds(), e.What)
+		fmt.Fprintf(&b, "%8.3f s to %8.3f s  %s\n", e.From.Sub(h.Start).Seconds(), e.To.Sub(h.Start).Seconds(), e.What)
 	}
 	return b.String()
 }

@@ -157,7 +157,7 @@ func (p *peer) turn(ctx context.Context) {
 		pause(ctx, 2*time.Millisecond)
 		return
 	}
-	t.Answer, t.First, t.Deadline = got, t.Answered, sent.add(t.Lease)
+	t.Answer, t.First, t.Deadline = got, t.Answered, sent.Add(t.Lease)
 	tell()
 	pause(context.Background(), time.Millisecond)
 	if t.Last = now(); t.Last > t.Deadline {

@@ -45,7 +45,7 @@ func (s *section) lead(ctx context.Context) {
 			return own
 		}
 		if term != hold.Token() {
-			s.wrong("Q.11: the term is %d, and the token %d", term, hold.Token())
+			s.wrong("election: the term is %d, and the token %d", term, hold.Token())
 		}
 		s.led(ctx, election, hold)
 		if hold.Err() != nil {
@@ -56,7 +56,7 @@ func (s *section) lead(ctx context.Context) {
 	if hold == nil {
 		s.answered(ctx, err)
 		if err == nil || campaign.Err() == nil && errors.Is(err, rlock.ErrUnavailable) {
-			s.wrong("Q.11: Run returned %v without a call of lead", err)
+			s.wrong("election: Run returned %v without a call of lead", err)
 		}
 		return
 	}
@@ -65,30 +65,22 @@ func (s *section) lead(ctx context.Context) {
 		s.Unlock, s.Err = lost, hold.Err().Error()
 	}
 	if !same(err, own) {
-		s.wrong("Q.11: Run returned %v, and lead %v", err, own)
+		s.wrong("election: Run returned %v, and lead %v", err, own)
 	}
 	if election.IsLeader() {
-		s.wrong("Q.12: it leads after Run has returned")
+		s.wrong("election: it leads after Run has returned")
 	}
 }
 
 // led checks what a leader sees of its leadership, after its work and before it returns.
 func (s *section) led(ctx context.Context, election *rlock.Election, hold *rlock.Hold) {
-	lost := hold.Err()
-	if leads := election.IsLeader(); leads && lost != nil {
-		s.wrong("Q.12: it leads, but has lost the lock: %v", lost)
-	} else if !leads && hold.Err() == nil {
-		s.wrong("Q.12: it does not lead, but holds the lock")
-	}
-	if lost == nil {
+	over := s.judge().Leads(s, election, hold)
+	if over == nil {
 		return
-	}
-	if !errors.Is(lost, rlock.ErrLost) && !errors.Is(lost, rlock.ErrClosed) {
-		s.wrong("Q.11: it has resigned before lead has returned: %v", lost)
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
-		s.wrong("Q.11: the context of lead goes on after its end: %v", lost)
 	}
+	s.judge().Ends(ctx, s, over)
 }

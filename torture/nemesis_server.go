@@ -71,7 +71,7 @@ func stopChild(a *Arena, r *rand.Rand, e *Event) {
 	wait(d)
 	c.signal(syscall.SIGCONT)
 	// The timers of the process have run out. It may report its losses until then.
-	e.To = now().add(watchdogTimeout)
+	e.To = now().Add(watchdogTimeout)
 	e.What = fmt.Sprintf("%s for %v", c.site.Name, d)
 }
 

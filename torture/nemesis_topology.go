@@ -30,7 +30,7 @@ func restore(a *Arena, r *rand.Rand, e *Event) {
 	snapshot := node.Snapshot()
 	wait(short(r))
 	node.Restore(snapshot)
-	e.What = fmt.Sprintf("of what it had %v before", now().sub(e.From))
+	e.What = fmt.Sprintf("of what it had %v before", now().Sub(e.From))
 }
 
 // failover performs a planned failover: the old master hands over.
@@ -48,9 +48,9 @@ func failover(a *Arena, r *rand.Rand, e *Event) {
 				return true
 			}
 			if now() > next && len(masters) == 1 { // not while the old master waits to be told
-				next = now().add(20 * time.Second)
+				next = now().Add(20 * time.Second)
 				if err := rdb.Failover(ctx, a.place.Master).Err(); err != nil {
-					next = now().add(time.Second)
+					next = now().Add(time.Second)
 				}
 			}
 			return false
@@ -80,7 +80,7 @@ func (a *Arena) masterGoes(r *rand.Rand, e *Event, dies bool) {
 		node.Pause()
 	}
 	a.replaced(node)
-	e.What = fmt.Sprintf("replaced after %v", now().sub(e.From))
+	e.What = fmt.Sprintf("replaced after %v", now().Sub(e.From))
 	if dies {
 		node.Run()
 	} else {
@@ -108,7 +108,7 @@ func lossy(a *Arena, r *rand.Rand, e *Event) {
 	f := node.Proxy.SwallowReply(-1, redistest.Named("replconf")) // each replica sends one a second
 	wait(1500 * time.Millisecond)
 	node.Kill()
-	e.What = fmt.Sprintf("of the last %v", now().sub(e.From))
+	e.What = fmt.Sprintf("of the last %v", now().Sub(e.From))
 	f.Release()
 	a.replaced(node)
 	node.Run()

@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
-// orphans (I7, I8) measures how long Redis kept locks that nobody had or wanted.
+// orphans measures how long Redis kept locks that nobody had or wanted.
 func (c *checker) orphans() {
 	seen := make(map[string][]sample)
 	for _, s := range c.Samples {
@@ -40,7 +42,7 @@ func (c *checker) orphans() {
 	}
 }
 
-// strays (I7, I8) looks for holders that stay in Redis although their owner no longer has the lock. Unlike for orphans,
+// strays looks for holders that stay in Redis although their owner no longer has the lock. Unlike for orphans,
 // waiters are no excuse. The check covers only locks that a single field holds.
 func (c *checker) strays() {
 	seen := make(map[string][]sample)
@@ -62,38 +64,31 @@ func (c *checker) strays() {
 				from = t.Asked
 			}
 			if to == 0 {
-				to = c.Stop.add(time.Hour)
+				to = c.Stop.Add(time.Hour)
 			}
 			spans = append(spans, span{from, to})
 		}
-		var o orphan
+		var o promises.Stray
 		sweep(spans, samples, func(s sample, last Moment) {
-			if s.Holder != o.holder || last >= s.From {
+			next := o.See(s.From, s.Holder, last >= s.From)
+			if next.From != o.From {
 				c.stray(name, o)
-				o = orphan{holder: s.Holder}
 			}
-			if last < s.From {
-				if o.from == 0 {
-					o.from = s.From
-				}
-				o.to = s.From
-			}
+			o = next
 		})
 		c.stray(name, o)
 	}
 }
 
-func (c *checker) stray(name string, o orphan) {
-	if limit := c.orphanLimit(o); o.from != 0 && o.to.sub(o.from) > limit {
-		c.brokenf("I8: for %v from %d on, Redis kept %s for %s, which no longer had it", o.to.sub(o.from), o.from, name, c.owner(o.holder))
-	}
+func (c *checker) stray(name string, s promises.Stray) {
+	c.judge().Stray(name, s, why(func() string { return c.owner(s.Holder) }), c.orphanLimit(orphan{from: s.From, to: s.To}))
 }
 
 // orphanLimit returns how long Redis may keep a lock that nobody has. rlock releases such a lock once Redis replies again,
 // after a read timeout and the pause before a retry.
 func (c *checker) orphanLimit(o orphan) time.Duration {
 	limit := 300*time.Millisecond + c.noise
-	if trouble := c.struck(o.from.add(-readTimeout), o.to); trouble > 0 {
+	if trouble := c.struck(o.from.Add(-readTimeout), o.to); trouble > 0 {
 		limit += trouble + readTimeout + 200*time.Millisecond
 	}
 	return limit
@@ -125,14 +120,14 @@ func (c *checker) orphan(name string, turns []*Turn, o orphan) {
 	if o.from == 0 {
 		return
 	}
-	long := o.to.sub(o.from)
+	long := o.to.Sub(o.from)
 	c.Figures.Orphans = append(c.Figures.Orphans, long)
 	if long <= c.orphanLimit(o) {
 		return
 	}
-	c.brokenf("I8: nobody had %s for %v from %d on, but Redis kept it for %s", name, long, o.from, c.owner(o.holder))
+	c.brokenf("stray: for %v from %v on, Redis kept %s for %s, and nobody had or wanted it", long, o.from, name, c.owner(o.holder))
 	for _, t := range turns {
-		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.add(-500*time.Millisecond) {
+		if t.Asked < o.from && max(t.Unlocked, t.Answered) > o.from.Add(-500*time.Millisecond) {
 			c.brokenf("  before: %v", t)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -245,7 +246,7 @@ func (t *Turn) believe(hold *rlock.Hold) bool {
 func (t *Turn) unlocking(hold *rlock.Hold) {
 	t.Over = errors.Is(hold.Err(), rlock.ErrLost)
 	t.Unlocking = now()
-	t.Deadline = t.Unlocking.add(until(hold))
+	t.Deadline = t.Unlocking.Add(until(hold))
 }
 
 // until returns for how long a hold is good without a renewal. A hold without a deadline is good for long.
@@ -269,11 +270,14 @@ func (t *Turn) unlock(ctx context.Context, hold *rlock.Hold) {
 		t.Unlock, t.Err = lost, err.Error()
 	case errors.Is(err, rlock.ErrNotHeld):
 		t.Unlock, t.Err = lost, err.Error()
-		t.wrong("the only unlock of a hold returned %v", err)
+		t.wrong("unlock: the only one of %v returned %v", t.Names, err)
 	default:
 		t.Unlock, t.Err = failed, err.Error()
 	}
 }
+
+// judge is told of the broken promises that the process itself notices.
+func (t *Turn) judge() promises.Judge { return t.wrong }
 
 func (t *Turn) wrong(format string, args ...any) {
 	t.Wrong = append(t.Wrong, fmt.Sprintf(format, args...))

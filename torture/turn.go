@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"golang.org/x/sys/unix"
 )
 
-// Moment is a time of the monotonic clock that all processes of the machine share, in nanoseconds. Zero means that the
-// event has not happened.
-type Moment int64
+// Moment is a time of the monotonic clock that all processes of the machine share.
+type Moment = promises.Moment
 
 func now() Moment {
 	var t unix.Timespec
@@ -18,9 +18,6 @@ func now() Moment {
 	}
 	return Moment(t.Nano())
 }
-
-func (m Moment) add(d time.Duration) Moment { return m + Moment(d) }
-func (m Moment) sub(n Moment) time.Duration { return time.Duration(m - n) }
 
 // Answer is the outcome of an attempt or an unlock.
 type Answer string
@@ -98,8 +95,8 @@ func (t *Turn) reads() bool { return t.Kind == kindRead }
 func (t *Turn) writes() bool { return t.Kind == kindWrite || t.Kind == kindFencedWrite }
 
 func (t *Turn) String() string {
-	return fmt.Sprintf("%s/%d turn %d: %s %s %v%s, asked %d, %s at %d after %v, believed %d to %d, unlock %s at %d, %s",
-		t.Site, t.Worker, t.ID, t.Verb, t.Kind, t.Names, t.limits(), t.Asked, t.Answer, t.Answered, t.Answered.sub(t.Asked),
+	return fmt.Sprintf("%s/%d (turn %d: %s %s %v%s, asked %v, %s at %v after %v, believed %v to %v, unlock %s at %v, %s)",
+		t.Site, t.Worker, t.ID, t.Verb, t.Kind, t.Names, t.limits(), t.Asked, t.Answer, t.Answered, t.Answered.Sub(t.Asked),
 		t.First, t.Last, t.Unlock, t.Unlocked, t.Err)
 }
 
@@ -113,9 +110,9 @@ func (t *Turn) limits() string {
 		s += fmt.Sprintf(", wait %v", t.Wait)
 	}
 	if t.Limit != 0 {
-		s += fmt.Sprintf(", deadline after %v", t.Limit.sub(t.Asked))
+		s += fmt.Sprintf(", deadline after %v", t.Limit.Sub(t.Asked))
 	} else if t.Ended != 0 {
-		s += fmt.Sprintf(", canceled after %v", t.Ended.sub(t.Asked))
+		s += fmt.Sprintf(", canceled after %v", t.Ended.Sub(t.Asked))
 	}
 	return s
 }

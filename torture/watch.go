@@ -43,7 +43,7 @@ func (a *Arena) watch(ctx context.Context) {
 	for round := 0; ctx.Err() == nil; round++ {
 		start := now()
 		pause(ctx, 10*time.Millisecond)
-		stalled := now().sub(start.add(10 * time.Millisecond))
+		stalled := now().Sub(start.Add(10 * time.Millisecond))
 		for _, s := range a.sites {
 			a.collector.looked(s.gauges())
 		}
@@ -51,7 +51,7 @@ func (a *Arena) watch(ctx context.Context) {
 			latest = a.lookForFresh(ctx)
 		}
 		a.collector.see(a.look(ctx, slices.Concat(names, latest)), stalled)
-		if end := now(); end.sub(start) > 40*time.Millisecond { // with the looks, which usually take a millisecond or two
+		if end := now(); end.Sub(start) > 40*time.Millisecond { // with the looks, which usually take a millisecond or two
 			a.collector.slowed(start, end)
 		}
 		if round%30 == 0 {
@@ -86,7 +86,7 @@ func (a *Arena) watchMachine(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := now()
 		pause(ctx, 5*time.Millisecond)
-		if end := now(); end.sub(start) > 20*time.Millisecond {
+		if end := now(); end.Sub(start) > 20*time.Millisecond {
 			a.collector.stoodStill(start, end)
 		}
 	}
@@ -150,7 +150,7 @@ func (a *Arena) quorum() int {
 // lookForTheDead looks for the keys of single readers whose process was killed more than a lease ago.
 func (a *Arena) lookForTheDead(ctx context.Context) {
 	at := now()
-	dead := a.collector.dead(at.add(-4*watchdogTimeout), at.add(-watchdogTimeout-time.Second))
+	dead := a.collector.dead(at.Add(-4*watchdogTimeout), at.Add(-watchdogTimeout-time.Second))
 	if len(dead) == 0 {
 		return
 	}
@@ -160,7 +160,7 @@ func (a *Arena) lookForTheDead(ctx context.Context) {
 		for _, key := range a.admins[node].Keys(ctx, "*:rwlock_timeout:*").Val() {
 			for _, id := range dead {
 				if strings.Contains(key, id) {
-					a.collector.foundf("at %.3f s the owner of %s had been dead for more than a lease", at.sub(0).Seconds(), key)
+					a.collector.foundf("at %.3f s the owner of %s had been dead for more than a lease", at.Sub(0).Seconds(), key)
 				}
 			}
 		}

@@ -123,11 +123,11 @@ func (s *section) terms(ctx context.Context) (context.Context, []rlock.AcquireOp
 	switch start := now(); {
 	case s.deadline > 0:
 		s.Timed = true
-		s.Limit = start.add(s.deadline)
+		s.Limit = start.Add(s.deadline)
 		s.Ended = s.Limit
 		ctx, cancel = context.WithTimeout(context.Background(), s.deadline)
 	case s.cancel > 0:
-		s.Ended = start.add(s.cancel)
+		s.Ended = start.Add(s.cancel)
 		ended, end := context.WithCancel(context.Background())
 		stop := time.AfterFunc(s.cancel, end)
 		ctx, cancel = ended, func() { stop.Stop(); end() }
@@ -213,14 +213,8 @@ func (s *section) reenter(hold *rlock.Hold) []*rlock.Hold {
 		from := now()
 		inner, err := s.lock.TryAcquire(ctx)
 		s.called(from, err)
-		switch {
-		case err == nil:
+		if s.judge().Reentry(s, hold, inner, err); err == nil {
 			again = append(again, inner)
-			if inner.Token() != hold.Token() {
-				s.wrong("I2: a re-entry has the token %d instead of %d", inner.Token(), hold.Token())
-			}
-		case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-			s.wrong("a re-entry of the owner was refused: %v", err)
 		}
 	}
 	return again
@@ -244,17 +238,17 @@ func (s *section) work(hold *rlock.Hold) {
 		return
 	}
 	s.Writes = append(s.Writes, now())
-	until := s.Answered.add(s.hold)
+	until := s.Answered.Add(s.hold)
 	if s.plan.extend > 0 {
 		s.extend(hold, s.plan.extend)
 	}
 	for told := now(); now() < until; {
-		pause(context.Background(), min(until.sub(now()), 4*time.Millisecond))
+		pause(context.Background(), min(until.Sub(now()), 4*time.Millisecond))
 		s.notice(hold)
 		if !s.stillBelieves(hold) {
 			return
 		}
-		if now().sub(told) > 50*time.Millisecond {
+		if now().Sub(told) > 50*time.Millisecond {
 			told = now()
 			s.emit(*s.Turn)
 		}
@@ -282,7 +276,7 @@ func (s *section) release(hold *rlock.Hold) {
 	switch s.plan.release {
 	case releaseNever:
 		s.Unlock, s.Unlocked = left, now()
-		s.Deadline = s.Unlocked.add(time.Until(hold.Deadline()))
+		s.Deadline = s.Unlocked.Add(time.Until(hold.Deadline()))
 		return
 	case releaseCanceled:
 		var cancel context.CancelFunc

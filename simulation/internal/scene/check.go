@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // The bounds that rlock documents, with its default command timeout. Virtual time has no noise, so what is added is for rlock itself.
 const (
 	commandTimeout  = 5 * time.Second
 	watchdogTimeout = 30 * time.Second
-	floor           = commandTimeout / 5      // how long a command may have no reply before rlock calls that an outage
 	lateness        = 25 * time.Millisecond   // after the end of a context, within which a call returns
 	firstTerm       = 3200 * time.Millisecond // of a lease that the line grants: an outage in it may cost the hold
 )
@@ -25,12 +25,12 @@ func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.
 // faulty reports whether single commands fail.
 func (s *Scene) faulty() bool {
 	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic+f.Unacked > 0 || f.SlowMax > floor/4
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic+f.Unacked > 0 || f.SlowMax > commandTimeout/20
 }
 
 // asks records the beginning of an attempt.
 func (w *worker) asks(p plan) *attempt {
-	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.token}
+	a := &attempt{plan: p, p: w.process, asked: time.Now(), token: p.of.greatest()}
 	w.trace.Note("%v wants %s: %v", w.process, p.of.name, &p)
 	vacant := w.vacant(p.of)
 	w.mu.Lock()
@@ -78,40 +78,58 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	defer w.mu.Unlock()
 	a.of.waiting = slices.DeleteFunc(a.of.waiting, func(o *attempt) bool { return o == a })
 	w.touch(a.of)
+	refused := errors.Is(err, rlock.ErrNotAcquired)
+	if err != nil || w.dead() {
+		w.finds(a, refused)
+	}
 	if w.dead() {
 		return
 	}
-	refused := errors.Is(err, rlock.ErrNotAcquired)
 	switch {
 	case err == nil:
 		w.res.Got++
-		return
 	case refused:
 		w.res.Refused++
 	default:
 		w.res.Failed++
 	}
-	w.trace.Note("%v does not get %s: %v", w.process, a.of.name, err)
-	w.class(err)
-	outage := errors.Is(err, rlock.ErrUnavailable)
-	known := refused || outage || errors.Is(err, rlock.ErrClosed) || errors.Is(err, rlock.ErrLost) || ctx.Err() != nil || w.isFull(err)
+	if err != nil {
+		w.trace.Note("%v does not get %s: %v", w.process, a.of.name, err)
+	}
+	call := w.call(a, err)
+	if w.ctx.Err() == nil {
+		w.checks().Bound(call, lateness, w.slack())
+		if !a.shared && w.silent(a) {
+			w.checks().Silence(call, 0)
+		}
+	}
+	known := err == nil || call.Class != promises.Neither || ctx.Err() != nil || w.isFull(err)
 	if !known {
 		w.brokenf("error: it matches none of the errors of rlock: %v", err)
 	}
 	cut := a.deadline > 0 && a.deadline < 100*time.Millisecond+10*w.Faults.Latency
-	if outage && !cut && !w.hurries(&a.plan) {
-		w.explained(a.asked, err)
+	if call.Class == promises.Outage && !cut && !w.hurries(&a.plan) {
+		w.explained(call)
 	}
 	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
-	if refused && !a.shared && w.silent(a) {
-		w.brokenf("error: an outage was reported as contention: %v", err)
+}
+
+// call returns an attempt that is over as the checkers know it. The run must be locked.
+func (r *run) call(a *attempt, err error) promises.Call {
+	c := r.asked(a.p, a.of.name, a.asked, err)
+	c.Try, c.Wait, c.Canceled = a.try, a.wait, a.cancel > 0
+	if d := a.deadline + a.cancel; d > 0 {
+		c.Ends = c.Asked.Add(d)
 	}
-	if late := time.Since(a.asked.Add(a.limit())); a.limit() > 0 && late > 0 && w.ctx.Err() == nil {
-		if ended := a.deadline+a.cancel > 0; ended && late > lateness || late > w.slack() {
-			w.brokenf("late: a call of %v for %s returned %v after its limit of %v: %v", w.process, a.of.name, late, a.limit(), err)
-		}
+	return c
+}
+
+// asked returns a call that is over as the checkers know it. The run must be locked.
+func (r *run) asked(p *process, what string, at time.Time, err error) promises.Call {
+	return promises.Call{
+		Who: p, Lock: what, Asked: r.moment(at), Answered: r.moment(time.Now()), Class: r.checks().Class(err), Err: err, Timeout: commandTimeout,
 	}
 }
 
@@ -126,36 +144,19 @@ func (s *Scene) isFull(err error) bool {
 	return err != nil && slices.Contains(s.Nemeses, nemesisFull) && strings.Contains(err.Error(), "OOM command not allowed")
 }
 
-// limit returns after what time the attempt has to return. Zero means that nothing limits it.
-func (p *plan) limit() time.Duration {
-	switch {
-	case p.try:
-		return floor
-	case p.wait > 0:
-		return max(p.wait, floor)
-	}
-	return p.deadline + p.cancel
-}
-
 // class checks that an error does not say two things at once. The run must be locked.
-func (r *run) class(err error) {
-	if errors.Is(err, rlock.ErrUnavailable) && (errors.Is(err, rlock.ErrNotAcquired) || errors.Is(err, rlock.ErrLost)) {
-		r.brokenf("error: an outage and more: %v", err)
-	}
-}
+func (r *run) class(err error) { r.checks().Class(err) }
 
 // explained checks that a fault explains an outage that a call reported. The run must be locked.
-func (r *run) explained(asked time.Time, err error) {
-	if !r.faulty() && asked.After(r.disturbed.Add(commandTimeout+time.Second)) {
-		r.brokenf("error: an outage was reported, but all was well: %v", err)
-	}
+func (r *run) explained(c promises.Call) { r.checks().Outage(c, r.troubled) }
+
+// troubled reports whether anything disturbed a command between two moments, of which the later one is the present. The run must be locked.
+func (r *run) troubled(from, _ promises.Moment) bool {
+	return r.faulty() || from <= r.moment(r.disturbed)
 }
 
-// silent reports whether nothing came back from the server during a whole attempt, for long enough to notice. The run must be locked.
+// silent reports whether nothing came back from the server during a whole attempt. The run must be locked.
 func (w *worker) silent(a *attempt) bool {
-	if time.Since(a.asked) < floor {
-		return false
-	}
 	return slices.ContainsFunc(slices.Concat(w.cuts, w.silences), func(s span) bool {
 		return !s.from.After(a.asked) && s.to.After(time.Now())
 	})
@@ -166,7 +167,9 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
+	w.owners++
 	for _, t := range h.of.atoms() {
+		w.takes(t, h)
 		w.excludes(t, h)
 		t.inside = append(t.inside, h)
 	}
@@ -176,8 +179,8 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 		return
 	}
 	for _, o := range h.of.waiting {
-		if o.asked.Add(w.Overtake).Before(a.asked) && o.p.healthy() && !o.troubled {
-			w.brokenf("order: %v, which asked for %s at %v, overtook %v, which asked at %v", w.process, h.of.name, w.at(a.asked), o.p, w.at(o.asked))
+		if o.p.healthy() && !o.troubled {
+			w.checks().Order(h.of.name, w.believes(h.of, h), w.waits(o), w.Overtake)
 		}
 	}
 }
@@ -195,39 +198,41 @@ func (r *run) lasts(h *holder) {
 
 // excludes checks that nobody believes to have what an owner just got. The run must be locked.
 func (r *run) excludes(t *target, h *holder) {
-	sum := h.permits
+	var others []promises.Owner
 	for _, o := range t.inside {
-		if r.Unsafe || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
-			continue
-		}
-		sum += o.permits
-		if both := t.shares() && o.reads && h.reads; !both && !t.counts() {
-			r.brokenf("exclusion: %v got %s, which %v has since %v", h.p, t.name, o.p, r.at(o.since))
+		if !r.Unsafe && !o.p.dead() && (!o.blind || !o.p.ended) && o.err() == nil {
+			others = append(others, r.believes(t, o))
 		}
 	}
-	if t.counts() && sum > permits+t.extra {
-		r.brokenf("permits: %d of %s are held, of %d", sum, t.name, permits+t.extra)
+	if t.counts() {
+		r.checks().Permits(t.name, r.believes(t, h), others, permits+t.extra)
+	} else {
+		r.checks().Exclusion(t.name, r.believes(t, h), others)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
 		r.brokenf("kept: %v got %s, which AtLeast keeps until %v", h.p, t.name, r.at(t.kept))
 	}
 }
 
-// raises checks that a token is greater than all before: than that of each holder before, or, where two may be inside, than those that had
-// been seen when the owner asked. The run must be locked.
+// believes returns a holder as the checkers know it.
+func (r *run) believes(t *target, h *holder) promises.Owner {
+	return promises.Owner{Who: h.p, Asked: r.moment(h.asked), Since: r.moment(h.since), Reads: t.shares() && h.reads, Permits: h.permits}
+}
+
+// raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.
 func (r *run) raises(h *holder, token, seen rlock.Token) {
-	t := h.of
-	if !t.fenced() || h.reads || h.blind {
+	t, judge := h.of, r.checks()
+	if h.blind {
 		return
 	}
+	if r.forgets() && slices.Contains(r.Nemeses, nemesisClock) { // tokens come from the clock, once the counter is gone
+		judge = promises.Nobody
+	}
+	before := uint64(seen)
 	if !r.Unsafe {
-		seen = t.token
+		before = t.tokens.Greatest()
 	}
-	lower := r.forgets() && slices.Contains(r.Nemeses, nemesisClock) // tokens come from the clock, once the counter is gone
-	if token <= seen && !lower {
-		r.brokenf("token: %v got %s with the token %d after %d", h.p, t.name, token, seen)
-	}
-	t.token = max(t.token, token)
+	t.tokens.Granted(judge, t.name, t.fenced(), r.believes(t, h), uint64(token), before)
 }
 
 // leaves records that an owner is about to unlock, and judges a loss.
@@ -247,8 +252,8 @@ func (w *worker) leaves(h *holder, err error) {
 	w.res.Lost++
 	silent := w.Faults.Silent+w.Faults.Late > 0
 	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed))
-	if h.lease == 0 && !w.Unsafe && !excused {
-		w.brokenf("false loss: %v lost %s, which it had since %v: %v", h.p, h.of.name, w.at(h.since), err)
+	if h.lease == 0 && !w.Unsafe {
+		w.checks().Lost(w.believes(h.of, h), h.of.name, err, excused)
 	}
 }
 
@@ -261,24 +266,28 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	if h.p.dead() {
 		return
 	}
-	w.class(err)
-	if before == nil && err == nil && h.atLeast > 0 {
-		h.of.kept = h.asked.Add(h.atLeast)
-	}
-	lost := errors.Is(err, rlock.ErrLost)
-	group := h.of.kind == kindMulti || h.of.kind == kindRed // it releases the members that are still held
 	switch {
-	case errors.Is(before, rlock.ErrLost) && !lost:
-		w.brokenf("unlock: that of the lost %s by %v returned %v", h.of.name, h.p, err)
-	case errors.Is(before, rlock.ErrLost) && !group && took > 0:
-		w.brokenf("late: the unlock of the lost %s by %v took %v", h.of.name, h.p, took)
-	case before == nil && lost && h.lease == 0 && !w.Unsafe && time.Now().Before(deadline):
-		w.brokenf("unlock: that of %s by %v reports a loss before the deadline: %v", h.of.name, h.p, err)
-	case errors.Is(err, rlock.ErrUnavailable):
-		w.explained(time.Now().Add(-took), err)
+	case before != nil || err != nil:
+	case h.atLeast > 0:
+		h.of.kept = h.asked.Add(h.atLeast)
+	case !h.unsure:
+		w.gives(h, took)
+	}
+	e := promises.Ending{
+		Who: h.p, Lock: h.of.name, Group: h.of.kind == kindMulti || h.of.kind == kindRed, Before: w.checks().Class(before), Deadline: w.moment(deadline),
+		Unlocking: w.moment(time.Now().Add(-took)), Unlocked: w.moment(time.Now()), After: w.checks().Class(err), Err: err,
+	}
+	w.checks().AfterLoss(e, 0)
+	if before == nil && !w.Unsafe {
+		w.checks().EarlyLoss(e)
+	}
+	switch {
+	case e.After == promises.Outage:
+		w.checks().Unconfirmed(e, w.troubled)
+	case e.Before == promises.Loss || e.After == promises.Loss:
 	case err != nil && !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed) && !w.isFull(err):
 		w.brokenf("error: the unlock of %s by %v returned %v", h.of.name, h.p, err)
-	case before == nil && errors.Is(err, rlock.ErrNotHeld) && !lost:
+	case before == nil && errors.Is(err, rlock.ErrNotHeld):
 		w.brokenf("unlock: the only one of %s by %v returned %v", h.of.name, h.p, err)
 	}
 }

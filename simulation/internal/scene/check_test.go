@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
@@ -129,13 +130,13 @@ func TestCheckersBite(t *testing.T) {
 		}, "all was well"},
 		"an outage that is contention": {func(r *run, a, _ *worker) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), fmt.Errorf("%w: %w", unavailable, rlock.ErrNotAcquired))
-		}, "an outage and more"},
+		}, "at once"},
 		"contention without an answer": {func(r *run, a, _ *worker) {
 			strike{run: r}.silence(10*s, &a.cuts)
 			x := a.asks(plan{of: find(r, "fair"), permits: 1, wait: 2 * s})
 			time.Sleep(2 * s)
 			a.answered(a.ctx, x, rlock.ErrNotAcquired)
-		}, "reported as contention"},
+		}, "as contention"},
 		"an error that says nothing": {func(r *run, a, _ *worker) {
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1}), fmt.Errorf("oh"))
 		}, "none of the errors"},
@@ -158,7 +159,7 @@ func TestCheckersBite(t *testing.T) {
 				time.Sleep(glance)
 				r.wakesUp(find(r, "fenced"), n%3 > 0, false)
 			}
-		}, "which was free at"},
+		}, "lost wake-up: fenced was free for"},
 		"a waiter whom Redisson, which is nearer, passes over": {func(r *run, a, _ *worker) {
 			a.asks(plan{of: find(r, "fenced"), permits: 1})
 			java := &peer{run: r, conn: r.servers[0].NewPeer("java"), random: rand.New(rand.NewPCG(1, 1)), holder: "x:1"}
@@ -188,12 +189,32 @@ func TestCheckersBite(t *testing.T) {
 		}, "gauges"},
 		"a latch that opens too early": {func(r *run, _, _ *worker) {
 			r.servers[0].Do("SET", "l", "1")
-			r.counted(&latch{name: "l", set: true, started: 1, done: 1})
-		}, "latch"},
+			l := &latch{Latch: promises.Latch{Name: "l", Count: latchCount}, set: true}
+			l.Starts()
+			l.Counted(r.checks(), r.processes[0], 2)
+			r.counted(l)
+		}, "left: l has 1 at the end instead of 2 to 2"},
 		"a refusal although nobody has the lock": {func(r *run, a, _ *worker) {
 			time.Sleep(10 * s)
 			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)
 		}, "refused"},
+		"a refusal after an unlock": {func(r *run, a, b *worker) {
+			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			a.leaves(h, nil)
+			a.unlocked(h, nil, nil, time.Now().Add(s), 0)
+			time.Sleep(s)
+			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1, try: true}), rlock.ErrNotAcquired)
+			r.linearizable()
+		}, "linearizability: of 3 operations on fenced, no lock could do this: find"},
+		"a refusal during an unlock": {func(r *run, a, b *worker) {
+			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			a.leaves(h, nil)
+			x := b.asks(plan{of: find(r, "fenced"), permits: 1, try: true})
+			time.Sleep(s / 10)
+			a.unlocked(h, nil, nil, time.Now().Add(s), s/20)
+			b.answered(b.ctx, x, rlock.ErrNotAcquired)
+			r.linearizable()
+		}, ""},
 		"a refusal because of an owner": {func(r *run, a, b *worker) {
 			time.Sleep(10 * s)
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
@@ -341,7 +362,7 @@ func TestCheckersBite(t *testing.T) {
 		}, "shutdown"},
 		"a Do that hides an error": {func(_ *run, a, _ *worker) {
 			_ = a.done(errOwn, rlock.ErrLost)
-		}, "do: that of"},
+		}, "do: it returned"},
 		"an observer who is not told": {func(r *run, a, _ *worker) {
 			a.observer.started++
 			r.observed(a.process)

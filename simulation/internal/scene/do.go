@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // errOwn is an error of the application, which Do must pass on.
@@ -23,7 +24,7 @@ func (w *worker) byDo(t *target, p plan) {
 	run := func(ctx context.Context) error {
 		w.answered(ctx, a, nil)
 		hold, ok := rlock.HoldFrom(ctx, lock)
-		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}
+		h = &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }, unsure: true}
 		if !ok {
 			w.note("do: the context of %v carries no hold of %s", w.process, t.name)
 			return nil
@@ -57,8 +58,8 @@ func (w *worker) byDo(t *target, p plan) {
 
 // done judges what Do returned, given what its function did. It returns what that says about the unlock.
 func (w *worker) done(own, err error) error {
-	if own != nil && !errors.Is(err, own) && !w.dead() {
-		w.note("do: that of %v returned %v although its function returned %v", w.process, err, own)
+	if !w.dead() {
+		promises.Judge(w.note).Done(w.process, own, err)
 	}
 	if errors.Is(err, errOwn) && !errors.Is(err, rlock.ErrLost) {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -19,10 +20,9 @@ const (
 
 // latch is a count-down latch, and what the checkers know of it. The mutex of the run guards it.
 type latch struct {
-	name    string
+	promises.Latch
+
 	set     bool // somebody has set its count
-	started int  // calls that count down
-	done    int  // those that succeeded
 	opened  time.Time
 	waiting map[*process]int
 	awaits  []*attempt
@@ -37,7 +37,7 @@ func (w *worker) countDown() {
 	w.mu.Lock()
 	l, first := w.latches[name], false
 	if l == nil {
-		l, first = &latch{name: name, waiting: make(map[*process]int)}, true
+		l, first = &latch{Latch: promises.Latch{Name: name, Count: latchCount}, waiting: make(map[*process]int)}, true
 		w.latches[name] = l
 	}
 	ready := l.set
@@ -69,16 +69,17 @@ func (w *worker) countDown() {
 
 func (w *worker) counts(ctx context.Context, l *latch, handle *rlock.CountDownLatch) {
 	w.mu.Lock()
-	l.started++
+	l.Starts()
 	w.mu.Unlock()
-	_, err := handle.CountDown(ctx)
+	n, err := handle.CountDown(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.class(err)
 	if err != nil {
 		return
 	}
-	if l.done++; l.done == latchCount {
+	l.Counted(w.unlessForgotten(), w.process, n)
+	if l.IsOpen() && l.opened.IsZero() {
 		l.opened = time.Now()
 	}
 }
@@ -95,11 +96,11 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	l.waiting[w.process]--
 	a.told = true
 	w.class(err)
-	if err == nil && l.started < latchCount && !w.Unsafe {
-		w.brokenf("latch: %v passed %s, which was counted down %d times of %d", w.process, l.name, l.started, latchCount)
+	if err == nil {
+		l.Passed(w.unlessForgotten(), w.process)
 	}
 	if errors.Is(err, rlock.ErrUnavailable) {
-		w.explained(a.asked, err)
+		w.explained(w.asked(w.process, l.Name, a.asked, err))
 	}
 }
 
@@ -110,9 +111,8 @@ func (r *run) opens(l *latch) {
 		return
 	}
 	for _, a := range l.awaits {
-		if open := now.Sub(later(l.opened, a.asked)); !a.told && a.p.healthy() && open > r.WakeUp {
-			a.told = true
-			r.brokenf("lost wake-up: %v waits for %s since %v, which has been open for %v", a.p, l.name, r.at(a.asked), open)
+		if !a.told && a.p.healthy() {
+			a.told = !r.checks().WakeUp(l.Name, r.waits(a), now.Sub(later(l.opened, a.asked)), r.WakeUp)
 		}
 	}
 }
@@ -130,10 +130,8 @@ func (r *run) counted(l *latch) {
 		return
 	}
 	r.servers[0].With(func(s *simredis.Server) {
-		text, _ := s.Do("GET", l.name).(string)
+		text, _ := s.Do("GET", l.Name).(string)
 		left, _ := strconv.Atoi(text)
-		if least, most := max(latchCount-l.started, 0), max(latchCount-l.done, 0); left < least || left > most {
-			r.brokenf("latch: %s has %d left instead of %d to %d", l.name, left, least, most)
-		}
+		l.Rest(r.checks(), int64(left))
 	})
 }

@@ -2,7 +2,6 @@ package scene
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -23,9 +22,8 @@ func (r *run) notices(t *target) {
 				continue
 			}
 			since := later(o.since, r.forgot)
-			if both := time.Since(since); both > r.noticed(h) {
+			if !r.checks().Unnoticed(r.believes(t, h), t.name, r.moment(since), r.moment(time.Now()), r.noticed(h)) {
 				h.told = true
-				r.brokenf("notice: for %v, %v has not noticed that %v has %s", both, h.p, o.p, t.name)
 			}
 		}
 	}
@@ -54,18 +52,15 @@ type leader struct {
 
 // leads checks that a leader whose hold is over knows it. The run must be locked.
 func (r *run) leads(l *leader) {
-	err := l.hold.Err()
-	if err == nil || l.p.dead() {
+	if l.p.dead() {
 		return
 	}
-	if l.election.IsLeader() {
-		r.brokenf("election: %v says that it leads although its hold is over: %v", l.p, err)
+	over := r.checks().Leads(l.p, l.election, l.hold)
+	if over == nil {
+		return
 	}
-	if l.late++; l.late == 2 && l.ctx.Err() == nil {
-		r.brokenf("election: the context of the leader of %v goes on although its hold is over: %v", l.p, err)
-	}
-	if l.late == 2 && errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost) {
-		r.brokenf("election: %v has resigned before its function has returned: %v", l.p, err)
+	if l.late++; l.late == 2 {
+		r.checks().Ends(l.ctx, l.p, over)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/google/uuid"
 
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
@@ -95,6 +96,7 @@ type run struct {
 	latches   map[string]*latch
 	processes []*process
 	leaders   []*leader
+	owners    int       // of anything, so far
 	disturbed time.Time // until when a nemesis may have consequences
 	forgot    time.Time // when a server last forgot something
 	silences  []span    // in which a server answered nobody
@@ -154,6 +156,20 @@ func (r *run) brokenf(format string, args ...any) {
 		r.trace.Note("BROKEN: %s", text)
 	}
 }
+
+// checks returns the checkers that the torture has, too. The run must be locked.
+func (r *run) checks() promises.Judge { return r.brokenf }
+
+// unlessForgotten are the same, unless Redis may forget. The run must be locked.
+func (r *run) unlessForgotten() promises.Judge {
+	if r.Unsafe {
+		return promises.Nobody
+	}
+	return r.checks()
+}
+
+// moment is a moment as the checkers have it.
+func (r *run) moment(t time.Time) promises.Moment { return promises.Moment(r.at(t)) }
 
 // at is a moment as the trace has it.
 func (r *run) at(t time.Time) time.Duration { return t.Sub(r.trace.Began) }

@@ -4,14 +4,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/testkit/promises"
+
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // stray is what Redis keeps for a process that neither has the lock nor wants it.
 type stray struct {
-	field string    // of the holder
-	since time.Time // when the process was first seen without it
-	told  bool
+	promises.Stray
+
+	told bool
 }
 
 // strayFor is how long Redis may keep a lock that nobody has, once all is well: an unlock of which nothing is known is repeated, and a
@@ -64,13 +66,11 @@ func (r *run) strays(t *target, field string, down bool) {
 		*s = stray{}
 		return
 	}
-	if s.field != field {
-		*s = stray{field: field, since: now}
+	next := s.See(r.moment(now), field, false)
+	if s.told = s.told && next.From == s.From; !s.told {
+		s.told = !r.checks().Stray(t.name, next, p, r.strayFor())
 	}
-	if kept := now.Sub(s.since); kept > r.strayFor() && !s.told {
-		s.told = true
-		r.brokenf("stray: for %v, Redis has kept %s for %v, which neither has nor wants it, as %s", kept, t.name, p, field)
-	}
+	s.Stray = next
 }
 
 // claims reports whether somebody in the process has a lock, or asks for it. The run must be locked.

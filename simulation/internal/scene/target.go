@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
@@ -32,14 +33,15 @@ type target struct {
 	kind, name string
 	members    []*target // of a multi lock
 
-	inside    []*holder
-	waiting   []*attempt
-	token     rlock.Token // the greatest
-	freeSince time.Time   // as the watch sees it; zero means that it is not free
-	kept      time.Time   // until when the lock is kept by AtLeast
-	untold    time.Time   // until when waiters need not notice that the lock is free
-	last      time.Time   // when a worker last began or ended something with it
-	extra     int         // permits that were added for a while
+	inside  []*holder
+	waiting []*attempt
+	tokens  promises.Tokens
+	deeds
+	freeSince time.Time // as the watch sees it; zero means that it is not free
+	kept      time.Time // until when the lock is kept by AtLeast
+	untold    time.Time // until when waiters need not notice that the lock is free
+	last      time.Time // when a worker last began or ended something with it
+	extra     int       // permits that were added for a while
 	stray     stray
 	relic     string // the holder in the data with which the server last started again
 }
@@ -48,6 +50,9 @@ type target struct {
 const permits = 3
 
 func (t *target) counts() bool { return t.kind == kindSemaphore || t.kind == kindPlain }
+
+// greatest returns the greatest token.
+func (t *target) greatest() rlock.Token { return rlock.Token(t.tokens.Greatest()) }
 
 func (t *target) shares() bool { return t.kind == kindRW || t.kind == kindFencedRW }
 

@@ -38,6 +38,8 @@ type holder struct {
 	ctx      context.Context //nolint:containedctx // of the hold; nil means none
 	blind    bool            // it learns of a loss only when it unlocks
 	told     bool            // of something that it did not notice
+	unsure   bool            // nobody tells whether Redis confirmed its unlock
+	uses     []*use          // of what it has
 }
 
 // turn uses a target once.
@@ -133,12 +135,7 @@ func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold) {
 	defer w.occupied(w.process, -1)
 	inner, err := lock.TryAcquire(hold.Context())
 	w.mu.Lock()
-	switch {
-	case err == nil && inner.Token() != hold.Token():
-		w.brokenf("token: a re-entry of %v has the token %d instead of %d", w.process, inner.Token(), hold.Token())
-	case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
-		w.brokenf("re-entry: the owner of %v was refused: %v", w.process, err)
-	}
+	w.checks().Reentry(w.process, hold, inner, err)
 	w.class(err)
 	w.mu.Unlock()
 	if err == nil {
@@ -160,8 +157,8 @@ func (w *worker) extend(hold *rlock.Hold, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.class(err)
-	if least := d - d/50 - 5*time.Millisecond; err == nil && hold.Err() == nil && hold.Deadline().Sub(asked) < least {
-		w.brokenf("extend: %v extended its lease by %v, which ends %v later", w.process, d, hold.Deadline().Sub(asked))
+	if err == nil {
+		w.checks().Extended(w.process, hold, d, asked)
 	}
 }
 
@@ -213,7 +210,7 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 func (r *run) greatest(t *target) rlock.Token {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return t.token
+	return t.greatest()
 }
 
 // adopted judges an adoption, and returns the hold. token is the greatest before it.
@@ -223,7 +220,7 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 	w.class(err)
 	if hold == nil {
 		once := w.Faults.Late+w.Faults.Repeated == 0
-		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < ticketLease/2 && !w.Unsafe && once && w.ctx.Err() == nil {
+		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < ticketLease-ticketLease/10 && !w.Unsafe && once && w.ctx.Err() == nil {
 			w.brokenf("ticket: %v could not adopt %s, which %v had exported %v before: %v", heir, h.of.name, w.process, time.Since(exported), err)
 		}
 		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)

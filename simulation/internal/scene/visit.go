@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // visit does one of the things that an owner may do while it has a target, and none of which ends its hold.
@@ -109,19 +110,7 @@ func (w *worker) judge(hold *rlock.Hold, before error, format string, args ...an
 
 // borrows gets the hold from its context. The unlock of what was borrowed ends nothing.
 func (w *worker) borrows(lock rlock.Acquirer, hold *rlock.Hold) {
-	before := hold.Err()
-	borrowed, ok := rlock.HoldFrom(hold.Context(), lock)
-	if !ok {
-		w.judge(hold, before, "borrow: the context of a hold of %v does not carry it", w.process)
-		return
-	}
-	if borrowed.Token() != hold.Token() || before == nil && hold.Err() == nil && borrowed.Err() != nil {
-		w.judge(hold, before, "borrow: what %v borrowed has the token %d instead of %d, and says %v", w.process, borrowed.Token(), hold.Token(), borrowed.Err())
-	}
-	err := borrowed.Unlock(context.Background())
-	if !errors.Is(err, rlock.ErrNotHeld) || before == nil && errors.Is(hold.Err(), rlock.ErrNotHeld) && !errors.Is(hold.Err(), rlock.ErrLost) {
-		w.note("borrow: the unlock of what %v borrowed returned %v, and its hold says %v", w.process, err, hold.Err())
-	}
+	promises.Judge(w.note).Borrowed(hold.Context(), w.process, lock, hold)
 }
 
 // another tries to acquire what an owner has as another owner, within the context of the first one.

@@ -1,6 +1,10 @@
 package scene
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
+)
 
 // The watch looks this often, or more rarely in a long scene. It is an odd time, so that it does not look at round moments only.
 const glance = 50*time.Millisecond + 7*time.Nanosecond
@@ -58,7 +62,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 	for _, m := range t.members {
 		quiet = quiet && now.After(m.untold)
 	}
-	waits := false
+	var waits *attempt
 	for _, a := range t.waiting {
 		if !a.p.healthy() {
 			a.troubled = true
@@ -67,24 +71,29 @@ func (r *run) wakesUp(t *target, free, down bool) {
 		if a.limited() || r.hurries(&a.plan) || !quiet {
 			continue
 		}
-		waits = waits || now.Sub(a.asked) > r.WakeUp
+		if now.Sub(a.asked) > r.WakeUp {
+			waits = a
+		}
 		if a.looks++; free {
 			a.free++
 		}
-		if time.Duration(a.free)*r.glance() > r.WakeUp && 2*a.free > a.looks && !a.troubled && !a.told {
-			a.told = true
-			r.brokenf("lost wake-up: %v waits for %s since %v, which was free at %d of %d looks", a.p, t.name, r.at(a.asked), a.free, a.looks)
+		if 2*a.free > a.looks && !a.troubled && !a.told {
+			a.told = !r.checks().WakeUp(t.name, r.waits(a), time.Duration(a.free)*r.glance(), r.WakeUp)
 		}
 	}
 	switch {
-	case !free || !waits || !quiet:
+	case !free || waits == nil || !quiet:
 		t.freeSince = time.Time{}
 	case t.freeSince.IsZero():
 		t.freeSince = now
-	case now.Sub(t.freeSince) > r.WakeUp:
-		r.brokenf("lost wake-up: %s has been free since %v, and %d wait", t.name, r.at(t.freeSince), len(t.waiting))
+	case !r.checks().WakeUp(t.name, r.waits(waits), now.Sub(t.freeSince), r.WakeUp):
 		t.freeSince = now.Add(time.Minute)
 	}
+}
+
+// waits returns an attempt as the checkers know it.
+func (r *run) waits(a *attempt) promises.Owner {
+	return promises.Owner{Who: a.p, Asked: r.moment(a.asked)}
 }
 
 // gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
@@ -115,13 +124,14 @@ func (r *run) gauge(p *process) {
 		latches += l.waiting[p]
 	}
 	s := p.clients[0].Stats()
+	g := promises.Gauges{Who: p, Held: s.Held, Waiting: s.Waiting, Least: least, Most: most + under, Calls: under + latches}
 	switch now := time.Now(); {
-	case s.Held >= least && s.Held <= most+under && s.Waiting <= under+latches:
+	case promises.Judge(promises.Nobody).Gauges(g):
 		p.odd = time.Time{}
 	case p.odd.IsZero(): // what a call leaves behind that its context has ended is released after it
 		p.odd = now
 	case now.Sub(p.odd) > r.strayFor():
-		r.brokenf("gauges: %v has %+v, but its owners have %d to %d locks, and at most %d calls wait", p, s, least, most+under, under+latches)
+		r.checks().Gauges(g)
 		p.odd = now.Add(time.Hour)
 	}
 }
