@@ -230,7 +230,7 @@ func TestGoroutinesAreDrawn(t *testing.T) {
 			}
 		}
 	}
-	for i, m := range regexp.MustCompile(`(\d) (\w+\.\w+)`).FindAllStringSubmatch(drawing, -1) {
+	for i, m := range regexp.MustCompile(`(\d+) (\w+\.\w+)`).FindAllStringSubmatch(drawing, -1) {
 		require.Equal(t, strconv.Itoa(i+1), m[1])
 		order = append(order, m[2])
 	}

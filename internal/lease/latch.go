@@ -287,7 +287,7 @@ func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 	if step.Wake != nil {
 		channel := a.latch.names.Channel
 		if step.Listen {
-			m.hub.ListenSince(channel, step.Wake, a.epoch)
+			m.hub.Listen(channel, step.Wake, a.epoch)
 		}
 		m.hub.Renew(channel, step.Orders)
 	}

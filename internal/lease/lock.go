@@ -280,7 +280,7 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 // processes with the same lease hint do not all come at once.
 func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	if step.Listen != "" {
-		m.hub.ListenSince(step.Listen, step.Heard, step.Since)
+		m.hub.Listen(step.Listen, step.Heard, step.Since)
 	}
 	if step.Spares != "" {
 		m.hub.Spare(step.Spares)

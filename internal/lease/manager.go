@@ -108,8 +108,9 @@ func (m *Manager) Close() {
 	m.closing.Do(func() {
 		m.endDrops(clock.Now())
 		var n table.Notices
-		m.tasks.Close()
 		m.left, m.leftOf = m.table.Close(clock.Now(), &n)
+		m.hub.Leave()
+		m.tasks.Close()
 		m.wakeAll()
 		n.Deliver(m)
 		ctx, cancel := context.WithTimeout(context.Background(), m.cfg.Table.CommandTimeout)

@@ -55,8 +55,7 @@ func (m *Manager) Pump(channel string, after time.Duration) {
 		if after > 0 {
 			time.Sleep(after)
 		}
-		ctx := context.Background()
-		r := m.conn.Ask(ctx, transport.Question{Call: m.table.PumpCall(channel)}, nil)
+		r := m.conn.Ask(context.Background(), transport.Question{Call: m.table.PumpCall(channel)}, nil)
 		var n table.Notices
 		m.table.Pumped(channel, r, clock.Now(), &n)
 		n.Deliver(m)

@@ -38,7 +38,7 @@ func (w *Wakeups) Listen(locks []*Lock) {
 	}
 	for s := range wanted {
 		if !w.on[s] {
-			s.client.hub.Listen(s.channel, w.wake)
+			s.client.hub.Listen(s.channel, w.wake, 0)
 			w.on[s] = true
 		}
 	}

@@ -5,6 +5,7 @@
 -- KEYS[2] line   zset: waiter -> Unix us of its arrival
 -- KEYS[3] token  the latest token, or else the tombstones
 -- KEYS[4] tombstones  hash: number -> Unix ms; only if there is a token
+-- ARGV[1] but       a client whom nobody asks to watch; empty means none
 -- ARGV[4] base     Redisson's channel
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when a waiter has it, or was told to ask; 0 when not; -1 minus the ms to wait while others may take it
@@ -15,7 +16,7 @@ end
 if redis.call('EXISTS', KEYS[1]) == 1 then
   local _, watchers = listeners(ARGV[5], ARGV[4])
   if watchers == 0 then
-    summon(latest(KEYS[2]), ARGV[5], ARGV[4])
+    summon(latest(KEYS[2]), ARGV[5], ARGV[4], ARGV[1])
   end
   return 0
 end

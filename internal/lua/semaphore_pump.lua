@@ -5,6 +5,7 @@
 -- KEYS[1] semaphore a string: how many permits are free
 -- KEYS[2] line      zset: waiter -> Unix us of its arrival
 -- KEYS[3] leases    zset: id of a permit that is out -> Unix ms when its lease ends; absent for a plain semaphore
+-- ARGV[1] but       a client whom nobody asks to watch; empty means none
 -- ARGV[4] base      Redisson's channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when waiters may have been told, 0 when not
@@ -17,7 +18,7 @@ end
 local value = counter(KEYS[1]) or 0
 local _, watchers = listeners(ARGV[5], ARGV[4])
 if watchers == 0 then
-  summon(latest(KEYS[2]), ARGV[5], ARGV[4])
+  summon(latest(KEYS[2]), ARGV[5], ARGV[4], ARGV[1])
 end
 if value <= 0 then
   return 0

@@ -29,12 +29,15 @@ func (w *Watches[H]) Begin(channel string, handle H) {
 // End takes back one Begin. The client still watches the name until it is unsubscribed.
 func (w *Watches[H]) End(channel string) { w.names[channel].queues-- }
 
-// Unsubscribed notes that the client does not hear a channel any more. Unless a queue has asked for it again, it returns what a
-// pump of the name needs: the client does not watch it any more.
+// Unsubscribed notes that the client does not hear a channel any more. It returns what a pump of the name
+// needs, and whether the client does not watch it any more: unless a queue has asked for it again.
 func (w *Watches[H]) Unsubscribed(channel string) (handle H, ended bool) {
 	name := w.names[channel]
-	if name == nil || name.queues > 0 {
+	switch {
+	case name == nil:
 		return handle, false
+	case name.queues > 0:
+		return name.handle, false
 	}
 	delete(w.names, channel)
 	return name.handle, true

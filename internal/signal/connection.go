@@ -91,11 +91,11 @@ func (c *connection) keep(ctx context.Context) {
 		if len(subscribe)+len(unsubscribe) > 0 {
 			idleSince = now
 		}
-		if refused := c.deniedChannels(now); len(refused) > 0 && c.hub.denied != nil {
-			c.hub.denied(refused)
+		if refused := c.deniedChannels(now); len(refused) > 0 {
+			c.hub.cfg.Refused(refused)
 		}
-		c.order(ctx, subscribe, unsubscribe)
 		c.hub.tellUnwatched(unwatched)
+		c.order(ctx, subscribe, unsubscribe)
 		c.checkPulse(ctx, now)
 		if c.idle(now.Sub(idleSince)) {
 			over = true
@@ -123,16 +123,17 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 	for name, ch := range h.channels {
 		switch {
 		case ch.conn != c:
-		case ch.over(now):
+		case h.leaves || ch.over(now):
 			delete(h.channels, name)
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)
-				h.leaves(ch, now)
+				h.ends(ch, now)
 			}
 			if ch.base != nil && ch.base.twin == ch {
 				ch.base.twin = nil
 				if _, leaving := h.leaving[name]; !leaving {
 					unwatched = append(unwatched, ch.base.name)
+					h.telling++
 				}
 			}
 		case ch.base != nil:
@@ -148,7 +149,7 @@ func (c *connection) wanted(now clock.Instant) (subscribe, unsubscribe, unwatche
 		case len(ch.base.listeners) > 0:
 			if ch.sent != 0 {
 				unsubscribe = append(unsubscribe, name)
-				h.leaves(ch, now)
+				h.ends(ch, now)
 			}
 		case ch.due(now) && c.mayFollow(ch.base, now):
 			ch.sent = now

@@ -286,6 +286,7 @@ func run(t *testing.T, info driver.Info, mode Mode, test func(f *fixture)) {
 			ClientID: clientID,
 			Sharded:  mode, Denied: func(err error) { f.warnings = append(f.warnings, err) },
 			Classic: func() { f.informed++ },
+			Lost:    func(error) {}, Replaced: func() {},
 			Hear: func(channel, payload string, order uint64, at clock.Instant) {
 				require.Equal(t, clock.Now(), at)
 				require.Equal(t, f.hub.Since(channel), order)
@@ -341,7 +342,7 @@ func (f *fixture) close() {
 func (f *fixture) listen(channel string) (wake chan struct{}) {
 	f.Helper()
 	wake = make(chan struct{}, 1)
-	f.hub.Listen(channel, wake)
+	f.hub.Listen(channel, wake, 0)
 	synctest.Wait()
 	return wake
 }

@@ -66,21 +66,6 @@ func TestEveryMessageOfASemaphoreOrLatchIsASignal(t *testing.T) {
 	})
 }
 
-func TestNobodyNeedHear(t *testing.T) {
-	t.Parallel()
-	run(t, single, Auto, func(f *fixture) {
-		f.hub.hear, f.hub.freed = nil, nil
-		f.watch()
-		s, _ := f.driver.latest()
-		s.published("base", "6 1 2 3 4", "0")
-		f.confirmed(true, "base")
-		wake := f.listen("redisson_sc:{a}")
-		require.True(f, woken(wake))
-		s.published("redisson_sc:{a}", "2")
-		require.True(f, woken(wake))
-	})
-}
-
 func TestEveryConfirmationIsAnEpoch(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
@@ -126,7 +111,7 @@ func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
 		epoch := f.hub.Epoch("a")
 		since := func(channel string, epoch uint64) bool {
 			wake := make(chan struct{}, 1)
-			f.hub.ListenSince(channel, wake, epoch)
+			f.hub.Listen(channel, wake, epoch)
 			defer f.hub.Unlisten(channel, wake)
 			return woken(wake)
 		}
@@ -147,7 +132,7 @@ func TestAListenerThatMissedNothingIsNotWoken(t *testing.T) {
 		}
 		s.receives(driver.Other, "", network())
 		wake := make(chan struct{}, 1)
-		f.hub.ListenSince("a", wake, epoch)
+		f.hub.Listen("a", wake, epoch)
 		require.False(f, woken(wake))
 		s.receives(driver.Subscribed, "a", nil)
 		f.after(time.Second)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -32,12 +33,11 @@ type Config struct {
 	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
 	Sharded Mode
 	// Denied is told once that Redis refuses to subscribe, and Classic that the cluster has no sharded pub/sub. The hub calls them
-	// without its mutex, because a log handler is code of the user. Nil means that nobody is interested.
+	// without its mutex, because a log handler is code of the user.
 	Denied  func(err error)
 	Classic func()
 	// Lost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and Replaced that one is
 	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
-	// Nil means nobody.
 	Lost     func(err error)
 	Replaced func()
 	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
@@ -45,7 +45,7 @@ type Config struct {
 	// the listeners are notified after it. Freed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
 	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. Unwatched says that
 	// Freed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
-	// Refused has channels to which Redis does not let the user subscribe; it is called again for each further try. Nil means nobody.
+	// Refused has channels to which Redis does not let the user subscribe; it is called again for each further try.
 	Hear      func(channel, payload string, order uint64, at clock.Instant)
 	Freed     func(channel string)
 	Unwatched func(channel string)
@@ -58,25 +58,22 @@ type Config struct {
 // is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
 // the connection for every listener.
 type Hub struct {
-	driver    driver.Driver
-	tasks     *task.Group
-	clientID  string
-	onDenied  func(err error)
-	onClassic func()
-	lost      func(err error) // Config.Lost
-	replaced  func()          // Config.Replaced
-	hear      func(channel, payload string, order uint64, at clock.Instant)
-	freed     func(channel string)
-	ended     func(channel string)    // Config.Unwatched
-	denied    func(channels []string) // Config.Refused
-	cluster   bool
-	sentinel  bool
-	sharding  sharding
+	cfg      Config
+	driver   driver.Driver
+	tasks    *task.Group
+	cluster  bool
+	sentinel bool
+	sharding sharding
+	warned   atomic.Bool // that Redis refuses to subscribe
+	informed atomic.Bool // that the cluster's pub/sub is not sharded
 
 	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
 	mu       sync.Mutex
 	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
-	leaving  map[string]leaving  // twins, by their names
+	leaving  map[string]*channel // see [Hub.ends]
+	telling  int                 // how many calls of Config.Unwatched are due, or under way
+	leaves   bool                // whether Leave was called
+	gone     bool                // whether what it began is over
 	main     *connection
 	shards   map[driver.Node]*connection // a driver may make a new node for the same address
 	reroutes int                         // how often all channels were rerouted
@@ -84,8 +81,6 @@ type Hub struct {
 	orders   uint64                      // how many subscriptions were ordered
 	stopped  bool
 	replaces bool // whether Config.Lost was called last, and not Config.Replaced
-	warned   bool // that Redis refuses to subscribe
-	informed bool // that the cluster's pub/sub is not sharded
 
 	// start runs a job on a goroutine. The job's context ends with the hub.
 	start   func(job func(ctx context.Context))
@@ -106,10 +101,11 @@ type channel struct {
 	moved     bool          // whether it was on the connection of a shard before
 	idleSince clock.Instant // when the last listener or watcher left
 	messages  uint64
-	epoch     uint64 // of the last confirmation
-	order     uint64 // the number of the subscription that was ordered last
-	since     uint64 // the number of the one that was confirmed last
-	renew     bool   // whether to order it once more, see [Hub.Renew]
+	epoch     uint64        // of the last confirmation
+	left      clock.Instant // when UNSUBSCRIBE was sent; zero means that its connection is broken since
+	order     uint64        // the number of the subscription that was ordered last
+	since     uint64        // the number of the one that was confirmed last
+	renew     bool          // whether to order it once more, see [Hub.Renew]
 
 	// Of a channel that is watched, and of its twin: see [Hub.Watch].
 	watchers int           // how many calls of Watch had no Unwatch yet
@@ -131,18 +127,15 @@ const (
 	roleAfter        = 2 * time.Second  // after which a node of a cluster is asked for its role again
 	retryRefused     = 5 * time.Second  // after which a channel that was not confirmed is subscribed again
 	routeWithin      = time.Second      // for questions about where a channel belongs
-	// switchWithin is the time after which all Sentinels know a new master: they inform each other every 2 s.
-	switchWithin = 3 * time.Second
+	switchWithin     = 3 * time.Second  // after which all Sentinels know a new master: they inform each other every 2 s
 )
 
 // New returns a hub that has no connection yet. [Hub.Stop] stops it.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 	info := d.Info()
 	h := &Hub{
-		driver: d, tasks: tasks, clientID: cfg.ClientID, onDenied: cfg.Denied, onClassic: cfg.Classic, hear: cfg.Hear,
-		lost: cfg.Lost, replaced: cfg.Replaced, freed: cfg.Freed, ended: cfg.Unwatched, denied: cfg.Refused,
-		cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
-		channels: make(map[string]*channel), leaving: make(map[string]leaving), shards: make(map[driver.Node]*connection),
+		cfg: cfg, driver: d, tasks: tasks, cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
+		channels: make(map[string]*channel), leaving: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -153,12 +146,9 @@ func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
 
 // Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
 // That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
-// gets a token at once. A token is only a hint, and may come without a reason. Several channels may share a wake.
-func (h *Hub) Listen(name string, wake chan struct{}) { h.ListenSince(name, wake, 0) }
-
-// ListenSince is [Hub.Listen] for a caller who has tried since it learned an epoch from [Hub.Epoch]: wake gets no token at
-// once if that is still the epoch.
-func (h *Hub) ListenSince(name string, wake chan struct{}, epoch uint64) {
+// gets a token at once, unless epoch is what [Hub.Epoch] returned before the caller's latest attempt, and still is. A token
+// is only a hint, and may come without a reason. Several channels may share a wake.
+func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channel(name)
@@ -184,7 +174,7 @@ func (h *Hub) channel(name string) *channel {
 	return ch
 }
 
-// Unlisten removes a listener that [Hub.Listen] or [Hub.ListenSince] added. It does nothing if there is no such listener.
+// Unlisten removes a listener that [Hub.Listen] added. It does nothing if there is no such listener.
 func (h *Hub) Unlisten(name string, wake chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,24 +240,29 @@ func (h *Hub) noteError(err *fault.Error) {
 
 // refused logs, once, that waiters have to poll. mu must not be held.
 func (h *Hub) refused(err *fault.Error) {
-	h.mu.Lock()
-	first := !h.warned
-	h.warned = true
-	h.mu.Unlock()
-	if first && h.onDenied != nil {
-		h.onDenied(err)
+	if h.warned.CompareAndSwap(false, true) {
+		h.cfg.Denied(err)
 	}
 }
 
 // classic logs, once, why no waiter stands in the line of a lock. mu must not be held.
 func (h *Hub) classic() {
-	h.mu.Lock()
-	first := !h.informed
-	h.informed = true
-	h.mu.Unlock()
-	if first && h.onClassic != nil {
-		h.onClassic()
+	if h.informed.CompareAndSwap(false, true) {
+		h.cfg.Classic()
 	}
+}
+
+// Leave unsubscribes all channels for good. It waits for nothing: that is an operation of the task group, which ends when Redis has
+// confirmed it, and Config.Unwatched was called for all that were watched. The group must be open.
+func (h *Hub) Leave() {
+	h.tasks.Begin()
+	h.mu.Lock()
+	h.leaves = true
+	for _, ch := range h.channels {
+		ch.conn.ensure()
+	}
+	h.mu.Unlock()
+	h.tellUnwatched(nil) // there may be no channel
 }
 
 // Stop ends all goroutines and connections, and waits for that until ctx ends: a driver that dials may not end at once.

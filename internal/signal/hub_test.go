@@ -64,8 +64,8 @@ func TestTheChannelAndTheWakeIdentifyAListener(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
 		wake := f.listen("a")
-		f.hub.Listen("b", wake)
-		f.hub.Listen("a", wake)
+		f.hub.Listen("b", wake, 0)
+		f.hub.Listen("a", wake, 0)
 		f.after(keeperTick)
 		require.Equal(f, 3, f.hub.Listeners(""))
 		require.Equal(f, 2, f.hub.Listeners("a"))

@@ -65,8 +65,8 @@ func (c *connection) received(s *session, m driver.Message) {
 	h := c.hub
 	now := clock.Now()
 	next, order, replaced := c.take(s, m, now)
-	if replaced && h.replaced != nil {
-		h.replaced()
+	if replaced {
+		h.cfg.Replaced()
 	}
 	if m.Sort == driver.Unsubscribed {
 		h.mu.Lock()
@@ -75,9 +75,7 @@ func (c *connection) received(s *session, m driver.Message) {
 		h.tellUnwatched(unwatched)
 	}
 	if next == signalled {
-		if h.hear != nil {
-			h.hear(m.Channel, m.Payload, order, now)
-		}
+		h.cfg.Hear(m.Channel, m.Payload, order, now)
 		h.mu.Lock()
 		next = h.tryAgain(h.channels[m.Channel], now)
 		h.mu.Unlock()
@@ -87,13 +85,9 @@ func (c *connection) received(s *session, m driver.Message) {
 	case slotMoved:
 		h.refresh()
 	case toBeHeard:
-		if h.hear != nil {
-			h.hear(m.Channel, m.Payload, order, now)
-		}
+		h.cfg.Hear(m.Channel, m.Payload, order, now)
 	case maybeFreed:
-		if h.freed != nil {
-			h.freed(m.Channel)
-		}
+		h.cfg.Freed(m.Channel)
 	}
 }
 
@@ -164,7 +158,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 	if ch != nil {
 		ch.messages++
 	}
-	if (ch == nil || ch.base == nil) && wire.Signals(m.Channel, h.clientID) {
+	if (ch == nil || ch.base == nil) && wire.Signals(m.Channel, h.cfg.ClientID) {
 		return signalled
 	}
 	switch m.Payload {
@@ -218,9 +212,11 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	switch {
 	case c.session != s:
 	case c.sharded():
+		h.breaks(c)
 		c.lose(clock.Now().Sub(s.began) < time.Second) // a session that breaks at once would do so again
 		c.drop()
 	default:
+		h.breaks(c)
 		c.unconfirm()
 		if c.oneByOne {
 			c.askAgain() // the driver subscribes all channels in one command when it connects again
@@ -228,7 +224,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	}
 	h.mu.Unlock()
 	if first {
-		h.lost(err)
+		h.cfg.Lost(err)
 	}
 }
 
@@ -236,7 +232,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 func (h *Hub) loses() bool {
 	first := !h.replaces
 	h.replaces = true
-	return first && h.lost != nil
+	return first
 }
 
 // misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the

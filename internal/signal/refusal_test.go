@@ -20,8 +20,8 @@ func TestARefusedChannelHarmsNoOther(t *testing.T) {
 			return nil
 		}
 		good, bad := make(chan struct{}, 1), make(chan struct{}, 1)
-		f.hub.Listen("bad", bad)
-		f.hub.Listen("good", good)
+		f.hub.Listen("bad", bad, 0)
+		f.hub.Listen("good", good, 0)
 		f.after(10 * time.Second)
 		f.confirmed(true, "good")
 		f.confirmed(false, "bad")

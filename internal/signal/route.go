@@ -17,7 +17,7 @@ func (h *Hub) route(ctx context.Context, now clock.Instant) {
 	var coming []string
 	reroutes := h.reroutes
 	for name, ch := range h.channels {
-		if !ch.routed && ch.after <= now {
+		if !ch.routed && ch.after <= now && !h.leaves {
 			coming = append(coming, name)
 		}
 	}

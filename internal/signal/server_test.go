@@ -39,6 +39,8 @@ func newRealHub(t *testing.T, rdb redis.UniversalClient) *realHub {
 	r := &realHub{base: base, twin: base + ":rlock-twin", own: base + ":own"}
 	tasks := task.New()
 	r.Hub = New(Config{
+		Lost: func(error) {}, Replaced: func() {}, Denied: func(error) {}, Classic: func() {},
+		Unwatched: func(string) {}, Refused: func([]string) {},
 		Hear: func(channel, payload string, _ uint64, at clock.Instant) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -106,11 +108,11 @@ func TestAServerCountsWhoListens(t *testing.T) {
 	second.Watch(first.base, first.twin)
 	is(2, 2, "two of them")
 	wake := make(chan struct{}, 1)
-	first.Listen(first.base, wake)
+	first.Listen(first.base, wake, 0)
 	is(2, 1, "one of them listens")
 	first.Unlisten(first.base, wake)
 	is(2, 2, "no more")
-	second.Listen(first.base, wake)
+	second.Listen(first.base, wake, 0)
 	second.Unwatch(first.base, first.twin)
 	is(2, 1, "the second only listens")
 	second.Unlisten(first.base, wake)
@@ -127,7 +129,7 @@ func TestAServersPayloadsComeInOrderAndWhole(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	r := newRealHub(t, server.Client(t))
-	r.Listen(r.own, make(chan struct{}, 1))
+	r.Listen(r.own, make(chan struct{}, 1), 0)
 	redistest.Eventually(t, "it is confirmed", func() bool { return r.Epoch(r.own) != 0 })
 	want := []string{"7", " ", "", "6 1 2 3 4\r\n+OK\r\n", "\x00\xff 0"}
 	for i := range 5000 {
@@ -151,7 +153,7 @@ func TestACutConnectionIsANewEpoch(t *testing.T) {
 	r := newRealHub(t, redistest.Open(t, &redis.Options{Addr: proxy.Addr}))
 	r.Watch(r.base, r.twin)
 	wake := make(chan struct{}, 1)
-	r.Listen(r.own, wake)
+	r.Listen(r.own, wake, 0)
 	seen := map[uint64]bool{}
 	for i := range 5 {
 		for _, channel := range []string{r.base, r.twin, r.own} {
@@ -176,7 +178,7 @@ func TestATwinNeverHidesAListener(t *testing.T) {
 	rdb := server.Client(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	other := newRealHub(t, server.Client(t))
-	other.Listen(other.base, make(chan struct{}, 1))
+	other.Listen(other.base, make(chan struct{}, 1), 0)
 	other.eventually(t, rdb, "numsub", audience{1, 0}, "another client listens")
 	ends := time.Now().Add(4 * time.Second)
 	var all sync.WaitGroup
@@ -187,7 +189,7 @@ func TestATwinNeverHidesAListener(t *testing.T) {
 				wake := make(chan struct{}, 1)
 				r.Watch(other.base, other.twin)
 				time.Sleep(rand.N(300 * time.Millisecond))
-				r.Listen(other.base, wake)
+				r.Listen(other.base, wake, 0)
 				time.Sleep(rand.N(300 * time.Millisecond))
 				r.Unlisten(other.base, wake)
 				time.Sleep(rand.N(1600 * time.Millisecond))
@@ -222,7 +224,7 @@ func TestAShardCountsWhoListens(t *testing.T) {
 	r.Watch(r.base, r.twin)
 	r.eventually(t, master, "shardnumsub", audience{1, 1}, "a mere watcher")
 	wake := make(chan struct{}, 1)
-	r.Listen(r.base, wake)
+	r.Listen(r.base, wake, 0)
 	r.eventually(t, master, "shardnumsub", audience{1, 0}, "it listens")
 	r.Unlisten(r.base, wake)
 	r.eventually(t, master, "shardnumsub", audience{1, 1}, "no more")

@@ -157,9 +157,9 @@ func (c *connection) checkPulse(ctx context.Context, now clock.Instant) {
 	h.mu.Unlock()
 	switch {
 	case first && dead:
-		h.lost(errSilent)
+		h.cfg.Lost(errSilent)
 	case first:
-		h.lost(errWrongServer)
+		h.cfg.Lost(errWrongServer)
 	}
 	switch {
 	case dead:

@@ -19,11 +19,8 @@ func (h *Hub) Watch(base, twin string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ch := h.channel(base)
-	if ch.watchers++; ch.watchers > 1 {
+	if ch.watchers++; ch.watchers > 1 || ch.twin != nil { // it is watched, or lingers
 		return
-	}
-	if ch.twin != nil {
-		return // it lingers
 	}
 	if ch.confirmed {
 		ch.confirmed, ch.sent = false, 0 // for one more confirmation, because Freed was not called so far
@@ -67,42 +64,53 @@ func (h *Hub) Spare(base string) {
 	}
 }
 
-// leaving is a twin whose UNSUBSCRIBE Redis has not confirmed yet. Until then, Redis counts this client as a watcher, and a command on
-// another connection may overtake the UNSUBSCRIBE. So Config.Unwatched, after which Redis is to ask somebody else, waits for that.
-type leaving struct {
-	base string
-	sent clock.Instant
+// ends notes that a channel is being unsubscribed. Until Redis confirms that, it counts this client as a watcher by a twin, and a
+// command on another connection may overtake the UNSUBSCRIBE. So Config.Unwatched, after which Redis is to ask somebody else, waits
+// for that. Leave does not wait for a connection that was broken before. mu must be held.
+func (h *Hub) ends(ch *channel, now clock.Instant) {
+	if ch.confirmed || !h.leaves {
+		ch.left = now
+		h.leaving[ch.name] = ch
+	}
+	ch.confirmed, ch.sent = false, 0
 }
 
-// leaves notes that a channel is being unsubscribed. mu must be held.
-func (h *Hub) leaves(ch *channel, now clock.Instant) {
-	ch.confirmed, ch.sent = false, 0
-	if ch.base != nil {
-		h.leaving[ch.name] = leaving{ch.base.name, now}
+// breaks notes that Redis has ended a connection, so that nothing is confirmed there. mu must be held.
+func (h *Hub) breaks(c *connection) {
+	for _, ch := range h.leaving {
+		if ch.conn == c {
+			ch.left = 0
+		}
 	}
 }
 
 // left takes out the channel that Redis has confirmed, and those of which no confirmation came: a connection that is silent has been
 // given up since. It returns which are not watched any more. mu must be held.
 func (h *Hub) left(confirmed string, now clock.Instant) (unwatched []string) {
-	for name, l := range h.leaving {
-		if name != confirmed && now.Sub(l.sent) < retryRefused {
+	for name, ch := range h.leaving {
+		if name != confirmed && ch.left != 0 && now.Sub(ch.left) < retryRefused {
 			continue
 		}
 		delete(h.leaving, name)
-		if base := h.channels[l.base]; base == nil || base.twin == nil {
-			unwatched = append(unwatched, l.base)
+		if b := ch.base; b != nil && (h.channels[b.name] == nil || h.channels[b.name].twin == nil) {
+			unwatched = append(unwatched, b.name)
 		}
 	}
+	h.telling += len(unwatched)
 	return unwatched
 }
 
 // tellUnwatched calls Config.Unwatched. mu must not be held.
 func (h *Hub) tellUnwatched(channels []string) {
 	for _, name := range channels {
-		if h.ended != nil {
-			h.ended(name)
-		}
+		h.cfg.Unwatched(name)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.telling -= len(channels)
+	if h.leaves && !h.gone && h.telling+len(h.channels)+len(h.leaving) == 0 {
+		h.gone = true
+		h.tasks.End()
 	}
 }
 

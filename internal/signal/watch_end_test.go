@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -79,6 +80,101 @@ func TestAWatchEndsWhenRedisHasUnsubscribedIt(t *testing.T) {
 				s.sent()
 				f.heard()
 				test(f, s, func(silent bool) { f.driver.set(func() { s.silent = silent }) })
+			})
+		})
+	}
+}
+
+// TestLeaveEndsAWatch has the client close while it watches, or shortly after that.
+func TestLeaveEndsAWatch(t *testing.T) {
+	t.Parallel()
+	const patience = 2 * time.Second
+	for name, test := range map[string]func(f *fixture, s *fakeSubscription, leave func() time.Duration){
+		"while it watches": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			require.Zero(f, leave())
+			require.Subset(f, s.sent(), []string{"-base", "-base:twin"})
+			require.Equal(f, []string{"base is unwatched"}, f.heard())
+		},
+		"while it lingers": func(f *fixture, _ *fakeSubscription, leave func() time.Duration) {
+			f.unwatch()
+			require.Zero(f, leave())
+			require.Equal(f, []string{"base is unwatched"}, f.heard())
+		},
+		"before the confirmation": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			f.driver.set(func() { s.silent = true })
+			time.AfterFunc(time.Second, func() {
+				f.driver.set(func() {
+					s.silent = false
+					for _, channel := range []string{"base:twin", "base"} {
+						s.push(arrival{message: driver.Message{Sort: driver.Unsubscribed, Channel: channel}})
+					}
+				})
+			})
+			require.Equal(f, time.Second, leave())
+			require.Equal(f, []string{"base is unwatched"}, f.heard())
+		},
+		"without a confirmation": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			f.driver.set(func() { s.silent = true })
+			require.Equal(f, patience, leave())
+			require.Empty(f, f.heard(), "Redis may count it")
+		},
+		"when the connection breaks meanwhile": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			f.driver.set(func() { s.silent = true })
+			time.AfterFunc(time.Second, func() {
+				f.driver.set(func() {
+					s.silent = false
+					s.push(arrival{err: network()})
+					s.silent = true
+				})
+			})
+			require.LessOrEqual(f, leave(), time.Second+keeperTick)
+			require.Equal(f, []string{"base is unwatched"}, f.heard())
+		},
+		"when the connection is broken": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			s.receives(driver.Other, "", network())
+			f.driver.set(func() { s.silent = true })
+			require.Zero(f, leave(), "there is nothing to wait for")
+			require.Equal(f, []string{"base is unwatched"}, f.heard())
+		},
+		"before it is subscribed": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			f.hub.Watch("other", "other:twin")
+			f.hub.Listen("third", make(chan struct{}, 1), 0)
+			require.Zero(f, leave())
+			require.Subset(f, f.heard(), []string{"base is unwatched", "other is unwatched"})
+		},
+		"and nobody listens after it": func(f *fixture, s *fakeSubscription, leave func() time.Duration) {
+			require.Zero(f, leave())
+			s.sent()
+			f.watch()
+			f.listen("base")
+			f.after(time.Second)
+			require.Empty(f, s.sent())
+			require.Zero(f, f.hub.Stats())
+		},
+		"of nothing": func(f *fixture, _ *fakeSubscription, leave func() time.Duration) {
+			f.unwatch()
+			f.after(time.Minute)
+			f.heard()
+			require.Zero(f, leave())
+			require.Empty(f, f.heard())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, single, Auto, func(f *fixture) {
+				f.watch()
+				s, _ := f.driver.latest()
+				s.sent()
+				f.heard()
+				test(f, s, func() time.Duration {
+					ctx, cancel := context.WithTimeout(f.Context(), patience)
+					defer cancel()
+					start := time.Now()
+					f.hub.Leave()
+					f.tasks.Close()
+					f.tasks.Wait(ctx)
+					return time.Since(start)
+				})
 			})
 		})
 	}

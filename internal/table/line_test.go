@@ -119,6 +119,9 @@ func (w *world) hears(p *process, s *subscription, m message) {
 			}
 		}
 		p.deliver()
+		if _, watches := p.table.watches.Of(m.channel); told.Sort == wire.Watch && !watches {
+			w.checkPump(p, m.name, "the request to watch")
+		}
 	}
 }
 

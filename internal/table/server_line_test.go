@@ -354,7 +354,7 @@ func (s *server) linePump(c *lineCall) int64 {
 		return 0
 	case len(s.holders) > 0:
 		if s.listeners(s.twin(c.base)) == 0 {
-			s.summon(c.base, "")
+			s.summon(c.base, s.ownChannel(c.base, c.holder+":"))
 		}
 		return 0
 	case s.offering(pumpOffer):

@@ -94,7 +94,10 @@ func (t *Table) channel(a *Attempt) string {
 func (t *Table) joins(a *Attempt, now clock.Instant) {
 	channel := t.channel(a)
 	t.standing[a.grant.holder.Number] = a
-	t.origins.Note(channel, a.Handle, t.listens)
+	t.origins.Note(channel, a.Handle, func(old string) bool {
+		_, subscribed := t.messages.Heard(old)
+		return subscribed
+	})
 	a.place.Join(t.messages.Epoch(channel), now)
 	a.sent = now
 }
@@ -107,7 +110,7 @@ func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.In
 	}
 	t.stands(a, p.At, pause, now, n)
 	if p.Watch {
-		t.watch(a, n)
+		t.watch(a.Handle, a, n)
 	}
 	t.hears(a, p, now, n)
 	switch {
@@ -124,7 +127,9 @@ func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.In
 // stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
 func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *Notices) {
 	a.place.Stand(standing.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
-	t.watchesOn(a, n)
+	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok { // this client watches still
+		t.watch(a.Handle, a, n)
+	}
 	a.grant.needsCleanup = true // a release takes it out of the line
 	t.heed(a, now, n)
 }
@@ -190,14 +195,21 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 			next.bell.Ring()
 		}
 	case wire.Watch:
-		for _, a := range t.standing {
-			if a.Handle.Names().Own() == channel {
-				t.watch(a, n)
-				return
-			}
+		if h := t.origins.Of(channel); h != nil {
+			t.watch(h, t.stander(channel), n)
 		}
 	default:
 	}
+}
+
+// stander returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
+func (t *Table) stander(own string) *Attempt {
+	for _, a := range t.standing {
+		if a.Handle.Names().Own() == own {
+			return a
+		}
+	}
+	return nil
 }
 
 // learn takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
@@ -276,6 +288,9 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 	if given.What == wire.ToPublic {
 		t.pump(x.grant.handle, t.cfg.StandBack, n)
 	}
+	if given.Watch {
+		t.watch(x.grant.handle, x.next, n)
+	}
 	a, g := x.next, x.nextGrant
 	if a == nil {
 		return
@@ -303,9 +318,6 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 			a.place.Doubt() // it woke while the release was under way, and had nothing to do
 		}
 		t.stands(a, given.At, t.linePause(a, wire.Place{Ahead: 1}, t.term(a), now), now, n)
-		if given.Watch {
-			t.watch(a, n)
-		}
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
 		t.unanswered(a, now, n)

@@ -22,12 +22,6 @@ func (t *Table) notePast(g *Grant) {
 	}
 }
 
-// listens reports whether this client hears a channel.
-func (t *Table) listens(channel string) bool {
-	_, subscribed := t.messages.Heard(channel)
-	return subscribed
-}
-
 // maxUnknown is how many background releases may be under way when one more is begun for an unknown waiter. Beyond that, such a
 // waiter has the lock for its first term.
 const maxUnknown = 1000

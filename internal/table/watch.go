@@ -9,24 +9,15 @@ import (
 
 // A client watches a name if Redis asked it to: it gives a lock that is freed on Redisson's channel to the first one in the line.
 
-// watch makes the client watch the name of an attempt that waits.
-func (t *Table) watch(a *Attempt, n *Notices) {
-	if a.line == nil || a.line.Shared.watched != "" {
-		return
-	}
-	names := a.Handle.Names()
-	a.line.Shared.watched = names.Own()
-	t.watches.Begin(names.Own(), a.Handle)
-	n.Watch(names.Base(), names.Twin())
-}
-
-// watchesOn makes an attempt that waits again keep up a watch of this client.
-func (t *Table) watchesOn(a *Attempt, n *Notices) {
-	if t.watches.Len() == 0 {
-		return
-	}
-	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok {
-		t.watch(a, n)
+// watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
+func (t *Table) watch(h *Handle, a *Attempt, n *Notices) {
+	switch names := h.Names(); {
+	case a == nil || a.line == nil:
+		t.pump(h, passOn, n)
+	case a.line.Shared.watched == "":
+		a.line.Shared.watched = names.Own()
+		t.watches.Begin(names.Own(), h)
+		n.Watch(names.Base(), names.Twin())
 	}
 }
 
@@ -43,7 +34,7 @@ func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
 func (t *Table) Unwatched(channel string, n *Notices) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
-		if h, ended := t.watches.Unsubscribed(own); ended {
+		if h, ended := t.watches.Unsubscribed(own); ended || t.closed && h != nil { // an attempt may have yet to leave
 			t.pump(h, 0, n)
 		}
 	}
@@ -67,11 +58,14 @@ func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
 	}
 }
 
-// PumpCall returns the call that a [Told] was asked for, which grants a lock to the first one in the line.
+// PumpCall returns the call that a [Told] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
 func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
-	h := t.pumps.Send(own)
-	return h.Kind.PumpCall(h.Names())
+	h, but := t.pumps.Send(own), ""
+	if t.closed || t.stander(own) == nil {
+		but = t.cfg.ClientID
+	}
+	return h.Kind.PumpCall(h.Names(), but)
 }
 
 // followUp has the client grant a lock that a release has freed which knows of no line.
@@ -86,7 +80,7 @@ func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *Notices) 
 	defer t.lock().Unlock()
 	p := t.pumps.End(own)
 	switch {
-	case t.closed, t.refusesLine(p.Handle, true, r.Err, now, n):
+	case t.tasks.Retired(), t.refusesLine(p.Handle, true, r.Err, now, n):
 	case r.Err != nil && r.Err.Transient && p.Failures < maxPumps:
 		n.Pump(own, t.cfg.Retry(t.pumps.Repeat(own, p)))
 	case r.Err == nil && r.N < 0:
@@ -95,6 +89,9 @@ func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *Notices) 
 		t.pump(p.Handle, 0, n)
 	}
 }
+
+// passOn is after how long a request to watch is passed on. Sooner, clients with a release under way would ask each other in vain.
+const passOn = 20 * time.Millisecond
 
 // maxPumps is how often a pump without a reply is repeated. After that, the polls of the waiters find the lock.
 const maxPumps = 5

@@ -1,12 +1,14 @@
 package table
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -58,5 +60,105 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	n.Deliver(l)
 	require.Equal(t, []string{"pump " + own}, told(), "somebody else may have to watch")
 	require.Empty(t, freed())
-	require.Zero(t, table.watches.Len())
+}
+
+// TestARequestToWatchIsPassedOn asks a client to watch whose only waiter is about to leave the line in Redis. It has another one asked, which
+// is of another client, because its own waiter may still stand in the line.
+func TestARequestToWatchIsPassedOn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []*wire.Kind{wire.Plain, wire.Permit} {
+		table, h, _ := newTable()
+		h.Kind, h.Key = kind, table.Key("name", kind.Family)
+		l := &lineClient{epoch: 1}
+		table.messages, table.told = l, l
+		own := h.Names().Own()
+		asked := func() []string {
+			l.told = nil
+			var n Notices
+			table.Hear(own, wire.Message{Sort: wire.Watch}, start, &n)
+			n.Deliver(l)
+			return l.told
+		}
+		require.Empty(t, asked(), "it never waited for anything")
+		waits := func() *Attempt {
+			var n Notices
+			a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+			require.Equal(t, Ask, table.Admit(a, start, &n).Do)
+			table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
+			return a
+		}
+		leaves := func(a *Attempt) {
+			var n Notices
+			table.Wake(a, Ended, start, &n)
+			n.Deliver(l)
+		}
+		a := waits()
+		leaves(a)
+		require.Equal(t, []string{"pump " + own}, asked())
+		require.Equal(t, "c", table.PumpCall(own).Args.Holder, "none of its waiters is to be asked")
+		table.Pumped(own, wire.Reply{}, start, new(Notices))
+		a = waits()
+		require.Equal(t, []string{"watch " + h.Names().Base()}, asked())
+		var n Notices
+		table.Freed(h.Names().Base(), &n)
+		require.Empty(t, table.PumpCall(own).Args.Holder)
+		table.Pumped(own, wire.Reply{}, start, &n)
+		leaves(a)
+	}
+}
+
+// TestAReleaseThatAsksAnAttemptToWatchThatHasLeft has the reply to a release ask its process to watch, for the waiter that it named.
+func TestAReleaseThatAsksAnAttemptToWatchThatHasLeft(t *testing.T) {
+	t.Parallel()
+	for _, left := range []bool{false, true} {
+		table, held, a, c := waiting(t)
+		names := held.handle.Names()
+		var n Notices
+		var x Exit
+		require.NotNil(t, table.Release(&x, held, start, &n).Call.Args.Other, "it names the head")
+		if left {
+			table.Wake(a, Ended, start, &n)
+		}
+		reply := wire.Reply{N: 1, List: []int64{1, 1_000_000, int64(wire.ToWaiter), 0, 1, 1}}
+		require.Equal(t, Done, table.SettleRelease(&x, reply, start, &n).Do)
+		n.Deliver(c)
+		if left {
+			require.Contains(t, c.told, "pump "+names.Own(), "it has another one asked")
+		} else {
+			require.Contains(t, c.told, "watch "+names.Base())
+		}
+	}
+}
+
+// TestAClosedClientEndsWhatItOwesToTheLine has a client close while it watches, and while it follows up an offer that nobody has taken.
+func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
+	t.Parallel()
+	table, h, _ := newTable()
+	l := &lineClient{epoch: 1}
+	table.messages, table.told = l, l
+	var n Notices
+	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
+	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
+	table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 1, 0}}, start, &n)
+	require.True(t, table.tasks.Begin(), "Close waits")
+	table.tasks.Close()
+	table.Close(start, &n)
+	n.Deliver(l)
+	base, own := h.Names().Base(), h.Names().Own()
+	told := func(what func(n *Notices)) []string {
+		l.told = nil
+		var n Notices
+		what(&n)
+		n.Deliver(l)
+		return l.told
+	}
+	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Unwatched(base, n) }), "although its waiter has yet to leave")
+	require.Equal(t, "c", table.PumpCall(own).Args.Holder)
+	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Pumped(own, wire.Reply{N: -2}, start, n) }), "it is still offered")
+	transient := wire.Reply{N: -1, Err: &fault.Error{Transient: true, Err: errors.New("busy")}}
+	table.PumpCall(own)
+	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Pumped(own, transient, start, n) }))
+	table.tasks.End()
+	require.Empty(t, told(func(n *Notices) { table.Pumped(own, transient, start, n) }), "nobody would carry it out")
+	require.Equal(t, Done, table.Wake(a, Closed, start, &n).Do)
 }

@@ -22,7 +22,7 @@ const (
 // Args are the arguments of a script, ARGV[1] to ARGV[9]. A script gets as many of them as [Script.Argv] says. A nil
 // value is sent as an empty string.
 type Args struct {
-	Holder  any     // the holder's field
+	Holder  any     // the holder's field; for a pump, the client whom nobody asks to watch
 	Millis  int64   // the lease; for a release, the lifetime of the tombstone
 	Number  int64   // the holder's number
 	Channel any     // where a release is announced; for a hand-over that announces nothing, the field of the last holder

@@ -193,7 +193,7 @@ func (g *golden) inLine(script string, words []string) string {
 		}
 		call = holder.Give(names, millis(numbers[1]), millis(numbers[2]), next)
 	case "pump":
-		call = kind.PumpCall(names)
+		call = kind.PumpCall(names, "")
 	case "forceLine":
 		call = kind.ForceCall(names, true)
 	}

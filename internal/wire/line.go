@@ -105,9 +105,9 @@ func (h *Holder) member(term time.Duration) any {
 	return field + "|" + standing
 }
 
-// PumpCall returns the call that gives a free lock to the first waiter of the line.
-func (k *Kind) PumpCall(n *Names) Call {
-	c := k.lineCall(k.Line.Pump, n)
+// PumpCall returns the call that gives a free lock to the first waiter of the line. Waiters of the client but are not asked to watch.
+func (k *Kind) PumpCall(n *Names, but string) Call {
+	c := Call{Script: k.Line.Pump, Keys: n.LineKeys, Args: Args{Holder: but, Channel: n.base}}
 	if k.Counted() {
 		c.Keys = []any{n.LineKeys[0], n.LineKeys[len(n.LineKeys)-1]}
 		if !k.Lasting {

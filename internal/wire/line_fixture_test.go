@@ -301,7 +301,7 @@ type kindOf struct {
 
 func (l *line) about(kind *wire.Kind) kindOf { return kindOf{kind, l.names(kind, "A")} }
 
-func (k kindOf) pump() wire.Call { return k.kind.PumpCall(k.names) }
+func (k kindOf) pump() wire.Call { return k.kind.PumpCall(k.names, "") }
 
 func (k kindOf) force() wire.Call { return k.kind.ForceCall(k.names, true) }
 

@@ -219,6 +219,25 @@ func TestAnotherProcessIsAskedToWatch(t *testing.T) {
 	})
 }
 
+// TestAPumpOfALockThatIsTakenAsksToWatch, but not the client that has left, which may still stand in the line.
+func TestAPumpOfALockThatIsTakenAsksToWatch(t *testing.T) {
+	t.Parallel()
+	onBothLines(t, func(l *line) {
+		l.stand("A1")
+		l.stand("B2")
+		l.stand("C3")
+		b, c := l.listen("B"), l.listen("C")
+		names := l.names(l.sort.plain, "C")
+		require.Zero(l, l.run(l.sort.plain.PumpCall(names, clientID("C"))).N)
+		l.hears(b, "7")
+		require.Zero(l, l.run(l.sort.plain.PumpCall(names, "")).N)
+		l.hears(c, "7")
+		l.subscribe(names.Base(), names.Twin())
+		require.Zero(l, l.run(l.sort.plain.PumpCall(names, "")).N)
+		l.hearsNothing(c)
+	})
+}
+
 func TestATokenThatIsNoNumber(t *testing.T) {
 	t.Parallel()
 	onBothLines(t, func(l *line) {

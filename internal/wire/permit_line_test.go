@@ -284,7 +284,7 @@ func TestOthersHearOfFreePermits(t *testing.T) {
 		other := l.subscribe(base)
 		l.gets("A1", "A2")
 		l.refused("B3")
-		l.run(l.kind.PumpCall(l.names("A"))) // nothing is free
+		l.run(l.kind.PumpCall(l.names("A"), "")) // nothing is free
 		b := l.listen("B")
 		l.gives("A1")
 		l.hears(b, "8")
@@ -307,7 +307,7 @@ func TestPermitsThatOthersGiveBack(t *testing.T) {
 		b, c, d := l.listen("B"), l.listen("C"), l.listen("D")
 		l.subscribe(l.names("D").Base(), l.names("D").Twin())          // D watches
 		require.NoError(l, l.rdb.IncrBy(l.Context(), l.name, 2).Err()) // as Redisson does
-		require.EqualValues(l, 1, l.run(l.kind.PumpCall(l.names("D"))).N)
+		require.EqualValues(l, 1, l.run(l.kind.PumpCall(l.names("D"), "")).N)
 		l.hears(b, "8")
 		l.hears(c, "8")
 		l.hearsNothing(d)

@@ -84,10 +84,13 @@ func TestAPumpAsksToWatch(t *testing.T) {
 	t.Parallel()
 	onPermitLines(t, func(l *permitLine) {
 		l.gets("A1")
-		l.refused("B2x2")
-		b := l.listen("B")
-		l.run(l.kind.PumpCall(l.names("D"))) // the watcher D has left
+		l.refused("B2x2", "D3x2")
+		b, d := l.listen("B"), l.listen("D")
+		l.run(l.kind.PumpCall(l.names("D"), clientID("D"))) // the watcher D has left
 		l.hears(b, "7")
+		l.run(l.kind.PumpCall(l.names("D"), ""))
+		l.hears(d, "7")
+		l.hearsNothing(d)
 	})
 }
 

@@ -118,7 +118,7 @@ func TestCallsOfTheLine(t *testing.T) {
 		"force of readers": {func(_ *Holder, n *Names) Call { return Read.ForceCall(n, true) }, Read, []any{
 			"", int64(0), int64(0), "redisson_rwlock:{name}", "PUBLISH", "read", "",
 		}},
-		"pump": {func(_ *Holder, n *Names) Call { return Plain.PumpCall(n) }, Plain, []any{"", int64(0), int64(0), base, "PUBLISH"}},
+		"pump": {func(_ *Holder, n *Names) Call { return Plain.PumpCall(n, "b") }, Plain, []any{"b", int64(0), int64(0), base, "PUBLISH"}},
 		"force": {func(_ *Holder, n *Names) Call { return Spin.ForceCall(n, true, "a:1", "b:2") }, Spin, []any{
 			"", int64(0), int64(0), base, "PUBLISH", "-", "a:1\nb:2",
 		}},

@@ -87,8 +87,7 @@ func testOthersAreWatched(t *testing.T, closes bool) bool {
 	got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
 	testkit.AwaitSleepers(t, rdb, 3, waiter)
 	if closes {
-		go func() { _ = watching.Close() }()
-		testkit.Eventually(t, "Redis has noticed", func() bool { return watchers() == 0 })
+		require.NoError(t, watching.Close())
 	}
 	left := time.Now()
 	cancel()
@@ -124,6 +123,65 @@ func testOthersAreWatched(t *testing.T, closes bool) bool {
 	require.Equal(t, rlock.HandOverRemote, seen.Last().End.HandOver, "it has not found the lock by a poll")
 	require.NoError(t, waiter.Unlock(t.Context()))
 	return true
+}
+
+// TestAWatcherThatClosesWhileTheOthersHoldHasASuccessor has the only watcher of a lock that Redisson has close, or shut down just after
+// its waiter has left. Nobody asks Redis anything until Redisson releases the lock. The waiter then has it by a message.
+func TestAWatcherThatClosesWhileTheOthersHoldHasASuccessor(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(c *rlock.Client, stops func()){
+		"close": func(c *rlock.Client, _ func()) { _ = c.Close() },
+		"shutdown after its waiter": func(c *rlock.Client, stops func()) {
+			stops()
+			_ = c.Shutdown(context.Background())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			rdb := server.Client(t)
+			watching := testkit.NewClient(t, server.Client(t))
+			lock := watching.NewLock(testkit.NewName())
+			keys, channel := testkit.Keys(lock), testkit.Channel(lock)
+			twin := channel + ":rlock-twin"
+			watchers := func() int64 { return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin] }
+			java := rdb.Subscribe(t.Context(), channel)
+			defer func() { _ = java.Close() }()
+			require.NoError(t, testkit.Second(java.Receive(t.Context())))
+			acquire, _ := testkit.Script("lock", "acquire")
+			release, _ := testkit.Script("lock", "release")
+			require.Zero(t, testkit.Must(rdb.Eval(t.Context(), acquire, keys, testkit.Stranger, 60_000, 1, channel, "", "", "").Int()))
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			gone := testkit.Async(func() error { return lock.Lock(ctx) })
+			testkit.Eventually(t, "it watches", func() bool { return watchers() == 1 })
+			seen, observe := testkit.Observe(t)
+			waiter := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never), observe).NewLock(lock.Name())
+			got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
+			testkit.AwaitSleepers(t, rdb, 2, waiter)
+			leave(watching, func() {
+				cancel()
+				require.Error(t, testkit.Within(t, "it leaves", gone))
+			})
+			left := time.Now()
+			testkit.Eventually(t, "the waiter watches in its place", func() bool {
+				own := testkit.Must(rdb.PubSubChannels(t.Context(), channel+":*").Result()) // the twin, and that of the waiter
+				return len(own) == 2 && watchers() == 1
+			})
+			if host.Virtual {
+				require.Less(t, time.Since(left), 100*time.Millisecond, "its poll comes later")
+			}
+			require.Positive(t, testkit.Must(rdb.Eval(t.Context(), release, keys, testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
+			released := time.Now()
+			require.NoError(t, testkit.Within(t, "the waiter has it", got))
+			if host.Virtual {
+				require.Less(t, time.Since(released), 10*time.Millisecond)
+			}
+			require.Equal(t, rlock.HandOverRemote, seen.Last().End.HandOver, "it has not found the lock by a poll")
+			require.NoError(t, waiter.Unlock(t.Context()))
+		})
+	}
 }
 
 // TestAPublicReleaseThatNobodyTakesUpIsFollowedUp has four processes with eight goroutines each take turns beside a listener that

@@ -199,7 +199,10 @@ var Table = []Mutant{
 		{"internal/table/watch.go", "case r.Err != nil && r.Err.Transient && p.Failures < maxPumps:", "case false:"},
 	}},
 	{"line 15", "a process that is asked to watch does not", []Edit{
-		{"internal/table/standing.go", "\tif p.Watch {\n\t\tt.watch(a, n)\n\t}\n", ""},
+		{"internal/table/standing.go", "\tif p.Watch {\n\t\tt.watch(a.Handle, a, n)\n\t}\n", ""},
+	}},
+	{"line 33", "a request to watch that comes when the waiter has left is lost (S.9)", []Edit{
+		{"internal/table/watch.go", "\t\tt.pump(h, passOn, n)\n", ""},
 	}},
 	{"line 16", "a granted lock counts with the lease that was asked for, not with its first term (S.6)", []Edit{
 		{"internal/table/standing.go", "lease: min(g.Term, a.Lease)", "lease: a.Lease"},

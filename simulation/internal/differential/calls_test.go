@@ -90,7 +90,7 @@ func (g *generator) aboutHolder(k *wire.Kind, n *wire.Names, h, last *wire.Holde
 			return h.Give(n, g.tombstone(), g.term(), next)
 		})
 	case 13:
-		return g.when(line && k.Line.Pump != nil, func() wire.Call { return k.PumpCall(n) })
+		return g.when(line && k.Line.Pump != nil, func() wire.Call { return k.PumpCall(n, "") })
 	case 14:
 		return g.when(k.Renew != nil, func() wire.Call {
 			c := wire.NewRenewal(k.Renew, g.lease(), 2)
