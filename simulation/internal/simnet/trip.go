@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
@@ -25,11 +26,25 @@ func notSent(err error) *fault.Error {
 	return &fault.Error{Fate: fault.NotSent, Transient: true, Stale: true, Err: err}
 }
 
+// request is what is sent on one connection.
+type request struct {
+	cmds  [][]string
+	asked bool         // another node of a cluster has said that the commands are to go to this one
+	acks  *driver.Acks // that are waited for after each command; nil means none
+}
+
+// answer is the reply to a command.
+type answer struct {
+	value    any
+	offset   int64 // how many writes the server had sent to its replicas then
+	replicas int64 // how many have acknowledged it
+}
+
 // trip is commands on their way to the server and back, on one connection.
 type trip struct {
 	*Link
+	request
 
-	cmds        [][]string
 	gaveUp      time.Time     // when the client stops waiting
 	there, back time.Duration // what the ways take
 	late        time.Duration // after which a late command is executed
@@ -37,14 +52,14 @@ type trip struct {
 }
 
 // send sends commands on one connection, and waits for their replies, for at most the timeout.
-func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error) {
-	event := make([]string, 0, len(cmds))
-	for _, c := range cmds {
+func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error) {
+	event := make([]string, 0, len(what.cmds))
+	for _, c := range what.cmds {
 		event = append(event, strings.Join(short(c), " "))
 	}
 	random, faults := l.draw(event...), l.server.faults.Load()
 	t := &trip{
-		Link: l, cmds: cmds, there: faults.way(random), back: faults.way(random),
+		Link: l, request: what, there: faults.way(random), back: faults.way(random),
 		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0,
 		gaveUp: time.Now().Add(timeout + time.Duration(random.IntN(int(time.Microsecond)))), // no two at one instant
 	}
@@ -59,7 +74,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 	for _, f := range []struct {
 		what   string
 		chance float64
-		course func() ([]any, *fault.Error)
+		course func() ([]answer, *fault.Error)
 	}{
 		{"lost on the way", faults.LostSend, t.lost},
 		{"without a reply", faults.Silent, t.unanswered},
@@ -69,7 +84,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 		{"twice", faults.Repeated, t.repeated},
 	} {
 		if luck -= f.chance; luck < 0 {
-			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(cmds))
+			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(t.cmds))
 			return f.course()
 		}
 	}
@@ -77,7 +92,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 }
 
 // usual is the trip on which nothing happens but what the whole link, or the server, suffers.
-func (t *trip) usual() ([]any, *fault.Error) {
+func (t *trip) usual() ([]answer, *fault.Error) {
 	time.Sleep(t.there)
 	if !t.passes(t.there) {
 		t.executeAfter(0) // it arrives once the link is free
@@ -90,6 +105,9 @@ func (t *trip) usual() ([]any, *fault.Error) {
 		return nil, inDoubt(errReset)
 	}
 	replies := t.execute()
+	if t.acks != nil {
+		t.awaitReplicas(replies)
+	}
 	time.Sleep(t.back)
 	if !t.passes(t.back) || t.Dead() {
 		return t.silence()
@@ -109,12 +127,19 @@ func (t *trip) passes(way time.Duration) bool {
 }
 
 // execute runs the commands at the server.
-func (t *trip) execute() []any {
-	replies := make([]any, len(t.cmds))
+func (t *trip) execute() []answer {
+	replies := make([]answer, len(t.cmds))
 	for i, c := range t.cmds {
-		replies[i] = t.server.execute(t.Link, c)
+		replies[i].value, replies[i].offset = t.server.execute(t.Link, c, t.asked)
 	}
 	return replies
+}
+
+// awaitReplicas waits for the replicas that are to acknowledge each command.
+func (t *trip) awaitReplicas(replies []answer) {
+	for i := range replies {
+		replies[i].replicas = t.server.acknowledged(replies[i].offset, t.acks.Replicas, t.acks.Timeout)
+	}
 }
 
 // executeAfter runs the commands later, although nobody waits for their replies.
@@ -127,24 +152,24 @@ func (t *trip) executeAfter(d time.Duration) {
 }
 
 // silence waits until the client gives up.
-func (t *trip) silence() ([]any, *fault.Error) {
+func (t *trip) silence() ([]answer, *fault.Error) {
 	time.Sleep(time.Until(t.gaveUp))
 	return nil, inDoubt(errTimeout)
 }
 
-func (t *trip) lost() ([]any, *fault.Error) {
+func (t *trip) lost() ([]answer, *fault.Error) {
 	time.Sleep(t.there)
 	return nil, inDoubt(errReset)
 }
 
-func (t *trip) unanswered() ([]any, *fault.Error) {
+func (t *trip) unanswered() ([]answer, *fault.Error) {
 	if t.half {
 		t.executeAfter(t.there)
 	}
 	return t.silence()
 }
 
-func (t *trip) lostReply() ([]any, *fault.Error) {
+func (t *trip) lostReply() ([]answer, *fault.Error) {
 	if t.executeAfter(t.there); t.half {
 		return t.lost() // the connection breaks while the command is on its way
 	}
@@ -152,7 +177,7 @@ func (t *trip) lostReply() ([]any, *fault.Error) {
 	return nil, inDoubt(errReset)
 }
 
-func (t *trip) panics() ([]any, *fault.Error) {
+func (t *trip) panics() ([]answer, *fault.Error) {
 	if t.peer {
 		return t.usual()
 	}
@@ -162,22 +187,14 @@ func (t *trip) panics() ([]any, *fault.Error) {
 	panic("a hook of the application")
 }
 
-// acknowledged returns how many of the replicas of which a process expects an acknowledgment have the command.
-func (l *Link) acknowledged(replicas int, cmd []string) int64 {
-	if l.draw("acknowledged", strings.Join(short(cmd), " ")).Float64() < l.server.faults.Load().Unacked {
-		replicas--
-	}
-	return int64(replicas)
-}
-
-func (t *trip) lateSend() ([]any, *fault.Error) {
+func (t *trip) lateSend() ([]answer, *fault.Error) {
 	if t.executeAfter(t.there + t.late); t.half {
 		return t.lost()
 	}
 	return t.silence()
 }
 
-func (t *trip) repeated() ([]any, *fault.Error) {
+func (t *trip) repeated() ([]answer, *fault.Error) {
 	if !t.peer {
 		t.executeAfter(t.there + t.late)
 	}
