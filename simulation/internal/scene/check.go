@@ -25,7 +25,7 @@ func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.
 // faulty reports whether single commands fail.
 func (s *Scene) faulty() bool {
 	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic+f.Unacked > 0 || f.SlowMax > floor/4
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic > 0 || f.SlowMax > floor/4
 }
 
 // asks records the beginning of an attempt.

@@ -129,7 +129,7 @@ func (r *run) counted(l *latch) {
 	if r.Unsafe || !l.set {
 		return
 	}
-	r.servers[0].With(func(s *simredis.Server) {
+	r.home(l.name).With(func(s *simredis.Server) {
 		text, _ := s.Do("GET", l.name).(string)
 		left, _ := strconv.Atoi(text)
 		if least, most := max(latchCount-l.started, 0), max(latchCount-l.done, 0); left < least || left > most {

@@ -64,14 +64,16 @@ func (r *run) start(seed uint64) {
 	log := &logger{panicking: r.panicking(panicLogger, seed), p: p}
 	opts := append([]rlock.Option{rlock.WithLogger(slog.New(log)), rlock.WithObserver(p.observer)}, r.Options...)
 	for _, server := range r.servers {
-		l := server.NewLink(p.String())
-		made, err := driver.Attach(l.Open, opts)
+		p.links = append(p.links, server.NewLink(p.String()))
+	}
+	for i, open := range r.drivers(p.links) {
+		made, err := driver.Attach(open, opts)
 		if err != nil {
 			panic(err)
 		}
 		client, _ := made.(*rlock.Client)
-		p.links, p.clients = append(p.links, l), append(p.clients, client)
-		r.trace.Note("%v starts, and is %s to %s", p, client.ID(), l.Server())
+		p.clients = append(p.clients, client)
+		r.trace.Note("%v starts, and is %s to %s", p, client.ID(), p.links[i].Server())
 	}
 	r.mu.Lock()
 	r.processes = append(r.processes, p)

@@ -188,6 +188,10 @@ func (s strike) forget(what string) {
 		s.on.Start(nil)
 		s.setPermits()
 	case nemesisFailover:
+		if s.group != nil {
+			s.failOver()
+			return
+		}
 		replica := s.on.Snapshot()
 		time.Sleep(s.upTo(2 * time.Second))
 		s.on.Stop()

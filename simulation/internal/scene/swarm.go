@@ -53,6 +53,7 @@ func Swarm(seed uint64) Scene {
 		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
 	s.Faults.Latency = logarithmic(r, 200*time.Microsecond, 30*ms)
+	s.drawTopology(rand.New(rand.NewPCG(seed, 32)))
 	for _, i := range r.Perm(len(wants))[:1+r.IntN(3)*r.IntN(2)] {
 		for _, l := range wants[i] {
 			if !slices.Contains(s.Locks, l) {
@@ -60,10 +61,10 @@ func Swarm(seed uint64) Scene {
 			}
 		}
 	}
-	if r.IntN(12) == 0 {
+	if r.IntN(12) == 0 && s.Topology == "" {
 		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}[:1+r.IntN(2)]
 	}
-	peers := r.IntN(5) == 0 && s.Servers == 1
+	peers := r.IntN(5) == 0 && s.Servers == 1 && s.Topology == ""
 	if peers {
 		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
 	}
@@ -124,17 +125,11 @@ func (s *Scene) prolong(r *rand.Rand) {
 
 // drawApplication draws what the application does that uses rlock.
 func (s *Scene) drawApplication(r *rand.Rand) {
-	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0
+	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0 && s.Topology == ""
 	if r.IntN(4) == 0 {
 		s.Options, s.Identity = append(s.Options, rlock.WithIdentity(rlock.Identity{Service: "simulation"})), true
 	}
-	if r.IntN(12) == 0 && s.Servers == 1 {
-		s.Options = append(s.Options, rlock.WithReplicaAcks(1, 50*time.Millisecond))
-		if r.IntN(2) == 0 {
-			s.Faults.Unacked = 0.2 * r.Float64()
-		}
-	}
-	if r.IntN(12) == 0 && s.Servers == 1 {
+	if r.IntN(12) == 0 && s.Servers == 1 && s.Topology == "" {
 		s.Denied, s.WakeUp, s.Overtake = []string{"-pubsub"}, 15*time.Second, 0
 		if !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced }) {
 			s.Denied = [][]string{{"-pubsub"}, {"-zadd"}, {"-hget"}, {"-zrem"}}[r.IntN(4)]
@@ -170,6 +165,16 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	all := slices.Clone(safeNemeses)
 	if r.IntN(4) == 0 && s.Servers == 1 {
 		all, s.Unsafe = append(slices.Clone(unsafeNemeses), nemesisBreak, nemesisWaiter), true
+	}
+	switch {
+	case s.Topology == "":
+	case s.Unsafe:
+		all = append(slices.DeleteFunc(all, func(n string) bool { return n == nemesisRestore || n == nemesisAmnesia }), groupNemeses...)
+	default:
+		all = append(all, groupNemeses...)
+	}
+	if s.Topology != topologyCluster {
+		all = slices.DeleteFunc(all, func(n string) bool { return n == nemesisSlot })
 	}
 	if s.wants(kindPlain) { // the permits of the dead are gone
 		all = slices.DeleteFunc(all, func(n string) bool {

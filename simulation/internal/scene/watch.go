@@ -22,7 +22,7 @@ func (r *run) watch() {
 		for _, t := range r.wanted {
 			free[t] = r.free(t)
 		}
-		down := r.servers[0].IsDown()
+		down := r.down()
 		r.mu.Lock()
 		for _, t := range r.wanted {
 			r.wakesUp(t, free[t], down)
