@@ -90,16 +90,17 @@ type run struct {
 	stop    context.Context //nolint:containedctx // it ends the run
 	workers sync.WaitGroup
 
-	mu        sync.Mutex
-	res       Result
-	locks     []*target // those of the scene, and the members of its multi locks
-	wanted    []*target // those of the scene
-	latches   map[string]*latch
-	processes []*process
-	leaders   []*leader
-	disturbed time.Time // until when a nemesis may have consequences
-	forgot    time.Time // when a server last forgot something
-	silences  []span    // in which a server answered nobody
+	mu         sync.Mutex
+	res        Result
+	locks      []*target // those of the scene, and the members of its multi locks
+	wanted     []*target // those of the scene
+	latches    map[string]*latch
+	processes  []*process
+	leaders    []*leader
+	disturbed  time.Time // until when a nemesis may have consequences
+	forgot     time.Time // when a server last forgot something
+	forgetting bool      // it may be forgetting something now
+	silences   []span    // in which a server answered nobody
 }
 
 // span is a time from one moment to another.

@@ -81,7 +81,7 @@ func Swarm(seed uint64) Scene {
 	if r.IntN(3) == 0 && (!lonely || r.IntN(3) == 0) {
 		s.drawFaults(r)
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 || s.Topology != "" && r.IntN(2) == 0 {
 		s.drawNemeses(r)
 		if lonely {
 			s.Nemeses, s.Beat = s.Nemeses[:1], max(s.Beat, 2*s.WakeUp)
@@ -182,6 +182,7 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 		})
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	s.favor(all, r)
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
 	if s.Duration > 20*time.Minute {
 		s.Pause *= 5

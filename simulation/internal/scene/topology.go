@@ -39,6 +39,21 @@ func (s *Scene) drawTopology(r *rand.Rand) {
 	}
 }
 
+// favor puts one of the nemeses first that only servers that belong together can have.
+func (s *Scene) favor(all []string, r *rand.Rand) {
+	if s.Topology == "" {
+		return
+	}
+	theirs := groupNemeses
+	if s.Unsafe {
+		theirs = []string{nemesisFailover}
+	}
+	what := theirs[r.IntN(len(theirs))]
+	if i := slices.Index(all, what); i > 0 {
+		all[0], all[i] = all[i], all[0]
+	}
+}
+
 // build makes the servers of a scene.
 func (r *run) build(seed uint64) {
 	switch r.Topology {
@@ -124,11 +139,17 @@ func (s strike) failOver() {
 		replica.Part(time.Minute)
 	}
 	time.Sleep(behind)
-	s.group.Fail(s.on, after, known)
-	s.hasForgotten()
+	if s.Topology != topologyCluster && s.random.IntN(2) == 0 {
+		s.group.Split(known)
+		time.Sleep(after + known)
+		s.on.Stop()
+	} else {
+		s.group.Fail(s.on, after, known)
+	}
 	for _, server := range s.group.Nodes {
 		server.Part(0)
 	}
+	s.hasForgotten()
 	time.Sleep(s.upTo(10 * time.Second))
 	s.on.Start(nil)
 }

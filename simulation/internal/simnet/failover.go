@@ -19,22 +19,35 @@ func (g *Group) Fail(master *Server, after, known time.Duration) {
 		g.trace.Note("a replica of %s takes over", master.name)
 		return
 	}
-	var best *Server
+	g.promote(g.best(), known, false)
+}
+
+// Split has a replica take over while the master is up, and knows nothing of that: until a process learns of the new one, what it writes is
+// lost. The old one has to be stopped and started.
+func (g *Group) Split(known time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.promote(g.best(), known, true)
+}
+
+// best returns the replica that is the least behind.
+func (g *Group) best() (best *Server) {
 	for _, s := range g.Nodes {
 		if r := s.redis.Following(); r != nil && !s.down && (best == nil || r.Behind() < best.redis.Following().Behind()) {
 			best = s
 		}
 	}
-	g.promote(best, known)
+	return best
 }
 
-// promote makes a replica the master, which the others follow. The servers must be locked.
-func (g *Group) promote(to *Server, known time.Duration) {
+// promote makes a replica the master, which the others follow: not the old one if it is apart. The servers must be locked.
+func (g *Group) promote(to *Server, known time.Duration, apart bool) {
 	g.trace.Note("%s takes over from %s, %d writes behind", to.name, g.master.name, to.redis.Following().Behind())
 	to.redis.Following().Promote()
+	old := g.master
 	g.master = to
 	for _, s := range g.Nodes {
-		if s != to && !s.down {
+		if s != to && !s.down && !(apart && s == old) {
 			s.follows(to)
 		}
 	}
@@ -58,7 +71,7 @@ func (g *Group) Switch(master *Server, known time.Duration) {
 		r.Do("CLUSTER", "FAILOVER")
 		return
 	}
-	g.promote(g.of(r.Server), known)
+	g.promote(g.of(r.Server), known, false)
 }
 
 // MoveSlot moves the slot of a key to another master of the cluster, key by key, with pauses.

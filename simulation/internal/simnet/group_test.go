@@ -113,6 +113,26 @@ func TestAFailoverForgets(t *testing.T) {
 	}
 }
 
+// TestASplitMasterForgets has a process write to a master that has not heard of its successor.
+func TestASplitMasterForgets(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGroup(2, 1, NewTrace(nil), Faults{Latency: time.Millisecond})
+		d := join(t, g)
+		require.True(t, acquired(t, d, "x", "a:1"))
+		old := g.Home("x")
+		time.Sleep(time.Second)
+		g.Split(time.Second)
+		require.True(t, acquired(t, d, "y", "a:1"), "the old master takes it")
+		time.Sleep(2 * time.Second)
+		old.Stop()
+		require.True(t, acquired(t, d, "y", "a:2"))
+		require.False(t, acquired(t, d, "x", "a:2"))
+		old.Start(nil)
+		require.Contains(t, g.Home("x").Replicas(), old)
+	})
+}
+
 // TestAMovingSlot has calls follow a slot that moves, and a sharded subscription end.
 func TestAMovingSlot(t *testing.T) {
 	t.Parallel()
