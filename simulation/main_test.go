@@ -98,6 +98,20 @@ func TestASeedDecidesEverything(t *testing.T) {
 	t.Logf("%d runs of the seeds %v", *runsFlag, seeds)
 }
 
+// TestProcessesStop runs the test of stopped processes in the changed runtime.
+func TestProcessesStop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the runtime of Go")
+	}
+	b, err := build(t.TempDir(), nil)
+	require.NoError(t, err)
+	cmd := exec.Command(b.path, "-test.run", "^TestAStoppedProcessStandsStill$", "-test.v")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "--- PASS: TestAStoppedProcessStandsStill")
+}
+
 // leaks are what a run must not depend on. They are planted where a worker wants something.
 const leaks = `package scene
 

@@ -20,7 +20,7 @@ const (
 )
 
 // slack is how much longer than its limit a call may take.
-func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.Latency }
+func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.Latency + r.Acks }
 
 // faulty reports whether single commands fail.
 func (s *Scene) faulty() bool {
@@ -108,7 +108,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if refused && !a.shared && w.silent(a) {
 		w.brokenf("error: an outage was reported as contention: %v", err)
 	}
-	if late := time.Since(a.asked.Add(a.limit())); a.limit() > 0 && late > 0 && w.ctx.Err() == nil {
+	if late := time.Since(a.asked.Add(a.limit())); a.limit() > 0 && late > 0 && w.ctx.Err() == nil && a.p.pausedSince(a.asked) == 0 {
 		if ended := a.deadline+a.cancel > 0; ended && late > lateness || late > w.slack() {
 			w.brokenf("late: a call of %v for %s returned %v after its limit of %v: %v", w.process, a.of.name, late, a.limit(), err)
 		}
@@ -166,9 +166,15 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
+	late := h.late()
 	for _, t := range h.of.atoms() {
-		w.excludes(t, h)
+		if !late {
+			w.excludes(t, h)
+		}
 		t.inside = append(t.inside, h)
+	}
+	if late {
+		return
 	}
 	w.raises(h, token, a.token)
 	w.lasts(h)
@@ -188,7 +194,7 @@ func (r *run) lasts(h *holder) {
 	if h.lease > 0 {
 		lease = min(lease, h.lease)
 	}
-	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 {
+	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 && h.p.pausedSince(h.asked) == 0 {
 		r.brokenf("nearly over: %v got %s for %v", h.p, h.of.name, left)
 	}
 }
@@ -197,7 +203,7 @@ func (r *run) lasts(h *holder) {
 func (r *run) excludes(t *target, h *holder) {
 	sum := h.permits
 	for _, o := range t.inside {
-		if r.forgotten(o) || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
+		if r.forgotten(o) || o.late() || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
 			continue
 		}
 		sum += o.permits
@@ -253,7 +259,7 @@ func (w *worker) leaves(h *holder, err error) {
 	w.res.Lost++
 	silent := w.Faults.Silent+w.Faults.Late > 0
 	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed))
-	if h.lease == 0 && !w.Unsafe && !excused {
+	if h.lease == 0 && !w.Unsafe && !excused && !h.outlasted() {
 		w.brokenf("false loss: %v lost %s, which it had since %v: %v", h.p, h.of.name, w.at(h.since), err)
 	}
 }
@@ -276,7 +282,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 	switch {
 	case errors.Is(before, rlock.ErrLost) && !lost:
 		w.brokenf("unlock: that of the lost %s by %v returned %v", h.of.name, h.p, err)
-	case errors.Is(before, rlock.ErrLost) && !group && took > 0:
+	case errors.Is(before, rlock.ErrLost) && !group && took > 0 && h.p.pausedSince(time.Now().Add(-took)) == 0:
 		w.brokenf("late: the unlock of the lost %s by %v took %v", h.of.name, h.p, took)
 	case before == nil && lost && h.lease == 0 && !w.Unsafe && time.Now().Before(deadline):
 		w.brokenf("unlock: that of %s by %v reports a loss before the deadline: %v", h.of.name, h.p, err)

@@ -19,6 +19,7 @@ const (
 	nemesisKill     = "kill"     // a process ends without a word, and another one starts
 	nemesisWaiter   = "waiter"   // the same for a process that holds nothing
 	nemesisShutdown = "shutdown" // a process shuts its client down, and another one starts
+	nemesisStop     = "stop"     // a process is stopped, and continues later
 	nemesisClose    = "close"    // a process closes its client, whatever it holds, and another one starts
 
 	// These are for servers that belong together.
@@ -38,7 +39,7 @@ const (
 
 var (
 	safeNemeses = []string{
-		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose,
+		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose, nemesisStop,
 	}
 	groupNemeses  = []string{nemesisLag, nemesisSwitch, nemesisSlot}
 	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete, nemesisForce}
@@ -79,6 +80,8 @@ func (r *run) strike(random *rand.Rand) {
 			s.forget(what)
 		case slices.Contains([]string{nemesisFlush, nemesisRestart, nemesisHang, nemesisLoading, nemesisFull}, what):
 			s.server(what)
+		case what == nemesisStop:
+			s.pauses()
 		case slices.Contains(groupNemeses, what):
 			s.regroup(what)
 		case what == nemesisBreak || what == nemesisDeaf || what == nemesisCut:

@@ -21,6 +21,7 @@ import (
 type Scene struct {
 	Servers   int // for red locks; other locks are on the first one
 	Topology  string
+	Acks      time.Duration // how long an acquisition waits for a replica; zero means that none does
 	Processes int
 	Workers   int // of each process
 	Peers     int // of Redisson

@@ -131,7 +131,7 @@ func (s strike) end(what string, alive int) {
 		limit := 10*time.Second + time.Duration(s.random.IntN(2))*s.upTo(2*time.Minute)
 		s.workers.Go(func() {
 			if what == nemesisShutdown {
-				s.shutdown(limit)
+				s.p.self.Do(func() { s.shutdown(limit) })
 			}
 			s.p.cancel()
 			s.disturb(leasesEnd)
@@ -245,7 +245,9 @@ func (s strike) force() {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	forced, err := lock.ForceUnlock(ctx)
+	var forced bool
+	var err error
+	s.p.self.Do(func() { forced, err = lock.ForceUnlock(ctx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range mine {

@@ -35,7 +35,8 @@ func (s *Scene) drawTopology(r *rand.Rand) {
 		return
 	}
 	if r.IntN(3) == 0 {
-		s.Options = append(s.Options, rlock.WithReplicaAcks(1, time.Second))
+		s.Acks = time.Second
+		s.Options = append(s.Options, rlock.WithReplicaAcks(1, s.Acks))
 	}
 }
 

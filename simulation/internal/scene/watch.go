@@ -89,7 +89,7 @@ func (r *run) wakesUp(t *target, free, down bool) {
 
 // gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
 func (r *run) gauge(p *process) {
-	if len(p.clients) > 1 {
+	if len(p.clients) > 1 || p.isPaused() {
 		return // a client has some members of each lock
 	}
 	least, most, latches := 0, 0, 0

@@ -77,7 +77,7 @@ func (c *conn) arrive(m driver.Message, err *fault.Error) {
 	c.mu.Lock()
 	d := after(&c.inAt, way+cut)
 	c.mu.Unlock()
-	time.AfterFunc(d, func() {
+	later(d, func() {
 		c.mu.Lock()
 		lost := c.broken && (err == nil || err.Replied())
 		c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *conn) send(f func(), event ...string) {
 	if broken || l.Dead() {
 		return
 	}
-	time.AfterFunc(d, func() {
+	later(d, func() {
 		c.mu.Lock()
 		gone := c.gone
 		c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *conn) lostByServer(d time.Duration) {
 		drop()
 		return
 	}
-	time.AfterFunc(d, drop)
+	later(d, drop)
 }
 
 // breaks breaks the connection, see [Link.BreakSubscriptions].

@@ -52,7 +52,7 @@ func (g *Group) promote(to *Server, known time.Duration, apart bool) {
 		}
 	}
 	for i, r := range g.known {
-		time.AfterFunc(known*time.Duration(i+1)/time.Duration(len(g.known)), func() { r.learn(to) })
+		later(known*time.Duration(i+1)/time.Duration(len(g.known)), func() { r.learn(to) })
 	}
 }
 

@@ -162,7 +162,7 @@ func (s *Server) replicates() {
 	for _, r := range s.redis.Replicas() {
 		if to := s.kin.of(r.Server); r.Behind() > 0 && !to.kin.applying && !to.down {
 			to.kin.applying = true
-			time.AfterFunc(to.lag(), to.apply)
+			later(to.lag(), to.apply)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (s *Server) apply() {
 	}
 	if time.Now().Before(s.kin.apart) {
 		s.kin.applying = true
-		time.AfterFunc(s.lag(), s.apply)
+		later(s.lag(), s.apply)
 		return
 	}
 	if n := r.Behind(); n > 0 {

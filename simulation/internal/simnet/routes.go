@@ -131,7 +131,7 @@ func (r *routes) refresh(pause time.Duration) {
 	if !due {
 		return
 	}
-	go func() {
+	go func() { // it ends by itself
 		_, _ = r.load()
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+
+	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
 var (
@@ -49,6 +51,7 @@ type trip struct {
 	there, back time.Duration // what the ways take
 	late        time.Duration // after which a late command is executed
 	half        bool          // one of two equally likely courses
+	panicking   bool          // code of the application panics
 }
 
 // send sends commands on one connection, and waits for their replies, for at most the timeout.
@@ -65,7 +68,7 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 	}
 	switch {
 	case l.Dead():
-		return t.silence()
+		return t.take(t.silence)
 	case l.server.IsDown():
 		time.Sleep(t.there)
 		return nil, notSent(errRefused)
@@ -85,11 +88,39 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 	} {
 		if luck -= f.chance; luck < 0 {
 			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(t.cmds))
-			return f.course()
+			return t.take(f.course)
 		}
 	}
-	return t.usual()
+	return t.take(t.usual)
 }
+
+// take has the trip take a course. That happens outside of the process, which may be stopped meanwhile. If the reply has come and the time is over
+// when it continues, either may be what it notices.
+func (t *trip) take(course func() ([]answer, *fault.Error)) ([]answer, *fault.Error) {
+	var replies []answer
+	var err *fault.Error
+	over := make(chan struct{}, 1)
+	outside(func() {
+		go func() {
+			replies, err = course()
+			over <- struct{}{}
+		}()
+	})
+	<-over
+	switch {
+	case t.panicking:
+		panic("a hook of the application")
+	case err == nil && t.half && time.Now().After(t.gaveUp):
+		return nil, inDoubt(errTimeout)
+	}
+	return replies, err
+}
+
+// outside runs a function as part of no process: what it starts goes on while the caller's process is stopped.
+func outside(f func()) { (*simseed.Process)(nil).Do(f) }
+
+// later calls a function after a while, outside of all processes.
+func later(d time.Duration, f func()) { outside(func() { time.AfterFunc(d, f) }) }
 
 // usual is the trip on which nothing happens but what the whole link, or the server, suffers.
 func (t *trip) usual() ([]answer, *fault.Error) {
@@ -144,7 +175,7 @@ func (t *trip) awaitReplicas(replies []answer) {
 
 // executeAfter runs the commands later, although nobody waits for their replies.
 func (t *trip) executeAfter(d time.Duration) {
-	time.AfterFunc(d+t.blocked(), func() {
+	later(d+t.blocked(), func() {
 		if !t.server.IsDown() {
 			t.execute()
 		}
@@ -181,10 +212,10 @@ func (t *trip) panics() ([]answer, *fault.Error) {
 	if t.peer {
 		return t.usual()
 	}
-	if t.half {
-		_, _ = t.usual()
+	if t.panicking = true; t.half {
+		return t.usual()
 	}
-	panic("a hook of the application")
+	return nil, nil
 }
 
 func (t *trip) lateSend() ([]answer, *fault.Error) {
