@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,9 +16,6 @@ import (
 
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
-
-// connections is how many commands a process may have under way to a server, as in a usual pool.
-const connections = 10
 
 // redirects is how often a call follows a redirection.
 const redirects = 3
@@ -51,7 +49,7 @@ func (g *Group) Open(links []*Link, sentinel bool) driver.Open {
 
 // Info implements [driver.Driver].
 func (d *Driver) Info() driver.Info {
-	info := driver.Share(d.cfg, connections, 0)
+	info := driver.Share(d.cfg, cmp.Or(d.routes.links[0].server.faults.Load().Pool, 10), 0)
 	info.Bounded, info.Cluster, info.Sentinel = true, d.routes.cluster, d.sentinel && !d.routes.cluster
 	return info
 }
@@ -162,7 +160,7 @@ func (d *Driver) sendOne(p *parcel, calls []wire.Call, acks *driver.Acks, out []
 	for i, at := range p.indexes {
 		cmds[i] = argv(&calls[at], p.full)
 	}
-	replies, err := p.to.send(request{cmds, p.asked, acks}, d.cfg.CommandTimeout)
+	replies, err := p.to.send(request{cmds: cmds, asked: p.asked, acks: acks}, d.cfg.CommandTimeout)
 	for i, at := range p.indexes {
 		if err != nil {
 			out[at] = driver.Failed(err)

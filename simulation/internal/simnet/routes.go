@@ -88,7 +88,7 @@ func (r *routes) load() ([]*Link, *fault.Error) {
 	var err *fault.Error
 	for _, i := range r.links[0].draw("load").Perm(len(r.links)) {
 		var replies []answer
-		replies, err = r.links[i].send(request{cmds: [][]string{{"CLUSTER", "SLOTS"}}}, r.timeout)
+		replies, err = r.links[i].send(request{cmds: [][]string{{"CLUSTER", "SLOTS"}}, own: true}, r.timeout)
 		if err != nil {
 			continue
 		}

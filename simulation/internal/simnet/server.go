@@ -22,6 +22,7 @@ type Faults struct {
 	Repeated  float64 // the connection breaks after the command was executed, and it is executed again up to LateMax later
 	Panic     float64 // code of the application panics that the redis client runs, before the command is sent or after its reply
 	LateMax   time.Duration
+	Pool      int // how many connections a process has to a server; zero means 10
 }
 
 // Server is one Redis with the network in front of it. It is safe for concurrent use.

@@ -33,6 +33,7 @@ type request struct {
 	cmds  [][]string
 	asked bool         // another node of a cluster has said that the commands are to go to this one
 	acks  *driver.Acks // that are waited for after each command; nil means none
+	own   bool         // of the client library, which runs no code of the application for it
 }
 
 // answer is the reply to a command.
@@ -209,7 +210,7 @@ func (t *trip) lostReply() ([]answer, *fault.Error) {
 }
 
 func (t *trip) panics() ([]answer, *fault.Error) {
-	if t.peer {
+	if t.peer || t.own {
 		return t.usual()
 	}
 	if t.panicking = true; t.half {
