@@ -169,7 +169,7 @@ func (s *Server) IsDown() bool {
 }
 
 // execute runs a command of a process, which may have been asked to come here by another node of a cluster. It returns how many writes there
-// were up to this command.
+// were up to this command, or zero if it has written nothing.
 func (s *Server) execute(l *Link, args []string, asked bool) (reply any, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,13 +181,17 @@ func (s *Server) execute(l *Link, args []string, asked bool) (reply any, offset 
 	if asked {
 		run("ASKING")
 	}
+	before := s.redis.Offset()
 	reply = run(args...)
+	if after := s.redis.Offset(); after > before {
+		offset = after
+	}
 	s.replicates()
 	if text, failed := reply.(simredis.Err); !failed || !driver.UnknownScript(string(text)) {
 		l.executed.Add(1)
 	}
 	s.trace.Note("%s to %s: %s = %v", l.name, s.name, command(args), reply)
-	return reply, s.redis.Offset()
+	return reply, offset
 }
 
 // short is a command without the text of its script.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
@@ -167,9 +168,12 @@ func (t *trip) execute() []answer {
 	return replies
 }
 
-// awaitReplicas waits for the replicas that are to acknowledge each command.
+// awaitReplicas waits for the replicas that are to acknowledge each command, unless the server has refused it.
 func (t *trip) awaitReplicas(replies []answer) {
 	for i := range replies {
+		if _, refused := replies[i].value.(simredis.Err); refused {
+			continue
+		}
 		replies[i].replicas = t.server.acknowledged(replies[i].offset, t.acks.Replicas, t.acks.Timeout)
 	}
 }
