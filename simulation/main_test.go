@@ -37,6 +37,15 @@ func features(seed uint64) (all []string) {
 	if s.Beat > 0 {
 		all = append(all, "beat")
 	}
+	if s.Topology != "" {
+		all = append(all, s.Topology)
+	}
+	if s.Unsafe && s.Topology != "" {
+		all = append(all, s.Topology+" forgets")
+	}
+	if s.Faults.Pool > 0 {
+		all = append(all, "crowd")
+	}
 	return append(all, strconv.Itoa(len(s.Options))+" options")
 }
 
