@@ -28,6 +28,9 @@ func (r *run) takes(t *target, h *holder) {
 	take := promises.Op{What: promises.Take, Owner: r.owners, Reads: t.shares() && h.reads, From: r.moment(h.asked), To: r.moment(h.since)}
 	give := take
 	give.What, give.From, give.To = promises.Give, take.To, never
+	if h.late() {
+		give.From = take.From
+	}
 	u := &use{take, give}
 	t.uses, h.uses = append(t.uses, u), append(h.uses, u)
 }
