@@ -70,16 +70,18 @@ func without(set []int, n int) []int {
 type history struct {
 	ops     []Op
 	pending []int // those that have begun and are not over
-	passing []int // of these, the takes whose gives are pending, too
+	passing []int // of these, the takes that may be over, because their gives are pending, too
 }
 
 // begins notes that an operation has begun.
 func (h *history) begins(i int) {
 	for _, p := range h.pending {
-		if a, b := h.ops[i], h.ops[p]; a.Owner == b.Owner && a.What == Take {
-			h.passing = append(h.passing, i)
-		} else if a.Owner == b.Owner && b.What == Take {
-			h.passing = append(h.passing, p)
+		take, give := p, i
+		if h.ops[i].What == Take {
+			take, give = i, p
+		}
+		if t, g := h.ops[take], h.ops[give]; t.Owner == g.Owner && g.From <= t.To {
+			h.passing = append(h.passing, take)
 		}
 	}
 	h.pending = append(h.pending, i)
@@ -189,38 +191,35 @@ func (h *history) after(w world, i int) (all []world) {
 func (h *history) impossible() int {
 	type event struct {
 		at   Moment
-		ends bool
+		turn int // of the events of one moment
 		op   int
 	}
+	const begins, ends, endsLast = 0, 1, 2 // operations overlap in a moment, and who takes and gives in it does so in this order
 	events := make([]event, 0, 2*len(h.ops))
 	for i, o := range h.ops {
-		events = append(events, event{o.From, false, i}, event{max(o.From, o.To), true, i})
-	}
-	slices.SortStableFunc(events, func(a, b event) int {
-		if a.at == b.at && a.ends != b.ends { // those of one moment overlap
-			if a.ends {
-				return 1
-			}
-			return -1
+		last := ends
+		if o.What == Give {
+			last = endsLast
 		}
-		return cmp.Compare(a.at, b.at)
-	})
+		events = append(events, event{o.From, begins, i}, event{max(o.From, o.To), last, i})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.turn, b.turn)) })
 	worlds := []world{{}}
 	for _, e := range events {
 		var next []world
-		if !e.ends {
+		if e.turn == begins {
 			h.begins(e.op)
 		}
 		for _, w := range worlds {
 			all := []world{h.found(w)}
-			if e.ends {
+			if e.turn != begins {
 				all = h.after(w, e.op)
 			}
 			for _, w := range all {
 				next = append(next, h.passed(w)...)
 			}
 		}
-		if e.ends {
+		if e.turn != begins {
 			h.ends(e.op)
 		}
 		slices.SortFunc(next, compare)

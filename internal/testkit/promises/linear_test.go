@@ -13,7 +13,7 @@ func TestLinearizableAgreesWithAllOrders(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	var possible, not int
-	for range 60_000 {
+	for range 20_000 {
 		ops := drawn(r)
 		h := history{ops: ops}
 		want := someOrder(ops, world{}, nil)
@@ -24,8 +24,8 @@ func TestLinearizableAgreesWithAllOrders(t *testing.T) {
 			not++
 		}
 	}
-	require.Greater(t, possible, 10_000)
-	require.Greater(t, not, 10_000)
+	require.Greater(t, possible, 3_000)
+	require.Greater(t, not, 3_000)
 }
 
 // drawn draws what a few owners did. Each takes a lock and gives it back, or has not given it back yet, or finds it taken.
@@ -87,4 +87,19 @@ func left(ops []Op, done []int) (all []Op) {
 		}
 	}
 	return all
+}
+
+// TestLinearizableIsFast has many readers of whom nobody knows when they give the lock back, and many who wait.
+func TestLinearizableIsFast(t *testing.T) {
+	t.Parallel()
+	var ops []Op
+	for i := range 500 {
+		at := Moment(10 * i)
+		ops = append(ops, Op{Take, i, true, at, at + 5}, Op{Give, i, true, at + 6, 1 << 62})
+	}
+	for i := range 100 {
+		ops = append(ops, Op{Take, -1 - i, false, 0, Moment(30_000 + 10*i)}, Op{Give, -1 - i, false, Moment(30_001 + 10*i), Moment(30_005 + 10*i)})
+	}
+	h := history{ops: ops}
+	require.Equal(t, -1, h.impossible())
 }

@@ -170,13 +170,14 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.owners++
 	late := h.late()
 	for _, t := range h.of.atoms() {
-		w.takes(t, h)
 		if !late {
+			w.takes(t, h)
 			w.excludes(t, h)
 		}
 		t.inside = append(t.inside, h)
 	}
 	if late {
+		w.finds(a, false)
 		return
 	}
 	w.raises(h, token, a.token)

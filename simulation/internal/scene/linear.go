@@ -27,10 +27,7 @@ const never = promises.Moment(math.MaxInt64)
 func (r *run) takes(t *target, h *holder) {
 	take := promises.Op{What: promises.Take, Owner: r.owners, Reads: t.shares() && h.reads, From: r.moment(h.asked), To: r.moment(h.since)}
 	give := take
-	give.What, give.From, give.To = promises.Give, take.To, never
-	if h.late() {
-		give.From = take.From
-	}
+	give.What, give.From, give.To = promises.Give, take.To+1, never // not in the same moment, which would leave open whether it is over
 	u := &use{take, give}
 	t.uses, h.uses = append(t.uses, u), append(h.uses, u)
 }
@@ -38,7 +35,7 @@ func (r *run) takes(t *target, h *holder) {
 // gives records that an owner has certainly given back what it had, while it unlocked.
 func (r *run) gives(h *holder, took time.Duration) {
 	for _, u := range h.uses {
-		u.give.From, u.give.To = r.moment(time.Now().Add(-took)), r.moment(time.Now())
+		u.give.From, u.give.To = max(u.give.From, r.moment(time.Now().Add(-took))), max(u.give.From, r.moment(time.Now()))
 	}
 }
 
