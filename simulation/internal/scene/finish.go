@@ -46,7 +46,7 @@ func (r *run) sweep() {
 func (r *run) passes(p *process, t *target) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	w := &worker{process: p}
+	w := &worker{process: p, ctx: context.Background()}
 	all := plan{of: t, permits: 1}
 	if t.counts() {
 		all.permits = permits

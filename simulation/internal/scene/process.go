@@ -88,14 +88,23 @@ func (r *run) start(seed uint64) {
 	r.mu.Lock()
 	r.processes = append(r.processes, p)
 	r.mu.Unlock()
+	var ends []context.CancelFunc
 	for i := range r.Workers {
 		w := &worker{process: p, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		var end context.CancelFunc
+		w.ctx, end = context.WithCancel(context.Background())
+		ends = append(ends, end)
 		p.wg.Add(1)
 		r.workers.Go(func() {
 			defer p.wg.Done()
 			p.self.Do(w.work)
 		})
 	}
+	context.AfterFunc(p.ctx, func() {
+		for _, end := range ends {
+			end()
+		}
+	})
 }
 
 // panicking returns code that panics in scenes that want it.
@@ -160,6 +169,9 @@ type worker struct {
 	*process
 
 	random *rand.Rand
+	// It ends with the process. Were it a child of the context of the process, the order in which many workers learn of that would depend on
+	// addresses: package context has a map of the children.
+	ctx context.Context //nolint:containedctx // it ends the worker
 }
 
 // upTo draws a duration.
