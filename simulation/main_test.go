@@ -37,6 +37,15 @@ func features(seed uint64) (all []string) {
 	if s.Beat > 0 {
 		all = append(all, "beat")
 	}
+	if s.Topology != "" {
+		all = append(all, s.Topology)
+	}
+	if s.Unsafe && s.Topology != "" {
+		all = append(all, s.Topology+" forgets")
+	}
+	if s.Faults.Pool > 0 {
+		all = append(all, "crowd")
+	}
 	return append(all, strconv.Itoa(len(s.Options))+" options")
 }
 
@@ -96,6 +105,20 @@ func TestASeedDecidesEverything(t *testing.T) {
 		require.Equal(t, first[seed], res, "run %d of seed %d", i/len(seeds)+1, seed)
 	}
 	t.Logf("%d runs of the seeds %v", *runsFlag, seeds)
+}
+
+// TestProcessesStop runs the test of stopped processes in the changed runtime.
+func TestProcessesStop(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the runtime of Go")
+	}
+	b, err := build(t.TempDir(), nil)
+	require.NoError(t, err)
+	cmd := exec.Command(b.path, "-test.run", "^TestAStoppedProcessStandsStill$", "-test.v")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "--- PASS: TestAStoppedProcessStandsStill")
 }
 
 // leaks are what a run must not depend on. They are planted where a worker wants something.

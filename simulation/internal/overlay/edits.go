@@ -11,7 +11,12 @@ var edits = []edit{
 	{
 		"synctest.go", "a bubble has a random generator",
 		"	now     int64  // current fake time\n",
-		"	now     int64  // current fake time\n	rng     uint64 // of the simulation\n	hasty   bool   // who is woken may overtake who wakes it\n",
+		`	now     int64  // current fake time
+	rng     uint64 // of the simulation
+	hasty   bool   // who is woken may overtake who wakes it
+	stopped unsafe.Pointer // the labels of the goroutines that do not run; nil means that all do
+	held    guintptr       // those of them that would, linked by schedlink
+`,
 	},
 	{
 		"synctest.go", "the generator and its seed",
@@ -23,6 +28,42 @@ func simSeed(seed uint64) {
 	if b := getg().bubble; b != nil {
 		b.rng = seed
 	}
+}
+
+// simLabel gives the goroutine labels, which tell the goroutines and timers that it makes from those of others. It returns the ones before.
+//
+//go:linkname simLabel github.com/go-rlock/rlock/simulation/internal/simseed.label
+func simLabel(labels unsafe.Pointer) unsafe.Pointer {
+	gp := getg()
+	before := gp.labels
+	gp.labels = labels
+	return before
+}
+
+// simStop has the goroutines with some labels not run from their next wait on. Nil lets all run again.
+//
+//go:linkname simStop github.com/go-rlock/rlock/simulation/internal/simseed.stop
+func simStop(labels unsafe.Pointer) {
+	b := getg().bubble
+	b.stopped = labels
+	held := b.held.ptr()
+	for b.held = 0; held != nil; {
+		gp := held
+		held = gp.schedlink.ptr()
+		gp.schedlink = 0
+		goready(gp, 1)
+	}
+}
+
+// simHold keeps a goroutine that has become ready, if it is to be stopped. While it is held, it counts as waiting.
+func simHold(gp *g) bool {
+	b := gp.bubble
+	if b == nil || b.stopped == nil || gp.labels != b.stopped || !gp.waitreason.isIdleInSynctest() {
+		return false
+	}
+	gp.schedlink.set(b.held.ptr())
+	b.held.set(gp)
+	return true
 }
 
 // rand is SplitMix64.
@@ -86,6 +127,45 @@ func (b *synctestBubble) rand() uint64 {
 				t.rand = cheaprand()
 			}
 `,
+	},
+	{
+		"time.go", "a timer has the labels of the goroutine that made it",
+		"	rand    uint32 // randomizes order of timers at same instant; only set when isFake\n",
+		"	rand    uint32 // randomizes order of timers at same instant; only set when isFake\n	labels  unsafe.Pointer // only set when isFake\n",
+	},
+	{
+		"time.go", "a timer gets its labels",
+		"	if bubble := getg().bubble; bubble != nil {\n		t.isFake = true\n	}\n	t.modify(",
+		"	if bubble := getg().bubble; bubble != nil {\n		t.isFake, t.labels = true, getg().labels\n	}\n	t.modify(",
+	},
+	{
+		"time.go", "what a timer starts has its labels",
+		"		gp.bubble = bubble\n		bubble.changegstatus(gp, _Gdead, _Grunning)\n",
+		"		gp.bubble, gp.labels = bubble, t.labels\n		bubble.changegstatus(gp, _Gdead, _Grunning)\n",
+	},
+	{
+		"time.go", "what a timer starts has its labels, and nothing else",
+		"			racereleasemergeg(gp, bubble.raceaddr())\n		}\n		gp.bubble = nil\n",
+		"			racereleasemergeg(gp, bubble.raceaddr())\n		}\n		gp.bubble, gp.labels = nil, nil\n",
+	},
+	{
+		"proc.go", "a goroutine that a timer starts has the labels of the timer, and is held if it is to be stopped",
+		"	// Track initial transition?\n	newg.trackingSeq = uint8(cheaprand())\n",
+		"	if newg.bubble != nil && callergp == mp.g0 {\n		newg.labels = callergp.labels\n	}\n" +
+			"	if b := newg.bubble; b != nil && b.stopped != nil && newg.labels == b.stopped {\n		parked, waitreason = true, waitReasonSleep\n	}\n" +
+			"	// Track initial transition?\n	newg.trackingSeq = uint8(cheaprand())\n",
+	},
+	{
+		"proc.go", "a new goroutine of those that are stopped does not run",
+		"		pp := getg().m.p.ptr()\n		runqput(pp, newg, true)\n",
+		"		if readgstatus(newg) == _Gwaiting && simHold(newg) {\n			return\n		}\n" +
+			"		pp := getg().m.p.ptr()\n		runqput(pp, newg, true)\n",
+	},
+	{
+		"proc.go", "a goroutine of those that are stopped does not become ready",
+		"	// status is Gwaiting or Gscanwaiting, make Grunnable and put on runq\n	trace := traceAcquire()\n",
+		"	if simHold(gp) {\n		releasem(mp)\n		return\n	}\n" +
+			"	// status is Gwaiting or Gscanwaiting, make Grunnable and put on runq\n	trace := traceAcquire()\n",
 	},
 	{
 		"proc.go", "the bubble decides whether a goroutine that becomes ready is next",

@@ -20,12 +20,12 @@ const (
 )
 
 // slack is how much longer than its limit a call may take.
-func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.Latency }
+func (r *run) slack() time.Duration { return 150*time.Millisecond + 20*r.Faults.Latency + r.Acks }
 
 // faulty reports whether single commands fail.
 func (s *Scene) faulty() bool {
 	f := s.Faults
-	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic+f.Unacked > 0 || f.SlowMax > commandTimeout/20
+	return f.LostSend+f.LostReply+f.Silent+f.Late+f.Repeated+f.Panic > 0 || f.SlowMax > commandTimeout/20
 }
 
 // asks records the beginning of an attempt.
@@ -97,7 +97,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 		w.trace.Note("%v does not get %s: %v", w.process, a.of.name, err)
 	}
 	call := w.call(a, err)
-	if w.ctx.Err() == nil {
+	if w.ctx.Err() == nil && a.p.pausedSince(a.asked) == 0 {
 		w.checks().Bound(call, lateness, w.slack())
 		if !a.shared && w.silent(a) {
 			w.checks().Silence(call, 0)
@@ -168,10 +168,17 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
 	w.owners++
+	late := h.late()
 	for _, t := range h.of.atoms() {
-		w.takes(t, h)
-		w.excludes(t, h)
+		if !late {
+			w.takes(t, h)
+			w.excludes(t, h)
+		}
 		t.inside = append(t.inside, h)
+	}
+	if late {
+		w.finds(a, false)
+		return
 	}
 	w.raises(h, token, a.token)
 	w.lasts(h)
@@ -191,7 +198,7 @@ func (r *run) lasts(h *holder) {
 	if h.lease > 0 {
 		lease = min(lease, h.lease)
 	}
-	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 {
+	if left := time.Until(h.deadline); !h.deadline.IsZero() && left < lease/4 && h.p.pausedSince(h.asked) == 0 {
 		r.brokenf("nearly over: %v got %s for %v", h.p, h.of.name, left)
 	}
 }
@@ -200,14 +207,15 @@ func (r *run) lasts(h *holder) {
 func (r *run) excludes(t *target, h *holder) {
 	var others []promises.Owner
 	for _, o := range t.inside {
-		if !r.Unsafe && !o.p.dead() && (!o.blind || !o.p.ended) && o.err() == nil {
+		if !r.forgotten(o) && !o.late() && !o.p.dead() && (!o.blind || !o.p.ended) && o.err() == nil {
 			others = append(others, r.believes(t, o))
 		}
 	}
-	if t.counts() {
-		r.checks().Permits(t.name, r.believes(t, h), others, permits+t.extra)
-	} else {
+	switch {
+	case !t.counts():
 		r.checks().Exclusion(t.name, r.believes(t, h), others)
+	case !r.Unsafe || t.kind != kindPlain: // what is forgotten of these stays wrong
+		r.checks().Permits(t.name, r.believes(t, h), others, permits+t.extra)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
 		r.brokenf("kept: %v got %s, which AtLeast keeps until %v", h.p, t.name, r.at(t.kept))
@@ -217,6 +225,12 @@ func (r *run) excludes(t *target, h *holder) {
 // believes returns a holder as the checkers know it.
 func (r *run) believes(t *target, h *holder) promises.Owner {
 	return promises.Owner{Who: h.p, Asked: r.moment(h.asked), Since: r.moment(h.since), Reads: t.shares() && h.reads, Permits: h.permits}
+}
+
+// forgotten reports whether Redis may have forgotten that an owner has a target: it asked for it before a server last forgot something. The
+// run must be locked.
+func (r *run) forgotten(o *holder) bool {
+	return r.Unsafe && (r.forgetting || !o.asked.After(r.forgot))
 }
 
 // raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.
@@ -251,7 +265,7 @@ func (w *worker) leaves(h *holder, err error) {
 	}
 	w.res.Lost++
 	silent := w.Faults.Silent+w.Faults.Late > 0
-	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed))
+	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed)) || h.outlasted()
 	if h.lease == 0 && !w.Unsafe {
 		w.checks().Lost(w.believes(h.of, h), h.of.name, err, excused)
 	}
@@ -277,7 +291,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		Who: h.p, Lock: h.of.name, Group: h.of.kind == kindMulti || h.of.kind == kindRed, Before: w.checks().Class(before), Deadline: w.moment(deadline),
 		Unlocking: w.moment(time.Now().Add(-took)), Unlocked: w.moment(time.Now()), After: w.checks().Class(err), Err: err,
 	}
-	w.checks().AfterLoss(e, 0)
+	w.checks().AfterLoss(e, h.p.pausedSince(time.Now().Add(-took)))
 	if before == nil && !w.Unsafe {
 		w.checks().EarlyLoss(e)
 	}

@@ -36,7 +36,8 @@ func stage(t *testing.T) (*run, *worker, *worker) {
 			p.close()
 		}
 	})
-	return r, &worker{process: r.processes[0]}, &worker{process: r.processes[1]}
+	a, b := r.processes[0], r.processes[1]
+	return r, &worker{process: a, ctx: a.ctx}, &worker{process: b, ctx: b.ctx}
 }
 
 // TestCheckersBite breaks each promise, as the workers would see it.

@@ -17,12 +17,12 @@ type solitude struct {
 
 // solitary returns the solitude of a turn that begins, or nil. The run must be locked.
 func (w *worker) solitary(a *attempt) *solitude {
-	quiet := !w.faulty() && len(w.Nemeses) == 0 && !w.Identity && w.Peers+len(w.Panics)+len(w.Denied) == 0 && w.Servers <= 1 && w.Faults.Panic == 0
+	quiet := !w.faulty() && len(w.Nemeses) == 0 && !w.Identity && w.Peers+len(w.Panics)+len(w.Denied) == 0 && w.Servers <= 1 && w.Topology == "" && w.Faults.Panic == 0
 	plain := !a.again && a.extend == 0 && !a.export && a.atLeast == 0 && a.visit > 5 && a.verb > 1 && !a.limited() && a.hold < 3*time.Second
 	if !quiet || !plain || !a.alone || a.of.kind == kindMulti || a.of.counts() && w.Total || w.active != 1 || time.Since(w.idle) < 5*time.Second {
 		return nil
 	}
-	return &solitude{a, w.turns, w.links[0].Executed()}
+	return &solitude{a, w.turns, w.executed()}
 }
 
 // over checks that the turn has cost two commands. The run must be locked.
@@ -30,7 +30,7 @@ func (s *solitude) over(r *run) {
 	if s == nil || !s.alone || s.p.turns != s.turns {
 		return
 	}
-	if n := s.p.links[0].Executed() - s.executed; n != 2 {
+	if n := s.p.executed() - s.executed; n != 2 {
 		r.brokenf("commands: a turn of %v for %s, which nobody else wanted, took %d commands instead of 2", s.p, s.of.name, n)
 	}
 }
@@ -38,9 +38,15 @@ func (s *solitude) over(r *run) {
 // executed returns how many commands the processes have sent in all.
 func (r *run) executed() (n int) {
 	for _, p := range r.processes {
-		for _, l := range p.links {
-			n += l.Executed()
-		}
+		n += p.executed()
+	}
+	return n
+}
+
+// executed returns how many commands the process has sent.
+func (p *process) executed() (n int) {
+	for _, l := range p.links {
+		n += l.Executed()
 	}
 	return n
 }
@@ -63,10 +69,10 @@ func (r *run) keeping(p *process) {
 		}
 		holds = append(holds, hold)
 	}
-	before := p.links[0].Executed()
+	before := p.executed()
 	time.Sleep(keepFor)
 	most := int(keepFor/(watchdogTimeout/3)) + 1
-	if n := p.links[0].Executed() - before; n > most {
+	if n := p.executed() - before; n > most {
 		r.note("commands: %v renewed %d locks for %v with %d commands instead of %d", p, len(holds), keepFor, n, most)
 	}
 	for _, hold := range holds {

@@ -16,7 +16,7 @@ import (
 
 // calm ends all faults, and waits until everything is over.
 func (r *run) calm() {
-	for _, server := range r.servers {
+	for _, server := range r.servers { // also those that have no keys
 		server.Set(simnet.Faults{Latency: time.Millisecond})
 	}
 	time.Sleep(90 * time.Second)
@@ -34,7 +34,7 @@ func (r *run) sweep() {
 			r.passes(alive[0], t)
 		}
 	}
-	if !r.Unsafe && !r.Identity {
+	if !r.Unsafe && !r.Identity && r.Topology != topologyCluster {
 		r.keeping(alive[0])
 	}
 	time.Sleep(20 * time.Second)
@@ -46,7 +46,7 @@ func (r *run) sweep() {
 func (r *run) passes(p *process, t *target) {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	w := &worker{process: p}
+	w := &worker{process: p, ctx: context.Background()}
 	all := plan{of: t, permits: 1}
 	if t.counts() {
 		all.permits = permits
@@ -72,7 +72,7 @@ func (r *run) passes(p *process, t *target) {
 // finish checks what is left, and closes the clients.
 func (r *run) finish() {
 	r.mu.Lock()
-	for _, server := range r.servers {
+	for _, server := range r.masters() {
 		server.With(func(s *simredis.Server) {
 			for _, key := range s.Keys() {
 				r.left(s, key)

@@ -129,7 +129,7 @@ func (r *run) counted(l *latch) {
 	if r.Unsafe || !l.set {
 		return
 	}
-	r.servers[0].With(func(s *simredis.Server) {
+	r.home(l.Name).With(func(s *simredis.Server) {
 		text, _ := s.Do("GET", l.Name).(string)
 		left, _ := strconv.Atoi(text)
 		l.Rest(r.checks(), int64(left))

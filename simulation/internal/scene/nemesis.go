@@ -19,7 +19,13 @@ const (
 	nemesisKill     = "kill"     // a process ends without a word, and another one starts
 	nemesisWaiter   = "waiter"   // the same for a process that holds nothing
 	nemesisShutdown = "shutdown" // a process shuts its client down, and another one starts
+	nemesisStop     = "stop"     // a process is stopped, and continues later
 	nemesisClose    = "close"    // a process closes its client, whatever it holds, and another one starts
+
+	// These are for servers that belong together.
+	nemesisLag    = "lag"    // the replicas get nothing
+	nemesisSwitch = "switch" // a master hands over to a replica in good order
+	nemesisSlot   = "slot"   // a slot of a lock moves to another master
 
 	// The others make a scene unsafe.
 	nemesisAmnesia  = "amnesia"  // a server starts again without data
@@ -33,8 +39,9 @@ const (
 
 var (
 	safeNemeses = []string{
-		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose,
+		nemesisBreak, nemesisDeaf, nemesisCut, nemesisHang, nemesisFlush, nemesisRestart, nemesisLoading, nemesisFull, nemesisWaiter, nemesisShutdown, nemesisKill, nemesisClose, nemesisStop,
 	}
+	groupNemeses  = []string{nemesisLag, nemesisSwitch, nemesisSlot}
 	unsafeNemeses = []string{nemesisAmnesia, nemesisFailover, nemesisRestore, nemesisClock, nemesisFlushAll, nemesisDelete, nemesisForce}
 )
 
@@ -59,13 +66,13 @@ func (r *run) strike(random *rand.Rand) {
 			timer.Stop()
 			return
 		}
-		all := r.alive()
+		all, servers := r.alive(), r.masters()
 		what, p := r.Nemeses[random.IntN(len(r.Nemeses))], all[random.IntN(len(all))]
 		r.mu.Lock()
 		r.res.Nemeses++
 		r.mu.Unlock()
 		r.trace.Note("nemesis %s, of %v", what, p)
-		switch s := (strike{r, p, random, r.servers[random.IntN(len(r.servers))]}); {
+		switch s := (strike{r, p, random, servers[random.IntN(len(servers))]}); {
 		case what == nemesisRestore:
 			s.restore(old)
 			old = r.servers[0].Snapshot()
@@ -73,6 +80,10 @@ func (r *run) strike(random *rand.Rand) {
 			s.forget(what)
 		case slices.Contains([]string{nemesisFlush, nemesisRestart, nemesisHang, nemesisLoading, nemesisFull}, what):
 			s.server(what)
+		case what == nemesisStop:
+			s.pauses()
+		case slices.Contains(groupNemeses, what):
+			s.regroup(what)
 		case what == nemesisBreak || what == nemesisDeaf || what == nemesisCut:
 			s.network(what)
 		default:

@@ -14,14 +14,14 @@ func (r *run) notices(t *target) {
 		return
 	}
 	for _, h := range t.inside {
-		if h.told || h.blind || h.lease > 0 || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
+		if h.told || h.blind || h.p.isPaused() || h.lease > 0 || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
 			continue
 		}
 		for _, o := range t.inside {
 			if o == h || o.blind || o.ends || o.since.Before(h.since) || o.p.dead() || o.err() != nil || t.shares() && o.reads && h.reads {
 				continue
 			}
-			since := later(o.since, r.forgot)
+			since := later(later(o.since, r.forgot), h.p.resumed())
 			if !r.checks().Unnoticed(r.believes(t, h), t.name, r.moment(since), r.moment(time.Now()), r.noticed(h)) {
 				h.told = true
 			}
@@ -52,7 +52,7 @@ type leader struct {
 
 // leads checks that a leader whose hold is over knows it. The run must be locked.
 func (r *run) leads(l *leader) {
-	if l.p.dead() {
+	if l.p.dead() || l.p.isPaused() {
 		return
 	}
 	over := r.checks().Leads(l.p, l.election, l.hold)
@@ -69,7 +69,7 @@ func (r *run) told(h *holder) {
 	if len(h.p.clients) > 1 {
 		return // they are shut down one after the other, and the others may have a majority of the members
 	}
-	if h.p.stopping.IsZero() || time.Since(h.p.stopping) < 2*glance || h.ctx == nil || h.told {
+	if h.p.isPaused() || h.p.stopping.IsZero() || time.Since(h.p.stopping) < 2*glance || h.ctx == nil || h.told {
 		return
 	}
 	if h.ctx.Err() == nil && h.err() == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-rlock/rlock/internal/driver"
 
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
+	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
 // process is a process that uses rlock, with a client for each server.
@@ -26,9 +27,12 @@ type process struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
+	self simseed.Process // its goroutines and timers
+
 	// The mutex of the run guards these.
 	ended         bool   // it was closed, or shut down
 	cuts          []span // in which nothing passed between it and the server
+	pauses        []span // in which it was stopped; the present one may be longer
 	died          time.Time
 	odd           time.Time         // since when its gauges say something else than its workers
 	stopping      time.Time         // when its shutdown began
@@ -44,8 +48,11 @@ func (p *process) String() string { return fmt.Sprintf("p%d", p.index) }
 // dead reports whether the process was killed.
 func (p *process) dead() bool { return p.links[0].Dead() }
 
-// healthy reports whether the process is alive, and reaches all servers.
+// healthy reports whether the process is alive, runs, and reaches all servers. The run must be locked.
 func (p *process) healthy() bool {
+	if p.isPaused() {
+		return false
+	}
 	for _, l := range p.links {
 		if !l.Healthy() {
 			return false
@@ -64,26 +71,40 @@ func (r *run) start(seed uint64) {
 	log := &logger{panicking: r.panicking(panicLogger, seed), p: p}
 	opts := append([]rlock.Option{rlock.WithLogger(slog.New(log)), rlock.WithObserver(p.observer)}, r.Options...)
 	for _, server := range r.servers {
-		l := server.NewLink(p.String())
-		made, err := driver.Attach(l.Open, opts)
-		if err != nil {
-			panic(err)
-		}
+		p.links = append(p.links, server.NewLink(p.String()))
+	}
+	for i, open := range r.drivers(p.links) {
+		var made any
+		p.self.Do(func() {
+			var err error
+			if made, err = driver.Attach(open, opts); err != nil {
+				panic(err)
+			}
+		})
 		client, _ := made.(*rlock.Client)
-		p.links, p.clients = append(p.links, l), append(p.clients, client)
-		r.trace.Note("%v starts, and is %s to %s", p, client.ID(), l.Server())
+		p.clients = append(p.clients, client)
+		r.trace.Note("%v starts, and is %s to %s", p, client.ID(), p.links[i].Server())
 	}
 	r.mu.Lock()
 	r.processes = append(r.processes, p)
 	r.mu.Unlock()
+	var ends []context.CancelFunc
 	for i := range r.Workers {
 		w := &worker{process: p, random: rand.New(rand.NewPCG(seed, uint64(i)))}
+		var end context.CancelFunc
+		w.ctx, end = context.WithCancel(context.Background())
+		ends = append(ends, end)
 		p.wg.Add(1)
 		r.workers.Go(func() {
 			defer p.wg.Done()
-			w.work()
+			p.self.Do(w.work)
 		})
 	}
+	context.AfterFunc(p.ctx, func() {
+		for _, end := range ends {
+			end()
+		}
+	})
 }
 
 // panicking returns code that panics in scenes that want it.
@@ -148,6 +169,9 @@ type worker struct {
 	*process
 
 	random *rand.Rand
+	// It ends with the process. Were it a child of the context of the process, the order in which many workers learn of that would depend on
+	// addresses: package context has a map of the children.
+	ctx context.Context //nolint:containedctx // it ends the worker
 }
 
 // upTo draws a duration.

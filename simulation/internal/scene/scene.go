@@ -21,6 +21,8 @@ import (
 // Scene is a workload with faults.
 type Scene struct {
 	Servers   int // for red locks; other locks are on the first one
+	Topology  string
+	Acks      time.Duration // how long an acquisition waits for a replica; zero means that none does
 	Processes int
 	Workers   int // of each process
 	Peers     int // of Redisson
@@ -53,8 +55,8 @@ type Lock struct {
 func (l Lock) String() string { return l.Kind + " " + l.Name }
 
 func (s *Scene) String() string {
-	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, monitor %v, denied %v, faults %+v, unsafe %v, %d options",
-		s.Processes, s.Workers, s.Peers, s.Servers, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Denied, s.Faults, s.Unsafe,
+	return fmt.Sprintf("%d processes of %d workers, %d peers, %d servers %s, %v, rest %v, hold %v, beat %v, nemeses %v every %v, panics %v, total %v, monitor %v, denied %v, faults %+v, unsafe %v, %d options",
+		s.Processes, s.Workers, s.Peers, s.Servers, s.Topology, s.Locks, s.Rest, s.Hold, s.Beat, s.Nemeses, s.Pause, s.Panics, s.Total, s.Monitor, s.Denied, s.Faults, s.Unsafe,
 		len(s.Options))
 }
 
@@ -86,20 +88,22 @@ type run struct {
 
 	trace   *simnet.Trace
 	servers []*simnet.Server
+	group   *simnet.Group   // of the servers; nil if each is alone
 	stop    context.Context //nolint:containedctx // it ends the run
 	workers sync.WaitGroup
 
-	mu        sync.Mutex
-	res       Result
-	locks     []*target // those of the scene, and the members of its multi locks
-	wanted    []*target // those of the scene
-	latches   map[string]*latch
-	processes []*process
-	leaders   []*leader
-	owners    int       // of anything, so far
-	disturbed time.Time // until when a nemesis may have consequences
-	forgot    time.Time // when a server last forgot something
-	silences  []span    // in which a server answered nobody
+	mu         sync.Mutex
+	res        Result
+	locks      []*target // those of the scene, and the members of its multi locks
+	wanted     []*target // those of the scene
+	latches    map[string]*latch
+	processes  []*process
+	leaders    []*leader
+	owners     int       // of anything, so far
+	disturbed  time.Time // until when a nemesis may have consequences
+	forgot     time.Time // when a server last forgot something
+	forgetting bool      // it may be forgetting something now
+	silences   []span    // in which a server answered nobody
 }
 
 // span is a time from one moment to another.
@@ -116,9 +120,7 @@ func Play(s Scene, seed uint64, w io.Writer) Result {
 	time.AfterFunc(s.Duration, end)
 	r := &run{Scene: s, trace: simnet.NewTrace(w), stop: stop, latches: make(map[string]*latch)}
 	r.res.Seed, r.res.Scene, r.res.Exact = seed, s.String(), simseed.Deterministic
-	for i := range max(s.Servers, 1) {
-		r.servers = append(r.servers, simnet.NewServer(fmt.Sprintf("redis%d", i), seed+uint64(i), r.trace, s.Faults))
-	}
+	r.build(seed)
 	if len(r.Denied) > 0 {
 		r.servers[0].Deny(r.Denied...)
 	}

@@ -92,7 +92,6 @@ func (s *Scene) faults() []fault {
 		{"late", &f.Late},
 		{"twice", &f.Repeated},
 		{"panic", &f.Panic},
-		{"unacked", &f.Unacked},
 	}
 }
 
@@ -108,6 +107,7 @@ func (s *Scene) extras() (all []extra) {
 		extra
 	}{
 		{s.Peers > 0, extra{"peers", func() { s.Peers = 0 }}},
+		{s.Topology != "", extra{"topology", s.alone}},
 		{len(s.Panics) > 0, extra{"panics", func() { s.Panics = nil }}},
 		{s.Monitor, extra{"monitor", func() { s.Monitor = false }}},
 		{s.Total, extra{"total", func() { s.Total = false }}},
@@ -120,6 +120,12 @@ func (s *Scene) extras() (all []extra) {
 		}
 	}
 	return all
+}
+
+// alone makes the scene one with a server that is alone.
+func (s *Scene) alone() {
+	s.Topology = ""
+	s.Nemeses = slices.DeleteFunc(slices.Clone(s.Nemeses), func(n string) bool { return slices.Contains(groupNemeses, n) })
 }
 
 // Parts lists what can be left out of the scene. One lock stays.

@@ -31,19 +31,19 @@ func (r *run) strayFor() time.Duration {
 // fields returns the holders of each lock that has one at most.
 func (r *run) fields() map[*target]string {
 	all := make(map[*target]string)
-	r.servers[0].With(func(s *simredis.Server) {
-		for _, t := range r.locks {
-			if t.counts() || t.kind == kindRed || t.kind == kindLatch {
-				continue
-			}
+	for _, t := range r.locks {
+		if t.counts() || t.kind == kindRed || t.kind == kindLatch {
+			continue
+		}
+		r.home(t.name).With(func(s *simredis.Server) {
 			fields, _ := s.Do("HKEYS", t.name).([]any)
 			for _, f := range fields {
 				if f, _ := f.(string); f != "mode" && (!t.shares() || strings.HasSuffix(f, ":write")) {
 					all[t] = f
 				}
 			}
-		}
-	})
+		})
+	}
 	return all
 }
 
@@ -118,15 +118,17 @@ func (r *run) graves() {
 	if len(dead) == 0 || r.Unsafe {
 		return
 	}
-	r.servers[0].With(func(s *simredis.Server) {
-		for _, key := range s.Keys() {
-			for _, p := range dead {
-				if strings.Contains(key, p.clients[0].ID()) && strings.Contains(key, ":rwlock_timeout:") {
-					r.mu.Lock()
-					r.brokenf("left: %v was killed %v ago, and Redis has its %s", p, time.Since(p.died), key)
-					r.mu.Unlock()
+	for _, server := range r.masters() {
+		server.With(func(s *simredis.Server) {
+			for _, key := range s.Keys() {
+				for _, p := range dead {
+					if strings.Contains(key, p.clients[0].ID()) && strings.Contains(key, ":rwlock_timeout:") {
+						r.mu.Lock()
+						r.brokenf("left: %v was killed %v ago, and Redis has its %s", p, time.Since(p.died), key)
+						r.mu.Unlock()
+					}
 				}
 			}
-		}
-	})
+		})
+	}
 }

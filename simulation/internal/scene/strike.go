@@ -131,7 +131,7 @@ func (s strike) end(what string, alive int) {
 		limit := 10*time.Second + time.Duration(s.random.IntN(2))*s.upTo(2*time.Minute)
 		s.workers.Go(func() {
 			if what == nemesisShutdown {
-				s.shutdown(limit)
+				s.p.self.Do(func() { s.shutdown(limit) })
 			}
 			s.p.cancel()
 			s.disturb(leasesEnd)
@@ -169,6 +169,7 @@ func (s strike) shutdown(limit time.Duration) {
 // restore starts the server with an old snapshot.
 func (s strike) restore(old *simredis.DB) {
 	s.disturb(leasesEnd + 10*time.Second)
+	s.isForgetting()
 	s.on.Stop()
 	time.Sleep(s.upTo(2 * time.Second))
 	s.on.Start(old)
@@ -178,6 +179,7 @@ func (s strike) restore(old *simredis.DB) {
 // forget has a server forget something, or step its clock.
 func (s strike) forget(what string) {
 	s.disturb(leasesEnd + 10*time.Second)
+	s.isForgetting()
 	defer s.hasForgotten()
 	switch what {
 	case nemesisForce:
@@ -188,6 +190,10 @@ func (s strike) forget(what string) {
 		s.on.Start(nil)
 		s.setPermits()
 	case nemesisFailover:
+		if s.group != nil {
+			s.failOver()
+			return
+		}
 		replica := s.on.Snapshot()
 		time.Sleep(s.upTo(2 * time.Second))
 		s.on.Stop()
@@ -206,12 +212,19 @@ func (s strike) forget(what string) {
 	}
 }
 
+// isForgetting notes that the server is about to forget something.
+func (s strike) isForgetting() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgetting = true
+}
+
 // hasForgotten notes what a server has, that it has forgotten something, and when.
 func (s strike) hasForgotten() {
 	s.relics()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.forgot = time.Now()
+	s.forgot, s.forgetting = time.Now(), false
 }
 
 // force has a process free a lock, whoever has it. The holds of the process itself are lost at once.
@@ -232,7 +245,9 @@ func (s strike) force() {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	forced, err := lock.ForceUnlock(ctx)
+	var forced bool
+	var err error
+	s.p.self.Do(func() { forced, err = lock.ForceUnlock(ctx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range mine {

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -53,6 +54,7 @@ func Swarm(seed uint64) Scene {
 		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
 	s.Faults.Latency = logarithmic(r, 200*time.Microsecond, 30*ms)
+	s.drawTopology(rand.New(rand.NewPCG(seed, 32)))
 	for _, i := range r.Perm(len(wants))[:1+r.IntN(3)*r.IntN(2)] {
 		for _, l := range wants[i] {
 			if !slices.Contains(s.Locks, l) {
@@ -60,18 +62,22 @@ func Swarm(seed uint64) Scene {
 			}
 		}
 	}
-	if r.IntN(12) == 0 {
+	if r.IntN(12) == 0 && s.Topology == "" {
 		s.Servers, s.Locks = 3, []Lock{{kindRed, "red"}, {kindRed, "{red}"}}[:1+r.IntN(2)]
 	}
-	peers := r.IntN(5) == 0 && s.Servers == 1
+	crowded := r.IntN(16) == 0 && s.Servers == 1
+	if crowded {
+		s.crowd(r)
+	}
+	peers := r.IntN(5) == 0 && s.Servers == 1 && s.Topology == "" && !crowded
 	if peers {
 		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
 	}
-	lonely := r.IntN(4) == 0
+	lonely := r.IntN(4) == 0 && !crowded
 	switch {
 	case lonely:
 		s.isolate(r)
-	case r.IntN(4) == 0:
+	case r.IntN(4) == 0 && !crowded:
 		s.prolong(r)
 	}
 	if s.wants(kindFair) || s.wants(kindFencedFair) {
@@ -80,7 +86,7 @@ func Swarm(seed uint64) Scene {
 	if r.IntN(3) == 0 && (!lonely || r.IntN(3) == 0) {
 		s.drawFaults(r)
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 || s.Topology != "" && r.IntN(2) == 0 {
 		s.drawNemeses(r)
 		if lonely {
 			s.Nemeses, s.Beat = s.Nemeses[:1], max(s.Beat, 2*s.WakeUp)
@@ -91,6 +97,12 @@ func Swarm(seed uint64) Scene {
 	}
 	if s.Servers > 1 {
 		s.Duration = min(s.Duration, 3*time.Minute) // their commands are many
+	}
+	if s.Topology != "" && s.Beat == 0 {
+		s.Duration = min(s.Duration, 4*time.Minute) // each write goes to the replicas, too
+		if s.Hold+s.Rest < time.Second {
+			s.Duration /= 2
+		}
 	}
 	s.drawApplication(r)
 	switch r.IntN(8) {
@@ -117,6 +129,18 @@ func (s *Scene) isolate(r *rand.Rand) {
 	}
 }
 
+// crowd makes a scene in which each process has more calls under way than connections, so that these are gathered, or wait.
+func (s *Scene) crowd(r *rand.Rand) {
+	s.Processes, s.Workers, s.Duration = 1+r.IntN(3), 16+r.IntN(16), 20*time.Second
+	s.Locks = []Lock{{kindSpin, "spin"}, {kindSemaphore, "semaphore"}, {kindRW, "rw"}, {kindMulti, "a c"}}[:1+r.IntN(4)]
+	for i := range 12 {
+		s.Locks = append(s.Locks, Lock{kindLock, fmt.Sprintf("crowd-%d", i)})
+	}
+	s.Faults.Latency, s.Faults.Pool = logarithmic(r, time.Millisecond, 20*time.Millisecond), 3+r.IntN(6)
+	s.Rest, s.Hold = logarithmic(r, 10*time.Millisecond, 50*time.Millisecond), logarithmic(r, time.Millisecond, 50*time.Millisecond)
+	s.Options = append(s.Options, rlock.WithAutoPipeline(r.IntN(3)))
+}
+
 // prolong makes a scene in which locks are held for so long that they are renewed.
 func (s *Scene) prolong(r *rand.Rand) {
 	s.Duration, s.Hold = 40*time.Minute, logarithmic(r, 10*time.Second, 2*time.Minute)
@@ -124,20 +148,17 @@ func (s *Scene) prolong(r *rand.Rand) {
 
 // drawApplication draws what the application does that uses rlock.
 func (s *Scene) drawApplication(r *rand.Rand) {
-	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0
+	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0 && s.Topology == ""
 	if r.IntN(4) == 0 {
 		s.Options, s.Identity = append(s.Options, rlock.WithIdentity(rlock.Identity{Service: "simulation"})), true
 	}
-	if r.IntN(12) == 0 && s.Servers == 1 {
-		s.Options = append(s.Options, rlock.WithReplicaAcks(1, 50*time.Millisecond))
-		if r.IntN(2) == 0 {
-			s.Faults.Unacked = 0.2 * r.Float64()
-		}
-	}
-	if r.IntN(12) == 0 && s.Servers == 1 {
+	if r.IntN(12) == 0 && s.Servers == 1 && s.Topology == "" {
 		s.Denied, s.WakeUp, s.Overtake = []string{"-pubsub"}, 15*time.Second, 0
 		if !slices.ContainsFunc(s.Locks, func(l Lock) bool { return l.Kind != kindLock && l.Kind != kindFenced }) {
 			s.Denied = [][]string{{"-pubsub"}, {"-zadd"}, {"-hget"}, {"-zrem"}}[r.IntN(4)]
+		}
+		if r.IntN(4) == 0 { // waiters have to ask now and then
+			s.Denied, s.Options[0] = []string{"-subscribe"}, rlock.WithPollInterval(time.Second)
 		}
 		// Without that right, the dead seem to listen while somebody watches all channels. Each of them has the lock once, as docs/line.md says.
 		dies := slices.Contains(s.Nemeses, nemesisKill) || slices.Contains(s.Nemeses, nemesisWaiter)
@@ -171,12 +192,23 @@ func (s *Scene) drawNemeses(r *rand.Rand) {
 	if r.IntN(4) == 0 && s.Servers == 1 {
 		all, s.Unsafe = append(slices.Clone(unsafeNemeses), nemesisBreak, nemesisWaiter), true
 	}
+	switch {
+	case s.Topology == "":
+	case s.Unsafe:
+		all = append(slices.DeleteFunc(all, func(n string) bool { return n == nemesisRestore || n == nemesisAmnesia }), groupNemeses...)
+	default:
+		all = append(all, groupNemeses...)
+	}
+	if s.Topology != topologyCluster {
+		all = slices.DeleteFunc(all, func(n string) bool { return n == nemesisSlot })
+	}
 	if s.wants(kindPlain) { // the permits of the dead are gone
 		all = slices.DeleteFunc(all, func(n string) bool {
 			return n == nemesisKill || n == nemesisWaiter || n == nemesisClose || n == nemesisShutdown
 		})
 	}
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	s.favor(all, r)
 	s.Nemeses, s.Pause = all[:1+r.IntN(3)], logarithmic(r, time.Second, time.Minute)
 	if s.Duration > 20*time.Minute {
 		s.Pause *= 5

@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
 
+	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
@@ -122,7 +123,7 @@ func (r *run) setPermits() {
 	}
 	for _, t := range r.locks {
 		if t.counts() {
-			r.servers[0].Do("SET", t.name, strconv.Itoa(permits))
+			r.home(t.name).Do("SET", t.name, strconv.Itoa(permits))
 		}
 	}
 }
@@ -186,7 +187,7 @@ func (r *run) vacant(t *target) bool {
 	}
 	for _, a := range t.atoms() {
 		taken := false
-		r.servers[0].With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
+		r.home(a.name).With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
 		if taken {
 			return false
 		}
@@ -201,14 +202,18 @@ func (r *run) free(t *target) bool {
 		return false // spinning is slow by nature, and readers overlap
 	case kindSemaphore, kindPlain:
 		var have int
-		r.servers[0].With(func(s *simredis.Server) {
+		r.home(t.name).With(func(s *simredis.Server) {
 			text, _ := s.Do("GET", t.name).(string)
 			have, _ = strconv.Atoi(text)
 		})
 		return have >= permits
 	}
 	for _, a := range t.atoms() {
-		for _, server := range r.servers {
+		servers := r.servers
+		if r.group != nil {
+			servers = []*simnet.Server{r.home(a.name)}
+		}
+		for _, server := range servers {
 			taken := false
 			server.With(func(s *simredis.Server) { taken = s.Do("EXISTS", a.name) != int64(0) })
 			if taken {

@@ -201,7 +201,8 @@ func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	w.occupied(heir, 1)
 	token := w.greatest(h.of)
 	w.trace.Note("%v adopts %s", heir, h.of.name)
-	adopted, err := lock.Adopt(w.ctx, ticket)
+	var adopted *rlock.Hold
+	heir.self.Do(func() { adopted, err = lock.Adopt(w.ctx, ticket) })
 	w.occupied(heir, -1)
 	return w.adopted(h, adopted, heir, err, began, token)
 }

@@ -26,7 +26,7 @@ func (r *run) watch() {
 		for _, t := range r.wanted {
 			free[t] = r.free(t)
 		}
-		down := r.servers[0].IsDown()
+		down := r.down()
 		r.mu.Lock()
 		for _, t := range r.wanted {
 			r.wakesUp(t, free[t], down)
@@ -98,7 +98,7 @@ func (r *run) waits(a *attempt) promises.Owner {
 
 // gauge compares the gauges of a process with what its workers have and want, for a while. The run must be locked.
 func (r *run) gauge(p *process) {
-	if len(p.clients) > 1 {
+	if len(p.clients) > 1 || p.isPaused() {
 		return // a client has some members of each lock
 	}
 	least, most, latches := 0, 0, 0

@@ -8,7 +8,6 @@ import (
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,22 +28,6 @@ func TestCodeOfTheApplicationPanics(t *testing.T) {
 		require.Equal(t, 40, told)
 		require.Greater(t, s.Commands(), before)
 		require.Less(t, s.Commands(), before+40)
-	})
-}
-
-// TestReplicasAcknowledge counts the replicas that acknowledge an acquisition.
-func TestReplicasAcknowledge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, _, d := open(Faults{Latency: time.Millisecond})
-		acquire := func(name string) wire.Reply {
-			out := make([]wire.Reply, 1)
-			d.Pipe(t.Context(), nil, []wire.Call{drivertest.Acquire(wire.Plain, name, "a:1")}, &driver.Acks{Replicas: 1}, out)
-			return out[0]
-		}
-		require.Nil(t, acquire("x").Err)
-		s.Set(Faults{Latency: time.Millisecond, Unacked: 1})
-		require.Equal(t, fault.Unreplicated, acquire("y").Err.Fate)
 	})
 }
 

@@ -1,6 +1,7 @@
 package simnet
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,13 +15,33 @@ import (
 // conn is one connection of a subscription. What is sent on it arrives in order, in both directions.
 type conn struct {
 	sub    *subscription
-	server *simredis.Subscriber
+	link   *Link
+	server *simredis.Conn
 
 	mu     sync.Mutex
 	outAt  time.Time // when the last packet arrives at the server
 	inAt   time.Time // when the last packet arrives at the client
 	broken bool      // no packet arrives at the client any more, nor at the server
 	gone   bool      // the server knows it
+}
+
+// connect connects a subscription to the server. It returns nil if the server refuses that.
+func (l *Link) connect(sub *subscription) *conn {
+	c := &conn{sub: sub, link: l}
+	var err error
+	l.server.With(func(r *simredis.Server) {
+		c.server, err = r.Connect("127.0.0.1:1", c.publish, nil)
+		if err == nil && !l.peer {
+			l.server.authenticate(c.server)
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, c)
+	return c
 }
 
 // after returns the moment at which a packet arrives that takes so long, but not before the last one.
@@ -33,16 +54,22 @@ func after(last *time.Time, d time.Duration) time.Duration {
 	return time.Until(at)
 }
 
-// publish has a message on its way. The server is locked.
-func (c *conn) publish(channel, payload string) {
-	l := c.sub.link
-	l.server.trace.Note("%s tells %s on %s: %s", l.server.name, l.name, channel, payload)
+// publish has something on its way that the server sends by itself. The server is locked.
+func (c *conn) publish(message []any) {
+	kind, channel := text(message[0]), text(message[1])
+	if kind == "sunsubscribe" {
+		c.link.server.trace.Note("%s ends the subscription of %s to %s", c.link.server.name, c.link.name, channel)
+		c.arrive(driver.Message{Sort: driver.Unsubscribed, Channel: channel}, nil)
+		return
+	}
+	payload := text(message[2])
+	c.link.server.trace.Note("%s tells %s on %s: %s", c.link.server.name, c.link.name, channel, payload)
 	c.arrive(driver.Message{Sort: driver.Published, Channel: channel, Payload: payload}, nil)
 }
 
 // arrive has something arrive at the client. The server may be locked.
 func (c *conn) arrive(m driver.Message, err *fault.Error) {
-	l := c.sub.link
+	l := c.link
 	way := l.delay("in", m.Channel, m.Payload)
 	l.mu.Lock()
 	cut := max(time.Until(l.cut), 0)
@@ -50,9 +77,9 @@ func (c *conn) arrive(m driver.Message, err *fault.Error) {
 	c.mu.Lock()
 	d := after(&c.inAt, way+cut)
 	c.mu.Unlock()
-	time.AfterFunc(d, func() {
+	later(d, func() {
 		c.mu.Lock()
-		lost := c.broken && err == nil
+		lost := c.broken && (err == nil || err.Replied())
 		c.mu.Unlock()
 		if lost || l.Dead() {
 			return
@@ -65,8 +92,8 @@ func (c *conn) arrive(m driver.Message, err *fault.Error) {
 }
 
 // send has something happen at the server.
-func (c *conn) send(f func(r *simredis.Server), event ...string) {
-	l := c.sub.link
+func (c *conn) send(f func(), event ...string) {
+	l := c.link
 	d := l.delay(event...) + l.blocked()
 	c.mu.Lock()
 	d = after(&c.outAt, d)
@@ -75,53 +102,83 @@ func (c *conn) send(f func(r *simredis.Server), event ...string) {
 	if broken || l.Dead() {
 		return
 	}
-	time.AfterFunc(d, func() {
+	later(d, func() {
 		c.mu.Lock()
 		gone := c.gone
 		c.mu.Unlock()
 		if !gone && !l.server.IsDown() {
-			l.server.With(f)
+			l.server.With(func(*simredis.Server) { f() })
 		}
 	})
 }
 
+// subscribe and unsubscribe send the command. On a sharded connection each channel has one of its own.
 func (c *conn) subscribe(channels []string) {
-	l := c.sub.link
-	c.send(func(r *simredis.Server) {
-		l.server.trace.Note("%s subscribes %v", l.name, channels)
-		for _, channel := range channels {
-			r.Subscribe(channel, c.server, c.sub.sharded)
-			c.arrive(driver.Message{Sort: driver.Subscribed, Channel: channel}, nil)
-		}
-	}, "subscribe", strings.Join(channels, " "))
+	c.command("SUBSCRIBE", "subscribes", driver.Subscribed, channels)
 }
 
 func (c *conn) unsubscribe(channels []string) {
-	l := c.sub.link
-	c.send(func(r *simredis.Server) {
-		l.server.trace.Note("%s unsubscribes %v", l.name, channels)
-		for _, channel := range channels {
-			r.Unsubscribe(channel, c.server, c.sub.sharded)
-			c.arrive(driver.Message{Sort: driver.Unsubscribed, Channel: channel}, nil)
+	c.command("UNSUBSCRIBE", "unsubscribes", driver.Unsubscribed, channels)
+}
+
+func (c *conn) command(name, verb string, sort driver.MessageSort, channels []string) {
+	l, size := c.link, len(channels)
+	if c.sub.sharded {
+		name, size = "S"+name, 1
+	}
+	c.send(func() {
+		l.server.trace.Note("%s %s %v", l.name, verb, channels)
+		for some := range slices.Chunk(channels, size) {
+			switch reply := c.server.Do(append([]string{name}, some...)...).(type) {
+			case simredis.Err:
+				l.server.trace.Note("%s refuses that to %s: %s", l.server.name, l.name, reply)
+				c.arrive(driver.Message{}, driver.Rejected(reply, string(reply), l.server.kin.isCluster()))
+			case simredis.Several:
+				for _, channel := range some {
+					c.arrive(driver.Message{Sort: sort, Channel: channel}, nil)
+				}
+			}
 		}
-	}, "unsubscribe", strings.Join(channels, " "))
+	}, strings.ToLower(name), strings.Join(channels, " "))
 }
 
 // lostByServer has the server notice after a while that the connection is gone.
 func (c *conn) lostByServer(d time.Duration) {
-	l := c.sub.link
+	l := c.link
 	drop := func() {
 		c.mu.Lock()
+		known := c.gone
 		c.gone = true
 		c.mu.Unlock()
-		l.server.With(func(r *simredis.Server) {
+		if known {
+			return
+		}
+		l.mu.Lock()
+		l.conns = slices.DeleteFunc(l.conns, func(o *conn) bool { return o == c })
+		l.mu.Unlock()
+		l.server.With(func(*simredis.Server) {
 			l.server.trace.Note("%s loses a subscriber of %s", l.server.name, l.name)
-			r.Drop(c.server)
+			c.server.Close()
 		})
 	}
 	if d <= 0 {
 		drop()
 		return
 	}
-	time.AfterFunc(d, drop)
+	later(d, drop)
+}
+
+// breaks breaks the connection, see [Link.BreakSubscriptions].
+func (c *conn) breaks(silent bool, serverAfter time.Duration) {
+	c.mu.Lock()
+	known := c.broken
+	c.broken = true
+	c.mu.Unlock()
+	if known && silent {
+		return
+	}
+	if !silent {
+		c.arrive(driver.Message{}, inDoubt(errReset))
+	}
+	c.lostByServer(serverAfter)
 }

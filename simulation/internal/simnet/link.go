@@ -22,7 +22,7 @@ type Link struct {
 	dead  bool
 	cut   time.Time         // until when nothing passes
 	drawn map[uint64]uint64 // how often each key was drawn
-	subs  []*subscription
+	conns []*conn           // of subscriptions
 }
 
 // NewLink returns the link of one more process.
@@ -58,11 +58,11 @@ func (l *Link) Healthy() bool {
 func (l *Link) Kill() {
 	l.mu.Lock()
 	l.dead = true
-	subs := slices.Clone(l.subs)
+	conns := slices.Clone(l.conns)
 	l.mu.Unlock()
 	l.server.trace.Note("%s is dead to %s", l.name, l.server.name)
-	for _, s := range subs {
-		s.lostByServer(l.delay("kill", s.wanted()))
+	for _, c := range conns {
+		c.lostByServer(l.delay("kill", c.sub.wanted()))
 	}
 }
 
@@ -78,15 +78,15 @@ func (l *Link) Cut(d time.Duration) {
 // server counts the subscriber for that long.
 func (l *Link) BreakSubscriptions(silent bool, serverAfter time.Duration) {
 	l.mu.Lock()
-	subs := slices.Clone(l.subs)
+	conns := slices.Clone(l.conns)
 	l.mu.Unlock()
 	how := "with a reset"
 	if silent {
 		how = "without a word"
 	}
 	l.server.trace.Note("the subscriptions of %s at %s break %s, which the server notices after %v", l.name, l.server.name, how, serverAfter)
-	for _, s := range subs {
-		s.breaks(silent, serverAfter)
+	for _, c := range conns {
+		c.breaks(silent, serverAfter)
 	}
 }
 

@@ -23,15 +23,17 @@ func (s *Server) NewPeer(process string) *Peer {
 
 // Do sends a command, and returns its reply.
 func (p *Peer) Do(args ...string) (any, error) {
-	replies, err := p.link.send([][]string{args}, peerTimeout)
+	replies, err := p.link.send(request{cmds: [][]string{args}}, peerTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if text, failed := replies[0].(simredis.Err); failed {
+	if text, failed := replies[0].value.(simredis.Err); failed {
 		return nil, text
 	}
-	return replies[0], nil
+	return replies[0].value, nil
 }
 
 // Subscribe opens a subscription connection.
-func (p *Peer) Subscribe() driver.Subscription { return p.link.subscribe(false) }
+func (p *Peer) Subscribe() driver.Subscription {
+	return newSubscription(false, func([]string) *Link { return p.link })
+}

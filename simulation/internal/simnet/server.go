@@ -21,8 +21,8 @@ type Faults struct {
 	Late      float64 // the driver gives up, or the connection breaks, and the command is executed up to LateMax later
 	Repeated  float64 // the connection breaks after the command was executed, and it is executed again up to LateMax later
 	Panic     float64 // code of the application panics that the redis client runs, before the command is sent or after its reply
-	Unacked   float64 // too few replicas acknowledge the command, if anybody waits for them
 	LateMax   time.Duration
+	Pool      int // how many connections a process has to a server; zero means 10
 }
 
 // Server is one Redis with the network in front of it. It is safe for concurrent use.
@@ -32,7 +32,8 @@ type Server struct {
 	trace  *Trace
 	faults atomic.Pointer[Faults]
 
-	mu       sync.Mutex // nobody sleeps while holding it
+	// Nobody sleeps while holding the mutex, which is that of all servers of a group.
+	mu       *sync.Mutex
 	redis    *simredis.Server
 	denied   []string       // rules of ACL SETUSER for the processes that use rlock
 	app      *simredis.Conn // of their user; nil if they may do everything
@@ -41,11 +42,14 @@ type Server struct {
 	hangs    time.Time // until when it answers nothing
 	links    []*Link
 	commands int
+
+	port int64    // of its address
+	kin  *kinship // with the other servers of its group; nil for a server that is alone
 }
 
 // NewServer returns an empty server.
 func NewServer(name string, seed uint64, trace *Trace, faults Faults) *Server {
-	s := &Server{name: name, seed: seed, trace: trace}
+	s := &Server{name: name, seed: seed, trace: trace, mu: new(sync.Mutex)}
 	s.faults.Store(&faults)
 	s.redis = simredis.New(func() time.Time { return time.Now().Add(s.ahead) })
 	return s
@@ -56,6 +60,7 @@ func (s *Server) With(f func(r *simredis.Server)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.redis)
+	s.replicates()
 }
 
 // Do executes a command at once, as nobody's.
@@ -110,6 +115,9 @@ func (s *Server) Stop() {
 	s.trace.Note("%s stops", s.name)
 	s.mu.Lock()
 	s.down = true
+	if r := s.redis.Following(); r != nil {
+		r.Cut()
+	}
 	links := append([]*Link(nil), s.links...)
 	s.mu.Unlock()
 	for _, l := range links {
@@ -124,6 +132,7 @@ func (s *Server) Start(db *simredis.DB) {
 	defer s.mu.Unlock()
 	s.down = false
 	s.redis.Reset(db)
+	s.rejoins()
 	s.logIn()
 }
 
@@ -137,12 +146,19 @@ func (s *Server) Deny(rules ...string) {
 
 // logIn makes the user of the processes, who may do everything but what is denied. The server must be locked.
 func (s *Server) logIn() {
-	if len(s.denied) == 0 {
+	if s.app = nil; len(s.denied) == 0 {
 		return
 	}
 	s.redis.Do(append([]string{"ACL", "SETUSER", "app", "on", ">x", "~*", "&*", "+@all"}, s.denied...)...)
 	s.app, _ = s.redis.Connect("127.0.0.1:1", nil, nil)
-	s.app.Do("AUTH", "app", "x")
+	s.authenticate(s.app)
+}
+
+// authenticate logs a connection of a process in.
+func (s *Server) authenticate(c *simredis.Conn) {
+	if len(s.denied) > 0 {
+		c.Do("AUTH", "app", "x")
+	}
 }
 
 // IsDown reports whether the server was stopped.
@@ -152,8 +168,9 @@ func (s *Server) IsDown() bool {
 	return s.down
 }
 
-// execute runs a command of a process.
-func (s *Server) execute(l *Link, args []string) any {
+// execute runs a command of a process, which may have been asked to come here by another node of a cluster. It returns how many writes there
+// were up to this command, or zero if it has written nothing.
+func (s *Server) execute(l *Link, args []string, asked bool) (reply any, offset int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands++
@@ -161,12 +178,20 @@ func (s *Server) execute(l *Link, args []string) any {
 	if s.app != nil && !l.peer {
 		run = s.app.Do
 	}
-	reply := run(args...)
+	if asked {
+		run("ASKING")
+	}
+	before := s.redis.Offset()
+	reply = run(args...)
+	if after := s.redis.Offset(); after > before {
+		offset = after
+	}
+	s.replicates()
 	if text, failed := reply.(simredis.Err); !failed || !driver.UnknownScript(string(text)) {
 		l.executed.Add(1)
 	}
 	s.trace.Note("%s to %s: %s = %v", l.name, s.name, command(args), reply)
-	return reply
+	return reply, offset
 }
 
 // short is a command without the text of its script.

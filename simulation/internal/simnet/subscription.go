@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // dialTimeout is how long a process waits for a connection.
@@ -18,7 +16,7 @@ const dialTimeout = 5 * time.Second
 
 // subscription connects at the first Subscribe, and at the next Receive after its connection broke.
 type subscription struct {
-	link    *Link
+	to      func(channels []string) *Link // of the server to which it connects next
 	sharded bool
 	dialing chan struct{} // has a token while somebody connects
 	in      chan arrival
@@ -38,14 +36,10 @@ type arrival struct {
 	err  *fault.Error
 }
 
-func (l *Link) subscribe(sharded bool) *subscription {
-	s := &subscription{
-		link: l, sharded: sharded, dialing: make(chan struct{}, 1), in: make(chan arrival, 1<<12), closed: make(chan struct{}),
+func newSubscription(sharded bool, to func(channels []string) *Link) *subscription {
+	return &subscription{
+		to: to, sharded: sharded, dialing: make(chan struct{}, 1), in: make(chan arrival, 1<<12), closed: make(chan struct{}),
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.subs = append(l.subs, s)
-	return s
 }
 
 // current returns the connection, or nil.
@@ -76,7 +70,10 @@ func (s *subscription) connect() *fault.Error {
 	if s.current() != nil {
 		return nil
 	}
-	l := s.link
+	s.mu.Lock()
+	channels := slices.Sorted(slices.Values(s.channels))
+	s.mu.Unlock()
+	l := s.to(channels)
 	time.Sleep(l.delay("dial"))
 	if b := l.blocked(); l.Dead() || b > 0 {
 		if time.Sleep(min(b, dialTimeout)); l.Dead() || b > dialTimeout {
@@ -87,8 +84,10 @@ func (s *subscription) connect() *fault.Error {
 	if l.server.IsDown() {
 		return notSent(errRefused)
 	}
-	c := &conn{sub: s}
-	c.server = &simredis.Subscriber{Send: c.publish}
+	c := l.connect(s)
+	if c == nil {
+		return notSent(errRefused)
+	}
 	s.mu.Lock()
 	s.conn = c
 	s.mu.Unlock()
@@ -137,7 +136,7 @@ func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault
 // Ping implements [driver.Subscription].
 func (s *subscription) Ping(context.Context) *fault.Error {
 	if c := s.current(); c != nil {
-		c.send(func(*simredis.Server) { c.arrive(driver.Message{}, nil) }, "ping")
+		c.send(func() { c.arrive(driver.Message{}, nil) }, "ping")
 	}
 	return nil
 }
@@ -154,7 +153,7 @@ func (s *subscription) Receive(context.Context) (driver.Message, *fault.Error) {
 		case a := <-s.in:
 			s.mu.Lock()
 			present := s.conn == a.conn
-			if present && a.err != nil {
+			if present && a.err != nil && !a.err.Replied() {
 				s.conn = nil
 			}
 			s.mu.Unlock()
@@ -189,33 +188,9 @@ func (s *subscription) reconnect() *fault.Error {
 func (s *subscription) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
-		l := s.link
-		l.mu.Lock()
-		l.subs = slices.DeleteFunc(l.subs, func(o *subscription) bool { return o == s })
-		l.mu.Unlock()
-		s.lostByServer(l.delay("close"))
+		if c := s.current(); c != nil {
+			c.lostByServer(c.link.delay("close"))
+		}
 	})
 	return nil
-}
-
-// lostByServer has the server notice after a while that the connection is gone.
-func (s *subscription) lostByServer(after time.Duration) {
-	if c := s.current(); c != nil {
-		c.lostByServer(after)
-	}
-}
-
-// breaks breaks the connection, see [Link.BreakSubscriptions].
-func (s *subscription) breaks(silent bool, serverAfter time.Duration) {
-	c := s.current()
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	c.broken = true
-	c.mu.Unlock()
-	if !silent {
-		c.arrive(driver.Message{}, inDoubt(errReset))
-	}
-	c.lostByServer(serverAfter)
 }

@@ -8,7 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+
+	"github.com/go-rlock/rlock/simulation/internal/simredis"
+	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
 var (
@@ -25,32 +29,48 @@ func notSent(err error) *fault.Error {
 	return &fault.Error{Fate: fault.NotSent, Transient: true, Stale: true, Err: err}
 }
 
+// request is what is sent on one connection.
+type request struct {
+	cmds  [][]string
+	asked bool         // another node of a cluster has said that the commands are to go to this one
+	acks  *driver.Acks // that are waited for after each command; nil means none
+	own   bool         // of the client library, which runs no code of the application for it
+}
+
+// answer is the reply to a command.
+type answer struct {
+	value    any
+	offset   int64 // how many writes the server had sent to its replicas then
+	replicas int64 // how many have acknowledged it
+}
+
 // trip is commands on their way to the server and back, on one connection.
 type trip struct {
 	*Link
+	request
 
-	cmds        [][]string
 	gaveUp      time.Time     // when the client stops waiting
 	there, back time.Duration // what the ways take
 	late        time.Duration // after which a late command is executed
 	half        bool          // one of two equally likely courses
+	panicking   bool          // code of the application panics
 }
 
 // send sends commands on one connection, and waits for their replies, for at most the timeout.
-func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error) {
-	event := make([]string, 0, len(cmds))
-	for _, c := range cmds {
+func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error) {
+	event := make([]string, 0, len(what.cmds))
+	for _, c := range what.cmds {
 		event = append(event, strings.Join(short(c), " "))
 	}
 	random, faults := l.draw(event...), l.server.faults.Load()
 	t := &trip{
-		Link: l, cmds: cmds, there: faults.way(random), back: faults.way(random),
+		Link: l, request: what, there: faults.way(random), back: faults.way(random),
 		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0,
 		gaveUp: time.Now().Add(timeout + time.Duration(random.IntN(int(time.Microsecond)))), // no two at one instant
 	}
 	switch {
 	case l.Dead():
-		return t.silence()
+		return t.take(t.silence)
 	case l.server.IsDown():
 		time.Sleep(t.there)
 		return nil, notSent(errRefused)
@@ -59,7 +79,7 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 	for _, f := range []struct {
 		what   string
 		chance float64
-		course func() ([]any, *fault.Error)
+		course func() ([]answer, *fault.Error)
 	}{
 		{"lost on the way", faults.LostSend, t.lost},
 		{"without a reply", faults.Silent, t.unanswered},
@@ -69,15 +89,43 @@ func (l *Link) send(cmds [][]string, timeout time.Duration) ([]any, *fault.Error
 		{"twice", faults.Repeated, t.repeated},
 	} {
 		if luck -= f.chance; luck < 0 {
-			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(cmds))
-			return f.course()
+			l.server.trace.Note("%s to %s, %s: %s", l.name, l.server.name, f.what, commands(t.cmds))
+			return t.take(f.course)
 		}
 	}
-	return t.usual()
+	return t.take(t.usual)
 }
 
+// take has the trip take a course. That happens outside of the process, which may be stopped meanwhile. If the reply has come and the time is over
+// when it continues, either may be what it notices.
+func (t *trip) take(course func() ([]answer, *fault.Error)) ([]answer, *fault.Error) {
+	var replies []answer
+	var err *fault.Error
+	over := make(chan struct{}, 1)
+	outside(func() {
+		go func() {
+			replies, err = course()
+			over <- struct{}{}
+		}()
+	})
+	<-over
+	switch {
+	case t.panicking:
+		panic("a hook of the application")
+	case err == nil && t.half && time.Now().After(t.gaveUp):
+		return nil, inDoubt(errTimeout)
+	}
+	return replies, err
+}
+
+// outside runs a function as part of no process: what it starts goes on while the caller's process is stopped.
+func outside(f func()) { (*simseed.Process)(nil).Do(f) }
+
+// later calls a function after a while, outside of all processes.
+func later(d time.Duration, f func()) { outside(func() { time.AfterFunc(d, f) }) }
+
 // usual is the trip on which nothing happens but what the whole link, or the server, suffers.
-func (t *trip) usual() ([]any, *fault.Error) {
+func (t *trip) usual() ([]answer, *fault.Error) {
 	time.Sleep(t.there)
 	if !t.passes(t.there) {
 		t.executeAfter(0) // it arrives once the link is free
@@ -90,6 +138,9 @@ func (t *trip) usual() ([]any, *fault.Error) {
 		return nil, inDoubt(errReset)
 	}
 	replies := t.execute()
+	if t.acks != nil {
+		t.awaitReplicas(replies)
+	}
 	time.Sleep(t.back)
 	if !t.passes(t.back) || t.Dead() {
 		return t.silence()
@@ -109,17 +160,27 @@ func (t *trip) passes(way time.Duration) bool {
 }
 
 // execute runs the commands at the server.
-func (t *trip) execute() []any {
-	replies := make([]any, len(t.cmds))
+func (t *trip) execute() []answer {
+	replies := make([]answer, len(t.cmds))
 	for i, c := range t.cmds {
-		replies[i] = t.server.execute(t.Link, c)
+		replies[i].value, replies[i].offset = t.server.execute(t.Link, c, t.asked)
 	}
 	return replies
 }
 
+// awaitReplicas waits for the replicas that are to acknowledge each command, unless the server has refused it.
+func (t *trip) awaitReplicas(replies []answer) {
+	for i := range replies {
+		if _, refused := replies[i].value.(simredis.Err); refused {
+			continue
+		}
+		replies[i].replicas = t.server.acknowledged(replies[i].offset, t.acks.Replicas, t.acks.Timeout)
+	}
+}
+
 // executeAfter runs the commands later, although nobody waits for their replies.
 func (t *trip) executeAfter(d time.Duration) {
-	time.AfterFunc(d+t.blocked(), func() {
+	later(d+t.blocked(), func() {
 		if !t.server.IsDown() {
 			t.execute()
 		}
@@ -127,24 +188,24 @@ func (t *trip) executeAfter(d time.Duration) {
 }
 
 // silence waits until the client gives up.
-func (t *trip) silence() ([]any, *fault.Error) {
+func (t *trip) silence() ([]answer, *fault.Error) {
 	time.Sleep(time.Until(t.gaveUp))
 	return nil, inDoubt(errTimeout)
 }
 
-func (t *trip) lost() ([]any, *fault.Error) {
+func (t *trip) lost() ([]answer, *fault.Error) {
 	time.Sleep(t.there)
 	return nil, inDoubt(errReset)
 }
 
-func (t *trip) unanswered() ([]any, *fault.Error) {
+func (t *trip) unanswered() ([]answer, *fault.Error) {
 	if t.half {
 		t.executeAfter(t.there)
 	}
 	return t.silence()
 }
 
-func (t *trip) lostReply() ([]any, *fault.Error) {
+func (t *trip) lostReply() ([]answer, *fault.Error) {
 	if t.executeAfter(t.there); t.half {
 		return t.lost() // the connection breaks while the command is on its way
 	}
@@ -152,32 +213,24 @@ func (t *trip) lostReply() ([]any, *fault.Error) {
 	return nil, inDoubt(errReset)
 }
 
-func (t *trip) panics() ([]any, *fault.Error) {
-	if t.peer {
+func (t *trip) panics() ([]answer, *fault.Error) {
+	if t.peer || t.own {
 		return t.usual()
 	}
-	if t.half {
-		_, _ = t.usual()
+	if t.panicking = true; t.half {
+		return t.usual()
 	}
-	panic("a hook of the application")
+	return nil, nil
 }
 
-// acknowledged returns how many of the replicas of which a process expects an acknowledgment have the command.
-func (l *Link) acknowledged(replicas int, cmd []string) int64 {
-	if l.draw("acknowledged", strings.Join(short(cmd), " ")).Float64() < l.server.faults.Load().Unacked {
-		replicas--
-	}
-	return int64(replicas)
-}
-
-func (t *trip) lateSend() ([]any, *fault.Error) {
+func (t *trip) lateSend() ([]answer, *fault.Error) {
 	if t.executeAfter(t.there + t.late); t.half {
 		return t.lost()
 	}
 	return t.silence()
 }
 
-func (t *trip) repeated() ([]any, *fault.Error) {
+func (t *trip) repeated() ([]answer, *fault.Error) {
 	if !t.peer {
 		t.executeAfter(t.there + t.late)
 	}

@@ -61,6 +61,33 @@ func (s *Server) SetDown(down bool) {
 	}
 }
 
+// Deposed reports whether another node has taken over from this one, which has not learned of that yet.
+func (s *Server) Deposed() bool { return s.node.successor != nil }
+
+// Rejoin has a node that was restarted follow the master that it has now, or its replicas follow it again.
+func (s *Server) Rejoin() {
+	n := s.node
+	n.down = false
+	switch {
+	case n.successor != nil:
+		n.follow(n.successor)
+	case n.master != nil:
+		n.follow(n.master)
+	default:
+		for _, replica := range n.cluster.replicasOf(n) {
+			replica.follow(n)
+		}
+	}
+}
+
+// Owner returns the master that has the slot of a key, or nil.
+func (s *Server) Owner(key string) *Server {
+	if n := s.node.cluster.owner[wire.Slot(key)]; n != nil {
+		return n.server
+	}
+	return nil
+}
+
 // announced returns the port that clients are told of.
 func (n *node) announced() int64 { return cmp.Or(n.server.number("cluster-announce-port"), n.port) }
 

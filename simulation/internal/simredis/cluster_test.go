@@ -95,3 +95,40 @@ func TestDumpAndRestore(t *testing.T) {
 	require.Equal(t, before, f.DB())
 	require.IsType(t, Err(""), f.do("RESTORE x 0 nonsense"))
 }
+
+// TestTheNodesOfAClusterTellEachOtherWhatIsPublished has a subscriber at each node. Only those of the node itself count.
+func TestTheNodesOfAClusterTellEachOtherWhatIsPublished(t *testing.T) {
+	t.Parallel()
+	first, second, replica := newCluster(t)
+	var got []string
+	for name, s := range map[string]*Server{"first": first, "second": second, "replica": replica} {
+		hears := &Subscriber{Send: func(channel, payload string) { got = append(got, name+" "+channel+" "+payload) }}
+		s.Subscribe("b", hears, false)
+		s.Subscribe("b", hears, true)
+	}
+	require.Equal(t, int64(1), second.Do("PUBLISH", "b", "1"))
+	require.ElementsMatch(t, []string{"first b 1", "second b 1", "replica b 1"}, got)
+	got = nil
+	require.Equal(t, int64(1), first.Do("SPUBLISH", "b", "2"))
+	require.ElementsMatch(t, []string{"first b 2", "replica b 2"}, got, "those of the shard")
+}
+
+// TestAReplicaOfAClusterThatLags loses what it has not applied when it takes over.
+func TestAReplicaOfAClusterThatLags(t *testing.T) {
+	t.Parallel()
+	first, second, replica := newCluster(t)
+	first.Lags = true
+	id, _ := first.Do("CLUSTER", "MYID").(string)
+	require.Equal(t, Status("OK"), replica.Do("CLUSTER", "REPLICATE", id))
+	require.Equal(t, []*Replica{replica.Following()}, first.Replicas())
+	first.Do("SET", "b", "1")
+	require.Zero(t, first.AcknowledgedAt(first.Offset()))
+	replica.Following().Apply(1)
+	replica.Following().Acknowledge()
+	require.Equal(t, int64(1), first.AcknowledgedAt(first.Offset()))
+	first.Do("SET", "b", "2")
+	require.Equal(t, first, second.Owner("b"))
+	first.SetDown(true)
+	require.Equal(t, replica, second.Owner("b"))
+	require.Equal(t, "1", replica.Do("GET", "b"))
+}

@@ -290,10 +290,10 @@ func clusterReplicate(n *node, a []string) any {
 	return Status("OK")
 }
 
-// follow makes the node a replica of another one, which has everything at once.
+// follow makes the node a replica of another one.
 func (n *node) follow(of *node) {
 	n.master, n.successor = of, nil
-	n.server.Follow(of.server, n.host, n.port, of.host, of.port).AtOnce = true
+	n.server.Follow(of.server, n.host, n.port, of.host, of.port).AtOnce = !of.server.Lags
 }
 
 // clusterFailover makes the replica the master, and its master the replica.

@@ -202,7 +202,7 @@ func (s *Server) perform(c *Conn, cmd *command, args []string) any {
 		n.failed++
 	} else if cmd.is(writes) {
 		s.wrote(c, cmd, args)
-	} else if cmd.run != nil && publishes[cmd.name] {
+	} else if cmd.run != nil && publishes[cmd.name] && s.node == nil { // the nodes of a cluster tell each other
 		s.propagate(args)
 	}
 	return reply

@@ -76,6 +76,34 @@ var messageCommands = map[string]run{
 }
 
 func cmdPublish(s *Server, a []string) any {
+	for _, other := range s.others(false) {
+		other.publish(a)
+	}
+	return s.publish(a)
+}
+
+func cmdSPublish(s *Server, a []string) any {
+	for _, other := range s.others(true) {
+		other.publishSharded(a)
+	}
+	return s.publishSharded(a)
+}
+
+// others returns the nodes of the cluster that get what is published on this one: all, or the replicas. Who listens there does not count.
+func (s *Server) others(replicas bool) (all []*Server) {
+	if s.node == nil {
+		return nil
+	}
+	for _, other := range s.node.cluster.nodes {
+		if other != s.node && !other.down && (!replicas || other.master == s.node) {
+			all = append(all, other.server)
+		}
+	}
+	return all
+}
+
+// publish tells the subscribers of this server.
+func (s *Server) publish(a []string) any {
 	subs := s.plain[a[1]]
 	for _, sub := range subs {
 		sub.Send(a[1], a[2])
@@ -93,7 +121,8 @@ func cmdPublish(s *Server, a []string) any {
 	return int64(n)
 }
 
-func cmdSPublish(s *Server, a []string) any {
+// publishSharded tells the subscribers of this server to a sharded channel.
+func (s *Server) publishSharded(a []string) any {
 	subs := s.sharded[a[1]]
 	for _, sub := range subs {
 		sub.Send(a[1], a[2])

@@ -157,6 +157,23 @@ func (s *Server) absolute(cmd *command, args []string) []string {
 	return args
 }
 
+// Replicas returns the servers that follow this one.
+func (s *Server) Replicas() []*Replica { return s.replicas }
+
+// Following returns the server as a replica, or nil for a master.
+func (s *Server) Following() *Replica { return s.replica }
+
+// Offset returns how many writes the server has sent to its replicas.
+func (s *Server) Offset() int64 { return s.offset }
+
+// AcknowledgedAt returns how many replicas have all writes up to one, as far as the server knows.
+func (s *Server) AcknowledgedAt(offset int64) (n int64) {
+	for _, r := range s.replicas {
+		n += truth(r.up && r.acknowledged >= offset)
+	}
+	return n
+}
+
 // goodReplicas returns how many replicas are connected.
 func (s *Server) goodReplicas() (n int64) {
 	for _, r := range s.replicas {
@@ -166,9 +183,4 @@ func (s *Server) goodReplicas() (n int64) {
 }
 
 // Acknowledged returns how many replicas have all that the connection has written, as far as the master knows.
-func (c *Conn) Acknowledged() (n int64) {
-	for _, r := range c.server.replicas {
-		n += truth(r.up && r.acknowledged >= c.written)
-	}
-	return n
-}
+func (c *Conn) Acknowledged() int64 { return c.server.AcknowledgedAt(c.written) }

@@ -1,0 +1,80 @@
+package scene
+
+import (
+	"time"
+
+	"github.com/go-rlock/rlock/simulation/internal/simseed"
+)
+
+// pauses stops a process for a while, and continues it: no goroutine of it runs meanwhile, and its timers fire late. What it has sent is
+// executed, and what it is sent arrives. Others may have its locks once their leases have ended. Without the changed runtime, nothing stops.
+func (s strike) pauses() {
+	if !simseed.Deterministic {
+		return
+	}
+	d := s.upTo(5 * time.Second)
+	if s.random.IntN(2) == 0 {
+		d = s.upTo(watchdogTimeout + 10*time.Second)
+	}
+	s.disturb(max(d, leasesEnd) + 12*time.Second)
+	s.mu.Lock()
+	s.p.pauses = append(s.p.pauses, span{time.Now(), time.Now().Add(d)})
+	for _, t := range s.wanted {
+		for _, a := range t.waiting {
+			a.troubled = a.troubled || a.p == s.p
+		}
+	}
+	s.mu.Unlock()
+	s.trace.Note("%v is stopped for %v", s.p, d)
+	s.p.self.Stop()
+	time.Sleep(d)
+	s.p.self.Continue()
+	s.trace.Note("%v continues", s.p)
+	time.Sleep(4 * time.Second)
+}
+
+// pausedSince returns the longest time for which the process was stopped since a moment. The run must be locked.
+func (p *process) pausedSince(t time.Time) (longest time.Duration) {
+	for _, pause := range p.pauses {
+		if !pause.to.Before(t) {
+			longest = max(longest, pause.to.Sub(pause.from))
+		}
+	}
+	return longest
+}
+
+// isPaused reports whether the process is stopped, or has just continued and may not have noticed yet what it missed. The run must be locked.
+func (p *process) isPaused() bool {
+	n := len(p.pauses)
+	return n > 0 && time.Now().Before(p.pauses[n-1].to.Add(p.glance()))
+}
+
+// resumed returns when the process last continued. The run must be locked.
+func (p *process) resumed() (t time.Time) {
+	for _, pause := range p.pauses {
+		t = pause.to
+	}
+	return t
+}
+
+// outlasted reports whether the process was stopped for so long since an owner got its target that the lease may have ended: a renewal had to
+// come within the first term, and then a third of the lease after the one before. The run must be locked.
+func (h *holder) outlasted() bool {
+	lease := watchdogTimeout
+	if h.renewed > 0 {
+		lease = h.renewed
+	}
+	for _, pause := range h.p.pauses {
+		first := pause.from.Sub(h.since) < firstTerm+commandTimeout && pause.to.Sub(pause.from) > time.Second
+		if pause.to.After(h.asked) && (first || pause.to.Sub(pause.from) > lease/2) {
+			return true
+		}
+	}
+	return false
+}
+
+// late reports whether an owner was told that it has its target after its process had been stopped: it may be over. Then it knows that by its
+// hold, if it has one. The run must be locked.
+func (h *holder) late() bool {
+	return h.p.pausedSince(h.asked) > 0 && (h.blind || h.err() != nil)
+}
