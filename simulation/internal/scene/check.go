@@ -211,7 +211,7 @@ func (r *run) excludes(t *target, h *holder) {
 			r.brokenf("exclusion: %v got %s, which %v has since %v", h.p, t.name, o.p, r.at(o.since))
 		}
 	}
-	if t.counts() && sum > permits+t.extra && !(r.Unsafe && t.kind == kindPlain) { // what is forgotten of these stays wrong
+	if t.counts() && sum > permits+t.extra && (!r.Unsafe || t.kind != kindPlain) { // what is forgotten of these stays wrong
 		r.brokenf("permits: %d of %s are held, of %d", sum, t.name, permits+t.extra)
 	}
 	if time.Now().Before(t.kept) && !r.Unsafe {
