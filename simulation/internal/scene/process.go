@@ -90,9 +90,8 @@ func (r *run) start(seed uint64) {
 	r.mu.Unlock()
 	var ends []context.CancelFunc
 	for i := range r.Workers {
-		w := &worker{process: p, random: rand.New(rand.NewPCG(seed, uint64(i)))}
-		var end context.CancelFunc
-		w.ctx, end = context.WithCancel(context.Background())
+		ctx, end := context.WithCancel(context.Background())
+		w := &worker{process: p, random: rand.New(rand.NewPCG(seed, uint64(i))), ctx: ctx}
 		ends = append(ends, end)
 		p.wg.Add(1)
 		r.workers.Go(func() {

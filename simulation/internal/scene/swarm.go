@@ -95,8 +95,16 @@ func Swarm(seed uint64) Scene {
 	if peers {
 		s.Peers = 1 + r.IntN(2)
 	}
+	s.shorten()
+	s.drawApplication(r)
+	s.drawOptions(r)
+	return s
+}
+
+// shorten has a scene take less time whose commands are many.
+func (s *Scene) shorten() {
 	if s.Servers > 1 {
-		s.Duration = min(s.Duration, 3*time.Minute) // their commands are many
+		s.Duration = min(s.Duration, 3*time.Minute)
 	}
 	if s.Topology != "" && s.Beat == 0 {
 		s.Duration = min(s.Duration, 4*time.Minute) // each write goes to the replicas, too
@@ -104,7 +112,10 @@ func Swarm(seed uint64) Scene {
 			s.Duration /= 2
 		}
 	}
-	s.drawApplication(r)
+}
+
+// drawOptions draws how releases and calls are sent.
+func (s *Scene) drawOptions(r *rand.Rand) {
 	switch r.IntN(8) {
 	case 0:
 		s.Options = append(s.Options, rlock.WithAutoPipeline(0))
@@ -113,7 +124,6 @@ func Swarm(seed uint64) Scene {
 	case 2:
 		s.Options = append(s.Options, rlock.WithHandOver(0, 0))
 	}
-	return s
 }
 
 // isolate makes a scene in which few meet, for long: what wakes only the one waiter that there is shows itself at once.

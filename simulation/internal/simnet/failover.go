@@ -47,7 +47,7 @@ func (g *Group) promote(to *Server, known time.Duration, apart bool) {
 	old := g.master
 	g.master = to
 	for _, s := range g.Nodes {
-		if s != to && !s.down && !(apart && s == old) {
+		if s != to && !s.down && (!apart || s != old) {
 			s.follows(to)
 		}
 	}

@@ -70,14 +70,14 @@ func TestReplicasAcknowledge(t *testing.T) {
 // TestAFailoverForgets has a master fail whose last write its replicas do not have. In a switch, nothing is lost.
 func TestAFailoverForgets(t *testing.T) {
 	t.Parallel()
-	for what, make := range map[string]func() *Group{
+	for what, group := range map[string]func() *Group{
 		"replicas": func() *Group { return NewGroup(2, 1, NewTrace(nil), Faults{Latency: time.Millisecond}) },
 		"cluster":  func() *Group { return NewCluster(3, 1, NewTrace(nil), Faults{Latency: time.Millisecond}) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				g := make()
+				g := group()
 				d := join(t, g)
 				require.True(t, acquired(t, d, "x", "a:1"))
 				time.Sleep(time.Second)
