@@ -197,7 +197,7 @@ func (r *run) lasts(h *holder) {
 func (r *run) excludes(t *target, h *holder) {
 	sum := h.permits
 	for _, o := range t.inside {
-		if r.Unsafe || o.p.dead() || o.blind && o.p.ended || o.err() != nil {
+		if r.Unsafe || o.p.dead() || o.blind && (o.p.ended || r.tooLong(o)) || o.err() != nil {
 			continue
 		}
 		sum += o.permits
@@ -246,7 +246,7 @@ func (w *worker) leaves(h *holder, err error) {
 	}
 	w.res.Lost++
 	silent := w.Faults.Silent+w.Faults.Late > 0
-	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed))
+	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed)) || w.tooLong(h)
 	if h.lease == 0 && !w.Unsafe && !excused {
 		w.brokenf("false loss: %v lost %s, which it had since %v: %v", h.p, h.of.name, w.at(h.since), err)
 	}
@@ -272,7 +272,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		w.brokenf("unlock: that of the lost %s by %v returned %v", h.of.name, h.p, err)
 	case errors.Is(before, rlock.ErrLost) && !group && took > 0:
 		w.brokenf("late: the unlock of the lost %s by %v took %v", h.of.name, h.p, took)
-	case before == nil && lost && h.lease == 0 && !w.Unsafe && time.Now().Before(deadline):
+	case before == nil && lost && h.lease == 0 && !w.Unsafe && time.Now().Before(deadline) && !w.tooLong(h):
 		w.brokenf("unlock: that of %s by %v reports a loss before the deadline: %v", h.of.name, h.p, err)
 	case errors.Is(err, rlock.ErrUnavailable):
 		w.explained(time.Now().Add(-took), err)

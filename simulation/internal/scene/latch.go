@@ -89,7 +89,18 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	l.waiting[w.process]++
 	l.awaits = append(l.awaits, a)
 	w.mu.Unlock()
-	err := handle.Await(ctx)
+	if w.one(3) {
+		a.wait = w.upTo(5 * time.Second)
+		a.try = w.one(4)
+	}
+	var opts []rlock.AcquireOption
+	switch {
+	case a.try:
+		opts = append(opts, rlock.Wait(0))
+	case a.wait > 0:
+		opts = append(opts, rlock.Wait(a.wait))
+	}
+	err := handle.Await(ctx, opts...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.waiting[w.process]--
@@ -101,6 +112,21 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	if errors.Is(err, rlock.ErrUnavailable) {
 		w.explained(a.asked, err)
 	}
+	w.passed(l, a, err)
+}
+
+// passed judges a wait that was limited, given its error. The run must be locked.
+func (w *worker) passed(l *latch, a *attempt, err error) {
+	if !a.limited() || w.ctx.Err() != nil {
+		return
+	}
+	open := !l.opened.IsZero() && l.opened.Before(a.asked)
+	if errors.Is(err, rlock.ErrNotAcquired) && open && !w.Unsafe {
+		w.brokenf("latch: %v did not pass %s, which has been open since %v: %v", w.process, l.name, w.at(l.opened), err)
+	}
+	if late := time.Since(a.asked.Add(a.limit())); late > w.slack() {
+		w.brokenf("late: a wait of %v for %s returned %v after its limit: %v", w.process, l.name, late, err)
+	}
 }
 
 // opens checks that nobody waits for a latch that has opened. The run must be locked.
@@ -110,7 +136,7 @@ func (r *run) opens(l *latch) {
 		return
 	}
 	for _, a := range l.awaits {
-		if open := now.Sub(later(l.opened, a.asked)); !a.told && a.p.healthy() && open > r.WakeUp {
+		if open := now.Sub(later(l.opened, a.asked)); !a.told && a.p.healthy() && open > r.WakeUp && !a.limited() {
 			a.told = true
 			r.brokenf("lost wake-up: %v waits for %s since %v, which has been open for %v", a.p, l.name, r.at(a.asked), open)
 		}
