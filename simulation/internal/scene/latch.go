@@ -96,6 +96,7 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	var opts []rlock.AcquireOption
 	switch {
 	case a.try:
+		ctx = w.ctx // with a deadline, the one question has the command timeout
 		opts = append(opts, rlock.Wait(0))
 	case a.wait > 0:
 		opts = append(opts, rlock.Wait(a.wait))
