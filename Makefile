@@ -173,6 +173,10 @@ sim: ## play seeds of the simulation for a minute of CPU or DURATION, or SEEDS m
 		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)
 
+.PHONY: sim-cover
+sim-cover: ## play seeds as `make sim` does, and print which statements of rlock they reach, and where the others are; SEEDS, DURATION, FIRST
+	@cd simulation && $(GO) run . -cover -all -shrink 0 -first $(FIRST) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) $(if $(WALL),-wall $(WALL))
+
 # Go replaces no file of a version in its module cache, so the version is copied to where golang.org/dl would put it.
 OLDEST ?= go1.25.14
 .PHONY: sim-oldest

@@ -83,4 +83,41 @@ func TestADroppedHoldInABubble(t *testing.T) {
 	})
 }
 
+// TestADroppedHoldIsNoticedBehindAnother drops a hold while the program keeps another one that is over, and was not unlocked.
+func TestADroppedHoldIsNoticedBehindAnother(t *testing.T) {
+	t.Parallel()
+	for name, ends := range map[string]func(t *testing.T, kept *rlock.Hold){
+		"exported": func(t *testing.T, kept *rlock.Hold) {
+			t.Helper()
+			_, err := kept.Export(t.Context(), rlock.Lease(time.Hour))
+			require.NoError(t, err)
+		},
+		"lost": func(t *testing.T, kept *rlock.Hold) {
+			t.Helper()
+			<-kept.Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				seen := new(endings)
+				locks := New(t, rlock.WithObserver(seen))
+				kept, err := locks.NewLock("kept").Acquire(t.Context(), rlock.Lease(time.Second))
+				require.NoError(t, err)
+				ends(t, kept)
+				time.Sleep(time.Minute) // the client has nothing, and looks no longer
+				require.NoError(t, second(locks.NewLock("dropped").Acquire(t.Context())))
+				began := time.Now()
+				for seen.abandoned.Load() == 0 {
+					runtime.GC()
+					time.Sleep(time.Second)
+				}
+				require.Less(t, time.Since(began), 8*time.Second, "it is noticed before its first renewal")
+				runtime.KeepAlive(kept)
+				time.Sleep(time.Minute) // the leases end
+			})
+		})
+	}
+}
+
 func second(_ *rlock.Hold, err error) error { return err }

@@ -19,6 +19,7 @@ import (
 type binary struct {
 	dir, path string
 	mutant    string // of those that were built in; empty means none
+	counts    string // the directory that gets the counts of statements; empty means that none are counted
 }
 
 // builder builds binaries with an overlay of Go's runtime.
@@ -26,6 +27,7 @@ type builder struct {
 	overlay func(dir string) (overlay.File, error)
 	to      io.Writer // gets a message if there is no overlay
 	told    sync.Once
+	counts  string // see binary
 }
 
 var installed = &builder{overlay: overlay.Write, to: os.Stderr}
@@ -37,8 +39,11 @@ func build(dir string, planted map[string]string) (*binary, error) {
 
 // build builds the binary, without an overlay if that cannot be made.
 func (r *builder) build(dir string, planted map[string]string) (*binary, error) {
-	b := &binary{dir: dir, path: filepath.Join(dir, "scene.test")}
+	b := &binary{dir: dir, path: filepath.Join(dir, "scene.test"), counts: r.counts}
 	args := []string{"test", "-c", "-o", b.path}
+	if b.counts != "" {
+		args = append(args, coverFlags()...)
+	}
 	f, err := r.overlay(dir)
 	if err == nil {
 		args = append(args, "-tags", overlay.Tag)
@@ -72,6 +77,9 @@ func (r *builder) build(dir string, planted map[string]string) (*binary, error) 
 func (b *binary) command(seed uint64, more ...string) (*exec.Cmd, string) {
 	to := filepath.Join(b.dir, fmt.Sprintf("%d.json", seed))
 	cmd := exec.Command(b.path, append([]string{"-test.run", "^TestSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(seed), "-result", to}, more...)...)
+	if b.counts != "" {
+		cmd.Args = append(cmd.Args, "-test.gocoverdir", b.counts)
+	}
 	cmd.Env = append(os.Environ(), mutants.Env+"="+b.mutant, "GOMAXPROCS=1") // with more, the order of goroutines is not the seed's
 	return cmd, to
 }

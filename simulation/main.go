@@ -25,6 +25,7 @@ func main() {
 	flag.DurationVar(&d.shrink, "shrink", time.Minute, "how much CPU time the search for a smaller failure may take")
 	flag.IntVar(&d.jobs, "jobs", runtime.NumCPU(), "how many seeds run at a time")
 	flag.BoolVar(&d.all, "all", false, "go on after a seed that breaks a promise")
+	flag.BoolVar(&d.cover, "cover", false, "print the coverage of rlock, and where the statements are that no seed has reached")
 	d.smaller.Flags(flag.CommandLine)
 	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
@@ -61,6 +62,11 @@ func do(seed uint64, d draws, planted, dir string) (bool, error) {
 	if planted != "" {
 		return hunt(work, planted, d, seed)
 	}
+	if d.cover {
+		if err := installed.countStatements(work); err != nil {
+			return false, err
+		}
+	}
 	b, err := build(work, nil)
 	if err != nil {
 		return false, err
@@ -79,6 +85,9 @@ func do(seed uint64, d draws, planted, dir string) (bool, error) {
 		shrunk[what] = true
 		b.report(r, how, "")
 	}
+	if d.cover {
+		err = coverage(b.counts)
+	}
 	fmt.Println(t)
-	return len(t.broken) == 0, nil
+	return len(t.broken) == 0, err
 }

@@ -247,6 +247,29 @@ func TestAFailureIsShrunk(t *testing.T) {
 	}
 }
 
+// TestACommandMoreIsFound plants a bug that costs one command more of each hand-off, and finds it.
+func TestACommandMoreIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the runtime of Go")
+	}
+	b, err := buildAlone(t.TempDir(), mutants.Mutant{Name: "a command more", Edits: []mutants.Edit{{
+		File: "internal/table/standing.go",
+		Old:  "g.term.RenewAt = p.sent.Add(min(firstRenewal, p.lease/3))",
+		New:  "g.term.RenewAt = p.sent",
+	}}})
+	require.NoError(t, err)
+	var cpu time.Duration
+	for seed := uint64(1); cpu < time.Minute; seed++ {
+		res := b.play(seed, &short, &cpu)
+		if len(res.Broken) > 0 {
+			require.Contains(t, res.Broken[0], "commands: ", "seed %d", seed)
+			t.Logf("seed %d after %v: %s", seed, cpu, res.Broken[0])
+			return
+		}
+	}
+	require.Fail(t, "nobody notices")
+}
+
 // TestWithoutTheRuntime is about a version of Go that the edits do not fit: the simulation runs nevertheless, and says once what to change.
 func TestWithoutTheRuntime(t *testing.T) {
 	if testing.Short() {

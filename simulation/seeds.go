@@ -17,6 +17,7 @@ type draws struct {
 	wall     time.Duration   // how long they may take; zero means no limit
 	jobs     int             // how many run at a time
 	all      bool            // go on after one that broke a promise
+	cover    bool            // see coverage
 	smaller  scene.Smaller   // how all scenes are made smaller
 	shrink   time.Duration   // how much CPU the search for a smaller failure may take
 	stop     <-chan struct{} // is closed when the user ends the command

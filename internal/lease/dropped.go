@@ -13,6 +13,7 @@ import (
 type dropped struct {
 	found   atomic.Pointer[drop]
 	watched atomic.Int64 // holds that were neither unlocked nor found
+	looks   atomic.Bool  // the watchdog looks for them again within lookForDrops
 }
 
 // drop is one of them.
@@ -46,7 +47,8 @@ func findDrop(of Held) {
 // watchDrops has the clients of a hold look whether it was found, and unwatchDrops ends that.
 func watchDrops(of Held) {
 	eachClient(of, func(m *Manager) {
-		if m.dropped.watched.Add(1) == 1 {
+		m.dropped.watched.Add(1)
+		if m.dropped.looks.CompareAndSwap(false, true) {
 			m.dog.Alarm(clock.Now().Add(lookForDrops))
 		}
 	})
@@ -65,14 +67,22 @@ func eachClient(of Held, do func(m *Manager)) {
 	}
 }
 
-// endDrops ends the holds that were found. The watchdog calls it when it looks, before it renews. It returns when to look again; zero means
-// that there is nothing to look for.
-func (m *Manager) endDrops(now clock.Instant) (next clock.Instant) {
+// endDrops ends the holds that were found.
+func (m *Manager) endDrops() {
 	for d := m.dropped.found.Swap(nil); d != nil; d = d.next {
 		d.of.Leak()
 	}
-	if m.dropped.watched.Load() == 0 || m.table.Counts().Held == 0 {
+}
+
+// collectDrops ends the holds that were found. The watchdog calls it when it looks, before it renews. It returns when to look again; zero
+// means that there is nothing to look for: holds may be watched for long that are over, and were not unlocked.
+func (m *Manager) collectDrops(now clock.Instant) (next clock.Instant) {
+	m.endDrops()
+	d := &m.dropped
+	d.looks.Store(false)
+	if d.watched.Load() == 0 || m.table.Counts().Held == 0 { // asked after the Store: who acquires meanwhile sets the alarm
 		return 0
 	}
+	d.looks.Store(true)
 	return now.Add(lookForDrops)
 }

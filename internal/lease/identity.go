@@ -37,7 +37,7 @@ func (i *identity) keptFor() time.Duration { return clock.Instant(i.kept.Load())
 // used notes that an acquisition or a wait begins.
 func (m *Manager) used() {
 	if m.dropped.found.Load() != nil {
-		m.endDrops(clock.Now())
+		m.endDrops()
 	}
 	i := m.identity
 	if i == nil {

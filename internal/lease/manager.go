@@ -97,7 +97,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 	}, d, m.tasks)
 	m.table = table.New(cfg.Table, m.tasks, m.hub, m)
 	m.latches = latch.New(&m.cfg.Table)
-	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.endDrops, m.tasks)
+	m.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, m.table, m.conn, m, m.cleanUp, m.collectDrops, m.tasks)
 	m.conn.Publisher(m.hub.Publish)
 	m.conn.OnTopology(m.hub.Topology)
 	return m
@@ -106,7 +106,7 @@ func New(cfg Config, d driver.Driver) *Manager {
 // Close stops the client: see the root package. Calling it again does nothing.
 func (m *Manager) Close() {
 	m.closing.Do(func() {
-		m.endDrops(clock.Now())
+		m.endDrops()
 		var n table.Notices
 		m.left, m.leftOf = m.table.Close(clock.Now(), &n)
 		m.hub.Leave()

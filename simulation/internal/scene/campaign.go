@@ -40,6 +40,9 @@ func (w *worker) campaign(t *target) {
 		}
 		w.mu.Unlock()
 		w.enters(a, h, term)
+		if ok && w.one(4) {
+			w.leaderOf(election, hold)
+		}
 		timer := time.NewTimer(p.hold)
 		defer timer.Stop()
 		select {
@@ -61,6 +64,18 @@ func (w *worker) campaign(t *target) {
 	if election.IsLeader() && !w.dead() {
 		w.brokenf("election: %v leads %s although Run has returned", w.process, t.name)
 	}
+}
+
+// leaderOf asks who leads, as the leader.
+func (w *worker) leaderOf(election *rlock.Election, hold *rlock.Hold) {
+	before := hold.Err()
+	info, err := election.Inspect(context.WithoutCancel(w.ctx))
+	if err == nil && !slices.ContainsFunc(info.Holders, func(h rlock.HolderInfo) bool { return h.Own }) {
+		w.judge(hold, before, "election: %v leads, and Inspect has %+v", w.process, info.Holders)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.class(err)
 }
 
 // resigns notes that a leader's function returns.

@@ -96,7 +96,7 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if err != nil {
 		w.trace.Note("%v does not get %s: %v", w.process, a.of.name, err)
 	}
-	call := w.call(a, err)
+	call := w.call(a, a.of.name, err)
 	if w.ctx.Err() == nil && a.p.pausedSince(a.asked) == 0 {
 		w.checks().Bound(call, lateness, w.slack())
 		if !a.shared && w.silent(a) {
@@ -116,9 +116,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	}
 }
 
-// call returns an attempt that is over as the checkers know it. The run must be locked.
-func (r *run) call(a *attempt, err error) promises.Call {
-	c := r.asked(a.p, a.of.name, a.asked, err)
+// call returns an attempt, or a wait, that is over as the checkers know it. The run must be locked.
+func (r *run) call(a *attempt, what string, err error) promises.Call {
+	c := r.asked(a.p, what, a.asked, err)
 	c.Try, c.Wait, c.Canceled = a.try, a.wait, a.cancel > 0
 	if d := a.deadline + a.cancel; d > 0 {
 		c.Ends = c.Asked.Add(d)
@@ -207,7 +207,7 @@ func (r *run) lasts(h *holder) {
 func (r *run) excludes(t *target, h *holder) {
 	var others []promises.Owner
 	for _, o := range t.inside {
-		if !r.forgotten(o) && !o.late() && !o.p.dead() && (!o.blind || !o.p.ended) && o.err() == nil {
+		if !r.forgotten(o) && !o.late() && !o.p.dead() && (!o.blind || !o.p.ended && !r.tooLong(o)) && o.err() == nil {
 			others = append(others, r.believes(t, o))
 		}
 	}
@@ -265,7 +265,7 @@ func (w *worker) leaves(h *holder, err error) {
 	}
 	w.res.Lost++
 	silent := w.Faults.Silent+w.Faults.Late > 0
-	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed)) || h.outlasted()
+	excused := time.Since(h.since) < firstTerm && (silent || time.Now().Before(w.disturbed)) || h.outlasted() || w.tooLong(h)
 	if h.lease == 0 && !w.Unsafe {
 		w.checks().Lost(w.believes(h.of, h), h.of.name, err, excused)
 	}
@@ -292,7 +292,7 @@ func (w *worker) unlocked(h *holder, before, err error, deadline time.Time, took
 		Unlocking: w.moment(time.Now().Add(-took)), Unlocked: w.moment(time.Now()), After: w.checks().Class(err), Err: err,
 	}
 	w.checks().AfterLoss(e, h.p.pausedSince(time.Now().Add(-took)))
-	if before == nil && !w.Unsafe {
+	if before == nil && !w.Unsafe && !w.tooLong(h) {
 		w.checks().EarlyLoss(e)
 	}
 	switch {

@@ -45,23 +45,8 @@ func TestCheckersBite(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	held := func() error { return nil }
-	lost := fmt.Errorf("wrapped: %w", rlock.ErrLost)
+	find, enter := wantedOf, gets
 	unavailable := fmt.Errorf("wrapped: %w", rlock.ErrUnavailable)
-	find := func(r *run, name string) *target {
-		for _, t := range r.wanted {
-			if t.name == name {
-				return t
-			}
-		}
-		panic(name)
-	}
-	enter := func(w *worker, p plan, token rlock.Token) *holder {
-		a := w.asks(p)
-		w.answered(w.ctx, a, nil)
-		h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: held}
-		w.enters(a, h, token)
-		return h
-	}
 	for name, c := range map[string]struct {
 		breaks func(r *run, a, b *worker)
 		says   string // empty means that it breaks nothing
@@ -71,7 +56,7 @@ func TestCheckersBite(t *testing.T) {
 			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
 		}, "exclusion"},
 		"two owners, of which one knows of its loss": {func(r *run, a, b *worker) {
-			enter(a, plan{of: find(r, "fair"), permits: 1}, 0).err = func() error { return lost }
+			enter(a, plan{of: find(r, "fair"), permits: 1}, 0).err = func() error { return errLost }
 			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
 		}, ""},
 		"a lock and a group that has it": {func(r *run, a, b *worker) {
@@ -108,22 +93,22 @@ func TestCheckersBite(t *testing.T) {
 		}, "kept"},
 		"a loss": {func(r *run, a, _ *worker) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
-			a.leaves(h, lost)
+			a.leaves(h, errLost)
 		}, "false loss"},
 		"the end of a fixed lease": {func(r *run, a, _ *worker) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1, lease: s}, 1)
-			a.leaves(h, lost)
-			a.unlocked(h, lost, lost, time.Now(), 0)
+			a.leaves(h, errLost)
+			a.unlocked(h, errLost, errLost, time.Now(), 0)
 		}, ""},
 		"an unlock that hides a loss": {func(r *run, a, _ *worker) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1, lease: s}, 1)
-			a.leaves(h, lost)
-			a.unlocked(h, lost, nil, time.Now(), 0)
+			a.leaves(h, errLost)
+			a.unlocked(h, errLost, nil, time.Now(), 0)
 		}, "unlock: that of the lost"},
 		"a slow unlock of what is lost": {func(r *run, a, _ *worker) {
 			h := enter(a, plan{of: find(r, "fenced"), permits: 1, lease: s}, 1)
-			a.leaves(h, lost)
-			a.unlocked(h, lost, lost, time.Now(), s)
+			a.leaves(h, errLost)
+			a.unlocked(h, errLost, errLost, time.Now(), s)
 		}, "late"},
 		"an outage of which nothing is known": {func(r *run, a, _ *worker) {
 			time.Sleep(10 * s)
@@ -377,18 +362,45 @@ func TestCheckersBite(t *testing.T) {
 			r.finish()
 		}, "left"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r, a, b := stage(t)
-				c.breaks(r, a, b)
-				if c.says == "" {
-					require.Empty(t, r.res.Broken)
-					return
-				}
-				require.NotEmpty(t, r.res.Broken)
-				require.Contains(t, strings.Join(r.res.Broken, "\n"), c.says)
-			})
-		})
+		bites(t, name, c.says, c.breaks)
 	}
+}
+
+// bites checks that the checkers say something of what is done on a stage; nothing if says is empty.
+func bites(t *testing.T, name, says string, breaks func(r *run, a, b *worker)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			r, a, b := stage(t)
+			breaks(r, a, b)
+			if says == "" {
+				require.Empty(t, r.res.Broken)
+				return
+			}
+			require.NotEmpty(t, r.res.Broken)
+			require.Contains(t, strings.Join(r.res.Broken, "\n"), says)
+		})
+	})
+}
+
+var errLost = fmt.Errorf("wrapped: %w", rlock.ErrLost)
+
+// wantedOf returns what the workers want, by its name.
+func wantedOf(r *run, name string) *target {
+	for _, t := range r.wanted {
+		if t.name == name {
+			return t
+		}
+	}
+	panic(name)
+}
+
+// gets has a worker get something at once.
+func gets(w *worker, p plan, token rlock.Token) *holder {
+	a := w.asks(p)
+	w.answered(w.ctx, a, nil)
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}
+	w.enters(a, h, token)
+	return h
 }

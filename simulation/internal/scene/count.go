@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock"
@@ -18,7 +19,7 @@ type solitude struct {
 // solitary returns the solitude of a turn that begins, or nil. The run must be locked.
 func (w *worker) solitary(a *attempt) *solitude {
 	quiet := !w.faulty() && len(w.Nemeses) == 0 && !w.Identity && w.Peers+len(w.Panics)+len(w.Denied) == 0 && w.Servers <= 1 && w.Topology == "" && w.Faults.Panic == 0
-	plain := !a.again && a.extend == 0 && !a.export && a.atLeast == 0 && a.visit > 5 && a.verb > 1 && !a.limited() && a.hold < 3*time.Second
+	plain := !a.again && a.extend == 0 && !a.export && a.atLeast == 0 && a.visit > 5 && a.verb > 1 && !a.limited() && !a.forgets && a.hold < 3*time.Second
 	if !quiet || !plain || !a.alone || a.of.kind == kindMulti || a.of.counts() && w.Total || w.active != 1 || time.Since(w.idle) < 5*time.Second {
 		return nil
 	}
@@ -79,6 +80,47 @@ func (r *run) keeping(p *process) {
 		if err := hold.Unlock(ctx); err != nil {
 			r.note("unlock: that of a lock that nobody else wants: %v", err)
 		}
+	}
+}
+
+// The turns of handing: how many each process takes, and how many before those that are counted.
+const (
+	handTurns  = 20
+	handBefore = 4
+	handHold   = 20 * time.Millisecond
+)
+
+// handing checks what a hand-off costs when all faults are over, and only rlock waits: two commands, whatever the number of processes. A
+// question is refused, and a release gives the lock to the next process. Before, all have subscribed. When the line begins and ends, those who
+// watch the free lock may ask twice more.
+func (r *run) handing(kind string, all []*process) {
+	t := &target{kind: kind, name: "handed"}
+	turns := func(n int) {
+		var wg sync.WaitGroup
+		for _, p := range all {
+			wg.Go(func() {
+				lock := p.acquirer(t, false)
+				for range n {
+					hold, err := lock.Acquire(context.Background())
+					if err == nil {
+						time.Sleep(handHold) // meanwhile all others ask, so that the line is never empty
+						err = hold.Unlock(context.Background())
+					}
+					if err != nil {
+						r.note("stuck: a lock for which all processes take turns: %v", err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	turns(handBefore)
+	before := r.executed()
+	turns(handTurns)
+	most := 2 * len(all) * (handTurns + 1)
+	if n := r.executed() - before; n > most {
+		r.note("commands: %d turns of %d processes for a %s lock took %d commands instead of %d", handTurns*len(all), len(all), kind, n, most)
 	}
 }
 

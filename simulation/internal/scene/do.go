@@ -76,7 +76,10 @@ func (w *worker) byLock(t *target, p plan) {
 	if !ok {
 		return
 	}
-	ctx = rlock.WithOwner(ctx)
+	owned := p.past != nil || p.owned || w.one(2)
+	if owned {
+		ctx = rlock.WithOwner(ctx)
+	}
 	a := w.asks(p)
 	var err error
 	if p.try {
@@ -92,6 +95,9 @@ func (w *worker) byLock(t *target, p plan) {
 	}
 	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }, blind: true}
 	w.enters(a, h, 0)
+	if owned && w.one(3) {
+		w.relocks(ctx, lock, t)
+	}
 	time.Sleep(p.hold)
 	if w.dead() {
 		return
@@ -100,6 +106,33 @@ func (w *worker) byLock(t *target, p plan) {
 	began := time.Now()
 	err = lock.Unlock(ctx)
 	w.unlocked(h, nil, err, began, time.Since(began))
+	if err == nil && !w.dead() {
+		w.unlocksAgain(lock.Unlock(context.WithoutCancel(ctx)), t)
+	}
+}
+
+// relocks locks what the owner of a context has a second time, and unlocks it once.
+func (w *worker) relocks(ctx context.Context, lock rlock.Locker, t *target) {
+	w.occupied(w.process, len(t.atoms()))
+	defer w.occupied(w.process, -len(t.atoms()))
+	err := lock.Lock(ctx)
+	if err == nil {
+		err = lock.Unlock(context.WithoutCancel(ctx))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.class(err)
+	refused := errors.Is(err, rlock.ErrNotAcquired) || errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrLost)
+	if refused && ctx.Err() == nil && !w.dead() {
+		w.brokenf("re-entry: %v has %s, and locked and unlocked it once more with %v", w.process, t.name, err)
+	}
+}
+
+// unlocksAgain checks the error of an unlock that has nothing to end.
+func (w *worker) unlocksAgain(err error, t *target) {
+	if !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed) {
+		w.note("unlock: that of %s by %v, which has unlocked it, returned %v", t.name, w.process, err)
+	}
 }
 
 // note records a broken promise.

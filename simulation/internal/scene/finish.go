@@ -34,8 +34,11 @@ func (r *run) sweep() {
 			r.passes(alive[0], t)
 		}
 	}
-	if !r.Unsafe && !r.Identity && r.Topology != topologyCluster {
+	if !r.Unsafe && !r.Identity && r.Topology != topologyCluster && r.MaxHold == 0 {
 		r.keeping(alive[0])
+	}
+	if !r.Identity && len(r.Denied) == 0 && r.Acks == 0 {
+		r.handing([]string{kindLock, kindFenced, kindFair, kindFencedFair}[r.res.Seed%4], alive)
 	}
 	time.Sleep(20 * time.Second)
 	if !r.Identity {

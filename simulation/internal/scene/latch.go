@@ -90,7 +90,19 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	l.waiting[w.process]++
 	l.awaits = append(l.awaits, a)
 	w.mu.Unlock()
-	err := handle.Await(ctx)
+	if w.one(3) {
+		a.wait = w.upTo(5 * time.Second)
+		a.try = w.one(4)
+	}
+	var opts []rlock.AcquireOption
+	switch {
+	case a.try:
+		ctx = w.ctx // with a deadline, the one question has the command timeout
+		opts = append(opts, rlock.Wait(0))
+	case a.wait > 0:
+		opts = append(opts, rlock.Wait(a.wait))
+	}
+	err := handle.Await(ctx, opts...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.waiting[w.process]--
@@ -102,6 +114,19 @@ func (w *worker) awaits(ctx context.Context, l *latch, handle *rlock.CountDownLa
 	if errors.Is(err, rlock.ErrUnavailable) {
 		w.explained(w.asked(w.process, l.Name, a.asked, err))
 	}
+	w.passed(l, a, err)
+}
+
+// passed judges a wait that was limited, given its error. The run must be locked.
+func (w *worker) passed(l *latch, a *attempt, err error) {
+	if !a.limited() || w.ctx.Err() != nil || a.p.pausedSince(a.asked) > 0 {
+		return
+	}
+	open := !l.opened.IsZero() && l.opened.Before(a.asked)
+	if errors.Is(err, rlock.ErrNotAcquired) && open && !w.Unsafe {
+		w.brokenf("latch: %v did not pass %s, which has been open since %v: %v", w.process, l.Name, w.at(l.opened), err)
+	}
+	w.checks().Bound(w.call(a, l.Name, err), lateness, w.slack())
 }
 
 // opens checks that nobody waits for a latch that has opened. The run must be locked.
@@ -111,7 +136,7 @@ func (r *run) opens(l *latch) {
 		return
 	}
 	for _, a := range l.awaits {
-		if !a.told && a.p.healthy() {
+		if !a.told && a.p.healthy() && !a.limited() {
 			a.told = !r.checks().WakeUp(l.Name, r.waits(a), now.Sub(later(l.opened, a.asked)), r.WakeUp)
 		}
 	}

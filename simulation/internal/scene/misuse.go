@@ -13,7 +13,7 @@ import (
 func (w *worker) misuse(t *target) {
 	c := w.clients[0]
 	short, negative := rlock.Lease(time.Microsecond+w.upTo(998*time.Microsecond)), rlock.AtLeast(-time.Second)
-	switch w.random.IntN(5) {
+	switch w.random.IntN(6) {
 	case 0:
 		w.impossible(t, w.acquirer(t, false), short)
 	case 1:
@@ -26,6 +26,8 @@ func (w *worker) misuse(t *target) {
 		if len(w.Panics) > 0 {
 			w.panics(t)
 		}
+	case 5:
+		w.nothing()
 	}
 }
 

@@ -41,6 +41,20 @@ func (r *run) noticed(h *holder) time.Duration {
 	return lease/3 + commandTimeout + 2*time.Second
 }
 
+// tooLong reports whether a hold may have become longer than the scene allows.
+func (s *Scene) tooLong(h *holder) bool { return s.MaxHold > 0 && time.Since(h.asked) >= s.MaxHold }
+
+// limits checks that a hold ends that is longer than the scene allows. The run must be locked.
+func (r *run) limits(h *holder) {
+	if r.MaxHold == 0 || h.told || h.blind || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
+		return
+	}
+	if over := time.Since(h.since) - r.MaxHold; over > lateness {
+		h.told = true
+		r.brokenf("limit: %v has had %s since %v, which is %v longer than WithMaxHold allows", h.p, h.of.name, r.at(h.since), over)
+	}
+}
+
 // leader is a candidate that leads.
 type leader struct {
 	p        *process

@@ -60,7 +60,14 @@ func (o *observer) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
 }
 
 // HoldEnd implements [rlock.Observer].
-func (o *observer) HoldEnd(context.Context, rlock.HoldEndData) { o.add(&o.over) }
+func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
+	if dropped, ok := ctx.Value(droppedKey{}).(*dropped); ok {
+		o.mu.Lock()
+		dropped.end = d.End
+		o.mu.Unlock()
+	}
+	o.add(&o.over)
+}
 
 // Event implements [rlock.EventObserver].
 func (o *observer) Event(rlock.EventData) { o.call() }

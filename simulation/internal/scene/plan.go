@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
+
+	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 
 // plan holds the random choices for a turn.
@@ -31,6 +33,7 @@ type plan struct {
 	unlocks  int             // with which context
 	owned    bool            // the context has an owner
 	looks    bool            // the owner waits for the end of the hold
+	forgets  bool            // the owner drops the hold
 }
 
 // String is the plan for a reader of the log.
@@ -54,6 +57,7 @@ func (p *plan) String() string {
 		{p.again, "and again", nil},
 		{p.extend > 0, "extended by %v", []any{p.extend}},
 		{p.export, "and exports it", nil},
+		{p.forgets, "and drops the hold", nil},
 	} {
 		if c.is {
 			all = append(all, fmt.Sprintf(c.text, c.args...))
@@ -100,6 +104,7 @@ func (w *worker) draw(t *target) plan {
 	case t.counts():
 		p.permits = 1 + w.random.IntN(permits)
 	}
+	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
 	switch k := w.random.IntN(100); {
 	case k < 3 && single:

@@ -40,6 +40,7 @@ type process struct {
 	idle          time.Time         // since when none has been
 	past          []context.Context // of holds that are over
 	observer      *observer
+	owns          int // how many things of their own its workers have used
 	busy          int // how many locks are being unlocked, re-entered, exported or adopted: they may be held, and may be waited for
 }
 
@@ -222,6 +223,8 @@ func (w *worker) once(t *target) {
 		w.campaign(t)
 	case w.one(40):
 		w.misuse(t)
+	case w.one(40):
+		w.private()
 	case t.counts() && w.one(30):
 		w.adds(t)
 	default:

@@ -159,8 +159,13 @@ func (s *Scene) prolong(r *rand.Rand) {
 // drawApplication draws what the application does that uses rlock.
 func (s *Scene) drawApplication(r *rand.Rand) {
 	s.Total, s.Monitor = r.IntN(3) == 0, r.IntN(6) == 0 && s.Topology == ""
+	s.Forgets = r.IntN(6) == 0
 	if r.IntN(4) == 0 {
 		s.Options, s.Identity = append(s.Options, rlock.WithIdentity(rlock.Identity{Service: "simulation"})), true
+	}
+	if r.IntN(12) == 0 {
+		s.MaxHold = logarithmic(r, 2*time.Second, time.Minute)
+		s.Options = append(s.Options, rlock.WithMaxHold(s.MaxHold))
 	}
 	if r.IntN(12) == 0 && s.Servers == 1 && s.Topology == "" {
 		s.Denied, s.WakeUp, s.Overtake = []string{"-pubsub"}, 15*time.Second, 0

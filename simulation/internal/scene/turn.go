@@ -46,6 +46,9 @@ type holder struct {
 func (w *worker) turn(t *target) {
 	p := w.draw(t)
 	switch {
+	case p.forgets:
+		w.forgets(t, p)
+		return
 	case p.verb == 0:
 		w.byDo(t, p)
 		return

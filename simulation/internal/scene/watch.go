@@ -44,6 +44,7 @@ func (r *run) watch() {
 			r.notices(t)
 			for _, h := range t.inside {
 				r.told(h)
+				r.limits(h)
 			}
 		}
 		for _, p := range r.processes {
