@@ -38,7 +38,7 @@ func build(dir string, planted map[string]string) (*binary, error) {
 // build builds the binary, without an overlay if that cannot be made.
 func (r *builder) build(dir string, planted map[string]string) (*binary, error) {
 	b := &binary{dir: dir, path: filepath.Join(dir, "scene.test")}
-	args := []string{"test", "-c", "-o", b.path}
+	args := []string{"test", "-c", "-vet=off", "-o", b.path}
 	f, err := r.overlay(dir)
 	if err == nil {
 		args = append(args, "-tags", overlay.Tag)
