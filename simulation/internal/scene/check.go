@@ -60,10 +60,13 @@ func (r *run) accompany(a *attempt, vacant bool) {
 		}
 	}
 	for _, t := range a.of.atoms() {
-		a.alone = a.alone && len(t.inside) == 0 && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
+		a.alone = a.alone && !slices.ContainsFunc(t.inside, (*holder).believes) && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
 		t.last = time.Now()
 	}
 }
+
+// believes reports whether an owner may believe to have the target. Its lease may be over before it unlocks.
+func (h *holder) believes() bool { return h.blind || h.ends || h.err() == nil }
 
 // touch notes that something was done with a target. The run must be locked.
 func (r *run) touch(t *target) {
@@ -102,6 +105,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if outage && !cut && !w.hurries(&a.plan) {
 		w.explained(a.asked, err)
 	}
+	if outage && w.hasIt(a) {
+		w.brokenf("error: an outage was reported although an owner of %v has %s: %v", w.process, a.of.name, err)
+	}
 	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
@@ -113,6 +119,17 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 			w.brokenf("late: a call of %v for %s returned %v after its limit of %v: %v", w.process, a.of.name, late, a.limit(), err)
 		}
 	}
+}
+
+// hasIt reports whether an owner of a process has had what another one wants, since before that one asked. Then Redis need not say so. The
+// run must be locked.
+func (w *worker) hasIt(a *attempt) bool {
+	if a.of.counts() || len(a.of.atoms()) > 1 || a.of.kind == kindRed || w.Unsafe { // two owners may have it, of which one does not know yet
+		return false
+	}
+	return slices.ContainsFunc(a.of.inside, func(h *holder) bool {
+		return h.p == w.process && h.since.Before(a.asked) && h.lease == 0 && !h.reads && !h.blind && !h.ends && h.err() == nil
+	})
 }
 
 // hurries reports whether the members of a red lock may have too little time to answer: each has a thirtieth of the lease, and at least 50 ms.
@@ -166,9 +183,13 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
+	if w.stopping.Before(time.Now()) && !w.stopping.IsZero() && len(w.clients) == 1 {
+		w.brokenf("shutdown: %v got %s although it has shut down since %v", w.process, h.of.name, w.at(w.stopping))
+	}
 	for _, t := range h.of.atoms() {
 		w.excludes(t, h)
 		t.inside = append(t.inside, h)
+		t.taken++
 	}
 	w.raises(h, token, a.token)
 	w.lasts(h)
@@ -217,7 +238,7 @@ func (r *run) excludes(t *target, h *holder) {
 // been seen when the owner asked. The run must be locked.
 func (r *run) raises(h *holder, token, seen rlock.Token) {
 	t := h.of
-	if !t.fenced() || h.reads || h.blind {
+	if !t.fenced() || h.reads || h.blind || h.bare {
 		return
 	}
 	if !r.Unsafe {

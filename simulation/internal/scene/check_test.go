@@ -45,25 +45,7 @@ func TestCheckersBite(t *testing.T) {
 	held := func() error { return nil }
 	lost := fmt.Errorf("wrapped: %w", rlock.ErrLost)
 	unavailable := fmt.Errorf("wrapped: %w", rlock.ErrUnavailable)
-	find := func(r *run, name string) *target {
-		for _, t := range r.wanted {
-			if t.name == name {
-				return t
-			}
-		}
-		panic(name)
-	}
-	enter := func(w *worker, p plan, token rlock.Token) *holder {
-		a := w.asks(p)
-		w.answered(w.ctx, a, nil)
-		h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: held}
-		w.enters(a, h, token)
-		return h
-	}
-	for name, c := range map[string]struct {
-		breaks func(r *run, a, b *worker)
-		says   string // empty means that it breaks nothing
-	}{
+	bite(t, map[string]breach{
 		"two owners": {func(r *run, a, b *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
 			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
@@ -204,19 +186,6 @@ func TestCheckersBite(t *testing.T) {
 			a.leaves(h, nil)
 			a.unlocked(h, nil, context.Canceled, time.Now().Add(s), 0)
 		}, "the unlock of fenced"},
-		"a lock that is kept for nobody": {func(r *run, a, _ *worker) {
-			for range 40 {
-				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
-				time.Sleep(glance)
-			}
-		}, "stray"},
-		"a lock that is kept for a waiter": {func(r *run, a, _ *worker) {
-			a.asks(plan{of: find(r, "fair"), permits: 1})
-			for range 40 {
-				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
-				time.Sleep(glance)
-			}
-		}, ""},
 		"an owner who does not notice that another one has the lock": {func(r *run, a, b *worker) {
 			r.Unsafe = true
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
@@ -354,7 +323,19 @@ func TestCheckersBite(t *testing.T) {
 			r.servers[0].Do("SET", "x", "1")
 			r.finish()
 		}, "left"},
-	} {
+	})
+}
+
+// breach breaks a promise, as the workers would see it.
+type breach struct {
+	breaks func(r *run, a, b *worker)
+	says   string // empty means that it breaks nothing
+}
+
+// bite checks that breaches are found.
+func bite(t *testing.T, all map[string]breach) {
+	t.Helper()
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -369,4 +350,23 @@ func TestCheckersBite(t *testing.T) {
 			})
 		})
 	}
+}
+
+// find returns a target of the stage.
+func find(r *run, name string) *target {
+	for _, t := range r.wanted {
+		if t.name == name {
+			return t
+		}
+	}
+	panic(name)
+}
+
+// enter has a worker get a target.
+func enter(w *worker, p plan, token rlock.Token) *holder {
+	a := w.asks(p)
+	w.answered(w.ctx, a, nil)
+	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}
+	w.enters(a, h, token)
+	return h
 }
