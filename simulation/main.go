@@ -27,11 +27,12 @@ func main() {
 	flag.BoolVar(&d.all, "all", false, "go on after a seed that breaks a promise")
 	d.smaller.Flags(flag.CommandLine)
 	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
+	page := flag.String("page", "", "write what comes of the hunts into the table of this page")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
 	stop, end := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d.stop = stop.Done()
-	ok, err := do(*seed, d, *planted, *dir)
+	ok, err := do(*seed, d, *planted, *page, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
@@ -43,7 +44,7 @@ func main() {
 }
 
 // do reports whether nothing was found, or, of mutants, each.
-func do(seed uint64, d draws, planted, dir string) (bool, error) {
+func do(seed uint64, d draws, planted, page, dir string) (bool, error) {
 	if dir != "" {
 		f, err := overlay.Write(dir)
 		if err != nil {
@@ -59,7 +60,7 @@ func do(seed uint64, d draws, planted, dir string) (bool, error) {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	if planted != "" {
-		return hunt(work, planted, d, seed)
+		return hunt(work, planted, d, seed, page)
 	}
 	b, err := build(work, nil)
 	if err != nil {
