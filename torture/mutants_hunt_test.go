@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
+	"github.com/stretchr/testify/require"
 )
 
 // build is rlock with mutants.

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
+	"github.com/stretchr/testify/require"
 )
 
 var mutantsFlag = flag.String("mutants", "", `plant these mutants, separated by commas, or "all", and check that the short program finds it`)
@@ -23,7 +22,8 @@ type mutant struct {
 	edits  []edit
 }
 
-type edit = mutants.Edit
+// edit replaces a text that occurs exactly once in a file of rlock.
+type edit struct{ file, old, new string }
 
 // ownMutants are planted with `go build -overlay`, so that they never appear in the source of rlock.
 var ownMutants = []mutant{
@@ -296,7 +296,11 @@ var ownMutants = []mutant{
 
 // bug is the mutant without what must find it.
 func (m mutant) bug() mutants.Mutant {
-	return mutants.Mutant{Name: m.name, What: m.what, Edits: m.edits}
+	bug := mutants.Mutant{Name: m.name, What: m.what}
+	for _, e := range m.edits {
+		bug.Edits = append(bug.Edits, mutants.Edit{File: e.file, Old: e.old, New: e.new})
+	}
+	return bug
 }
 
 // TestMutantsFit checks that every mutant can still be planted.
