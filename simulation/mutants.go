@@ -185,10 +185,10 @@ func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
 }
 
 // healthy plays a seed without a mutant.
-func (b binary) healthy(seed uint64, m *scene.Smaller) scene.Result {
-	var cpu time.Duration
-	b.mutant = ""
-	return b.play(seed, m, &cpu)
+func (b *binary) healthy(seed uint64, m *scene.Smaller) scene.Result {
+	healthy, cpu := *b, time.Duration(0)
+	healthy.mutant = ""
+	return healthy.play(seed, m, &cpu)
 }
 
 // came says what came of a hunt.
