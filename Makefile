@@ -166,11 +166,11 @@ planted: ## plant bugs in the lock table, or only MUTANT, each of which its mode
 simulation: ## test the simulation, and compare its Redis with a real one
 	cd simulation && $(GO) test -count=1 -timeout $(TIMEOUT) ./...
 
-# Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run, and the others make its scene smaller, as a failure prints them.
+# Parameters of sim: DURATION of CPU, and at most WALL; SEED repeats a run; PAGE gets the rows of MUTANT; the others make a scene smaller, as a failure prints them.
 .PHONY: sim
 sim: ## play seeds of the simulation for a minute of CPU or DURATION, or SEEDS many, replay SEED with a log of every event, or hunt the planted bugs MUTANT: torture, table, all, or names
 	@cd simulation && $(GO) run . -seed $(SEED) -first $(FIRST) $(if $(SEEDS),-seeds $(SEEDS)) $(if $(filter-out 0,$(DURATION)),-duration $(DURATION)) -mutant "$(MUTANT)" \
-		$(if $(WALL),-wall $(WALL)) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
+		$(if $(WALL),-wall $(WALL)) $(if $(PAGE),-page $(abspath $(PAGE))) -without "$(WITHOUT)" $(if $(UNTIL),-until $(UNTIL)) \
 		-processes $(or $(PROCESSES),0) -workers $(or $(WORKERS),0) -schedule $(or $(SCHEDULE),0)
 
 .PHONY: sim-cover

@@ -28,11 +28,12 @@ func main() {
 	flag.BoolVar(&d.cover, "cover", false, "print the coverage of rlock, and where the statements are that no seed has reached")
 	d.smaller.Flags(flag.CommandLine)
 	planted := flag.String("mutant", "", `hunt these planted bugs, separated by commas, or those of "torture", of the "table", or "all", each for the duration`)
+	page := flag.String("page", "", "write what comes of the hunts into the table of this page")
 	dir := flag.String("overlay", "", "only write the overlay of Go's runtime to this directory")
 	flag.Parse()
 	stop, end := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	d.stop = stop.Done()
-	ok, err := do(*seed, d, *planted, *dir)
+	ok, err := do(*seed, d, *planted, *page, *dir)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "simulation:", err)
 	}
@@ -44,7 +45,7 @@ func main() {
 }
 
 // do reports whether nothing was found, or, of mutants, each.
-func do(seed uint64, d draws, planted, dir string) (bool, error) {
+func do(seed uint64, d draws, planted, page, dir string) (bool, error) {
 	if dir != "" {
 		f, err := overlay.Write(dir)
 		if err != nil {
@@ -60,7 +61,7 @@ func do(seed uint64, d draws, planted, dir string) (bool, error) {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	if planted != "" {
-		return hunt(work, planted, d, seed)
+		return hunt(work, planted, d, seed, page)
 	}
 	if d.cover {
 		if err := installed.countStatements(work); err != nil {

@@ -213,9 +213,9 @@ func TestAFailureIsShrunk(t *testing.T) {
 	}
 	all, err := allMutants()
 	require.NoError(t, err)
-	at := slices.IndexFunc(all, func(m mutants.Mutant) bool { return m.Name == "M19" }) // readers ignore a writer
+	at := slices.IndexFunc(all, func(m planted) bool { return m.Name == "M19" }) // readers ignore a writer
 	require.GreaterOrEqual(t, at, 0)
-	b, err := buildAlone(t.TempDir(), all[at])
+	b, err := buildAlone(t.TempDir(), all[at].Mutant)
 	require.NoError(t, err)
 	var cpu time.Duration
 	for seed := uint64(1); ; seed++ {
@@ -319,7 +319,13 @@ func TestMutantsAreRead(t *testing.T) {
 	for name := range elsewhere {
 		require.True(t, names[name], name)
 	}
-	_, rest, err := mutants.Schemata("..", all)
+	page, err := os.ReadFile("../docs/mutants.md")
+	require.NoError(t, err)
+	_, of := readRows(string(page))
+	for _, m := range all {
+		require.Equal(t, cell(m.What), of[m.Name][columnWhat], "make sim MUTANT=%q PAGE=docs/mutants.md writes its row", m.Name)
+	}
+	_, rest, err := mutants.Schemata("..", bugs(all))
 	require.NoError(t, err)
 	require.Less(t, len(rest), 10)
 }

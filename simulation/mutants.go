@@ -6,33 +6,47 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
+
+	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 
 // mutantsFiles have the planted bugs of the torture. They are read from its source, as it is a test of another module.
 var mutantsFiles = []string{"../torture/mutants_test.go", "../torture/mutants_field_test.go"}
 
-// elsewhere are the planted bugs that nothing in the simulation can show, with the reason and the suite that finds them.
+// elsewhere are the planted bugs that nothing in the simulation can show, with the reason.
 var elsewhere = map[string]string{
-	"M3":  "it is in the driver for go-redis, and the simulation has a driver of its own; the torture finds it",
-	"M62": "it is in the driver for go-redis; the torture finds it",
-	"M63": "it is in the driver for go-redis; the torture finds it",
-	"F8":  "the driver of the simulation makes no connections for commands; internal/lease finds it",
-	"F9":  "it costs time of Redis's processor, which takes no virtual time; internal/wire finds it",
+	"M3":            "it is in the driver for go-redis, and the simulation has a driver of its own",
+	"M62":           "it is in the driver for go-redis",
+	"M63":           "it is in the driver for go-redis",
+	"F8":            "the driver of the simulation makes no connections for commands",
+	"F9":            "it costs time of Redis's processor, which takes no virtual time",
+	"table 5":       "it costs a command, which finds nothing to renew",
+	"table 16":      "the lock is free at the end of its lease anyway, a fiftieth of the lease later",
+	"table stop 9":  "the driver of the simulation has no pool, so nothing waits for a connection",
+	"table ghost 5": "it costs memory: nobody asks for a number that is over",
+}
+
+// planted is a planted bug.
+type planted struct {
+	mutants.Mutant
+
+	elsewhere string // what finds it without the simulation
 }
 
 // readMutants returns the planted bugs of the torture.
-func readMutants(file string) ([]mutants.Mutant, error) {
+func readMutants(file string) ([]planted, error) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
-	var all []mutants.Mutant
+	var all []planted
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || !strings.HasSuffix(strings.ToLower(spec.Names[0].Name), "mutants") {
@@ -42,7 +56,11 @@ func readMutants(file string) ([]mutants.Mutant, error) {
 		for _, e := range list.Elts {
 			m, _ := e.(*ast.CompositeLit)
 			edits, _ := m.Elts[3].(*ast.CompositeLit)
-			one := mutants.Mutant{Name: text(m.Elts[0]), What: text(m.Elts[1])}
+			one := planted{Mutant: mutants.Mutant{Name: text(m.Elts[0]), What: text(m.Elts[1])}}
+			scenes, _ := m.Elts[2].(*ast.CompositeLit)
+			if one.elsewhere = text(scenes.Elts[0]); !strings.Contains(one.elsewhere, " ") {
+				one.elsewhere = "torture, " + one.elsewhere
+			}
 			for _, e := range edits.Elts {
 				e, _ := e.(*ast.CompositeLit)
 				one.Edits = append(one.Edits, mutants.Edit{File: text(e.Elts[0]), Old: text(e.Elts[1]), New: text(e.Elts[2])})
@@ -68,8 +86,8 @@ func text(e ast.Expr) string {
 }
 
 // allMutants returns the planted bugs of the torture, and those of the table, whose names begin with "table ".
-func allMutants() ([]mutants.Mutant, error) {
-	var all []mutants.Mutant
+func allMutants() ([]planted, error) {
+	var all []planted
 	for _, file := range mutantsFiles {
 		some, err := readMutants(file)
 		if err != nil {
@@ -79,28 +97,44 @@ func allMutants() ([]mutants.Mutant, error) {
 	}
 	for _, m := range mutants.Table {
 		m.Name = "table " + m.Name
-		all = append(all, m)
+		all = append(all, planted{m, "internal/table, TestModel"})
 	}
 	return all, nil
 }
 
-// chosen reports whether a mutant is one of the names: its own, "all", or "table" and "torture" for those from there.
-func chosen(m mutants.Mutant, names []string) bool {
-	from := "torture"
-	if strings.HasPrefix(m.Name, "table ") {
-		from = "table"
+func bugs(all []planted) (bugs []mutants.Mutant) {
+	for _, m := range all {
+		bugs = append(bugs, m.Mutant)
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return name == "all" || name == from || name == m.Name })
+	return bugs
 }
 
-// hunt plays seeds for each of the mutants, and reports whether all were found. A seed that is not 0 is replayed instead.
-func hunt(dir, names string, d draws, seed uint64) (bool, error) {
+// choose returns the mutants that the names stand for, in that order: a name of a mutant, "all", or "table" and "torture" for those from there.
+func choose(all []planted, names string) (chosen []planted) {
+	for name := range strings.SplitSeq(names, ",") {
+		for _, m := range all {
+			from := "torture"
+			if strings.HasPrefix(m.Name, "table ") {
+				from = "table"
+			}
+			again := slices.ContainsFunc(chosen, func(c planted) bool { return c.Name == m.Name })
+			if !again && (name == "all" || name == from || name == m.Name) {
+				chosen = append(chosen, m)
+			}
+		}
+	}
+	return chosen
+}
+
+// hunt plays seeds for each of the mutants, and reports whether all were found. A seed that is not 0 is replayed instead. What comes of the
+// hunts is written into a page, if there is one.
+func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
 	all, err := allMutants()
 	if err != nil {
 		return false, err
 	}
-	all = slices.DeleteFunc(all, func(m mutants.Mutant) bool { return !chosen(m, strings.Split(names, ",")) })
-	files, rest, err := mutants.Schemata("..", all)
+	all = choose(all, names)
+	files, rest, err := mutants.Schemata("..", bugs(all))
 	if err != nil {
 		return false, err
 	}
@@ -110,35 +144,59 @@ func hunt(dir, names string, d draws, seed uint64) (bool, error) {
 	}
 	found, hunted := 0, 0
 	for _, m := range all {
-		if why := elsewhere[m.Name]; why != "" && seed == 0 {
+		if why := elsewhere[m.Name]; why != "" && len(all) > 1 {
 			fmt.Printf("%s, %s: not hunted: %s\n", m.Name, m.What, why)
+			if err := note(page, m, &total{}, 0); err != nil {
+				return false, err
+			}
 			continue
 		}
-		hunted++
 		b := shared
 		if slices.ContainsFunc(rest, func(r mutants.Mutant) bool { return r.Name == m.Name }) {
-			if b, err = buildAlone(dir, m); err != nil {
+			if b, err = buildAlone(dir, m.Mutant); err != nil {
 				return false, err
 			}
 		}
-		b.mutant = m.Name
+		b.mutant, d.fits = m.Name, m.fits
 		if seed != 0 {
 			return b.replay(seed, &d.smaller)
 		}
 		t := b.draw(d)
-		if len(t.broken) == 0 {
-			fmt.Printf("%s, %s: not found; %v\n", m.Name, m.What, t)
-			continue
+		if d.stopped() {
+			break
 		}
-		found++
-		fmt.Printf("%s, %s: found after %v of CPU and %d seeds by seed %d: %s\n",
-			m.Name, m.What, t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
-		if len(all) == 1 {
+		if hunted++; len(t.broken) > 0 {
+			if res := shared.healthy(t.broken[0].Seed, &d.smaller); len(res.Broken) > 0 {
+				fmt.Printf("%s: seed %d breaks a promise without the bug, too: %s\n", m.Name, res.Seed, res.Broken[0])
+				continue
+			}
+			found++
+		}
+		fmt.Printf("%s, %s: %s\n", m.Name, m.What, came(t))
+		if err := note(page, m, t, d.duration); err != nil {
+			return false, err
+		}
+		if len(all) == 1 && len(t.broken) > 0 {
 			b.report(t.broken[0], d, fmt.Sprintf(" MUTANT=%q", m.Name))
 		}
 	}
 	fmt.Printf("%d of %d mutants found\n", found, hunted)
-	return found == hunted, nil
+	return found == hunted && !d.stopped(), nil
+}
+
+// healthy plays a seed without a mutant.
+func (b *binary) healthy(seed uint64, m *scene.Smaller) scene.Result {
+	healthy, cpu := *b, time.Duration(0)
+	healthy.mutant = ""
+	return healthy.play(seed, m, &cpu)
+}
+
+// came says what came of a hunt.
+func came(t *total) string {
+	if len(t.broken) == 0 {
+		return fmt.Sprintf("not found; %v", t)
+	}
+	return fmt.Sprintf("found after %v of CPU and %d seeds by seed %d: %s", t.cpu.Round(100*time.Millisecond), t.seeds, t.broken[0].Seed, t.broken[0].Broken[0])
 }
 
 // buildAlone builds the binary with one mutant.
@@ -152,4 +210,53 @@ func buildAlone(dir string, m mutants.Mutant) (*binary, error) {
 		return nil, err
 	}
 	return build(dir, files)
+}
+
+// about says which bugs are about a part of the scenes, by their names or the files that they change, and which scenes have that part.
+var about = []struct {
+	bugs string // a regular expression
+	has  func(s *scene.Scene) bool
+}{
+	{`^M49$`, func(s *scene.Scene) bool { return s.Monitor && len(s.Nemeses) > 0 }},
+	{`^M4[3-5]$|^table (line (1[1-5]|2[0-3])|names 1)$|table/watch`, func(s *scene.Scene) bool { return s.Peers > 0 }},
+	{`^M3[567]$|^table stop|table/shutdown`, nemesis("shutdown")},
+	{`^M59$|^C(9|10)$|^table ghost|table/unknown`, nemesis("restore|failover")},
+	{`^M(4|32)$|^table N\.3b?$`, nemesis("delete|force")},
+	{`^table L\.4b$`, nemesis("cut|hang")},
+	{`^M(2|15|22|24|26|33|41)$|^table (3|4|7|13|L\.2[bc]|T[147]|N\.8b?|K[35]|line (1|14|18|19)|fair [34])$`, func(s *scene.Scene) bool {
+		return s.Faults.Late > 0
+	}},
+	{`lua/fair_|table/seats`, kind("fair")},
+	{`lua/semaphore_|table/permits`, kind("^semaphore")},
+	{`lua/plain_`, kind("plain")},
+	{`lua/latch_`, kind("latch")},
+	{`lua/(read|write|rw)_|line_read_release`, kind("rw")},
+	{`lua/fenced_`, kind("fenced|election")},
+	{`group/`, kind("multi|red")},
+	{`^election`, kind("election")},
+}
+
+// nemesis returns whether a scene has a nemesis.
+func nemesis(of string) func(*scene.Scene) bool {
+	return func(s *scene.Scene) bool {
+		return slices.ContainsFunc(s.Nemeses, regexp.MustCompile("^("+of+")$").MatchString)
+	}
+}
+
+// kind returns whether a scene has a lock of a kind.
+func kind(of string) func(*scene.Scene) bool {
+	return func(s *scene.Scene) bool {
+		return slices.ContainsFunc(s.Locks, func(l scene.Lock) bool { return regexp.MustCompile(of).MatchString(l.Kind) })
+	}
+}
+
+// fits returns whether a scene can have what a bug is about.
+func (m planted) fits(s *scene.Scene) bool {
+	for _, part := range about {
+		is := regexp.MustCompile(part.bugs).MatchString
+		if is(m.Name) || slices.ContainsFunc(m.Edits, func(e mutants.Edit) bool { return is(e.File) }) {
+			return part.has(s)
+		}
+	}
+	return true
 }

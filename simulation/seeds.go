@@ -11,16 +11,17 @@ import (
 
 // draws says how seeds are drawn.
 type draws struct {
-	first    uint64          // this seed and the ones after it; zero draws them
-	seeds    int             // how many; zero means as many as the times allow
-	duration time.Duration   // how much CPU they may take
-	wall     time.Duration   // how long they may take; zero means no limit
-	jobs     int             // how many run at a time
-	all      bool            // go on after one that broke a promise
-	cover    bool            // see coverage
-	smaller  scene.Smaller   // how all scenes are made smaller
-	shrink   time.Duration   // how much CPU the search for a smaller failure may take
-	stop     <-chan struct{} // is closed when the user ends the command
+	first    uint64                  // this seed and the ones after it; zero draws them
+	seeds    int                     // how many; zero means as many as the times allow
+	duration time.Duration           // how much CPU they may take
+	wall     time.Duration           // how long they may take; zero means no limit
+	jobs     int                     // how many run at a time
+	fits     func(*scene.Scene) bool // of which scenes; nil means of all
+	all      bool                    // go on after one that broke a promise
+	cover    bool                    // see coverage
+	smaller  scene.Smaller           // how all scenes are made smaller
+	shrink   time.Duration           // how much CPU the search for a smaller failure may take
+	stop     <-chan struct{}         // is closed when the user ends the command
 }
 
 func (d *draws) stopped() bool {
@@ -89,8 +90,11 @@ func (b *binary) draw(d draws) *total {
 
 // seed is the seed with a number: one that is drawn, or of those that begin with the first one.
 func (d *draws) seed(number int) uint64 {
-	if d.first == 0 {
-		return 1 + rand.Uint64N(1e9)
+	for d.first == 0 {
+		seed := 1 + rand.Uint64N(1e9)
+		if s := scene.Swarm(seed); d.fits == nil || d.fits(&s) {
+			return seed
+		}
 	}
 	return d.first + uint64(number)
 }

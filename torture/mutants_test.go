@@ -1,16 +1,12 @@
 package torture
 
 import (
-	"encoding/json"
 	"flag"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,8 +25,8 @@ type mutant struct {
 // edit replaces a text that occurs exactly once in a file of rlock.
 type edit struct{ file, old, new string }
 
-// The mutants are planted with `go build -overlay`, so that they never appear in the source of rlock.
-var mutants = []mutant{
+// ownMutants are planted with `go build -overlay`, so that they never appear in the source of rlock.
+var ownMutants = []mutant{
 	{"M1", "a release deletes the lock of any holder", []string{"quiet", "late"}, []edit{
 		{"internal/lua/line_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
@@ -298,29 +294,20 @@ var mutants = []mutant{
 	}},
 }
 
-// plant returns the edited files of a mutant, by path.
-func (m mutant) plant(tb testing.TB) map[string]string {
-	tb.Helper()
-	files := make(map[string]string)
+// bug is the mutant without what must find it.
+func (m mutant) bug() mutants.Mutant {
+	bug := mutants.Mutant{Name: m.name, What: m.what}
 	for _, e := range m.edits {
-		path, err := filepath.Abs(filepath.Join("..", e.file))
-		require.NoError(tb, err)
-		text, ok := files[path]
-		if !ok {
-			raw, err := os.ReadFile(path)
-			require.NoError(tb, err)
-			text = string(raw)
-		}
-		require.Equal(tb, 1, strings.Count(text, e.old), "%s: %q in %s", m.name, e.old, e.file)
-		files[path] = strings.Replace(text, e.old, e.new, 1)
+		bug.Edits = append(bug.Edits, mutants.Edit{File: e.file, Old: e.old, New: e.new})
 	}
-	return files
+	return bug
 }
 
 // TestMutantsFit checks that every mutant can still be planted.
 func TestMutantsFit(t *testing.T) {
-	for _, m := range slices.Concat(mutants, fieldMutants) {
-		m.plant(t)
+	for _, m := range slices.Concat(ownMutants, fieldMutants) {
+		_, err := m.bug().Plant("..")
+		require.NoError(t, err)
 	}
 }
 
@@ -329,13 +316,25 @@ func TestMutants(t *testing.T) {
 	if *mutantsFlag == "" {
 		t.Skip("runs with make mutants")
 	}
-	killed, total := 0, 0
-	for _, m := range slices.Concat(mutants, fieldMutants) {
+	var all []mutants.Mutant
+	for _, m := range slices.Concat(ownMutants, fieldMutants) {
+		all = append(all, m.bug())
+	}
+	files, rest, err := mutants.Schemata("..", all)
+	require.NoError(t, err)
+	shared, killed, total := newBuild(t, files), 0, 0
+	for _, m := range slices.Concat(ownMutants, fieldMutants) {
 		if *mutantsFlag != "all" && !slices.Contains(strings.Split(*mutantsFlag, ","), m.name) {
 			continue
 		}
 		total++
-		if by := m.hunt(t); by != "" {
+		b := shared
+		if slices.ContainsFunc(rest, func(r mutants.Mutant) bool { return r.Name == m.name }) {
+			files, err := m.bug().Plant("..")
+			require.NoError(t, err)
+			b = newBuild(t, files)
+		}
+		if by := m.hunt(t, b); by != "" {
 			killed++
 			t.Logf("%s, %s: found by %s", m.name, m.what, by)
 		} else {
@@ -343,55 +342,4 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d mutants found", killed, total)
-}
-
-// hunt returns the scene and the broken promise that revealed the mutant, or an empty string.
-func (m mutant) hunt(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{make(map[string]string)}
-	if _, file, ok := strings.Cut(os.Getenv("GOFLAGS"), "-overlay="); ok { // that of another driver, see the Makefile
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(raw, &overlay))
-	}
-	for path, text := range m.plant(t) {
-		planted := filepath.Join(dir, filepath.Base(path))
-		require.NoError(t, os.WriteFile(planted, []byte(text), 0o600))
-		overlay.Replace[path] = planted
-	}
-	raw, err := json.Marshal(overlay)
-	require.NoError(t, err)
-	file := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(file, raw, 0o600))
-	if pkg, test, ok := strings.Cut(m.scenes[0], " "); ok {
-		cmd := exec.Command("go", "test", "-count=1", "-overlay", file, "-run", "^"+test+"$", pkg)
-		cmd.Dir = ".."
-		out, err := cmd.CombinedOutput()
-		if err != nil && strings.Contains(string(out), "--- FAIL: "+test) {
-			return test
-		}
-		t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
-		return ""
-	}
-	binary := filepath.Join(dir, "torture.test")
-	out, err := exec.Command("go", "test", "-c", "-overlay", file, "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, "%s: %s", m.name, out)
-	for _, scene := range m.scenes {
-		for try := range 4 { // each with another seed
-			out, err := exec.Command(binary, "-test.run", "TestTorture$", "-test.timeout", "5m", "-test.v", "-scene", scene,
-				"-seed", fmt.Sprint(max(*seed, 1)+uint64(try))).CombinedOutput()
-			require.NoError(t, os.WriteFile(filepath.Join(os.TempDir(), "rlock-"+m.name+".txt"), out, 0o600))
-			for _, sign := range []string{"promises broken; the first ones:\n", "Received unexpected error:\n", "panic: "} {
-				if _, after, ok := strings.Cut(string(out), sign); ok && err != nil {
-					first, _, _ := strings.Cut(strings.TrimSpace(after), "\n")
-					return scene + ": " + first[:min(len(first), 110)]
-				}
-			}
-			if err != nil {
-				t.Logf("%s: %v\n%s", m.name, err, out[max(0, len(out)-2000):])
-			}
-		}
-	}
-	return ""
 }

@@ -60,10 +60,13 @@ func (r *run) accompany(a *attempt, vacant bool) {
 		}
 	}
 	for _, t := range a.of.atoms() {
-		a.alone = a.alone && len(t.inside) == 0 && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
+		a.alone = a.alone && !slices.ContainsFunc(t.inside, (*holder).believes) && time.Since(t.last) > 5*time.Second && time.Now().After(t.untold) && time.Now().After(t.kept)
 		t.last = time.Now()
 	}
 }
+
+// believes reports whether an owner may believe to have the target. Its lease may be over before it unlocks.
+func (h *holder) believes() bool { return h.blind || h.ends || h.err() == nil }
 
 // touch notes that something was done with a target. The run must be locked.
 func (r *run) touch(t *target) {
@@ -111,6 +114,9 @@ func (w *worker) answered(ctx context.Context, a *attempt, err error) {
 	if call.Class == promises.Outage && !cut && !w.hurries(&a.plan) {
 		w.explained(call)
 	}
+	if call.Class == promises.Outage && w.hasIt(a) {
+		w.brokenf("error: an outage was reported although an owner of %v has %s: %v", w.process, a.of.name, err)
+	}
 	if refused && a.alone && !w.faulty() && w.Faults.Panic == 0 && time.Now().After(w.disturbed) {
 		w.brokenf("refused: %v did not get %s, which nobody had or wanted: %v", w.process, a.of.name, err)
 	}
@@ -131,6 +137,17 @@ func (r *run) asked(p *process, what string, at time.Time, err error) promises.C
 	return promises.Call{
 		Who: p, Lock: what, Asked: r.moment(at), Answered: r.moment(time.Now()), Class: r.checks().Class(err), Err: err, Timeout: commandTimeout,
 	}
+}
+
+// hasIt reports whether an owner of a process has had what another one wants, since before that one asked. Then Redis need not say so. The
+// run must be locked.
+func (w *worker) hasIt(a *attempt) bool {
+	if a.of.counts() || len(a.of.atoms()) > 1 || a.of.kind == kindRed || w.Unsafe { // two owners may have it, of which one does not know yet
+		return false
+	}
+	return slices.ContainsFunc(a.of.inside, func(h *holder) bool {
+		return h.p == w.process && h.since.Before(a.asked) && h.lease == 0 && !h.reads && !h.blind && !h.ends && h.err() == nil
+	})
 }
 
 // hurries reports whether the members of a red lock may have too little time to answer: each has a thirtieth of the lease, and at least 50 ms.
@@ -169,12 +186,16 @@ func (w *worker) enters(a *attempt, h *holder, token rlock.Token) {
 	w.trace.Note("%v got %s, with the token %d", w.process, h.of.name, token)
 	w.owners++
 	late := h.late()
+	if w.stopping.Before(time.Now()) && !w.stopping.IsZero() && len(w.clients) == 1 {
+		w.brokenf("shutdown: %v got %s although it has shut down since %v", w.process, h.of.name, w.at(w.stopping))
+	}
 	for _, t := range h.of.atoms() {
 		if !late {
 			w.takes(t, h)
 			w.excludes(t, h)
 		}
 		t.inside = append(t.inside, h)
+		t.taken++
 	}
 	if late {
 		w.finds(a, false)
@@ -236,7 +257,7 @@ func (r *run) forgotten(o *holder) bool {
 // raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.
 func (r *run) raises(h *holder, token, seen rlock.Token) {
 	t, judge := h.of, r.checks()
-	if h.blind {
+	if h.blind || h.bare {
 		return
 	}
 	if r.forgets() && slices.Contains(r.Nemeses, nemesisClock) { // tokens come from the clock, once the counter is gone

@@ -45,12 +45,8 @@ func TestCheckersBite(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
 	held := func() error { return nil }
-	find, enter := wantedOf, gets
 	unavailable := fmt.Errorf("wrapped: %w", rlock.ErrUnavailable)
-	for name, c := range map[string]struct {
-		breaks func(r *run, a, b *worker)
-		says   string // empty means that it breaks nothing
-	}{
+	bite(t, map[string]breach{
 		"two owners": {func(r *run, a, b *worker) {
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
 			enter(b, plan{of: find(r, "fair"), permits: 1}, 0)
@@ -211,19 +207,6 @@ func TestCheckersBite(t *testing.T) {
 			a.leaves(h, nil)
 			a.unlocked(h, nil, context.Canceled, time.Now().Add(s), 0)
 		}, "the unlock of fenced"},
-		"a lock that is kept for nobody": {func(r *run, a, _ *worker) {
-			for range 40 {
-				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
-				time.Sleep(glance)
-			}
-		}, "stray"},
-		"a lock that is kept for a waiter": {func(r *run, a, _ *worker) {
-			a.asks(plan{of: find(r, "fair"), permits: 1})
-			for range 40 {
-				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
-				time.Sleep(glance)
-			}
-		}, ""},
 		"an owner who does not notice that another one has the lock": {func(r *run, a, b *worker) {
 			r.Unsafe = true
 			enter(a, plan{of: find(r, "fair"), permits: 1}, 0)
@@ -361,33 +344,39 @@ func TestCheckersBite(t *testing.T) {
 			r.servers[0].Do("SET", "x", "1")
 			r.finish()
 		}, "left"},
-	} {
-		bites(t, name, c.says, c.breaks)
-	}
+	})
 }
 
-// bites checks that the checkers say something of what is done on a stage; nothing if says is empty.
-func bites(t *testing.T, name, says string, breaks func(r *run, a, b *worker)) {
+// breach breaks a promise, as the workers would see it.
+type breach struct {
+	breaks func(r *run, a, b *worker)
+	says   string // empty means that it breaks nothing
+}
+
+// bite checks that breaches are found.
+func bite(t *testing.T, all map[string]breach) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			r, a, b := stage(t)
-			breaks(r, a, b)
-			if says == "" {
-				require.Empty(t, r.res.Broken)
-				return
-			}
-			require.NotEmpty(t, r.res.Broken)
-			require.Contains(t, strings.Join(r.res.Broken, "\n"), says)
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, a, b := stage(t)
+				c.breaks(r, a, b)
+				if c.says == "" {
+					require.Empty(t, r.res.Broken)
+					return
+				}
+				require.NotEmpty(t, r.res.Broken)
+				require.Contains(t, strings.Join(r.res.Broken, "\n"), c.says)
+			})
 		})
-	})
+	}
 }
 
 var errLost = fmt.Errorf("wrapped: %w", rlock.ErrLost)
 
-// wantedOf returns what the workers want, by its name.
-func wantedOf(r *run, name string) *target {
+// find returns a target of the stage.
+func find(r *run, name string) *target {
 	for _, t := range r.wanted {
 		if t.name == name {
 			return t
@@ -396,8 +385,8 @@ func wantedOf(r *run, name string) *target {
 	panic(name)
 }
 
-// gets has a worker get something at once.
-func gets(w *worker, p plan, token rlock.Token) *holder {
+// enter has a worker get a target.
+func enter(w *worker, p plan, token rlock.Token) *holder {
 	a := w.asks(p)
 	w.answered(w.ctx, a, nil)
 	h := &holder{plan: p, p: w.process, asked: a.asked, since: time.Now(), err: func() error { return nil }}

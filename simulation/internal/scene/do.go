@@ -130,7 +130,7 @@ func (w *worker) relocks(ctx context.Context, lock rlock.Locker, t *target) {
 
 // unlocksAgain checks the error of an unlock that has nothing to end.
 func (w *worker) unlocksAgain(err error, t *target) {
-	if !errors.Is(err, rlock.ErrNotHeld) && !errors.Is(err, rlock.ErrClosed) {
+	if (!errors.Is(err, rlock.ErrNotHeld) || errors.Is(err, rlock.ErrLost)) && !errors.Is(err, rlock.ErrClosed) {
 		w.note("unlock: that of %s by %v, which has unlocked it, returned %v", t.name, w.process, err)
 	}
 }

@@ -44,6 +44,11 @@ func (r *run) sweep() {
 	if !r.Identity {
 		r.sendNothing()
 	}
+	for _, server := range r.servers {
+		if channels, _ := server.Do("PUBSUB", "CHANNELS").([]any); len(channels) > 0 {
+			r.note("subscriptions: somebody still listens to %v at the end", channels)
+		}
+	}
 }
 
 func (r *run) passes(p *process, t *target) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
@@ -75,9 +76,14 @@ func (p *peer) listen() {
 // turn uses a lock once.
 func (p *peer) turn(t *target) {
 	const lease = 30 * time.Second
-	channel := "redisson_lock__channel:{" + t.name + "}"
+	channel := "redisson_lock__channel:" + t.name
+	if !strings.Contains(t.name, "{") {
+		channel = "redisson_lock__channel:{" + t.name + "}"
+	}
 	subscribed := false
+	before := p.taken(t)
 	for p.stop.Err() == nil {
+		p.shares(t, p.taken(t)-before)
 		left, err := p.conn.Do("EVAL", peerLock, "1", t.name, fmt.Sprint(lease.Milliseconds()), p.holder)
 		if err == nil && left == nil {
 			break
@@ -107,6 +113,27 @@ func (p *peer) turn(t *target) {
 		if _, err := p.conn.Do("EVAL", peerFree, "2", t.name, channel, "0", fmt.Sprint(lease.Milliseconds()), p.holder); err == nil {
 			return
 		}
+	}
+}
+
+// taken returns how often the processes have taken a lock.
+func (p *peer) taken(t *target) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return t.taken
+}
+
+// patience is how often each process may have a lock, on average, while a peer waits for it. When the peer is offered the lock, it has even
+// chances against the line, and between two offers each process that waits may have some turns.
+const patience = 25
+
+// shares checks that a peer has not waited for long while the processes had the lock again and again.
+func (p *peer) shares(t *target, taken int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	quiet := !p.faulty() && len(p.Nemeses)+len(p.Panics)+len(p.Denied) == 0 && p.Faults.Panic == 0
+	if quiet && taken > patience*p.Processes*p.Peers {
+		p.brokenf("share: %s was taken %d times while one of Redisson waited for it", t.name, taken)
 	}
 }
 

@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,12 +27,13 @@ type plan struct {
 	hold     time.Duration
 	extend   time.Duration   // zero means that the lease is not extended
 	again    bool            // the owner acquires a second time
-	export   bool            // the hold goes to another process
+	ticket   time.Duration   // the hold goes to another process, with a ticket that is good for so long; zero means that it does not
 	past     context.Context //nolint:containedctx // of a hold that is over; nil: another context
 	visit    int             // what the owner does meanwhile
 	verb     int             // with which methods
 	unlocks  int             // with which context
 	owned    bool            // the context has an owner
+	bare     bool            // the handle of a fenced lock has no tokens
 	looks    bool            // the owner waits for the end of the hold
 	forgets  bool            // the owner drops the hold
 }
@@ -45,6 +47,7 @@ func (p *plan) String() string {
 		args []any
 	}{
 		{p.reads, "to read", nil},
+		{p.bare, "without a token", nil},
 		{p.permits > 1, "%d permits", []any{p.permits}},
 		{p.try, "without waiting", nil},
 		{p.wait > 0, "waits for %v", []any{p.wait}},
@@ -56,7 +59,7 @@ func (p *plan) String() string {
 		{p.atLeast > 0, "at least for %v", []any{p.atLeast}},
 		{p.again, "and again", nil},
 		{p.extend > 0, "extended by %v", []any{p.extend}},
-		{p.export, "and exports it", nil},
+		{p.ticket > 0, "and exports it for %v", []any{p.ticket}},
 		{p.forgets, "and drops the hold", nil},
 	} {
 		if c.is {
@@ -93,7 +96,9 @@ func (w *worker) draw(t *target) plan {
 	if t.kind != kindPlain { // which has no leases
 		switch k := w.random.IntN(100); {
 		case k < 10:
-			p.lease = 500*ms + w.upTo(4*time.Second)
+			if p.lease = 500*ms + w.upTo(4*time.Second); w.one(3) { // it runs out
+				p.hold = p.lease + w.upTo(8*time.Second)
+			}
 		case k < 15:
 			p.renewed = 12*time.Second + w.upTo(10*time.Second) // an outage is shorter than that
 		}
@@ -105,18 +110,37 @@ func (w *worker) draw(t *target) plan {
 		p.permits = 1 + w.random.IntN(permits)
 	}
 	p.forgets = w.Forgets && simseed.Deterministic && w.one(12) // otherwise the collector runs when it likes
+	p.bare = t.kind == kindFenced && w.one(10)
 	single := t.kind == kindLock || t.kind == kindFenced || t.fair() || t.kind == kindSpin
 	switch k := w.random.IntN(100); {
 	case k < 3 && single:
 		p.atLeast = 10*ms + w.upTo(5*time.Second)
-	case k < 8 && (single || t.shares() && !p.reads):
-		p.export = true
+	case k < 8 && (single && !p.bare || t.shares() && !p.reads):
+		p.ticket = w.ticketLease()
 	case k < 16 && !t.counts() && t.kind != kindMulti && t.kind != kindRed:
 		p.again = p.lease == 0
 	case k < 21 && t.kind != kindPlain:
-		p.extend = 100*ms + w.upTo(10*time.Second)
+		if p.extend = 100*ms + w.upTo(10*time.Second); w.one(3) && !w.leavesLocks() {
+			p.extend = time.Minute + w.upTo(time.Hour)
+		}
 	}
 	return p
+}
+
+// ticketLease draws how long a ticket is good. If its owner may die, others wait for it.
+func (w *worker) ticketLease() time.Duration {
+	all := []time.Duration{5 * time.Second, 20 * time.Second, time.Minute}
+	if w.leavesLocks() {
+		all = all[:2]
+	}
+	return all[w.random.IntN(len(all))]
+}
+
+// leavesLocks reports whether a scene may leave locks to their leases, because their owners die, or because a server forgets that they were freed.
+func (s *Scene) leavesLocks() bool {
+	return slices.ContainsFunc(s.Nemeses, func(n string) bool {
+		return slices.Contains([]string{nemesisKill, nemesisWaiter, nemesisClose, nemesisShutdown, nemesisFailover, nemesisRestore}, n)
+	})
 }
 
 // afterwards returns the context of a hold of the process that is over, now and then. Other workers may have the same one.

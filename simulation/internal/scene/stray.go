@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -9,11 +10,12 @@ import (
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
-// stray is what Redis keeps for a process that neither has the lock nor wants it.
+// stray is what Redis keeps for a process that does not have the lock.
 type stray struct {
 	promises.Stray
 
-	told bool
+	told  bool
+	shown string // the latest field, whoever has it
 }
 
 // strayFor is how long Redis may keep a lock that nobody has, once all is well: an unlock of which nothing is known is repeated, and a
@@ -22,10 +24,20 @@ func (r *run) strayFor() time.Duration {
 	switch {
 	case r.faulty():
 		return 20 * time.Second
+	case len(r.Nemeses) > 0 && r.Unsafe && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
+		return 2500 * time.Millisecond // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
 	case len(r.Nemeses) > 0 || r.Faults.Panic > 0:
 		return firstTerm + 2*time.Second
 	}
-	return time.Second + 20*r.Faults.Latency
+	return time.Second + 20*r.Faults.Latency + 4*r.slowest()
+}
+
+// slowest is how much longer than usual a command may be on its way.
+func (s *Scene) slowest() time.Duration {
+	if s.Faults.Slow > 0 {
+		return s.Faults.SlowMax
+	}
+	return 0
 }
 
 // fields returns the holders of each lock that has one at most.
@@ -57,13 +69,17 @@ func (r *run) owner(field string) *process {
 	return nil
 }
 
-// strays checks that a lock is not kept for a process that neither has it nor wants it. The run must be locked.
+// strays checks that a lock is not kept for a process that does not have it, whether it wants it or not. The run must be locked.
 func (r *run) strays(t *target, field string, down bool) {
 	now, s := time.Now(), &t.stray
 	p := r.owner(field)
+	if field != s.shown {
+		s.shown = field
+		r.haunts(t, p)
+	}
 	if p == nil || down || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
 		now.Before(r.disturbed) && !r.Unsafe {
-		*s = stray{}
+		*s = stray{shown: s.shown}
 		return
 	}
 	next := s.See(r.moment(now), field, false)
@@ -73,7 +89,24 @@ func (r *run) strays(t *target, field string, down bool) {
 	s.Stray = next
 }
 
-// claims reports whether somebody in the process has a lock, or asks for it. The run must be locked.
+// haunts checks that a lock is not granted to a process that was killed before: nothing reaches it. What it had sent may still arrive, and
+// the server may still count what it had subscribed to. The run must be locked.
+func (r *run) haunts(t *target, p *process) {
+	if p == nil || !p.dead() || r.Unsafe || r.Topology != "" || r.faulty() || len(r.Denied) > 0 || slices.ContainsFunc(r.Nemeses, delays) {
+		return
+	}
+	if age := time.Since(p.died); age > time.Second+20*r.Faults.Latency {
+		r.brokenf("dead: Redis gave %s to %v, which was killed %v before", t.name, p, age)
+	}
+}
+
+// delays reports whether after a nemesis a server may learn late of what a process did, or that it is dead.
+func delays(nemesis string) bool {
+	return slices.Contains([]string{nemesisDeaf, nemesisCut, nemesisHang, nemesisRestart, nemesisLoading, nemesisFull}, nemesis)
+}
+
+// claims reports whether somebody in the process has a lock, or acquires the members of a group, of which it may have the lock already. The
+// run must be locked.
 func (p *process) claims(t *target) bool {
 	for _, h := range t.inside {
 		if h.p == p {
@@ -81,14 +114,12 @@ func (p *process) claims(t *target) bool {
 		}
 	}
 	for _, w := range p.wanted {
-		for _, m := range w.atoms() {
-			if m != t {
-				continue
-			}
-			for _, a := range w.waiting {
-				if a.p == p {
-					return true
-				}
+		if w.kind != kindMulti || !slices.Contains(w.members, t) {
+			continue
+		}
+		for _, a := range w.waiting {
+			if a.p == p {
+				return true
 			}
 		}
 	}

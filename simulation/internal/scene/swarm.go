@@ -34,9 +34,12 @@ var wants = [][]Lock{
 	{{kindLatch, "latch"}, {kindLock, "a"}},
 }
 
+// granted are the kinds of locks that a release grants to the first waiter. Waiters for others are woken, and ask, so these are free meanwhile.
+var granted = []string{kindLock, kindFenced, kindFair, kindFencedFair, kindElection}
+
 // peersWant are the sets of locks that Redisson shares with rlock.
 var peersWant = [][]Lock{
-	{{kindLock, "a"}}, {{kindFenced, "fenced"}}, {{kindLock, "a"}, {kindFenced, "fenced"}}, {{kindLock, "a"}, {kindFair, "fair"}}, {{kindMulti, "a c"}, {kindLock, "a"}},
+	{{kindLock, "a"}}, {{kindFenced, "fenced"}}, {{kindLock, "b"}, {kindLock, "{b}"}}, {{kindLock, "a"}, {kindFenced, "fenced"}}, {{kindLock, "a"}, {kindFair, "fair"}}, {{kindMulti, "a c"}, {kindLock, "a"}},
 }
 
 // logarithmic draws a duration such that each order of magnitude is as likely as another.
@@ -50,7 +53,7 @@ func Swarm(seed uint64) Scene {
 	r := rand.New(rand.NewPCG(seed, 31))
 	s := Scene{
 		Servers: 1, Processes: 2 + r.IntN(4), Workers: 1 + r.IntN(4)*r.IntN(2), Duration: 5 * time.Minute,
-		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second), WakeUp: 2 * time.Second,
+		Rest: logarithmic(r, 20*ms, 8*time.Second), Hold: logarithmic(r, ms, 3*time.Second),
 		Options: []rlock.Option{rlock.WithPollInterval(time.Hour)}, // a wake-up that is missed stays missed
 	}
 	s.Faults.Latency = logarithmic(r, 200*time.Microsecond, 30*ms)
@@ -72,6 +75,10 @@ func Swarm(seed uint64) Scene {
 	peers := r.IntN(5) == 0 && s.Servers == 1 && s.Topology == "" && !crowded
 	if peers {
 		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
+	}
+	s.WakeUp = 2 * time.Second
+	if s.Topology == "" && !crowded && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return !slices.Contains(granted, l.Kind) }) {
+		s.WakeUp = 200*ms + 10*s.Faults.Latency
 	}
 	lonely := r.IntN(4) == 0 && !crowded
 	switch {

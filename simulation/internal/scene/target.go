@@ -43,6 +43,7 @@ type target struct {
 	untold    time.Time // until when waiters need not notice that the lock is free
 	last      time.Time // when a worker last began or ended something with it
 	extra     int       // permits that were added for a while
+	taken     int       // how often the processes have taken it
 	stray     stray
 	relic     string // the holder in the data with which the server last started again
 }
@@ -198,8 +199,8 @@ func (r *run) vacant(t *target) bool {
 // free reports whether anybody could have the target now, as the servers see it. Where some may and others not, it is not free.
 func (r *run) free(t *target) bool {
 	switch t.kind {
-	case kindSpin, kindRW, kindFencedRW:
-		return false // spinning is slow by nature, and readers overlap
+	case kindSpin:
+		return false // spinning is slow by nature
 	case kindSemaphore, kindPlain:
 		var have int
 		r.home(t.name).With(func(s *simredis.Server) {

@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,6 +85,7 @@ func TestALatchTellsTheCheckers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, w, _ := stage(t)
+		w.random = rand.New(rand.NewPCG(1, 1))
 		l := &latch{Latch: promises.Latch{Name: "l", Count: latchCount}, waiting: make(map[*process]int)}
 		handle := w.clients[0].NewCountDownLatch("l")
 		_, err := handle.TrySetCount(w.ctx, 1)

@@ -50,6 +50,7 @@ func (w *worker) turn(t *target) {
 		w.forgets(t, p)
 		return
 	case p.verb == 0:
+		p.bare = false
 		w.byDo(t, p)
 		return
 	case p.verb == 1 && p.lease == 0 && !t.counts():
@@ -59,6 +60,9 @@ func (w *worker) turn(t *target) {
 	ctx, opts, cancel := w.terms(&p)
 	defer cancel()
 	lock := w.acquirer(t, p.reads)
+	if p.bare {
+		lock = w.clients[0].NewLock(t.name)
+	}
 	a := w.asks(p)
 	w.mu.Lock()
 	alone := w.solitary(a)
@@ -84,13 +88,13 @@ func (w *worker) turn(t *target) {
 	if p.extend > 0 {
 		w.extend(hold, p.extend)
 	}
-	if p.export {
+	if p.ticket > 0 {
 		if hold = w.handOff(h, hold); hold == nil {
 			return
 		}
 	}
 	w.use(hold, p)
-	if l, ok := lock.(*rlock.Lock); ok && p.visit == 4 && p.lease+p.atLeast == 0 && !p.export && !h.p.dead() && w.outlives(h, hold, l) {
+	if l, ok := lock.(*rlock.Lock); ok && p.visit == 4 && p.lease+p.atLeast+p.ticket == 0 && !h.p.dead() && w.outlives(h, hold, l) {
 		return
 	}
 	if !h.p.dead() {
@@ -130,6 +134,18 @@ func (w *worker) unlock(h *holder, hold *rlock.Hold) {
 	began := time.Now()
 	wrong := hold.Unlock(ctx)
 	w.unlocked(h, err, wrong, deadline, time.Since(began))
+	if h.unlocks == 2 {
+		w.unlocksTwice(h, hold, wrong)
+	}
+}
+
+// unlocksTwice unlocks a hold that is unlocked, given what the first unlock returned. That ends nothing.
+func (w *worker) unlocksTwice(h *holder, hold *rlock.Hold, first error) {
+	w.occupied(w.process, len(h.of.atoms()))
+	defer w.occupied(w.process, -len(h.of.atoms()))
+	if err := hold.Unlock(context.Background()); first == nil && !w.dead() {
+		w.unlocksAgain(err, h.of)
+	}
 }
 
 // again acquires the lock as its owner a second time.
@@ -139,6 +155,12 @@ func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold) {
 	inner, err := lock.TryAcquire(hold.Context())
 	w.mu.Lock()
 	w.checks().Reentry(w.process, hold, inner, err)
+	switch {
+	case err == nil && inner.Err() == nil && time.Until(inner.Deadline()) < (firstTerm-200*time.Millisecond)/4:
+		w.brokenf("nearly over: a re-entry of %v is good for %v", w.process, time.Until(inner.Deadline()))
+	case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
+		w.brokenf("re-entry: the owner of %v was refused: %v", w.process, err)
+	}
 	w.class(err)
 	w.mu.Unlock()
 	if err == nil {
@@ -165,30 +187,31 @@ func (w *worker) extend(hold *rlock.Hold, d time.Duration) {
 	}
 }
 
-// ticketLease is how long a ticket is good: longer than anything that may delay the two calls.
-const ticketLease = 20 * time.Second
-
 // handOff exports the hold, and adopts it in another process or in this one. It returns nil if nobody has it after that.
 func (w *worker) handOff(h *holder, hold *rlock.Hold) *rlock.Hold {
 	began := time.Now()
 	w.mu.Lock()
-	h.ends, h.of.untold = true, began.Add(2*ticketLease)
+	h.ends, h.of.untold = true, began.Add(2*h.ticket)
 	w.mu.Unlock()
 	w.occupied(w.process, 1)
 	w.trace.Note("%v exports %s", w.process, h.of.name)
-	ticket, err := hold.Export(context.Background(), rlock.Lease(ticketLease))
+	ticket, err := hold.Export(context.Background(), rlock.Lease(h.ticket))
 	w.occupied(w.process, -1)
 	w.mu.Lock()
 	w.class(err)
 	h.err = func() error { // until somebody adopts it, the ticket holds the lock
-		if time.Since(began) < ticketLease-ticketLease/50 {
+		if time.Since(began) < h.ticket-h.ticket/50 {
 			return nil
 		}
 		return rlock.ErrNotHeld
 	}
+	if err == nil && (hold.Err() == nil || hold.Context().Err() == nil) {
+		w.brokenf("ticket: a hold of %v goes on although it was exported", w.process)
+	}
 	if err != nil {
 		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
+		h.of.untold = time.Time{} // rlock frees what it may have exported
 	}
 	w.mu.Unlock()
 	if err != nil {
@@ -224,11 +247,12 @@ func (w *worker) adopted(h *holder, hold *rlock.Hold, heir *process, err error, 
 	w.class(err)
 	if hold == nil {
 		once := w.Faults.Late+w.Faults.Repeated == 0
-		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < ticketLease-ticketLease/10 && !w.Unsafe && once && w.ctx.Err() == nil {
+		if errors.Is(err, rlock.ErrNotHeld) && time.Since(exported) < h.ticket-h.ticket/10 && !w.Unsafe && once && w.ctx.Err() == nil {
 			w.brokenf("ticket: %v could not adopt %s, which %v had exported %v before: %v", heir, h.of.name, w.process, time.Since(exported), err)
 		}
 		w.trace.Note("%v gave up %s: %v", w.process, h.of.name, err)
 		w.drop(h)
+		h.of.untold = exported.Add(h.ticket) // until then, nobody may have the lock
 		return nil
 	}
 	h.p, h.ends, h.err, h.since, h.lease, h.renewed = heir, false, hold.Err, time.Now(), 0, 0

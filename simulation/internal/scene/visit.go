@@ -35,7 +35,12 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 		return
 	}
 	lock, want := c.NewLock(t.name, rlock.NonReentrant()), rlock.ErrReentered
+	var opts []rlock.AcquireOption
 	switch {
+	case t.kind == kindLock && p.verb < 4:
+		lock, want = c.NewFencedLock(t.name), rlock.ErrInvalidOption // the hold has no token
+	case t.kind == kindLock && p.verb < 6:
+		lock, opts = c.NewLock(t.name), []rlock.AcquireOption{rlock.AtLeast(time.Second)}
 	case t.shares() && p.reads:
 		lock, want = w.side(t, false), rlock.ErrUpgrade
 	case t.shares():
@@ -44,7 +49,11 @@ func (w *worker) nested(hold *rlock.Hold, p plan) {
 	w.occupied(w.process, 1)
 	defer w.occupied(w.process, -1)
 	before := hold.Err()
-	inner, err := lock.TryAcquire(rlock.EnsureOwner(hold.Context()))
+	acquire := lock.TryAcquire
+	if want == nil && p.verb >= 6 { // a writer that reads waits for nobody
+		acquire, opts = lock.Acquire, append(opts, rlock.Wait(10*time.Second))
+	}
+	inner, err := acquire(rlock.EnsureOwner(hold.Context()), opts...)
 	known := errors.Is(err, want) || errors.Is(err, rlock.ErrUnavailable) || errors.Is(err, rlock.ErrClosed) || w.isFull(err)
 	if ended := hold.Context().Err() != nil; !ended && !known {
 		w.judge(hold, before, "nested: %v has %s, and got %v instead of %v", w.process, t.name, err, want)

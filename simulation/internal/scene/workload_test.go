@@ -22,11 +22,7 @@ func (l refusing) Lock(ctx context.Context, opts ...rlock.AcquireOption) error {
 func TestCheckersBiteTheWorkload(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	find, enter := wantedOf, gets
-	for name, c := range map[string]struct {
-		breaks func(r *run, a, b *worker)
-		says   string
-	}{
+	bite(t, map[string]breach{
 		"hand-offs of two commands": {func(r *run, _, _ *worker) {
 			r.start(3)
 			r.handing(kindLock, r.processes)
@@ -115,7 +111,5 @@ func TestCheckersBiteTheWorkload(t *testing.T) {
 		"an unlock of what was unlocked": {func(r *run, a, _ *worker) {
 			a.unlocksAgain(nil, find(r, "fair"))
 		}, "which has unlocked it, returned <nil>"},
-	} {
-		bites(t, name, c.says, c.breaks)
-	}
+	})
 }

@@ -1,0 +1,76 @@
+package scene
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-rlock/rlock"
+)
+
+// TestCheckersBiteOnStrays breaks the promises about locks that Redis keeps for others than those who believe to have them.
+func TestCheckersBiteOnStrays(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	lost := fmt.Errorf("wrapped: %w", rlock.ErrLost)
+	unavailable := fmt.Errorf("wrapped: %w", rlock.ErrUnavailable)
+	bite(t, map[string]breach{
+		"a lock that is kept for nobody": {func(r *run, a, _ *worker) {
+			for range 40 {
+				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+				time.Sleep(glance)
+			}
+		}, "stray"},
+		"a lock that is kept for a waiter, who does not get it": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "fair"), permits: 1})
+			for range 40 {
+				r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+				time.Sleep(glance)
+			}
+		}, "stray"},
+		"a member of a group that waits for the rest": {func(r *run, a, _ *worker) {
+			a.asks(plan{of: find(r, "a b"), permits: 1})
+			for range 40 {
+				r.strays(find(r, "a b").members[0], a.clients[0].ID()+":1", false)
+				time.Sleep(glance)
+			}
+		}, ""},
+		"a peer that is passed over": {func(r *run, _, _ *worker) {
+			r.Peers = 1
+			(&peer{run: r}).shares(find(r, "fenced"), 201)
+		}, "share"},
+		"a lock that is given to the dead": {func(r *run, a, _ *worker) {
+			a.kill()
+			time.Sleep(2 * s)
+			r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+		}, "dead"},
+		"a lock that the dead have": {func(r *run, a, _ *worker) {
+			r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+			a.kill()
+			time.Sleep(2 * s)
+			r.strays(find(r, "fair"), a.clients[0].ID()+":1", false)
+		}, ""},
+		"an outage although the process has the lock": {func(r *run, a, _ *worker) {
+			r.disturbed = time.Now().Add(time.Hour)
+			enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			time.Sleep(s)
+			a.answered(a.ctx, a.asks(plan{of: find(r, "fenced"), permits: 1}), unavailable)
+		}, "an owner of"},
+		"an outage although another process has the lock": {func(r *run, a, b *worker) {
+			r.disturbed = time.Now().Add(time.Hour)
+			enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+			time.Sleep(s)
+			b.answered(b.ctx, b.asks(plan{of: find(r, "fenced"), permits: 1}), unavailable)
+		}, ""},
+		"a lock that is acquired during a shutdown": {func(r *run, a, _ *worker) {
+			a.stopping = time.Now()
+			time.Sleep(s)
+			enter(a, plan{of: find(r, "fenced"), permits: 1}, 1)
+		}, "shutdown"},
+		"a refusal because of an owner whose lease is over": {func(r *run, a, _ *worker) {
+			enter(a, plan{of: find(r, "fair"), permits: 1}, 0).err = func() error { return lost }
+			time.Sleep(10 * s)
+			a.answered(a.ctx, a.asks(plan{of: find(r, "fair"), permits: 1, try: true}), rlock.ErrNotAcquired)
+		}, "refused"},
+	})
+}
