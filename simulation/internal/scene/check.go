@@ -248,10 +248,10 @@ func (r *run) believes(t *target, h *holder) promises.Owner {
 	return promises.Owner{Who: h.p, Asked: r.moment(h.asked), Since: r.moment(h.since), Reads: t.shares() && h.reads, Permits: h.permits}
 }
 
-// forgotten reports whether Redis may have forgotten that an owner has a target: it asked for it before a server last forgot something. The
-// run must be locked.
+// forgotten reports whether Redis may have forgotten that an owner has a target: it asked for it before a server last forgot something, or
+// somebody freed it by force. A command that does so may come late, and free what a later owner has. The run must be locked.
 func (r *run) forgotten(o *holder) bool {
-	return r.Unsafe && (r.forgetting || !o.asked.After(r.forgot))
+	return r.Unsafe && (r.forgetting || !o.asked.After(r.forgot) || r.faulty() && slices.Contains(r.Nemeses, nemesisForce))
 }
 
 // raises checks the token of an owner, given the greatest of those that had been seen when it asked. The run must be locked.

@@ -96,7 +96,7 @@ func (w *worker) wasDropped(t *target, d *dropped) {
 	o.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.dead() || w.ended || len(w.Panics) > 0 || w.clients[0].Stats().DroppedReports > 0 {
+	if w.dead() || w.ended || w.pausedSince(time.Now().Add(-endsDropped)) > 0 || len(w.Panics) > 0 || w.clients[0].Stats().DroppedReports > 0 {
 		return
 	}
 	if end == "" || end == rlock.HoldUnlocked {

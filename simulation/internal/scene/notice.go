@@ -46,7 +46,7 @@ func (s *Scene) tooLong(h *holder) bool { return s.MaxHold > 0 && time.Since(h.a
 
 // limits checks that a hold ends that is longer than the scene allows. The run must be locked.
 func (r *run) limits(h *holder) {
-	if r.MaxHold == 0 || h.told || h.blind || h.ends || h.p.dead() || h.p.ended || h.err() != nil {
+	if r.MaxHold == 0 || h.told || h.blind || h.ends || h.p.dead() || h.p.ended || h.p.isPaused() || h.err() != nil {
 		return
 	}
 	if over := time.Since(h.since) - r.MaxHold; over > lateness {

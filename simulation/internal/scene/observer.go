@@ -63,7 +63,9 @@ func (o *observer) AcquireEnd(_ context.Context, d rlock.AcquireEndData) {
 func (o *observer) HoldEnd(ctx context.Context, d rlock.HoldEndData) {
 	if dropped, ok := ctx.Value(droppedKey{}).(*dropped); ok {
 		o.mu.Lock()
-		dropped.end = d.End
+		if dropped.end == "" || d.End != rlock.HoldUnlocked { // a member of a red lock that was not needed ends apart
+			dropped.end = d.End
+		}
 		o.mu.Unlock()
 	}
 	o.add(&o.over)

@@ -23,6 +23,7 @@ type Scene struct {
 	Servers   int // for red locks; other locks are on the first one
 	Topology  string
 	Acks      time.Duration // how long an acquisition waits for a replica; zero means that none does
+	Broadcast bool          // all nodes of the cluster tell all subscribers, so nobody knows who listens: there is no line
 	Processes int
 	Workers   int // of each process
 	Peers     int // of Redisson

@@ -24,9 +24,9 @@ func (r *run) strayFor() time.Duration {
 	switch {
 	case r.faulty():
 		return 20 * time.Second
-	case len(r.Nemeses) > 0 && r.Unsafe && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
+	case len(r.Nemeses) > 0 && r.Unsafe && len(r.Denied) == 0 && !slices.ContainsFunc(r.Nemeses, func(n string) bool { return slices.Contains(safeNemeses, n) }):
 		return 2500 * time.Millisecond // messages arrive, so a waiter of long ago gives back at once what it is granted for a first term
-	case len(r.Nemeses) > 0 || r.Faults.Panic > 0:
+	case len(r.Nemeses)+len(r.Denied) > 0 || r.Faults.Panic > 0:
 		return firstTerm + 2*time.Second
 	}
 	return time.Second + 20*r.Faults.Latency + 4*r.slowest()
@@ -77,7 +77,7 @@ func (r *run) strays(t *target, field string, down bool) {
 		s.shown = field
 		r.haunts(t, p)
 	}
-	if p == nil || down || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
+	if p == nil || down || r.forgetting || p.ended || !p.healthy() || p.busy > 0 || p.claims(t) || now.Before(t.untold) || now.Before(t.kept) || field == t.relic ||
 		now.Before(r.disturbed) && !r.Unsafe {
 		*s = stray{shown: s.shown}
 		return

@@ -29,7 +29,9 @@ func (s *Scene) drawTopology(r *rand.Rand) {
 	case 2, 3:
 		s.Topology = topologyCluster
 		if r.IntN(4) == 0 {
-			s.Options = append(s.Options, rlock.WithShardedPubSub([]rlock.ShardedPubSub{rlock.ShardedOn, rlock.ShardedOff}[r.IntN(2)]))
+			sharded := []rlock.ShardedPubSub{rlock.ShardedOn, rlock.ShardedOff}[r.IntN(2)]
+			s.Broadcast = sharded == rlock.ShardedOff
+			s.Options = append(s.Options, rlock.WithShardedPubSub(sharded))
 		}
 	default:
 		return

@@ -152,10 +152,12 @@ func (w *worker) unlocksTwice(h *holder, hold *rlock.Hold, first error) {
 func (w *worker) again(lock rlock.Acquirer, hold *rlock.Hold) {
 	w.occupied(w.process, 1)
 	defer w.occupied(w.process, -1)
+	asked := time.Now()
 	inner, err := lock.TryAcquire(hold.Context())
 	w.mu.Lock()
 	w.checks().Reentry(w.process, hold, inner, err)
 	switch {
+	case w.pausedSince(asked) > 0:
 	case err == nil && inner.Err() == nil && time.Until(inner.Deadline()) < (firstTerm-200*time.Millisecond)/4:
 		w.brokenf("nearly over: a re-entry of %v is good for %v", w.process, time.Until(inner.Deadline()))
 	case errors.Is(err, rlock.ErrNotAcquired) && hold.Err() == nil && hold.Context().Err() == nil:
