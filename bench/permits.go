@@ -11,8 +11,9 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
 )
 
 // permits returns the scenarios with semaphores. The peers have a lock for each permit, which is how their users do it.

@@ -4,8 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestAsynchronousMethodsOfJava locks for thread numbers that no thread has, as reactive programs do. In Redisson, such

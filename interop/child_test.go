@@ -12,9 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 // childEnv is the environment variable that makes the test binary a child process. Its value is a childCall in JSON.

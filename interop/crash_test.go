@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // killedLease is the watchdog timeout of the processes that are killed. With 2 s, a process that was not scheduled for that

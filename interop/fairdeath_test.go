@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // deadFairWait is how long a fair lock waits for a dead waiter: the minimum that rlock allows.

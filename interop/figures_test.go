@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/stretchr/testify/require"
 )
 
 // TestFigureSideBySide measures Go and Java in turn, for docs/interop.md. Only the ratios within a round are comparable.

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 func TestForceUnlockFreesLocksOfOtherSide(t *testing.T) {

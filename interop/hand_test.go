@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 // hand is a lock together with one owner in Go or one thread in Java, and the options of the acquisition.

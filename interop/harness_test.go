@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestHarnessKinds checks that the fields of each kind fit together, and that a Java thread can be interrupted.

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/stretchr/testify/require"
 )
 
 // TestFleetInheritsFromKilledJava kills a JVM that holds locks, and waits for others, while owners of both languages wait.

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/stretchr/testify/require"
 )
 
 // TestFleetServesJavaThatStandsLong lets a thread of Java stand among the waiters for 5 s, or 48 s in a soak of ten minutes

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 // TestReadReleaseKeepsLockForRemainingReaders checks that the lock lasts as long as the longest remaining read hold, no

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // soakWatchdog is short, because Redisson before 3.28.0 may miss a release and then waits for the whole lease.

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 // turnLog is a stream in Redis in which each owner of a lock notes the start and the end of its turns, inside the lock. Its

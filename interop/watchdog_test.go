@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestWatchdogsKeepLocksWhileOtherSideWaits holds all kinds of locks on both sides at the same time.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+
 	"github.com/go-rlock/rlock"
 )
 

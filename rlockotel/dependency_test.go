@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // program is a user's. It prints the version of the scope that the metrics and the spans have.

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/go-rlock/rlock"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/go-rlock/rlock"
 )
 
 // The bounds of the histograms, in s: from a lock that is free and near to one that is waited for, or held, for minutes.

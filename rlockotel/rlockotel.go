@@ -54,7 +54,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -62,6 +61,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/go-rlock/rlock"
 )
 
 // Option sets something for [Observe].

@@ -10,9 +10,10 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit"
-	"github.com/stretchr/testify/require"
 )
 
 // TestVersion is about what build information says. TestTheVersionOfADependency has it from a program.

@@ -7,9 +7,10 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/go-rlock/rlock"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/go-rlock/rlock"
 )
 
 // scope is the name of the instrumentation: the path of this module.

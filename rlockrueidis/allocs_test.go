@@ -4,10 +4,11 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // TestAllocationsOfAPair counts all allocations of a lock and an unlock, those of rueidis included. The least of three counts is

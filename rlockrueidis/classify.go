@@ -8,9 +8,10 @@ import (
 	"net"
 	"strings"
 
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/redis/rueidis"
 )
 
 // classify returns an error of rueidis with everything on which the next step depends. It returns nil for nil.

@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/redis/rueidis"
 )
 
 // conn sends commands through a client of rueidis. It is safe for concurrent use.

@@ -9,13 +9,14 @@ import (
 	"net"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/driver/drivertest"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/driver/drivertest"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 func TestMain(m *testing.M) {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/redis/rueidis"
+
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // fit returns the size of the client's pool for blocking commands, or an error if a client cannot keep a lock.

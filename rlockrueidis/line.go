@@ -5,9 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/redis/rueidis"
 )
 
 // line is a subscription connection, until it breaks.

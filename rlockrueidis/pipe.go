@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/redis/rueidis"
 )
 
 // Pipe sends calls in one pipeline, then sends the scripts that Redis did not know again, in full. On a cluster, if no node is

@@ -65,9 +65,10 @@
 package rlockrueidis
 
 import (
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/redis/rueidis"
 )
 
 // New returns a client that locks through client, which may be of a single server, of Sentinel or of a cluster, with TLS or without.

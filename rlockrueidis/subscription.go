@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/redis/rueidis"
 )
 
 // Subscribe opens a subscription on a connection of its own. It connects at the first SUBSCRIBE.

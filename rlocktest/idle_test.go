@@ -10,8 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
 )
 
 // TestAnIdleHourAsksForNoTime counts how often the server's clock is asked for while nobody sends a command.

@@ -6,10 +6,11 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/internal/testkit"
 	"github.com/stretchr/testify/require"
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
 )
 
 // TestAllocationsOfAPair counts all allocations of a lock and an unlock, those of valkey-go included. The least of three counts is

@@ -10,9 +10,10 @@ import (
 	"net"
 	"strings"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/valkey-io/valkey-go"
 )
 
 // classify returns an error of valkey-go with everything on which the next step depends. It returns nil for nil.

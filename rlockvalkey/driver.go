@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/valkey-io/valkey-go"
 )
 
 // conn sends commands through a client of valkey-go. It is safe for concurrent use.

@@ -11,13 +11,14 @@ import (
 	"net"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/driver/drivertest"
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"github.com/valkey-io/valkey-go"
 	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/driver/drivertest"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 func TestMain(m *testing.M) {

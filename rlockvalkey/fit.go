@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // fit returns the size of the client's pool for blocking commands, or an error if a client cannot keep a lock.

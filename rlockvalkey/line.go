@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/valkey-io/valkey-go"
 )
 
 // line is a subscription connection, until it breaks.

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // panicky is a client in a wrapper whose methods panic while it is told to, as a hook with a bug does. The clients of nodes and those of

@@ -9,10 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/valkey-io/valkey-go"
 )
 
 // Pipe sends calls in one pipeline, then sends the scripts that Redis did not know again, in full. On a cluster, if no node is

@@ -67,9 +67,10 @@
 package rlockvalkey
 
 import (
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/valkey-io/valkey-go"
 )
 
 // New returns a client that locks through client, which may be of a single server, of Sentinel or of a cluster, with TLS or without.

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valkey-io/valkey-go"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/valkey-io/valkey-go"
 )
 
 // Subscribe opens a subscription on a connection of its own. It connects at the first SUBSCRIBE.

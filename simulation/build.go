@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
-
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/go-rlock/rlock/simulation/internal/overlay"
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )

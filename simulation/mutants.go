@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/testkit/mutants"
-
 	"github.com/go-rlock/rlock/simulation/internal/scene"
 )
 

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 // application is what a process has around its redis client: a wrapper, a hook and a log handler. They are drawn from the seed of its site.

@@ -5,9 +5,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestApplicationsDiffer checks that every sort of application is drawn, and that none panics in this process.

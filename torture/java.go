@@ -11,9 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // The scripts of Redisson's plain lock, as another client of it would write them. They have its keys, arguments and replies.

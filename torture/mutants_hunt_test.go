@@ -10,8 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 )
 
 // build is rlock with mutants.

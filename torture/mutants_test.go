@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/testkit/mutants"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/testkit/mutants"
 )
 
 var mutantsFlag = flag.String("mutants", "", `plant these mutants, separated by commas, or "all", and check that the short program finds it`)

@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // nemesis causes one fault, ends it, and describes it in the event. A safe nemesis lasts less than a third of the

@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 func (a *Arena) restart(r *rand.Rand, e *Event, nodes int) {

@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
-	"github.com/redis/go-redis/v9"
 )
 
 // The times of the workload. They are short, so that much happens, but long compared with the delays of the machine.

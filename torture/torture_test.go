@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/testkit/connect"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/go-rlock/rlock/internal/testkit/connect"
 )
 
 var (

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"golang.org/x/sys/unix"
+
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 )
 
 // Moment is a time of the monotonic clock that all processes of the machine share.

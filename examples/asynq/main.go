@@ -14,10 +14,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/examples/internal/demo"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/examples/internal/demo"
 )
 
 const (

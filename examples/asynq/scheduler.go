@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
-	"github.com/go-rlock/rlock"
 	"github.com/hibiken/asynq"
+
+	"github.com/go-rlock/rlock"
 )
 
 // schedule runs the scheduler on one process out of all that call it, until ctx ends. When that one ends, or dies, or loses Redis, another

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/hibiken/asynq"
+
+	"github.com/go-rlock/rlock"
 )
 
 // errNotRun means that the handler was not called, because its lock could not be had.

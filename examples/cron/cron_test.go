@@ -8,9 +8,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/program"
-	"github.com/stretchr/testify/require"
 )
 
 func TestMain(m *testing.M) {

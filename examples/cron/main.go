@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/examples/internal/demo"
 	"github.com/go-rlock/rlock/rlockcron"
-	"github.com/redis/go-redis/v9"
 )
 
 const (

@@ -11,10 +11,11 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // statements are those of the guide, in its order. Each has the token as $1, and then the row's key.

@@ -16,8 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // postgres is a PostgreSQL server that ends with the test. It has a socket in a directory of its own, and no port.

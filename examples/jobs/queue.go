@@ -7,9 +7,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 	_ "modernc.org/sqlite"             // the driver sqlite
+
+	"github.com/go-rlock/rlock"
 )
 
 // errStale means that a later holder of the lock has begun the job.

@@ -16,7 +16,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/redistest/host"
 )
@@ -82,14 +81,20 @@ func Embedded(tb testing.TB) *redis.Client {
 func start(tb testing.TB, embedded *miniredis.Miniredis) string {
 	tb.Helper()
 	if !host.Virtual {
-		require.NoError(tb, embedded.Start())
+		if err := embedded.Start(); err != nil {
+			tb.Fatal(err)
+		}
 		return embedded.Addr()
 	}
 	conn, err := embedded.Dial() // which starts it without a listener
-	require.NoError(tb, err)
-	require.NoError(tb, conn.Close())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = conn.Close()
 	listener, err := host.Listen()
-	require.NoError(tb, err)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	tb.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

@@ -17,10 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/internal/testkit"
-	"github.com/go-rlock/rlock/rlockotel"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
@@ -33,6 +29,11 @@ import (
 	"github.com/stretchr/testify/require"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit"
+	"github.com/go-rlock/rlock/rlockotel"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/rlockrueidis"
 )
 

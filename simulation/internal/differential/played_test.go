@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/testkit/transcript"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit/transcript"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

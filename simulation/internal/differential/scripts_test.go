@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/lua"
-	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
-
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )

@@ -8,9 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
-	"github.com/stretchr/testify/require"
 )
 
 // TestCheckersOfHoldsBite keeps and breaks the promises that [promises.Judge] checks on the holds of a client.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
-
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 )
 

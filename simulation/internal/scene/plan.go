@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
-
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )
 

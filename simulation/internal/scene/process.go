@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/driver"
-
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/google/uuid"
 
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/testkit/promises"
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )

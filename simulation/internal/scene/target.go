@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
-
 	"github.com/go-rlock/rlock/simulation/internal/simnet"
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )

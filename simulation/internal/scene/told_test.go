@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/testkit/promises"
-	"github.com/stretchr/testify/require"
 )
 
 // TestCheckersAreTold breaks promises that one word of the workers decides.

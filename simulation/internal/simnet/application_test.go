@@ -5,10 +5,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/stretchr/testify/require"
 )
 
 // TestCodeOfTheApplicationPanics has each command panic, before it was sent or after it was executed. The command is in doubt.

@@ -13,7 +13,6 @@ import (
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

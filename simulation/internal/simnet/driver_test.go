@@ -6,12 +6,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/drivertest"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/stretchr/testify/require"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/wire"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/wire"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

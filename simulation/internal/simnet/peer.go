@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

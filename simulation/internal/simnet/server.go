@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/driver"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 

@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/driver"
 )
 
 // listen returns a network and a subscription to two channels, which are confirmed.

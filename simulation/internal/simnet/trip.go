@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
-
 	"github.com/go-rlock/rlock/simulation/internal/simredis"
 	"github.com/go-rlock/rlock/simulation/internal/simseed"
 )

@@ -11,9 +11,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/redis/go-redis/v9"
 )
 
 // Kind is what a row is, by the name that observers get of it: see [rlock.AcquireStartData]. A spin lock has that of a lock, which it

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestFind finds what was typed, in any case, of each kind, and nothing twice.

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
 )
 
 // A SCAN looks at about scanned keys of Redis, in 0.1 ms, and the names that it finds are looked at in packets of so many.

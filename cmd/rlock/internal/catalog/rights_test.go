@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestRights lists and shows everything as a user with exactly the rights that the guide names. Without any one of them, something fails.

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/redis/go-redis/v9"
 )
 
 // ErrNoHolders is the error for freeing a plain semaphore. Redis does not know who has its permits.

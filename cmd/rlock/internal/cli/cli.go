@@ -15,10 +15,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"

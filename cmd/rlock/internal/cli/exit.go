@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"github.com/go-rlock/rlock"
-
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
 )
 

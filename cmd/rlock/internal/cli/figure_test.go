@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/program"
-	"github.com/stretchr/testify/require"
 )
 
 // TestFigureOfAHundredThousandLocks measures how long ls takes for them, its memory, and for how long it keeps Redis from others.

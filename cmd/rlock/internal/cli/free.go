@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/spf13/cobra"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 func (a *app) free() *cobra.Command {

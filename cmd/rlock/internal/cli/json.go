@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-rlock/rlock"
-
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

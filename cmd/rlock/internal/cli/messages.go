@@ -10,11 +10,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // failure is an error of Redis, or on the way to it.

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/program"
-	"github.com/stretchr/testify/require"
 )
 
 // TestTheWrongSortOfDeployment is refused with what to do, before anything else: one node of a cluster shows a part of its locks only.

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestListOfAHundredThousandLocks has one that somebody waits for, and one whose lease is about to end. They are first if it is sorted

@@ -15,13 +15,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-rlock/rlock"
-	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/spf13/cobra"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/child"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/deploy"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // runFlags are the flags of run.

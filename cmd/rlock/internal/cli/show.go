@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/spf13/cobra"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

@@ -10,10 +10,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/internal/testkit/program"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/go-rlock/rlock/internal/redistest"
+	"github.com/go-rlock/rlock/internal/testkit/program"
 )
 
 // openTerminal returns both ends of a new terminal: that of a person, and that of programs.

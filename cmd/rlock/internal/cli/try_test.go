@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/testkit/program"
-	"github.com/stretchr/testify/require"
 )
 
 // TestDoctorTries says what works, with the exit code of what does not. Interrupted, it leaves nothing behind.

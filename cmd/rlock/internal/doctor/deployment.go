@@ -9,8 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
 )
 
 // deployment is what the checks look at.

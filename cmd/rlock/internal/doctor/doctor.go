@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/go-rlock/rlock"
 )
 
 // ErrDenied means that Redis replied, but lets the user do nothing: the name or the password is wrong, or missing. It is also what a

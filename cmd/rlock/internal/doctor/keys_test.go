@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/stretchr/testify/require"
 )
 
 func TestTokens(t *testing.T) {

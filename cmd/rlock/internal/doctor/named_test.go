@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/stretchr/testify/require"
 )
 
 // TestTheErrorsOfTheLibraryNameKindsThatThisKnows takes the flags that an error of a missing right has for each kind.

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/redis/go-redis/v9"
 )
 
 // tryPrefix begins the names of all that a try makes, behind the prefix of the services.

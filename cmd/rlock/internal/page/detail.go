@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock"
-
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

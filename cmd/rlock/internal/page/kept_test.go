@@ -6,9 +6,9 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/go-rlock/rlock"
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // TestLocksWithWaitersAreKept keeps all of them beside the first of the others, and counts those that it does not keep.

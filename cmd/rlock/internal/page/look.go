@@ -8,9 +8,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/go-rlock/rlock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/cmd/rlock/internal/catalog"
 )
 

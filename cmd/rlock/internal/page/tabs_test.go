@@ -8,9 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/redistest"
 )
 
 // streaming returns how many streams are open.
