@@ -151,9 +151,9 @@ func (w *worker) hasIt(a *attempt) bool {
 }
 
 // hurries reports whether the members of a red lock may have too little time to answer: each has a thirtieth of the lease, and at least 50 ms.
-// A round trip may take four latencies.
+// A round trip may take four latencies. What another worker of the process learns with a short lease is told to all who wait.
 func (s *Scene) hurries(p *plan) bool {
-	return p.of.kind == kindRed && p.lease > 0 && max(p.lease/30, 50*time.Millisecond) < 5*s.Faults.Latency
+	return p.of.kind == kindRed && 50*time.Millisecond < 5*s.Faults.Latency
 }
 
 // isFull reports whether an error says that the server has no memory left, in a scene in which that may be.

@@ -77,7 +77,7 @@ func Swarm(seed uint64) Scene {
 		s.Locks = slices.Clone(peersWant[r.IntN(len(peersWant))])
 	}
 	s.WakeUp = 2 * time.Second
-	if s.Topology == "" && !crowded && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return !slices.Contains(granted, l.Kind) }) {
+	if s.Topology == "" && !crowded && !peers && !slices.ContainsFunc(s.Locks, func(l Lock) bool { return !slices.Contains(granted, l.Kind) }) {
 		s.WakeUp = 200*ms + 10*s.Faults.Latency
 	}
 	lonely := r.IntN(4) == 0 && !crowded
