@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Log writes the events of a run for a reader: processes have their names, and what somebody does with a lock shows who has it and who wants it.
@@ -53,7 +54,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	if d, err := time.ParseDuration(at); err == nil {
 		at = d.Round(time.Microsecond).String()
 	}
-	line := fmt.Sprintf("%14s  %s%s", at, event, l.follow(event))
+	line := fmt.Sprintf("%14s  %s%s", at, strings.Map(legible, event), l.follow(event))
 	l.events = append(l.events, line)
 	if l.broken == 0 && strings.HasPrefix(event, "BROKEN") {
 		l.broken = len(l.events)
@@ -64,6 +65,14 @@ func (l *Log) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// legible has a dot in the place of each byte of a permit's id that is no text.
+func legible(r rune) rune {
+	if unicode.IsPrint(r) && r != unicode.ReplacementChar {
+		return r
+	}
+	return '.'
 }
 
 // follow notes what an event says about a lock, and returns who has and who wants it then.

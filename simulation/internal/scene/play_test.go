@@ -57,6 +57,7 @@ func TestSeed(t *testing.T) {
 		buffered := bufio.NewWriterSize(os.Stdout, 64<<20) // for the same reason as below
 		defer func() { require.NoError(t, buffered.Flush()) }()
 		to = buffered
+		_, _ = fmt.Fprintln(to, "scene:", &s)
 	}
 	var log io.Writer
 	var told *Log

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -64,10 +65,23 @@ func command(args []string) string {
 	return fmt.Sprintf("%s %v", name, args[3:])
 }
 
-func commands(cmds [][]string) string {
+func commands(cmds [][]string) string { return list(cmds, command) }
+
+// brief is a command without its keys and arguments, but for the holder that a script is about.
+func brief(args []string) string {
+	name, _, _ := strings.Cut(command(args), " [")
+	if strings.HasPrefix(args[0], "EVAL") {
+		if keys, _ := strconv.Atoi(args[2]); len(args) > 3+keys && strings.Contains(args[3+keys], ":") {
+			name += " of " + args[3+keys]
+		}
+	}
+	return name
+}
+
+func list(cmds [][]string, text func(args []string) string) string {
 	all := make([]string, 0, len(cmds))
 	for _, c := range cmds {
-		all = append(all, command(c))
+		all = append(all, text(c))
 	}
 	return strings.Join(all, "; ")
 }

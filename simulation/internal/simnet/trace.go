@@ -35,6 +35,17 @@ func (t *Trace) Note(format string, args ...any) {
 	}
 }
 
+// Say adds an event for the reader of a log only: it is not part of the hash, and costs nothing without a log.
+func (t *Trace) Say(event func() string) {
+	if t.to == nil {
+		return
+	}
+	line := fmt.Sprintf("%v %s\n", time.Since(t.Began), event())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = io.WriteString(t.to, line)
+}
+
 // Hash is equal for two runs in which the same happened at the same times.
 func (t *Trace) Hash() uint64 {
 	t.mu.Lock()

@@ -3,6 +3,7 @@ package simnet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -67,6 +68,7 @@ func (l *Link) send(what request, timeout time.Duration) ([]answer, *fault.Error
 		late: time.Duration(random.Int64N(int64(max(faults.LateMax, 1)))), half: random.IntN(2) == 0,
 		gaveUp: time.Now().Add(timeout + time.Duration(random.IntN(int(time.Microsecond)))), // no two at one instant
 	}
+	l.server.trace.Say(func() string { return fmt.Sprintf("%s sends to %s: %s", l.name, l.server.name, list(t.cmds, brief)) })
 	switch {
 	case l.Dead():
 		return t.take(t.silence)
