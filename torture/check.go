@@ -161,10 +161,11 @@ func (t *Turn) owner() promises.Owner {
 func (c *checker) tokens() {
 	for name, turns := range c.names {
 		granted := slices.DeleteFunc(slices.Clone(turns), func(t *Turn) bool { return t.Answer != got })
-		slices.SortFunc(granted, func(a, b *Turn) int { return int(a.Answered - b.Answered) })
+		drawn := func(t *Turn) Moment { return max(t.Answered, t.Adopted) } // an adoption draws another token
+		slices.SortFunc(granted, func(a, b *Turn) int { return int(drawn(a) - drawn(b)) })
 		before := func(at Moment) (most uint64) {
 			for _, t := range granted {
-				if t.Answered >= at {
+				if drawn(t) >= at {
 					break
 				}
 				most = max(most, t.Token)
@@ -172,7 +173,7 @@ func (c *checker) tokens() {
 			return most
 		}
 		var tokens promises.Tokens
-		began := func(t *Turn) Moment { return max(t.First, t.Answered) }
+		began := func(t *Turn) Moment { return max(t.First, drawn(t)) }
 		for _, t := range slices.SortedFunc(slices.Values(granted), func(a, b *Turn) int { return int(began(a) - began(b)) }) {
 			greatest := before(t.Asked)
 			if c.Scene.Safe && t.First != 0 {

@@ -59,6 +59,17 @@ func TestCheckersBite(t *testing.T) {
 			}},
 		},
 		{
+			"token:", // an adopted hold has its token since the adoption
+			History{Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 30).with(func(t *Turn) { t.Token, t.Adopted = 8, ms(20) }),
+				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 7 }),
+			}},
+			History{Turns: []*Turn{
+				use(1, kindFenced, "fenced0", 1, 2, 30).with(func(t *Turn) { t.Token, t.Adopted = 8, ms(10) }),
+				use(2, kindFenced, "fenced0", 11, 12, 20).with(func(t *Turn) { t.Token = 7 }),
+			}},
+		},
+		{
 			"token:",
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10)}},
 			History{Scene: safe, Turns: []*Turn{use(1, kindRead, "rw-fenced", 1, 2, 10).with(func(t *Turn) { t.Token = 7 })}},
