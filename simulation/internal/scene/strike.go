@@ -249,6 +249,9 @@ func (s strike) force() {
 	s.p.self.Do(func() { forced, err = lock.ForceUnlock(ctx) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.Contains(s.Nemeses, nemesisClock) {
+		return // where Redis's clock was set back, what was freed seems older than the hold: a renewal tells of the loss
+	}
 	for _, h := range mine {
 		if err == nil && forced && !h.ends && h.err() == nil {
 			s.brokenf("force: %v freed %s by force, and its own hold goes on", s.p, t.name)

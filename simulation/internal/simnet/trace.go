@@ -20,7 +20,10 @@ type Trace struct {
 }
 
 // NewTrace returns an empty trace, which begins now. Each event is written to w, unless it is nil.
-func NewTrace(w io.Writer) *Trace { return &Trace{Began: time.Now(), to: w} }
+func NewTrace(w io.Writer) *Trace {
+	scriptNames() // draws the order of maps: at the same moment whether there is a log or not
+	return &Trace{Began: time.Now(), to: w}
+}
 
 // Note adds an event.
 func (t *Trace) Note(format string, args ...any) {
