@@ -329,6 +329,15 @@ func (f *fixture) watch() {
 	synctest.Wait()
 }
 
+// watches is watch, and forgets what that sent and heard. It returns the subscription.
+func (f *fixture) watches() *fakeSubscription {
+	f.watch()
+	s, _ := f.driver.latest()
+	s.sent()
+	f.heard()
+	return s
+}
+
 func (f *fixture) unwatch() { f.hub.Unwatch("base", "base:twin") }
 
 // close closes the client.

@@ -75,10 +75,7 @@ func TestAWatchEndsWhenRedisHasUnsubscribedIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, single, Auto, func(f *fixture) {
-				f.watch()
-				s, _ := f.driver.latest()
-				s.sent()
-				f.heard()
+				s := f.watches()
 				test(f, s, func(silent bool) { f.driver.set(func() { s.silent = silent }) })
 			})
 		})
@@ -162,10 +159,7 @@ func TestLeaveEndsAWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, single, Auto, func(f *fixture) {
-				f.watch()
-				s, _ := f.driver.latest()
-				s.sent()
-				f.heard()
+				s := f.watches()
 				test(f, s, func() time.Duration {
 					ctx, cancel := context.WithTimeout(f.Context(), patience)
 					defer cancel()

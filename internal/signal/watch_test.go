@@ -71,10 +71,7 @@ func TestAWatcherLooksWhateverItMissed(t *testing.T) {
 func TestAListenerEndsTheTwin(t *testing.T) {
 	t.Parallel()
 	run(t, single, Auto, func(f *fixture) {
-		f.watch()
-		s, _ := f.driver.latest()
-		s.sent()
-		f.heard()
+		s := f.watches()
 		wake := f.listen("base")
 		require.True(f, woken(wake))
 		require.Equal(f, []string{"-base:twin"}, s.sent(), "at once")

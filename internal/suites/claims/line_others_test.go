@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
@@ -75,17 +76,13 @@ func testOthersAreWatched(t *testing.T, closes bool) bool {
 	holder := first.NewLock(testkit.NewName())
 	hold := testkit.Must(holder.Acquire(t.Context(), rlock.Lease(testkit.Never)))
 	channel := testkit.Channel(holder)
-	twin := channel + ":rlock-twin"
-	watchers := func() int64 { return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin] }
 	watching := testkit.NewClient(t, server.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := testkit.Async(func() error { return watching.NewLock(holder.Name()).Lock(ctx) })
-	testkit.Eventually(t, "it watches", func() bool { return watchers() == 1 })
-	seen, observe := testkit.Observe(t)
-	waiter := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never), observe).NewLock(holder.Name())
-	got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
-	testkit.AwaitSleepers(t, rdb, 3, waiter)
+	testkit.Eventually(t, "it watches", func() bool { return watchers(t, rdb, channel) == 1 })
+	w := newLonelyWaiter(t, server, rdb, holder.Name())
+	testkit.AwaitSleepers(t, rdb, 3, w.lock)
 	if closes {
 		require.NoError(t, watching.Close())
 	}
@@ -97,32 +94,62 @@ func testOthersAreWatched(t *testing.T, closes bool) bool {
 	defer func() { _ = java.Close() }()
 	require.NoError(t, testkit.Second(java.Receive(t.Context())))
 	acquire, _ := testkit.Script("lock", "acquire")
-	release, _ := testkit.Script("lock", "release")
 	keys := testkit.Keys(holder)
 	unlocked := testkit.Async(func() error { return hold.Unlock(t.Context()) })
 	for testkit.Must(rdb.Eval(t.Context(), acquire, keys, testkit.Stranger, 60_000, 1, channel, "", "", "").Int()) < 0 {
-		if len(got) > 0 {
+		if len(w.got) > 0 {
 			return false
 		}
 	}
 	require.NoError(t, testkit.Within(t, "it is released", unlocked))
-	require.NoError(t, first.Close()) // it has looked whether anybody took the lock
+	require.NoError(t, first.Close())              // it has looked whether anybody took the lock
+	w.watchesSince(t, left, 1500*time.Millisecond) // a process stays subscribed for a second
+	return true
+}
+
+// lonelyWaiter waits for a lock that Redisson has, and does not poll.
+type lonelyWaiter struct {
+	rdb  redis.UniversalClient
+	lock *rlock.Lock
+	got  <-chan error
+	seen *testkit.Observed
+}
+
+func newLonelyWaiter(t *testing.T, server *redistest.Server, rdb redis.UniversalClient, name string) *lonelyWaiter {
+	t.Helper()
+	seen, observe := testkit.Observe(t)
+	lock := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never), observe).NewLock(name)
+	return &lonelyWaiter{rdb, lock, testkit.Async(func() error { return lock.Lock(t.Context()) }), seen}
+}
+
+// watchesSince checks that the waiter watches after the only watcher has left at a moment, within a time that ends before its next poll. When
+// Redisson releases the lock, the waiter has it by a message.
+func (w *lonelyWaiter) watchesSince(t *testing.T, left time.Time, within time.Duration) {
+	t.Helper()
+	channel := testkit.Channel(w.lock)
 	testkit.Eventually(t, "the waiter watches in its place", func() bool {
-		own := testkit.Must(rdb.PubSubChannels(t.Context(), channel+":*").Result()) // the twin, and one of each process that listens
-		return len(own) == 2 && watchers() == 1
+		own := testkit.Must(w.rdb.PubSubChannels(t.Context(), channel+":*").Result()) // the twin, and that of the waiter
+		return len(own) == 2 && watchers(t, w.rdb, channel) == 1
 	})
 	if host.Virtual {
-		require.Less(t, time.Since(left), 1500*time.Millisecond, "a process stays subscribed for a second; the waiter's poll comes later")
+		require.Less(t, time.Since(left), within, "its poll comes later")
 	}
-	require.Positive(t, testkit.Must(rdb.Eval(t.Context(), release, keys, testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
+	release, _ := testkit.Script("lock", "release")
+	require.Positive(t, testkit.Must(w.rdb.Eval(t.Context(), release, testkit.Keys(w.lock), testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
 	released := time.Now()
-	require.NoError(t, testkit.Within(t, "the waiter has it", got))
+	require.NoError(t, testkit.Within(t, "the waiter has it", w.got))
 	if host.Virtual {
 		require.Less(t, time.Since(released), 10*time.Millisecond)
 	}
-	require.Equal(t, rlock.HandOverRemote, seen.Last().End.HandOver, "it has not found the lock by a poll")
-	require.NoError(t, waiter.Unlock(t.Context()))
-	return true
+	require.Equal(t, rlock.HandOverRemote, w.seen.Last().End.HandOver, "it has not found the lock by a poll")
+	require.NoError(t, w.lock.Unlock(t.Context()))
+}
+
+// watchers returns how many processes watch Redisson's channel of a lock.
+func watchers(t *testing.T, rdb redis.UniversalClient, channel string) int64 {
+	t.Helper()
+	twin := channel + ":rlock-twin"
+	return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin]
 }
 
 // TestAWatcherThatClosesWhileTheOthersHoldHasASuccessor has the only watcher of a lock that Redisson has close, or shut down just after
@@ -143,43 +170,23 @@ func TestAWatcherThatClosesWhileTheOthersHoldHasASuccessor(t *testing.T) {
 			watching := testkit.NewClient(t, server.Client(t))
 			lock := watching.NewLock(testkit.NewName())
 			keys, channel := testkit.Keys(lock), testkit.Channel(lock)
-			twin := channel + ":rlock-twin"
-			watchers := func() int64 { return testkit.Must(rdb.PubSubNumSub(t.Context(), twin).Result())[twin] }
 			java := rdb.Subscribe(t.Context(), channel)
 			defer func() { _ = java.Close() }()
 			require.NoError(t, testkit.Second(java.Receive(t.Context())))
 			acquire, _ := testkit.Script("lock", "acquire")
-			release, _ := testkit.Script("lock", "release")
 			require.Zero(t, testkit.Must(rdb.Eval(t.Context(), acquire, keys, testkit.Stranger, 60_000, 1, channel, "", "", "").Int()))
 
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			gone := testkit.Async(func() error { return lock.Lock(ctx) })
-			testkit.Eventually(t, "it watches", func() bool { return watchers() == 1 })
-			seen, observe := testkit.Observe(t)
-			waiter := testkit.NewClient(t, server.Client(t), rlock.WithPollInterval(testkit.Never), observe).NewLock(lock.Name())
-			got := testkit.Async(func() error { return waiter.Lock(t.Context()) })
-			testkit.AwaitSleepers(t, rdb, 2, waiter)
+			testkit.Eventually(t, "it watches", func() bool { return watchers(t, rdb, channel) == 1 })
+			w := newLonelyWaiter(t, server, rdb, lock.Name())
+			testkit.AwaitSleepers(t, rdb, 2, w.lock)
 			leave(watching, func() {
 				cancel()
 				require.Error(t, testkit.Within(t, "it leaves", gone))
 			})
-			left := time.Now()
-			testkit.Eventually(t, "the waiter watches in its place", func() bool {
-				own := testkit.Must(rdb.PubSubChannels(t.Context(), channel+":*").Result()) // the twin, and that of the waiter
-				return len(own) == 2 && watchers() == 1
-			})
-			if host.Virtual {
-				require.Less(t, time.Since(left), 100*time.Millisecond, "its poll comes later")
-			}
-			require.Positive(t, testkit.Must(rdb.Eval(t.Context(), release, keys, testkit.Stranger, 0, 1, channel, "PUBLISH", "").Int()))
-			released := time.Now()
-			require.NoError(t, testkit.Within(t, "the waiter has it", got))
-			if host.Virtual {
-				require.Less(t, time.Since(released), 10*time.Millisecond)
-			}
-			require.Equal(t, rlock.HandOverRemote, seen.Last().End.HandOver, "it has not found the lock by a poll")
-			require.NoError(t, waiter.Unlock(t.Context()))
+			w.watchesSince(t, time.Now(), 100*time.Millisecond)
 		})
 	}
 }
