@@ -205,7 +205,7 @@ bench-check: ## run a short part of the benchmark; fails if rlock is much slower
 freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
 	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
-# Whoever runs several of these builds the rest of Go once, if all use the same runtime: .ci/run has RACE name that of the simulation.
+# The changed runtime of the simulation, written to DIR. .ci/run passes it in RACE, so that Go compiles everything for one runtime only.
 .PHONY: overlay
 overlay:
 	@cd simulation && $(GO) run . -overlay $(DIR)

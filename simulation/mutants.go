@@ -156,7 +156,7 @@ func hunt(dir, names string, d draws, seed uint64, page string) (bool, error) {
 				return false, err
 			}
 		}
-		b.mutant, d.fits = m.Name, m.fits
+		b.mutant, d.fits = m.Name, m.fits()
 		if seed != 0 {
 			return b.replay(seed, &d.smaller)
 		}
@@ -237,25 +237,25 @@ var about = []struct {
 
 // nemesis returns whether a scene has a nemesis.
 func nemesis(of string) func(*scene.Scene) bool {
-	return func(s *scene.Scene) bool {
-		return slices.ContainsFunc(s.Nemeses, regexp.MustCompile("^("+of+")$").MatchString)
-	}
+	is := regexp.MustCompile("^(" + of + ")$").MatchString
+	return func(s *scene.Scene) bool { return slices.ContainsFunc(s.Nemeses, is) }
 }
 
 // kind returns whether a scene has a lock of a kind.
 func kind(of string) func(*scene.Scene) bool {
+	is := regexp.MustCompile(of).MatchString
 	return func(s *scene.Scene) bool {
-		return slices.ContainsFunc(s.Locks, func(l scene.Lock) bool { return regexp.MustCompile(of).MatchString(l.Kind) })
+		return slices.ContainsFunc(s.Locks, func(l scene.Lock) bool { return is(l.Kind) })
 	}
 }
 
-// fits returns whether a scene can have what a bug is about.
-func (m planted) fits(s *scene.Scene) bool {
+// fits returns which scenes can have what a bug is about. Nil means that all can.
+func (m planted) fits() func(*scene.Scene) bool {
 	for _, part := range about {
 		is := regexp.MustCompile(part.bugs).MatchString
 		if is(m.Name) || slices.ContainsFunc(m.Edits, func(e mutants.Edit) bool { return is(e.File) }) {
-			return part.has(s)
+			return part.has
 		}
 	}
-	return true
+	return nil
 }

@@ -34,8 +34,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("%s by %d%s between %v and %v", o.What, o.Owner, how, o.From, o.To)
 }
 
-// world is one way in which the operations so far may have taken effect: who has the lock then, and which of the operations that may still
-// wait for their moment have had it.
+// world is one way in which the operations so far may have taken effect. It says who has the lock, and which of the pending operations have
+// already taken effect.
 type world struct {
 	writers, readers []int // owners; at most one writes
 	early            []int // operations
@@ -48,7 +48,7 @@ func compare(a, b world) int {
 	return cmp.Or(slices.Compare(a.writers, b.writers), slices.Compare(a.readers, b.readers), slices.Compare(a.early, b.early))
 }
 
-// side returns those that have the lock as readers, or as the writer.
+// side returns the owners that have the lock as readers, or else as the writer.
 func (w *world) side(reads bool) *[]int {
 	if reads {
 		return &w.readers

@@ -128,7 +128,7 @@ func (r *run) handing(kind string, all []*process) {
 	}
 }
 
-// silent checks that processes send nothing while they have nothing and want nothing.
+// sendNothing checks that processes send nothing while they have nothing and want nothing.
 func (r *run) sendNothing() {
 	before := r.executed()
 	time.Sleep(30 * time.Second)

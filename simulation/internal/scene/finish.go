@@ -31,9 +31,7 @@ func (r *run) sweep() {
 	for _, t := range r.wanted {
 		if t.kind == kindPlain && r.Unsafe { // releases that Redis has forgotten are repeated by whoever asks
 			for _, p := range alive {
-				_, _ = p.acquirer(t, false).(interface {
-					AvailablePermits(ctx context.Context) (int, error)
-				}).AvailablePermits(context.Background())
+				_, _ = p.clients[0].NewPlainSemaphore(t.name, p.total()...).AvailablePermits(context.Background())
 			}
 			time.Sleep(time.Second)
 		}

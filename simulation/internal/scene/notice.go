@@ -31,14 +31,10 @@ func (r *run) notices(t *target) {
 
 // noticed returns how long an owner may take to notice that it has lost its lock.
 func (r *run) noticed(h *holder) time.Duration {
-	lease := watchdogTimeout
-	if h.renewed > 0 {
-		lease = h.renewed
-	}
 	if r.faulty() {
-		return lease
+		return h.watchdog()
 	}
-	return lease/3 + commandTimeout + 2*time.Second
+	return h.watchdog()/3 + commandTimeout + 2*time.Second
 }
 
 // tooLong reports whether a hold may have become longer than the scene allows.

@@ -60,13 +60,9 @@ func (p *process) resumed() (t time.Time) {
 // outlasted reports whether the process was stopped for so long since an owner got its target that the lease may have ended: a renewal had to
 // come within the first term, and then a third of the lease after the one before. The run must be locked.
 func (h *holder) outlasted() bool {
-	lease := watchdogTimeout
-	if h.renewed > 0 {
-		lease = h.renewed
-	}
 	for _, pause := range h.p.pauses {
 		first := pause.from.Sub(h.since) < firstTerm+commandTimeout && pause.to.Sub(pause.from) > time.Second
-		if pause.to.After(h.asked) && (first || pause.to.Sub(pause.from) > lease/2) {
+		if pause.to.After(h.asked) && (first || pause.to.Sub(pause.from) > h.watchdog()/2) {
 			return true
 		}
 	}

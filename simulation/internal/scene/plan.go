@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -160,6 +161,9 @@ func (w *worker) keeps(ctx context.Context) {
 		w.past = w.past[1:]
 	}
 }
+
+// watchdog returns the lease that a renewal gives.
+func (p *plan) watchdog() time.Duration { return cmp.Or(p.renewed, watchdogTimeout) }
 
 // terms returns the context and the options of the attempt. The function ends the context.
 func (w *worker) terms(p *plan) (context.Context, []rlock.AcquireOption, context.CancelFunc) {

@@ -44,8 +44,8 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	return names
 })
 
-// command is a command for a reader: that of a script has what the script does.
-func command(args []string) string {
+// script is what the script of a command does. A command without one has none.
+func script(args []string) (name string, ok bool) {
 	var digest string
 	switch args[0] {
 	case "EVALSHA":
@@ -53,27 +53,36 @@ func command(args []string) string {
 	case "EVAL":
 		digest = simredis.Digest(args[1])
 	default:
-		return strings.Join(args, " ")
+		return "", false
 	}
-	name, ok := scriptNames()[digest]
-	if !ok {
+	name, known := scriptNames()[digest]
+	if !known {
 		name = "script " + digest[:8]
 	}
 	if args[0] == "EVAL" {
 		name += ", with its text,"
 	}
-	return fmt.Sprintf("%s %v", name, args[3:])
+	return name, true
+}
+
+// command is a command for a reader: that of a script has what the script does.
+func command(args []string) string {
+	if name, ok := script(args); ok {
+		return fmt.Sprintf("%s %v", name, args[3:])
+	}
+	return strings.Join(args, " ")
 }
 
 func commands(cmds [][]string) string { return list(cmds, command) }
 
-// brief is a command without its keys and arguments, but for the holder that a script is about.
+// brief is a command of which a script has only the holder that it is about.
 func brief(args []string) string {
-	name, _, _ := strings.Cut(command(args), " [")
-	if strings.HasPrefix(args[0], "EVAL") {
-		if keys, _ := strconv.Atoi(args[2]); len(args) > 3+keys && strings.Contains(args[3+keys], ":") {
-			name += " of " + args[3+keys]
-		}
+	name, ok := script(args)
+	if !ok {
+		return command(args)
+	}
+	if keys, _ := strconv.Atoi(args[2]); len(args) > 3+keys && strings.Contains(args[3+keys], ":") {
+		name += " of " + args[3+keys]
 	}
 	return name
 }

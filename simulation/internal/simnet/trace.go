@@ -27,15 +27,13 @@ func NewTrace(w io.Writer) *Trace {
 
 // Note adds an event.
 func (t *Trace) Note(format string, args ...any) {
-	line := fmt.Sprintf("%v ", time.Since(t.Began)) + fmt.Sprintf(format, args...) + "\n"
+	line := t.line(format, args...)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, t.hash, line)
 	t.hash = h.Sum64()
-	if t.to != nil {
-		_, _ = io.WriteString(t.to, line) // what cannot be written does not change the run
-	}
+	t.write(line)
 }
 
 // Say adds an event for the reader of a log only: it is not part of the hash, and costs nothing without a log.
@@ -43,10 +41,21 @@ func (t *Trace) Say(event func() string) {
 	if t.to == nil {
 		return
 	}
-	line := fmt.Sprintf("%v %s\n", time.Since(t.Began), event())
+	line := t.line("%s", event())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, _ = io.WriteString(t.to, line)
+	t.write(line)
+}
+
+func (t *Trace) line(format string, args ...any) string {
+	return fmt.Sprintf("%v ", time.Since(t.Began)) + fmt.Sprintf(format, args...) + "\n"
+}
+
+// write writes a line to the log, if there is one. mu must be held.
+func (t *Trace) write(line string) {
+	if t.to != nil {
+		_, _ = io.WriteString(t.to, line) // what cannot be written does not change the run
+	}
 }
 
 // Hash is equal for two runs in which the same happened at the same times.
