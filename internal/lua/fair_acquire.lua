@@ -20,6 +20,8 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone or its seat; when refused {-1 minus the ms until
 -- another attempt may succeed, Unix us, 2 if nobody listens to the channel of its seat here, 4 if somebody does, and 0 if that was
 -- not looked up, and 16 more if it asked again and was not in the queue any more, 0 if it queues or else -1}
+-- for fair
+-- with tokens for fenced fair
 
 local token, tombstones = KEYS[6] and KEYS[5], KEYS[6] or KEYS[5]
 -- EXISTS counts a key as often as it is named, so one call tells which of the three there are.

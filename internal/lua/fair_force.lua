@@ -10,6 +10,8 @@
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- for fair
+-- with tokens for fenced fair
 
 -- HLEN fails on a key of another type, which DEL would destroy.
 if redis.call('HLEN', KEYS[1]) == 0 or heldByOthers(KEYS[1], ARGV[7]) then

@@ -271,7 +271,7 @@ local function deserted(q, asking)
 end
 
 -- Forgets who has a seat that is not in the queue. Redisson knows of no seats.
-local function sweep(q)
+local function sweepSeats(q)
   local all = redis.call('HGETALL', q.seats)
   for i = 1, #all, 2 do
     if not redis.call('ZSCORE', q.deadlines, all[i]) then
@@ -323,7 +323,7 @@ local function enqueue(q, asking, head, wait, number, rest)
   redis.call('HSET', q.seats, asking, number .. rest)
   redis.call('PEXPIRE', q.seats, math.max(wait, 300000))
   if not queued and tonumber(number) % 64 == 0 and redis.call('HLEN', q.seats) > length + 128 then
-    sweep(q)
+    sweepSeats(q)
   end
   return queued
 end

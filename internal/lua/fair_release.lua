@@ -14,6 +14,8 @@
 -- ARGV[6] seat       under which it may queue; empty means that it does not
 -- returns 1 when freed, 0 when not held; if a waiter of this client has the lock now {1 or 0, its number, Unix us, the ms of its
 -- lease, its token or 0}
+-- for fair
+-- with tokens for fenced fair
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 local left = redis.pcall('EXISTS', KEYS[1], KEYS[2]) -- while a slot moves, a cluster does not answer whether a key is gone

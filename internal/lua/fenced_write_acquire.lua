@@ -8,6 +8,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- returns the token when acquired; when refused, -1 minus the ms left of the present lease
+-- with tokens for fenced write
 
 if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1

@@ -15,6 +15,8 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
+-- for lock, spin, write
+-- with tokens for fenced, fenced write
 
 local token, tombstones = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]
 -- EXISTS counts a key as often as it is named, so one call tells whether there is a lock or a line, and whether tombstones.

@@ -11,6 +11,8 @@
 -- gives the lock to nobody
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- for lock, spin, read, write
+-- with tokens for fenced, fenced write
 
 -- HLEN fails on a key of another type, which DEL would destroy.
 local freed, now, side = redis.call('HLEN', KEYS[1]) > 0, microseconds(), ARGV[6]

@@ -13,6 +13,7 @@
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held; where writers wait for the free lock {1, Unix us, 1 if one of them has it or is asked
 -- to take it, 3 if it is still offered to others, or else 0, 0, 0, how many others listen}
+-- for read
 
 local own, ttl = redis.call('PTTL', KEYS[3]), redis.call('PTTL', KEYS[1])
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type

@@ -20,6 +20,8 @@
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
 -- 3 the next holder stands in the line
+-- for lock, spin, write
+-- with tokens for fenced, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 local plain, left = not ARGV[7] and ARGV[2] == '0', nil

@@ -6,6 +6,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
+-- for lock, spin
 
 -- EXISTS counts a key as often as it is named, so one call tells which of the two there are.
 local found = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[2])

@@ -6,6 +6,7 @@
 -- ARGV[2] lease   ms that must remain; never shortens the present lease
 -- ARGV[6] count
 -- returns 1, or 0 when the holder is gone
+-- for lock, fenced, spin, fair, fenced fair, write, fenced write
 
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return 0

@@ -8,6 +8,7 @@
 -- ARGV[4] channel    empty means none
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 plus the number of listeners to the channel when freed, 0 when not held
+-- for lock, fenced, spin
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 if ARGV[2] == '0' and (freed ~= 1 or ARGV[4] == '') then

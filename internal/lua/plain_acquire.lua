@@ -16,6 +16,7 @@
 -- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
+-- for plain semaphore
 
 local value, wrong = counter(KEYS[1])
 if wrong then
@@ -43,7 +44,7 @@ local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one
 local now, mine, rest = microseconds(), false, 3000
 if value then
   mayRemove(KEYS[3])
-  mine, rest = serve(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
+  mine, rest = tellFirst(KEYS[3], value, nil, ARGV[5], ARGV[4], now, member, waits)
   if mine then
     local left = receive(KEYS[1], KEYS[2], ARGV[3], wants, ttl, ARGV[2])
     forget(KEYS[3], member)

@@ -11,6 +11,7 @@
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last      the holder that gives the permits up
 -- returns what semaphore_handover.lua does
+-- for plain semaphore
 
 local value, wrong = counter(KEYS[1])
 local last = string.match(ARGV[6], ':(%d+)')

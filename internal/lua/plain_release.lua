@@ -12,6 +12,7 @@
 -- ARGV[6] standing  ends its member of the line; empty means that it never stood there
 -- returns 1 when there was a receipt, so that they are given back unless the semaphore is gone; 0 when there was none: an earlier
 -- release gave them back, or Redis never had the acquisition, or has lost it
+-- for plain semaphore
 
 local value, wrong = counter(KEYS[1])
 if wrong then

@@ -7,6 +7,7 @@
 -- ARGV[2] lease   ms that must remain; never shortens the present lease
 -- ARGV[6] count
 -- returns 1, or 0 when the hold is gone
+-- for read
 
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 or redis.call('EXISTS', KEYS[2]) == 0 then
   return 0

@@ -5,6 +5,7 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns 1 when freed, 0 when nobody reads, or others
+-- for read
 
 if redis.call('HGET', KEYS[1], 'mode') ~= 'read' or heldByOthers(KEYS[1], ARGV[7]) then
   return 0

@@ -10,6 +10,7 @@
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held
+-- for read
 
 local own, ttl = redis.call('PTTL', KEYS[2]), redis.call('PTTL', KEYS[1])
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type

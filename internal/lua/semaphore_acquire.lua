@@ -18,6 +18,7 @@
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
 -- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
+-- for semaphore
 
 -- The caller that used this number has given up: its late command must not take permits that nobody gives back.
 -- EXISTS counts a key as often as it is named: an odd number says that there is a line.
@@ -68,7 +69,7 @@ end
 value = value + reclaimed
 local enough, rest = value >= #ids, 3000
 if KEYS[4] then
-  enough, rest = serve(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
+  enough, rest = tellFirst(KEYS[4], value, value + redis.call('ZCARD', KEYS[2]), ARGV[5], ARGV[4], micros, member, waits)
 end
 if enough then
   redis.call('ZADD', KEYS[2], scored(ids, score))

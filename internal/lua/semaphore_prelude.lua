@@ -130,7 +130,7 @@ end
 --
 -- Returns whether enough permits are left for the asker, and for how many ms at most permits are kept for those before it. The
 -- user must have the right to remove waiters.
-local function serve(line, free, total, publish, base, now, asker, waiting)
+local function tellFirst(line, free, total, publish, base, now, asker, waiting)
   local ms, place, size, told, mine = math.floor(now / 1000), 0, 2, false, false
   local client = waiting and string.match(asker, '^(.-):')
   local rest, over = 3000, false
@@ -209,7 +209,7 @@ local function leave(semaphore, line, leases, holder, standing, value, publish, 
     end
     local free = value or tonumber(redis.call('GET', semaphore) or nil) or 0
     if free > 0 then
-      serve(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
+      tellFirst(line, free, leases and free + redis.call('ZCARD', leases), publish, base, microseconds())
     end
     others, watchers = listeners(publish, base)
   end)

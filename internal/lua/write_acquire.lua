@@ -7,6 +7,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
+-- for write
 
 if redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
   return -1

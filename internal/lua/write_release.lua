@@ -8,6 +8,7 @@
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 plus the number of listeners to the channel when freed, 0 when not held
+-- for write, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type
 if freed == 1 then

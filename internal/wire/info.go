@@ -62,6 +62,8 @@ type InfoWaiter struct {
 	Ours  bool   // it is rlock's
 }
 
+var _, lockInfo = lua.Open(lua.LockInfo)
+
 // InfoCommand returns the command that asks for the Info of a lock, with its waiters or without.
 func (k *Kind) InfoCommand(n *Names, waiters bool) []any {
 	keys := append(make([]any, 0, 3), n.Keys[0])
@@ -75,7 +77,7 @@ func (k *Kind) InfoCommand(n *Names, waiters bool) []any {
 	default:
 		keys = append(keys, others[0])
 	}
-	return append([]any{"EVAL", lua.LockInfo, int64(len(keys))}, keys...)
+	return append([]any{"EVAL", lockInfo, int64(len(keys))}, keys...)
 }
 
 var errInfo = errors.New("unexpected reply from Redis about a lock")

@@ -1,0 +1,22 @@
+-- 5c19ac6556ebca027e10ac74877e86b77cf63310 lock_count
+-- Generated from ../lock_count.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Sets the count of a holder's open acquisitions, after a re-entry or a partial release. Never creates the holder: a lost
+-- lock stays lost.
+--
+-- KEYS[1] lock    hash: holder -> count
+-- ARGV[1] holder
+-- ARGV[2] lease   ms that must remain; never shortens the present lease
+-- ARGV[6] count
+-- returns 1, or 0 when the holder is gone
+-- for lock, fenced, spin, fair, fenced fair, write, fenced write
+
+local function extend(key, lease)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
+end
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return 0
+end
+extend(KEYS[1], ARGV[2])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[6])
+return 1

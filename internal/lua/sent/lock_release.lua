@@ -1,0 +1,70 @@
+-- 575752fbf774ff5d50fcc98faa6b9c8a3353bd92 lock_release
+-- Generated from ../lock_release.lua by go generate: DO NOT EDIT. This header is not sent.
+--
+-- Frees the lock, whatever its count is, and announces the release if there is a channel.
+--
+-- KEYS[1] lock       hash: holder -> count
+-- KEYS[2] tombstones hash: number -> Unix ms; only if a tombstone is to be written
+-- ARGV[1] holder
+-- ARGV[2] lifetime   ms of the number's tombstone; 0 (no tombstone) when every command with this number got a reply
+-- ARGV[3] number     of the holder
+-- ARGV[4] channel    empty means none
+-- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
+-- returns 1 plus the number of listeners to the channel when freed, 0 when not held
+-- for lock, fenced, spin
+
+local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])
+if ARGV[2] == '0' and (freed ~= 1 or ARGV[4] == '') then
+  return freed
+end
+local function extend(key, lease)
+  redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
+end
+local function milliseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function sweep(key, number, now)
+  local size = redis.pcall('HLEN', key)
+  if type(size) ~= 'number' or size % 128 ~= 0 then
+    return
+  end
+  local all
+  if size <= 1024 then
+    all = redis.pcall('HGETALL', key)
+  else
+    all = redis.pcall('HSCAN', key, string.format('%.0f', number * 2654435761 % 4294967296), 'COUNT', 300)[2] or {}
+  end
+  for i = 1, #all, 2 do
+    if tonumber(all[i + 1]) < now then
+      redis.pcall('HDEL', key, all[i])
+    end
+  end
+end
+local function abandon(key, number, memory, answer)
+  memory = tonumber(memory)
+  if memory == 0 then
+    return
+  end
+  local now = milliseconds()
+  redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
+  extend(key, memory)
+  sweep(key, number, now)
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announce(publish, channel, message)
+  if publish == 'BOTH' then
+    return announce('SPUBLISH', channel, message) + announce('PUBLISH', channel, message)
+  end
+  local receivers = redis.pcall(publish, channel, message)
+  return type(receivers) == 'number' and receivers or 0
+end
+if freed == 1 and ARGV[4] ~= '' then
+  local receivers = announce(ARGV[5], ARGV[4], '0')
+  freed = 1 + (receivers > 0 and hearers(ARGV[5], ARGV[4]) or receivers)
+end
+abandon(KEYS[2], ARGV[3], ARGV[2])
+return freed
