@@ -14,8 +14,6 @@ var (
 	FairForce string
 	//go:embed sent/fair_release.lua
 	FairRelease string
-	//go:embed sent/fenced_acquire.lua
-	FencedAcquire string
 	//go:embed sent/fenced_fair_acquire.lua
 	FencedFairAcquire string
 	//go:embed sent/fenced_fair_force.lua
@@ -30,12 +28,12 @@ var (
 	FencedLinePump string
 	//go:embed sent/fenced_line_release.lua
 	FencedLineRelease string
+	//go:embed sent/fenced_lock_acquire.lua
+	FencedLockAcquire string
 	//go:embed sent/fenced_lock_handover.lua
 	FencedLockHandover string
 	//go:embed sent/fenced_lock_ticket.lua
 	FencedLockTicket string
-	//go:embed sent/fenced_write_acquire.lua
-	FencedWriteAcquire string
 	//go:embed sent/latch_count.lua
 	LatchCount string
 	//go:embed sent/latch_countdown.lua
@@ -90,10 +88,6 @@ var (
 	PlainRenew string
 	//go:embed sent/read_acquire.lua
 	ReadAcquire string
-	//go:embed sent/read_count.lua
-	ReadCount string
-	//go:embed sent/read_force.lua
-	ReadForce string
 	//go:embed sent/read_inspect.lua
 	ReadInspect string
 	//go:embed sent/read_release.lua
@@ -122,12 +116,6 @@ var (
 	SemaphoreRenew string
 	//go:embed sent/semaphore_set_up.lua
 	SemaphoreSetUp string
-	//go:embed sent/write_acquire.lua
-	WriteAcquire string
-	//go:embed sent/write_force.lua
-	WriteForce string
 	//go:embed sent/write_inspect.lua
 	WriteInspect string
-	//go:embed sent/write_release.lua
-	WriteRelease string
 )

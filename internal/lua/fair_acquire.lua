@@ -104,7 +104,7 @@ if not locked then
   local given, leave, queued, passed = serve(q, asking)
   if not given and not leave then
     local drawn = token and raise(token) or 0
-    local failed = create(KEYS[1], ARGV[2], ARGV[1], 1)
+    local failed = create(KEYS[1], ARGV[2], ARGV[1])
     if queued and not failed then
       depart(q, asking, passed, nil, tonumber(ARGV[2]))
     end

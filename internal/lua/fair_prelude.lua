@@ -145,7 +145,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
     return nil
   end
-  local failed = settle(q.lock, term, client .. ':' .. number)
+  local failed = create(q.lock, term, client .. ':' .. number)
   if failed then
     return nil
   end

@@ -58,7 +58,7 @@ if ttl == -2 then
   if offered(KEYS[2], now) then
     if ARGV[6] == '' then -- it is one of the others
       local drawn = token and raise(token) or 0
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
     hint = -1 - 10
   else
@@ -74,7 +74,7 @@ if ttl == -2 then
         forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], now)
         count(KEYS[2], (listeners(ARGV[5], ARGV[4])))
       end
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
   end
 elseif ttl >= 0 then

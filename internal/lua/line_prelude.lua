@@ -3,21 +3,6 @@ local function microseconds()
   return time[1] * 1000000 + time[2]
 end
 
--- Creates a lock for a holder. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore deleted
--- and the error returned; otherwise the result is nil.
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
-end
-
 -- Returns a channel of rlock that belongs to Redisson's: that of a client's waiters, given its id, or the twin. Redisson's channels of
 -- the locks x and {x} are one. So those of {x} end differently, as ownEnding in names.go has it.
 local function beside(base, what)
@@ -67,15 +52,6 @@ local function forget(line, member)
     if first and marks(first) then
       redis.call('DEL', line)
     end
-  end
-end
-
--- Announces on Redisson's channel that a lock is free, or a read-write lock whose side of that name was left.
-local function announceFree(publish, base, side)
-  if side == 'write' then
-    announceWriter(publish, base)
-  else
-    announce(publish, base, '0')
   end
 end
 
@@ -195,7 +171,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
@@ -333,7 +309,7 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
       if token and string.sub(following, -2) == '|t' then
         able, drawn = pcall(raise, token)
       end
-      if able and not settle(lock, lease, string.match(following, '^[^|]*')) then
+      if able and not create(lock, lease, string.match(following, '^[^|]*')) then
         what = 2
         forget(line, following)
         count(line, others)

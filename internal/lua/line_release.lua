@@ -47,8 +47,7 @@ if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' th
   local rest = redis.pcall('HGETALL', KEYS[1])
   if #rest == 2 and rest[1] == 'mode' then -- nobody reads, and nobody is in the line
     redis.call('DEL', KEYS[1])
-    announce(ARGV[5], ARGV[4], '1')
-    announce(ARGV[5], ARGV[4], '0')
+    announceFree(ARGV[5], ARGV[4], 'write')
     return 1
   end
 end
@@ -58,16 +57,12 @@ local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], AR
 local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then
-  local size = redis.call('HLEN', KEYS[1])
-  local reads = size > 1 and longest(KEYS[1], size, redis.call('PTTL', KEYS[1]), ARGV[3]) or 0
+  local reads = leaveWrite(KEYS[1], ARGV[3])
   if reads > 0 then
-    redis.call('HSET', KEYS[1], 'mode', 'read')
-    redis.call('PEXPIRE', KEYS[1], reads) -- so a dead reader blocks writers for its own lease, not for the writer's
-    announceWriter(ARGV[5], ARGV[4])
+    announceFree(ARGV[5], ARGV[4], side)
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], reads)
     return able and 1 or failure(reply)
   end
-  redis.call('DEL', KEYS[1])
   left = nil
 end
 if not able then
@@ -95,7 +90,7 @@ if left == 0 then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then
-    if able and not settle(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
+    if able and not create(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
       return {1, now, 2, drawn, 0, 0}
     end
     announceFree(ARGV[5], ARGV[4], side)

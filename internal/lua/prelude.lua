@@ -53,13 +53,18 @@ local function abandon(key, number, memory, answer)
   sweep(key, number, now)
 end
 
--- Creates a lock with these fields. A lock without a lease would stay forever. If PEXPIRE fails, the lock is therefore
--- deleted and the error returned; otherwise the result is nil.
-local function create(key, lease, ...)
-  redis.call('HSET', key, ...)
-  local leased = redis.pcall('PEXPIRE', key, lease)
+-- Creates a lock for a holder, in a mode if it is one of a read-write lock. A lock without a lease would stay forever. If PEXPIRE
+-- fails, the lock is therefore deleted and the error returned; otherwise the result is nil.
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
-    redis.call('DEL', key)
+    redis.call('DEL', lock)
     return leased
   end
 end
@@ -99,6 +104,17 @@ local function heldByOthers(lock, holders)
     end
   end
   return false
+end
+
+-- Frees a lock from any holder, and returns whether it did. A lock with a mode is freed only from that side. holders are those of
+-- heldByOthers. HLEN fails on a key of another type, which DEL would destroy.
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
 end
 
 -- Returns how many subscribe to a channel here, by its name. PUBLISH and SPUBLISH do not say that: they count whoever watches all

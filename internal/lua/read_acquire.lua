@@ -30,4 +30,4 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
 end
 redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
-return create(KEYS[1], ARGV[2], 'mode', 'read', ARGV[1], 1) or 0
+return create(KEYS[1], ARGV[2], ARGV[1], 'read') or 0

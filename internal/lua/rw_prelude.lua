@@ -45,10 +45,29 @@ local function longest(lock, size, ttl, number)
   return most
 end
 
--- Wakes every waiter after the writer has left, because readers and writers may now try. In a Java process, a 1 wakes
+-- Leaves a write lock whose writer was removed to its read holds, and returns for how long. Zero means that there was none, so that
+-- the lock is free.
+local function leaveWrite(lock, number)
+  local size = redis.call('HLEN', lock)
+  local left = size > 1 and longest(lock, size, redis.call('PTTL', lock), number) or 0
+  if left > 0 then
+    redis.call('HSET', lock, 'mode', 'read')
+    redis.call('PEXPIRE', lock, left) -- so a dead reader blocks writers for its own lease, not for the writer's
+  else
+    redis.call('DEL', lock)
+  end
+  return left
+end
+
+-- Announces on Redisson's channel that a lock is free, or a read-write lock whose side of that name was left. Returns how many
+-- listeners received the message.
+--
+-- Every waiter wakes after a writer has left, because readers and writers may now try. In a Java process, a 1 wakes
 -- every sleeping thread, but a thread that has subscribed and does not sleep yet misses it. A 0 wakes one thread, and is
 -- kept until that thread sleeps.
-local function announceWriter(publish, channel)
-  announce(publish, channel, '1')
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
   return announce(publish, channel, '0')
 end

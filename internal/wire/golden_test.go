@@ -136,6 +136,9 @@ func (g *golden) do(call string) string {
 	defaults := map[string][]string{
 		"acquire": {"", "", "-300000", ""}, "release": {"", "0", "300000"}, "force": {"0", "0", "300000", ""}, "handOver": {"", "", ""},
 	}[script]
+	if script == "force" && wire.Kinds[kind].Family == wire.RWFamily {
+		defaults[2] = strings.TrimPrefix(kind, "fenced ") // the side
+	}
 	args = append(args, defaults[min(len(args), len(defaults)):]...)
 	field := "u:" + args[0]
 	if strings.HasSuffix(kind, "write") {

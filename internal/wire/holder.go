@@ -154,6 +154,12 @@ func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 			c.Keys = n.Keys
 		}
 	}
+	if k.Family == RWFamily {
+		c.Args.Extra = "write"
+		if k.Side == ReadSide {
+			c.Args.Extra = "read"
+		}
+	}
 	if len(from) > 0 {
 		c.Args.Other = strings.Join(from, holderBreak)
 	}

@@ -119,13 +119,8 @@ func (k *Kind) PumpCall(n *Names, but string) Call {
 
 func (k *Kind) forceCall(n *Names) Call {
 	c := k.lineCall(k.Line.Force, n)
-	switch {
-	case k.Channel == "":
+	if k.Channel == "" {
 		c.Args.Extra = silent
-	case k.Side == ReadSide:
-		c.Args.Extra = "read"
-	case k.Family == RWFamily:
-		c.Args.Extra = "write"
 	}
 	return c
 }

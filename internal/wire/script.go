@@ -25,7 +25,7 @@ var (
 	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
-	fencedAcquire  = newScript(acquire(2), lua.FencedAcquire)
+	fencedAcquire  = newScript(acquire(2), lua.FencedLockAcquire)
 	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockTicket)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockHandover)
 
@@ -36,18 +36,18 @@ var (
 	fencedFairAcquire, fencedFairRelease, fencedFairForce = newFair(5, lua.FencedFairAcquire, lua.FencedFairRelease, lua.FencedFairForce)
 
 	readAcquire = newScript(acquire(2), lua.ReadAcquire)
-	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.ReadCount)
+	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
 	readRelease = newScript(release(2), lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(force(1), lua.ReadForce)
+	readForce   = newScript(force(1), lua.LockForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
-	writeAcquire = newScript(acquire(1), lua.WriteAcquire)
-	writeRelease = newScript(release(1), lua.WriteRelease)
-	writeForce   = newScript(force(1), lua.WriteForce)
+	writeAcquire = newScript(acquire(1), lua.LockAcquire)
+	writeRelease = newScript(release(1), lua.LockRelease)
+	writeForce   = newScript(force(1), lua.LockForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	fencedWriteAcquire = newScript(acquire(2), lua.FencedWriteAcquire)
+	fencedWriteAcquire = newScript(acquire(2), lua.FencedLockAcquire)
 
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
 	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},

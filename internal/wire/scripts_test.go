@@ -105,8 +105,12 @@ const me = "0f0e0d0c-0b0a-4908-8706-050403020100:1"
 
 func (w *scriptState) run(script string, args ...any) any {
 	w.Helper()
-	source, _ := testkit.Script("lock", script)
-	reply, err := w.rdb.Eval(context.Background(), source, w.keys, args...).Result()
+	source, n := testkit.Script("lock", script)
+	keys := w.keys
+	if script == "count" {
+		keys = keys[:n] // it knows of no tombstones
+	}
+	reply, err := w.rdb.Eval(context.Background(), source, keys, args...).Result()
 	require.NoError(w, err)
 	return reply
 }

@@ -129,8 +129,9 @@ func with(script, preludes string) string {
 		if name == "" {
 			continue
 		}
-		called := regexp.MustCompile(`\b` + name + `\(|\bpcall\(` + name + `\b`)
-		i := slices.IndexFunc(sections, func(parts []string) bool { return slices.ContainsFunc(parts, called.MatchString) })
+		i := slices.IndexFunc(sections, func(parts []string) bool {
+			return slices.ContainsFunc(parts, func(part string) bool { return uses(part, name) })
+		})
 		if i >= 0 {
 			sections[i] = append(sections[i], strings.TrimSpace(part)+"\n")
 		}
@@ -148,6 +149,31 @@ func declared(part string) string {
 	_, declaration, _ := strings.Cut("\n"+part, "\nlocal function ")
 	name, _, _ := strings.Cut(declaration, "(")
 	return name
+}
+
+// uses reports whether a source calls a function, or has pcall do so. A build with all planted bugs asks a million times, so it searches
+// without regular expressions.
+func uses(source, name string) bool {
+	for from := 0; ; {
+		at := strings.Index(source[from:], name)
+		if at < 0 {
+			return false
+		}
+		before, after := source[:from+at], source[from+at+len(name):]
+		if strings.HasPrefix(after, "(") && !endsInWord(before) || strings.HasSuffix(before, "pcall(") && !beginsWithWord(after) {
+			return true
+		}
+		from += at + len(name)
+	}
+}
+
+func endsInWord(text string) bool { return text != "" && inWord(text[len(text)-1]) }
+
+func beginsWithWord(text string) bool { return text != "" && inWord(text[0]) }
+
+// inWord reports whether a character may be part of a name in Lua.
+func inWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // Embed returns the source of Go that embeds the files.

@@ -1,4 +1,4 @@
--- e4b332397211a0e34856b3e2043e9006c44f95a6 fair_acquire
+-- 7a4b946755dbdb5c2a8901d3620c17c1bfc741cb fair_acquire
 -- Generated from ../fair_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits ahead. Otherwise queues, or renews its place in the queue. A repeated call
@@ -81,11 +81,16 @@ end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
-local function create(key, lease, ...)
-  redis.call('HSET', key, ...)
-  local leased = redis.pcall('PEXPIRE', key, lease)
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
-    redis.call('DEL', key)
+    redis.call('DEL', lock)
     return leased
   end
 end
@@ -117,18 +122,6 @@ end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -248,7 +241,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
     return nil
   end
-  local failed = settle(q.lock, term, client .. ':' .. number)
+  local failed = create(q.lock, term, client .. ':' .. number)
   if failed then
     return nil
   end
@@ -422,7 +415,7 @@ if not locked then
   local given, leave, queued, passed = serve(q, asking)
   if not given and not leave then
     local drawn = token and raise(token) or 0
-    local failed = create(KEYS[1], ARGV[2], ARGV[1], 1)
+    local failed = create(KEYS[1], ARGV[2], ARGV[1])
     if queued and not failed then
       depart(q, asking, passed, nil, tonumber(ARGV[2]))
     end

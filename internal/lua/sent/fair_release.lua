@@ -1,4 +1,4 @@
--- ad1ce6f26b9d766861211ec6454eda306bd8cb9c fair_release
+-- 416f239fac2244f2b07e6a07e22c7be80a18f5d7 fair_release
 -- Generated from ../fair_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves its queue. Gives the lock to the first waiter that can have it.
@@ -82,6 +82,19 @@ local function abandon(key, number, memory, answer)
   extend(key, memory)
   sweep(key, number, now)
 end
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
   return counts and counts[2]
@@ -96,18 +109,6 @@ end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function failure(why)
   return type(why) == 'table' and why or redis.error_reply(why)
@@ -222,7 +223,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
     return nil
   end
-  local failed = settle(q.lock, term, client .. ':' .. number)
+  local failed = create(q.lock, term, client .. ':' .. number)
   if failed then
     return nil
   end

@@ -1,4 +1,4 @@
--- b28fb824d43afecd48bbb15f80427ab2a517569f fenced_fair_force
+-- 93554ed2049acc23b0e35d13c2aeb9f1df4929a7 fenced_fair_force
 -- Generated from ../fair_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter that can have it. The queue stays.
@@ -15,6 +15,19 @@
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
 -- with tokens for fenced fair
 
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
 local function heldByOthers(lock, holders)
   local allowed, count = {}, 0
   for holder in string.gmatch(holders, '[^\n]+') do
@@ -29,6 +42,14 @@ local function heldByOthers(lock, holders)
     end
   end
   return false
+end
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -54,18 +75,6 @@ end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function hears(publish, channel)
   return (hearers(publish, channel) or announce(publish, channel, '9')) > 0
@@ -177,7 +186,7 @@ local function give(q, waiter, passed, here, number, term, drawn)
   if client ~= here and not hears(q.publish, q.channel .. ':' .. waiter) then
     return nil
   end
-  local failed = settle(q.lock, term, client .. ':' .. number)
+  local failed = create(q.lock, term, client .. ':' .. number)
   if failed then
     return nil
   end
@@ -254,10 +263,9 @@ local function serve(q, asking, here)
     size = 64
   end
 end
-if redis.call('HLEN', KEYS[1]) == 0 or heldByOthers(KEYS[1], ARGV[7]) then
+if not forced(KEYS[1], nil, ARGV[7]) then
   return 0
 end
-redis.call('DEL', KEYS[1])
 local q = fairLock(KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[6] and KEYS[5], ARGV[4], ARGV[5])
 serve(q)
 return {1, q.micros}

@@ -1,4 +1,4 @@
--- 41a8c557523f096853f8cecbcefcd0fbf7d883bf fenced_line_acquire
+-- 7a3acb39bb7da4dec8debe10fa79ce0d2cbf7757 fenced_line_acquire
 -- Generated from ../line_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the lock if nobody holds it and nobody waits. Otherwise stands in the line, unless it does not wait: then it may take a
@@ -55,6 +55,19 @@ end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
 local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
@@ -89,18 +102,6 @@ end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -205,7 +206,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
@@ -298,7 +299,7 @@ if ttl == -2 then
   if offered(KEYS[2], now) then
     if ARGV[6] == '' then
       local drawn = token and raise(token) or 0
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
     hint = -1 - 10
   else
@@ -314,7 +315,7 @@ if ttl == -2 then
         forewarn(KEYS[2], 0, ARGV[5], ARGV[4], ARGV[2], now)
         count(KEYS[2], (listeners(ARGV[5], ARGV[4])))
       end
-      return settle(KEYS[1], ARGV[2], ARGV[1]) or drawn
+      return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
     end
   end
 elseif ttl >= 0 then

@@ -1,4 +1,4 @@
--- 2ea3cf5ea54f1a5bb3eda9ce269a8ce8066c0d53 fenced_line_release
+-- b47e7c6122a38f7ac464f4a4563bde0bb18e7c63 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -50,12 +50,17 @@ local function announce(publish, channel, message)
   local receivers = redis.pcall(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
+  return announce(publish, channel, '0')
+end
 if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
   local rest = redis.pcall('HGETALL', KEYS[1])
   if #rest == 2 and rest[1] == 'mode' then
     redis.call('DEL', KEYS[1])
-    announce(ARGV[5], ARGV[4], '1')
-    announce(ARGV[5], ARGV[4], '0')
+    announceFree(ARGV[5], ARGV[4], 'write')
     return 1
   end
 end
@@ -92,6 +97,19 @@ local function abandon(key, number, memory, answer)
   redis.call('HSET', key, number, string.format('%.0f', now + memory) .. (answer or ''))
   extend(key, memory)
   sweep(key, number, now)
+end
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -146,25 +164,20 @@ local function longest(lock, size, ttl, number)
   until few or cursor == '0' and size <= 200
   return most
 end
-local function announceWriter(publish, channel)
-  announce(publish, channel, '1')
-  return announce(publish, channel, '0')
+local function leaveWrite(lock, number)
+  local size = redis.call('HLEN', lock)
+  local left = size > 1 and longest(lock, size, redis.call('PTTL', lock), number) or 0
+  if left > 0 then
+    redis.call('HSET', lock, 'mode', 'read')
+    redis.call('PEXPIRE', lock, left)
+  else
+    redis.call('DEL', lock)
+  end
+  return left
 end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -183,13 +196,6 @@ end
 local function marks(member)
   local first = string.byte(member)
   return first == 33 or first == 35
-end
-local function announceFree(publish, base, side)
-  if side == 'write' then
-    announceWriter(publish, base)
-  else
-    announce(publish, base, '0')
-  end
 end
 local function deliver(publish, channel, message)
   local receivers = announce(publish, channel, message)
@@ -211,16 +217,12 @@ local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], AR
 local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then
-  local size = redis.call('HLEN', KEYS[1])
-  local reads = size > 1 and longest(KEYS[1], size, redis.call('PTTL', KEYS[1]), ARGV[3]) or 0
+  local reads = leaveWrite(KEYS[1], ARGV[3])
   if reads > 0 then
-    redis.call('HSET', KEYS[1], 'mode', 'read')
-    redis.call('PEXPIRE', KEYS[1], reads)
-    announceWriter(ARGV[5], ARGV[4])
+    announceFree(ARGV[5], ARGV[4], side)
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], reads)
     return able and 1 or failure(reply)
   end
-  redis.call('DEL', KEYS[1])
   left = nil
 end
 if not able then
@@ -247,7 +249,7 @@ if left == 0 then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then
-    if able and not settle(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
+    if able and not create(KEYS[1], ARGV[8], string.match(following, '^[^|]*')) then
       return {1, now, 2, drawn, 0, 0}
     end
     announceFree(ARGV[5], ARGV[4], side)
@@ -331,7 +333,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
@@ -425,7 +427,7 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
       if token and string.sub(following, -2) == '|t' then
         able, drawn = pcall(raise, token)
       end
-      if able and not settle(lock, lease, string.match(following, '^[^|]*')) then
+      if able and not create(lock, lease, string.match(following, '^[^|]*')) then
         what = 2
         forget(line, following)
         count(line, others)

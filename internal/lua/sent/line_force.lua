@@ -1,4 +1,4 @@
--- 277fbd0d381b20bdfe3bdc533ca57533c3938de0 line_force
+-- ef4da1f1df86e6add14943b5108da0ccfba417d9 line_force
 -- Generated from ../line_force.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock for any holder, and gives it to the first waiter of the line that is reached. If it was free already, a
@@ -16,6 +16,19 @@
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
 -- for lock, spin, read, write
 
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
 local function heldByOthers(lock, holders)
   local allowed, count = {}, 0
   for holder in string.gmatch(holders, '[^\n]+') do
@@ -31,6 +44,14 @@ local function heldByOthers(lock, holders)
   end
   return false
 end
+local function forced(lock, side, holders)
+  if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
+    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    return false
+  end
+  redis.call('DEL', lock)
+  return true
+end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
   return counts and counts[2]
@@ -42,25 +63,15 @@ local function announce(publish, channel, message)
   local receivers = redis.pcall(publish, channel, message)
   return type(receivers) == 'number' and receivers or 0
 end
-local function announceWriter(publish, channel)
-  announce(publish, channel, '1')
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
   return announce(publish, channel, '0')
 end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -86,13 +97,6 @@ local function forget(line, member)
     if first and marks(first) then
       redis.call('DEL', line)
     end
-  end
-end
-local function announceFree(publish, base, side)
-  if side == 'write' then
-    announceWriter(publish, base)
-  else
-    announce(publish, base, '0')
   end
 end
 local function offered(line, now, pump)
@@ -149,7 +153,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
@@ -196,15 +200,9 @@ local function grant(lock, line, token, publish, base, now, asker, others)
     size = 100
   end
 end
-local freed, now, side = redis.call('HLEN', KEYS[1]) > 0, microseconds(), ARGV[6]
-if freed then
-  if heldByOthers(KEYS[1], ARGV[7]) then
-    return 0
-  end
-  if (side == 'read' or side == 'write') and redis.call('HGET', KEYS[1], 'mode') ~= side then
-    return 0
-  end
-  redis.call('DEL', KEYS[1])
+local freed, now, side = forced(KEYS[1], ARGV[6], ARGV[7]), microseconds(), ARGV[6]
+if not freed and redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
 end
 local able, given, asked = false, nil, nil
 if redis.call('EXISTS', KEYS[2]) == 0 then

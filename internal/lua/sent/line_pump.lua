@@ -1,4 +1,4 @@
--- 553993344f3217c4ec3ab63affe4880dcfcda77b line_pump
+-- 68c2cd311c5382c5a9606547768a8416d9a70cf4 line_pump
 -- Generated from ../line_pump.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives a free lock to the first waiter of the line that is reached. A release that knows of no line does not do so. Therefore, if
@@ -14,6 +14,19 @@
 -- returns 1 when a waiter has it, or was told to ask; 0 when not; -1 minus the ms to wait while others may take it
 -- for lock, spin, read, write
 
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
+  if type(leased) == 'table' and leased.err then
+    redis.call('DEL', lock)
+    return leased
+  end
+end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
   return counts and counts[2]
@@ -28,18 +41,6 @@ end
 local function microseconds()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
-  else
-    redis.call('HSET', lock, holder, 1)
-  end
-  local leased = redis.pcall('PEXPIRE', lock, lease)
-  if type(leased) == 'table' and leased.err then
-    redis.call('DEL', lock)
-    return leased
-  end
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -132,7 +133,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))

@@ -1,4 +1,4 @@
--- c426f7c202b8859cb80efa87931762ab1425013e line_read_release
+-- e97b325c2731b7f8a9191e687d54d56937d26219 line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -117,21 +117,10 @@ if left <= 0 then
     return 1
   end
 end
-local function hearers(publish, channel)
-  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return counts and counts[2]
-end
-local function announceWriter(publish, channel)
-  announce(publish, channel, '1')
-  return announce(publish, channel, '0')
-end
-local function microseconds()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-local function settle(lock, lease, holder)
-  if string.sub(holder, -6) == ':write' then
-    redis.call('HSET', lock, 'mode', 'write', holder, 1)
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
   else
     redis.call('HSET', lock, holder, 1)
   end
@@ -140,6 +129,20 @@ local function settle(lock, lease, holder)
     redis.call('DEL', lock)
     return leased
   end
+end
+local function hearers(publish, channel)
+  local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  return counts and counts[2]
+end
+local function announceFree(publish, channel, side)
+  if side == 'write' then
+    announce(publish, channel, '1')
+  end
+  return announce(publish, channel, '0')
+end
+local function microseconds()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
 end
 local function beside(base, what)
   return base .. ':' .. what .. (string.find(KEYS[1], '^{[^{]*}$') and '{}' or '')
@@ -173,13 +176,6 @@ local function forget(line, member)
     if first and marks(first) then
       redis.call('DEL', line)
     end
-  end
-end
-local function announceFree(publish, base, side)
-  if side == 'write' then
-    announceWriter(publish, base)
-  else
-    announce(publish, base, '0')
   end
 end
 local function offered(line, now, pump)
@@ -259,7 +255,7 @@ local function grant(lock, line, token, publish, base, now, asker, others)
         if wants == 't' and not drawn then
           drawn = raise(token)
         end
-        local failed = settle(lock, term, holder)
+        local failed = create(lock, term, holder)
         if not failed then
           reached = announce(publish, beside(base, client), string.format('6 %s %.0f %s %.0f', number, now, term,
             wants == 't' and drawn or 0))
@@ -353,7 +349,7 @@ local function pass(lock, line, token, publish, base, now, side, freed, followin
       if token and string.sub(following, -2) == '|t' then
         able, drawn = pcall(raise, token)
       end
-      if able and not settle(lock, lease, string.match(following, '^[^|]*')) then
+      if able and not create(lock, lease, string.match(following, '^[^|]*')) then
         what = 2
         forget(line, following)
         count(line, others)

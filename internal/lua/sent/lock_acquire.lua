@@ -1,30 +1,39 @@
--- 5f7c1409d76c374adac6b71c9bbbe6d0707f5322 lock_acquire
+-- 503870c1aab8ef7be3689bc7d762069eb8be251e lock_acquire
 -- Generated from ../lock_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
--- Takes the lock if nobody holds it. A repeated call by the holder returns the same and counts nothing.
+-- Takes the lock if nobody holds it, and draws a token if its kind has tokens. A repeated call by the holder returns the same and
+-- counts nothing. A client that knows of a line sends line_acquire.lua instead.
 --
--- KEYS[1] lock       hash: holder -> count
--- KEYS[2] tombstones hash: number -> Unix ms
+-- KEYS[1] lock       hash: holder -> count; a read-write lock also has a mode
+-- KEYS[2] token      the latest token, or else the tombstones
+-- KEYS[3] tombstones hash: number -> Unix ms; only if there is a token
 -- ARGV[1] holder
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
--- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
--- for lock, spin
+-- returns the token or 0 when acquired; when refused, -1 minus the ms left of the present lease
+-- for lock, spin, write
 
-local function create(key, lease, ...)
-  redis.call('HSET', key, ...)
-  local leased = redis.pcall('PEXPIRE', key, lease)
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
-    redis.call('DEL', key)
+    redis.call('DEL', lock)
     return leased
   end
 end
-local found = redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[2])
-if found >= 2 and redis.call('HEXISTS', KEYS[2], ARGV[3]) == 1 then
+local token, tombstones = KEYS[3] and KEYS[2], KEYS[3] or KEYS[2]
+local found = redis.call('EXISTS', KEYS[1], tombstones, tombstones)
+if found >= 2 and redis.call('HEXISTS', tombstones, ARGV[3]) == 1 then
   return -1
 end
 if found % 2 == 0 then
-  return create(KEYS[1], ARGV[2], ARGV[1], 1) or 0
+  local drawn = token and raise(token) or 0
+  return create(KEYS[1], ARGV[2], ARGV[1]) or drawn
 end
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
@@ -44,6 +53,9 @@ local function refused(key, lease)
   return -1 - ttl
 end
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  if token then
+    return same(KEYS[1], token, ARGV[2])
+  end
   extend(KEYS[1], ARGV[2])
   return 0
 end

@@ -1,4 +1,4 @@
--- c6e307ff585db52678558d027781ce53d8a6dc85 read_acquire
+-- bd80a3c7cafa0b323b422dc16ea6072c0f67c7fc read_acquire
 -- Generated from ../read_acquire.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Takes the read lock unless another owner holds the write lock. A repeated call by the holder counts nothing.
@@ -16,11 +16,16 @@
 local function extend(key, lease)
   redis.call('PEXPIRE', key, math.max(redis.call('PTTL', key), tonumber(lease)))
 end
-local function create(key, lease, ...)
-  redis.call('HSET', key, ...)
-  local leased = redis.pcall('PEXPIRE', key, lease)
+local function create(lock, lease, holder, mode)
+  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  if mode then
+    redis.call('HSET', lock, 'mode', mode, holder, 1)
+  else
+    redis.call('HSET', lock, holder, 1)
+  end
+  local leased = redis.pcall('PEXPIRE', lock, lease)
   if type(leased) == 'table' and leased.err then
-    redis.call('DEL', key)
+    redis.call('DEL', lock)
     return leased
   end
 end
@@ -55,4 +60,4 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
 end
 redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
-return create(KEYS[1], ARGV[2], 'mode', 'read', ARGV[1], 1) or 0
+return create(KEYS[1], ARGV[2], ARGV[1], 'read') or 0
