@@ -92,14 +92,14 @@ var ownMutants = []mutant{
 		{"internal/lua/fair_release.lua", "  remove(q, ARGV[6])\n", ""},
 	}},
 	{"M17", "the scripts of a fair lock wake nobody", []string{"quiet"}, []edit{
-		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, '0')", "local receivers = 1"},
+		{"internal/lua/fair_prelude.lua", "local receivers = redis.pcall(q.publish, q.channel .. ':' .. waiter, MessageFree)", "local receivers = 1"},
 		{"internal/lua/fair_prelude.lua", "if announce(q.publish, q.channel .. ':' .. waiter, message) == 0 then", "if false then"},
 	}},
 	{"M18", "a red lock takes half of the members for a majority", []string{"red"}, []edit{
 		{"internal/group/red.go", "g.need = len(members)/2 + 1", "g.need = len(members) / 2"},
 	}},
 	{"M19", "readers ignore a writer", []string{"quiet"}, []edit{
-		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
+		{"internal/lua/read_acquire.lua", "(mode == WriteMode and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == WriteMode"},
 	}},
 	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet", "acks"}, []edit{
 		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
@@ -247,7 +247,7 @@ var ownMutants = []mutant{
 	}},
 	{"B1", "the locks x and {x} have one line", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "\t\treturn braced\n", "\t\treturn \"\"\n"},
-		{"internal/lua/line_prelude.lua", "and '{}' or '')", "and '' or '')"},
+		{"internal/lua/line_prelude.lua", "and BracedEnding or '')", "and '' or '')"},
 	}},
 	{"B2", "a release of x gives the lock to the first one in the queue, who waits for {x}", []string{"quiet"}, []edit{
 		{"internal/wire/names.go", "add(prefix, suffix, own)", "add(prefix, suffix, \"\")"},
@@ -272,7 +272,7 @@ var ownMutants = []mutant{
 		{"internal/lua/plain_release.lua", "if receipt and value then", "if value then"},
 	}},
 	{"C6", "an acquire of plain permits writes no receipt", []string{"counts"}, []edit{
-		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, '922337203685477' .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
+		{"internal/lua/plain_prelude.lua", "redis.call('HSET', receipts, number, Never .. (wants > 1 and string.format('.%.0f', wants) or ''))\n", ""},
 	}},
 	{"C9", "nobody gives back plain permits whose release Redis has forgotten", []string{"./internal/suites/trouble TestARestoreForgetsReleasesOfPlainPermits"}, []edit{
 		{"internal/lua/plain_receipts.lua", "and isOut(all[i + 1]) then", "and false then"},

@@ -27,7 +27,7 @@ note(KEYS[2], ARGV[3], ARGV[2], left, ARGV[7])
 if count and redis.call('DECR', KEYS[1]) <= 0 then
   redis.call('DEL', KEYS[1])
   if count == 1 then -- Redisson announces nothing for a count that was not positive
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], LatchOpened)
   end
 end
 return left

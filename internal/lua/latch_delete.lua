@@ -26,5 +26,5 @@ if not count then
   return 0
 end
 redis.call('DEL', KEYS[1])
-announce(ARGV[5], ARGV[4], '1')
+announce(ARGV[5], ARGV[4], LatchChanged)
 return 1

@@ -27,5 +27,5 @@ if count then
   return 0
 end
 redis.call('SET', KEYS[1], ARGV[6])
-announce(ARGV[5], ARGV[4], '1')
+announce(ARGV[5], ARGV[4], LatchChanged)
 return 1

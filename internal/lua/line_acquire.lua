@@ -29,8 +29,8 @@ if found >= 3 then
 end
 if found == 0 then -- written out: Redis would make a function at every run, which takes as long as a command
   local drawn = token and raise(token) or 0
-  if string.sub(ARGV[1], -6) == ':write' then
-    redis.call('HSET', KEYS[1], 'mode', 'write', ARGV[1], 1)
+  if string.sub(ARGV[1], -6) == WriteSuffix then
+    redis.call('HSET', KEYS[1], ModeField, WriteMode, ARGV[1], 1)
   else
     redis.call('HSET', KEYS[1], ARGV[1], 1)
   end
@@ -52,7 +52,7 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
 end
 
 local now = microseconds()
-local member = ARGV[1] .. '|' .. ARGV[6] .. (token and '|t' or '')
+local member = ARGV[1] .. '|' .. ARGV[6] .. (token and TokenSuffix or '')
 local ttl, hint = redis.call('PTTL', KEYS[1]), nil
 if ttl == -2 then
   if offered(KEYS[2], now) then

@@ -12,7 +12,7 @@
 -- for lock, spin, read, write
 -- with tokens for fenced, fenced write
 
-if redis.call('EXISTS', KEYS[2]) == 0 or redis.call('ZCOUNT', KEYS[2], 0, 3e15) == 0 then
+if redis.call('EXISTS', KEYS[2]) == 0 or redis.call('ZCOUNT', KEYS[2], 0, WaitersEnd) == 0 then
   return 0
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then

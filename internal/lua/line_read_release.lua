@@ -22,7 +22,7 @@ abandon(KEYS[4], ARGV[3], ARGV[2])
 -- A writer's lease does not depend on readers. A hold that was not the longest did not determine how long the lock lasts.
 -- The margin of 100 ms is there because the clock may move between setting the two expiries.
 -- As long as there were more readers than 16, the lock may have become too long.
-if freed ~= 1 or redis.call('HGET', KEYS[1], 'mode') == 'write' then
+if freed ~= 1 or redis.call('HGET', KEYS[1], ModeField) == WriteMode then
   return freed
 end
 local size = redis.call('HLEN', KEYS[1])
@@ -33,7 +33,7 @@ local left = size > 1 and longest(KEYS[1], size, ttl, ARGV[3]) or 0
 if left <= 0 then
   redis.call('DEL', KEYS[1])
   if redis.pcall('EXISTS', KEYS[2]) ~= 1 then
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], MessageFree)
     return 1
   end
 end
@@ -44,7 +44,7 @@ if left > 0 then
     redis.call('PEXPIRE', KEYS[1], left)
   end
   if left + 100 < ttl then -- a waiting writer was told a longer lease, and sleeps that long
-    announce(ARGV[5], ARGV[4], '0')
+    announce(ARGV[5], ARGV[4], MessageFree)
     pcall(forewarn, KEYS[2], 0, ARGV[5], ARGV[4], left)
   end
   return 1
@@ -56,12 +56,12 @@ local able, reply = pcall(function()
     return {1, now, 3, 0, 0, others}
   end
   mayRemove(KEYS[2])
-  return pass(KEYS[1], KEYS[2], nil, ARGV[5], ARGV[4], now, 'read', true, '', 0)
+  return pass(KEYS[1], KEYS[2], nil, ARGV[5], ARGV[4], now, ReadMode, true, '', 0)
 end)
 if able then
   return reply
 end
-announce(ARGV[5], ARGV[4], '0')
+announce(ARGV[5], ARGV[4], MessageFree)
 if denied(reply) then
   return failure(reply)
 end

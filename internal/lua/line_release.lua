@@ -32,29 +32,29 @@ if plain then
       return freed
     end
     if ARGV[5] == 'PUBLISH' then
-      redis.pcall('PUBLISH', ARGV[4], '0')
+      redis.pcall('PUBLISH', ARGV[4], MessageFree)
       return 1
     end
     if ARGV[5] == 'SPUBLISH' then
-      redis.pcall('SPUBLISH', ARGV[4], '0')
+      redis.pcall('SPUBLISH', ARGV[4], MessageFree)
       return 1
     end
   end
 end
 
 -- functions
-if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == ':write' then
+if plain and left == 1 and freed == 1 and string.sub(ARGV[1], -6) == WriteSuffix then
   local rest = redis.pcall('HGETALL', KEYS[1])
-  if #rest == 2 and rest[1] == 'mode' then -- nobody reads, and nobody is in the line
+  if #rest == 2 and rest[1] == ModeField then -- nobody reads, and nobody is in the line
     redis.call('DEL', KEYS[1])
-    announceFree(ARGV[5], ARGV[4], 'write')
+    announceFree(ARGV[5], ARGV[4], WriteMode)
     return 1
   end
 end
 
 -- functions
 local token, tombstones, following = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3], ARGV[7] or ''
-local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
+local side = string.sub(ARGV[1], -6) == WriteSuffix and WriteMode or nil
 local able, reply = pcall(abandon, tombstones, ARGV[3], ARGV[2])
 if side and freed == 1 then
   local reads = leaveWrite(KEYS[1], ARGV[3])
@@ -86,7 +86,7 @@ if left == 0 then
   local others = listeners(ARGV[5], ARGV[4])
   local now, drawn = nil, 0
   able, now = pcall(microseconds)
-  if able and others == 0 and token and string.sub(following, -2) == '|t' then
+  if able and others == 0 and token and string.sub(following, -2) == TokenSuffix then
     able, drawn = pcall(raise, token)
   end
   if others == 0 then

@@ -18,7 +18,7 @@ end
 
 -- functions
 if freed == 1 and ARGV[4] ~= '' then
-  local side = string.sub(ARGV[1], -6) == ':write' and 'write' or nil
+  local side = string.sub(ARGV[1], -6) == WriteSuffix and WriteMode or nil
   if side then
     leaveWrite(KEYS[1], ARGV[3])
   end

@@ -31,7 +31,7 @@ elseif receipt then
 end
 local wants = permitsOf(ARGV[1])
 if not value and (not KEYS[3] or ARGV[6] == '' or ARGV[7] == '1') then
-  return {-86400001, 0, 8, -1}
+  return {-86400001, 0, BitNotSetUp, -1}
 elseif value and not KEYS[3] and value < wants then
   return {-86400001, 0, 0, -1}
 end
@@ -54,4 +54,4 @@ if value then
   end
 end
 local hint = -1 - (value and value >= wants and rest or 86400000)
-return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or 8)
+return stand(KEYS[3], member, ARGV[5], ARGV[4], now, hint, value and 0 or BitNotSetUp)

@@ -29,7 +29,7 @@ elseif not isOut(mine) or isOut(theirs) then
 end
 keep(KEYS[2], redis.call('PTTL', KEYS[2]), ARGV[2]) -- a failure does no harm: renewals keep the receipts, too
 if not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and OthersListen or 0)
 end
 
 -- functions

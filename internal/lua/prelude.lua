@@ -56,9 +56,9 @@ end
 -- Creates a lock for a holder, in a mode if it is one of a read-write lock. A lock without a lease would stay forever. If PEXPIRE
 -- fails, the lock is therefore deleted and the error returned; otherwise the result is nil.
 local function create(lock, lease, holder, mode)
-  mode = mode or string.sub(holder, -6) == ':write' and 'write'
+  mode = mode or string.sub(holder, -6) == WriteSuffix and WriteMode
   if mode then
-    redis.call('HSET', lock, 'mode', mode, holder, 1)
+    redis.call('HSET', lock, ModeField, mode, holder, 1)
   else
     redis.call('HSET', lock, holder, 1)
   end
@@ -78,7 +78,7 @@ local function refused(key, lease)
   local ttl = redis.call('PTTL', key)
   if ttl < 0 then
     local fields = redis.call('HLEN', key) == 1 and redis.call('HGETALL', key) or {}
-    if redis.call('HEXISTS', key, 'mode') == 1
+    if redis.call('HEXISTS', key, ModeField) == 1
       or (fields[1] and string.match(fields[1], '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+$')) then
       ttl = math.max(30000, tonumber(lease))
       redis.call('PEXPIRE', key, ttl)
@@ -99,7 +99,7 @@ local function heldByOthers(lock, holders)
     return count > 0
   end
   for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' and not allowed[field] then
+    if field ~= ModeField and not allowed[field] then
       return true
     end
   end
@@ -110,7 +110,7 @@ end
 -- heldByOthers. HLEN fails on a key of another type, which DEL would destroy.
 local function forced(lock, side, holders)
   if redis.call('HLEN', lock) == 0 or heldByOthers(lock, holders)
-    or (side == 'read' or side == 'write') and redis.call('HGET', lock, 'mode') ~= side then
+    or (side == ReadMode or side == WriteMode) and redis.call('HGET', lock, ModeField) ~= side then
     return false
   end
   redis.call('DEL', lock)

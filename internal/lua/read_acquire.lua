@@ -14,8 +14,8 @@ if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then
   return -1
 end
 
-local mode = redis.call('HGET', KEYS[1], 'mode')
-if mode == 'read' or (mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)
+local mode = redis.call('HGET', KEYS[1], ModeField)
+if mode == ReadMode or (mode == WriteMode and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)
   or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('SET', KEYS[2], 1, 'PX', math.max(redis.call('PTTL', KEYS[2]), tonumber(ARGV[2])))
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
@@ -30,4 +30,4 @@ if redis.call('EXISTS', KEYS[1]) == 1 then
   return refused(KEYS[1], ARGV[2])
 end
 redis.call('SET', KEYS[2], 1, 'PX', ARGV[2])
-return create(KEYS[1], ARGV[2], ARGV[1], 'read') or 0
+return create(KEYS[1], ARGV[2], ARGV[1], ReadMode) or 0

@@ -6,7 +6,7 @@
 -- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
 -- for read
 
-local mode = redis.call('HGET', KEYS[1], 'mode')
-local locked = mode == 'read' or (mode == 'write' and redis.call('HLEN', KEYS[1]) > 2)
+local mode = redis.call('HGET', KEYS[1], ModeField)
+local locked = mode == ReadMode or (mode == WriteMode and redis.call('HLEN', KEYS[1]) > 2)
 local held = KEYS[2] and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.call('EXISTS', KEYS[2]) == 1
 return {redis.call('PTTL', KEYS[1]), locked and 1 or 0, held and 1 or 0}

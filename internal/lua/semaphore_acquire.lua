@@ -30,7 +30,7 @@ local value, wrong = counter(KEYS[1])
 if wrong then
   return wrong
 elseif not value and (not KEYS[4] or ARGV[6] == '' or ARGV[7] == '1') then
-  return {-86400001, 0, 8, -1}
+  return {-86400001, 0, BitNotSetUp, -1}
 end
 local ids, micros = idsOf(ARGV[1]), microseconds()
 local now = math.floor(micros / 1000)
@@ -47,7 +47,7 @@ end
 -- functions
 local member, waits = ARGV[1] .. '|0', ARGV[6] ~= '' -- the last question of one that stood in the line does not wait
 if not value then
-  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, 8)
+  return stand(KEYS[4], member, ARGV[5], ARGV[4], micros, -86400001, BitNotSetUp)
 end
 if KEYS[4] then
   mayRemove(KEYS[4])

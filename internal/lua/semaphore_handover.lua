@@ -33,7 +33,7 @@ if removed < #mine and (added > 0 or out(KEYS[2], theirs) ~= 0) then
   return -2
 end
 if not KEYS[4] or redis.call('EXISTS', KEYS[4]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and OthersListen or 0)
 end
 
 -- functions

@@ -15,4 +15,4 @@ if ARGV[7] ~= '' then
   score = now + ARGV[7]
   redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', score), ARGV[6])
 end
-return score >= 922337203685477 and -1 or score - now
+return score >= tonumber(Never) and -1 or score - now

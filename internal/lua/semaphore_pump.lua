@@ -11,7 +11,7 @@
 -- returns 1 when waiters may have been told, 0 when not
 -- for semaphore, plain semaphore
 
-if redis.call('ZCOUNT', KEYS[2], 0, 3e15) == 0 then
+if redis.call('ZCOUNT', KEYS[2], 0, WaitersEnd) == 0 then
   return 0
 end
 

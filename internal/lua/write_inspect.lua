@@ -5,5 +5,5 @@
 -- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
 -- for write, fenced write
 
-local locked = redis.call('HGET', KEYS[1], 'mode') == 'write'
+local locked = redis.call('HGET', KEYS[1], ModeField) == WriteMode
 return {redis.call('PTTL', KEYS[1]), locked and 1 or 0, redis.call('HEXISTS', KEYS[1], ARGV[1])}

@@ -142,13 +142,9 @@ func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next
 	return nothing, order, replaced
 }
 
-// askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason
-// to try again are Redisson's 0 (the lock is free) and 1 (a lock for readers is).
-const askAgainPayload = "8"
-
 // publicPayload announces on a twin that the lock is left to others, by the next message of the channel. The process that
 // does so looks after it. If a watcher did so at once, others who are no faster than the network would never get the lock.
-const publicPayload = "5"
+const publicPayload = wire.Own
 
 // publicWithin is how long after publicPayload that message comes at most.
 const publicWithin = 100 * time.Millisecond
@@ -162,7 +158,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		return signalled
 	}
 	switch m.Payload {
-	case "0", "1":
+	case wire.Free, wire.WriterLeft:
 		if ch != nil {
 			h.newEpoch(ch) // for a waiter that asks meanwhile, and does not listen yet
 		}
@@ -171,7 +167,7 @@ func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel
 		if ch != nil && ch.base != nil {
 			ch.base.public = now
 		}
-	case askAgainPayload:
+	case wire.Ask:
 		if ch != nil {
 			h.newEpoch(ch)
 			ch.notifyAll()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Holder is a holder of a lock in Redis, present or future: a field, and the number in it. It makes the calls that concern
@@ -155,9 +156,9 @@ func (k *Kind) ForceCall(n *Names, line bool, from ...string) Call {
 		}
 	}
 	if k.Family == RWFamily {
-		c.Args.Extra = "write"
+		c.Args.Extra = lua.WriteMode
 		if k.Side == ReadSide {
-			c.Args.Extra = "read"
+			c.Args.Extra = lua.ReadMode
 		}
 	}
 	if len(from) > 0 {
@@ -175,7 +176,7 @@ func CheckHolders(holders []string) error {
 		return fmt.Errorf("%w: the number of holders is %d, not from 1 to %d", fault.ErrInvalidOption, n, maxHolders)
 	}
 	for _, h := range holders {
-		if h == "" || h == "mode" || strings.Contains(h, holderBreak) {
+		if h == "" || h == lua.ModeField || strings.Contains(h, holderBreak) {
 			return fmt.Errorf("%w: %s is no holder of a lock", fault.ErrInvalidOption, fault.Quote(h))
 		}
 	}

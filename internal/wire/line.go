@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-rlock/rlock/internal/lua"
 )
 
 // Woken is the term of a waiter of the line to which no script gives the lock: it is woken instead, and asks.
@@ -23,7 +25,7 @@ func (s Standing) text() any {
 		return empty
 	case ms != 3000:
 		if s.Token {
-			return strconv.FormatInt(ms, 10) + "|t"
+			return strconv.FormatInt(ms, 10) + lua.TokenSuffix
 		}
 		return strconv.FormatInt(ms, 10)
 	case s.Token:
@@ -34,7 +36,7 @@ func (s Standing) text() any {
 
 // The most common standings as they are sent, boxed once, and the most common term.
 var (
-	common, commonWithToken any = "3000", "3000|t"
+	common, commonWithToken any = "3000", "3000" + lua.TokenSuffix
 
 	commonTerm any = int64(3000)
 
@@ -147,7 +149,10 @@ func (r *Reply) Stood() (Place, bool) {
 		return Place{Ahead: -1}, false
 	}
 	at, bits, ahead := r.List[1], r.List[2], r.List[3]
-	return Place{At: at, Watch: bits&1 != 0, Heard: bits&4 != 0, Unheard: bits&2 != 0, Missed: bits&16 != 0, Ahead: ahead}, true
+	return Place{
+		At: at, Ahead: ahead, Watch: bits&lua.BitWatch != 0, Heard: bits&lua.BitHeard != 0, Unheard: bits&lua.BitUnheard != 0,
+		Missed: bits&lua.BitMissed != 0,
+	}, true
 }
 
 // Given is what became of a lock that a [Holder.Give] was about.
@@ -202,12 +207,12 @@ const (
 // ParseMessage returns the message of a payload. It reports false for one that it does not know.
 func ParseMessage(payload string) (Message, bool) {
 	switch payload {
-	case "7":
+	case lua.MessageWatch:
 		return Message{Sort: Watch}, true
-	case "8":
+	case lua.MessageAsk:
 		return Message{Sort: AskAgain}, true
 	}
-	if rest, ok := strings.CutPrefix(payload, "9 "); ok {
+	if rest, ok := strings.CutPrefix(payload, lua.MessageLease+" "); ok {
 		number, ms, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(number, 10, 64)
 		term, err2 := strconv.ParseUint(ms, 10, 32)
@@ -216,7 +221,7 @@ func ParseMessage(payload string) (Message, bool) {
 		}
 		return Message{Sort: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
 	}
-	rest, ok := strings.CutPrefix(payload, "6 ")
+	rest, ok := strings.CutPrefix(payload, lua.MessageGranted+" ")
 	var numbers [4]int64
 	for i := range numbers {
 		var word string

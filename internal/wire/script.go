@@ -15,39 +15,43 @@ import "github.com/go-rlock/rlock/internal/lua"
 // Every script is safe to run twice, late, or out of order: it changes only its own holder's state, and creates a holder
 // only if that holder's number has no tombstone. The exception is an unlock by force, which is [Script.Single].
 var (
-	lockAcquire  = newScript(acquire(1), lua.LockAcquire)
+	lockAcquire  = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
 	lockCount    = newScript(Script{Keys: 1, Argv: 6}, lua.LockCount)
-	lockRelease  = newScript(release(1), lua.LockRelease)
+	lockRelease  = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
 	lockRenew    = newScript(Script{Keys: 1}, lua.LockRenew)
-	lockForce    = newScript(force(1), lua.LockForce)
+	lockForce    = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	lockInspect  = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.LockInspect)
 	lockPark     = newScript(Script{Keys: 1, Argv: 4}, lua.LockPark)
 	lockTicket   = newScript(Script{Keys: 1, Argv: 4}, lua.LockTicket)
 	lockHandOver = newScript(Script{Keys: 1, Argv: 4}, lua.LockHandover)
 
-	fencedAcquire  = newScript(acquire(2), lua.FencedLockAcquire)
+	fencedAcquire  = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
 	fencedTicket   = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockTicket)
 	fencedHandOver = newScript(Script{Keys: 2, Argv: 4}, lua.FencedLockHandover)
 
 	// A fair acquire announces: it notifies the waiter that is first from now on. The scripts get all keys, so that they can
 	// give the lock to any waiter. The plain ones never draw a token, as those of the line.
-	fairAcquire, fairRelease, fairForce = newFair(4, lua.FairAcquire, lua.FairRelease, lua.FairForce)
+	fairAcquire = newScript(Script{Keys: 4, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FairAcquire)
+	fairRelease = newScript(Script{Keys: 4, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FairRelease)
+	fairForce   = newScript(Script{Keys: 4, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FairForce)
 
-	fencedFairAcquire, fencedFairRelease, fencedFairForce = newFair(5, lua.FencedFairAcquire, lua.FencedFairRelease, lua.FencedFairForce)
+	fencedFairAcquire = newScript(Script{Keys: 5, Argv: 9, Numbers: 4, Short: true, Refuses: true, Announces: true, Judges: true}, lua.FencedFairAcquire)
+	fencedFairRelease = newScript(Script{Keys: 5, Argv: 6, Numbers: 5, Short: true, Announces: true, Judges: true}, lua.FencedFairRelease)
+	fencedFairForce   = newScript(Script{Keys: 5, Argv: 7, Numbers: 2, Short: true, Announces: true, Judges: true, Single: true}, lua.FencedFairForce)
 
-	readAcquire = newScript(acquire(2), lua.ReadAcquire)
+	readAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.ReadAcquire)
 	readCount   = newScript(Script{Keys: 2, Argv: 6}, lua.LockCount)
-	readRelease = newScript(release(2), lua.ReadRelease)
+	readRelease = newScript(Script{Keys: 2, Argv: 6, Announces: true}, lua.ReadRelease)
 	readRenew   = newScript(Script{Keys: 2}, lua.ReadRenew)
-	readForce   = newScript(force(1), lua.LockForce)
+	readForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	readInspect = newScript(Script{Keys: 2, Argv: 1, Numbers: 3, Reads: true}, lua.ReadInspect)
 
-	writeAcquire = newScript(acquire(1), lua.LockAcquire)
-	writeRelease = newScript(release(1), lua.LockRelease)
-	writeForce   = newScript(force(1), lua.LockForce)
+	writeAcquire = newScript(Script{Keys: 1, Argv: 7}, lua.LockAcquire)
+	writeRelease = newScript(Script{Keys: 1, Argv: 6, Announces: true}, lua.LockRelease)
+	writeForce   = newScript(Script{Keys: 1, Argv: 7, Announces: true, Single: true}, lua.LockForce)
 	writeInspect = newScript(Script{Keys: 1, Argv: 1, Numbers: 3, Reads: true}, lua.WriteInspect)
 
-	fencedWriteAcquire = newScript(acquire(2), lua.FencedLockAcquire)
+	fencedWriteAcquire = newScript(Script{Keys: 2, Argv: 7}, lua.FencedLockAcquire)
 
 	// A refused acquire of permits also says whether anybody has set the semaphore up.
 	semaphoreAcquire = newScript(Script{Keys: 2, Argv: 7, Numbers: 4, Short: true, Refuses: true, Announces: true},
@@ -134,21 +138,6 @@ type Script struct {
 	Reads     bool // whether it changes nothing, so that a replica can run it
 	Judges    bool // whether it takes waiters for dead that its messages do not reach
 	Single    bool // whether it must not run twice: it would free the lock from the next holder, too
-}
-
-func acquire(keys int) Script { return Script{Keys: keys, Argv: 7} }
-
-func release(keys int) Script { return Script{Keys: keys, Argv: 6, Announces: true} }
-
-func force(keys int) Script { return Script{Keys: keys, Argv: 7, Announces: true, Single: true} }
-
-func newFair(keys int, acquire, release, force string) (acquires, releases, forces *Script) {
-	script := func(argv, numbers int, file string) *Script {
-		return newScript(Script{Keys: keys, Argv: argv, Numbers: numbers, Short: true, Announces: true, Judges: true}, file)
-	}
-	acquires, releases, forces = script(9, 4, acquire), script(6, 5, release), script(7, 2, force)
-	acquires.Refuses, forces.Single = true, true
-	return acquires, releases, forces
 }
 
 func newScript(s Script, file string) *Script {

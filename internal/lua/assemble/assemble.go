@@ -27,6 +27,7 @@ const tokens = "fenced_prelude.lua"
 type Sources struct {
 	preludes map[string]string
 	scripts  map[string]string // by the names of their files
+	names    map[string]string // the values of names.go, as Lua has them
 }
 
 // Read returns the sources in a directory. changed has the texts that take the place of some of the files, by their names.
@@ -35,7 +36,11 @@ func Read(dir string, changed map[string]string) (*Sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sources{make(map[string]string), make(map[string]string)}
+	names, err := readNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sources{make(map[string]string), make(map[string]string), names}
 	for _, path := range paths {
 		name := filepath.Base(path)
 		text, ok := changed[name]
@@ -103,7 +108,8 @@ func (s *Sources) Files() (map[string]string, error) {
 	return files, nil
 }
 
-// Complete returns a script as it is sent, given its source without a header: with the functions that it uses, and without comments.
+// Complete returns a script as it is sent, given its source without a header: with the functions that it uses, with
+// the values of names, and without comments.
 func (s *Sources) Complete(body string, drawsTokens bool) (string, error) {
 	var all []string
 	for _, name := range preludes {
@@ -111,7 +117,11 @@ func (s *Sources) Complete(body string, drawsTokens bool) (string, error) {
 			all = append(all, s.preludes[name])
 		}
 	}
-	return strip(with(body, strings.Join(all, "\n")))
+	text, err := strip(with(body, strings.Join(all, "\n")))
+	if err != nil {
+		return "", err
+	}
+	return fill(text, s.names)
 }
 
 // functions is the line of a script at which the functions are put that no line above it uses.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,33 @@ func TestFunctionsComeAtTheirFirstUse(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "local function c()\nend\nif KEYS[1] then\n  return c()\nend\nlocal function a()\nend\nlocal function b()\n"+
 		"  return a()\nend\nlocal cc = 1\nreturn pcall(b) and t.e(d)\n", got)
+}
+
+// TestNames checks that names.go has a sentence for each name, that somebody uses it, and that a source has no other names.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	sources, err := Read("..", nil)
+	require.NoError(t, err)
+	table, err := os.ReadFile("../names.go")
+	require.NoError(t, err)
+	var users strings.Builder
+	for _, pattern := range []string{"../*.lua", "../../wire/*.go"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			users.Write(text)
+		}
+	}
+	require.Greater(t, len(sources.names), 30)
+	for name := range sources.names {
+		require.Regexp(t, `(?m)^\t// (`+name+` |[^\n]*\n\t`+name+` |[^\n]*\n\t\w+ +=[^\n]*\n\t`+name+` )`, string(table), "a sentence about %s", name)
+		require.Regexp(t, `\b`+name+`\b`, users.String(), "nobody uses %s", name)
+	}
+	_, err = sources.Complete("return OfferMark .. OfferMarc", false)
+	require.EqualError(t, err, "names.go does not have OfferMarc")
+	got, err := sources.Complete("return {KEYS[1], t.x, MessageGranted .. ' %s', OfferMark .. a, 'OfferMark', WaitersEnd - 1} -- OfferMarc", false)
+	require.NoError(t, err)
+	require.Equal(t, "return {KEYS[1], t.x, '6 %s', '#o' .. a, 'OfferMark', 3e15 - 1}\n", got)
 }

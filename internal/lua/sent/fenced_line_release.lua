@@ -1,4 +1,4 @@
--- b47e7c6122a38f7ac464f4a4563bde0bb18e7c63 fenced_line_release
+-- 7a9a3ea65edc16f9ead0e2746086c527b2091ad7 fenced_line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -392,7 +392,7 @@ local function append(line, now, following)
   end
 end
 local function offer(line, publish, base, now, watchers, side)
-  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
+  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')

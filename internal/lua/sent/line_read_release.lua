@@ -1,4 +1,4 @@
--- e97b325c2731b7f8a9191e687d54d56937d26219 line_read_release
+-- 1e506d864e63bd9b9f3183ead2d2ac3d58ea019d line_read_release
 -- Generated from ../line_read_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Ends a read hold, whatever its count is. The lock then lasts as long as its longest remaining hold. If no hold
@@ -314,7 +314,7 @@ local function append(line, now, following)
   end
 end
 local function offer(line, publish, base, now, watchers, side)
-  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
+  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')

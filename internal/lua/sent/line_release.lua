@@ -1,4 +1,4 @@
--- 94f4753ea28ac46c1d5f607194d105d1dbea9fa9 line_release
+-- b123c97b00d611539fedb4659ad74b1d369244d5 line_release
 -- Generated from ../line_release.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Frees the lock, whatever its count is, or leaves the line. Gives the lock to the first waiter of the line that is reached,
@@ -382,7 +382,7 @@ local function append(line, now, following)
   end
 end
 local function offer(line, publish, base, now, watchers, side)
-  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', '7000000000000000', '#n')
+  redis.call('ZADD', line, string.format('%.0f', 4e15 + now), '#o', string.format('%.0f', 7e15), '#n')
   for _, message in ipairs(side == 'write' and {'1', '0'} or {'0'}) do
     if watchers > 0 then
       announce(publish, beside(base, 'rlock-twin'), '5')

@@ -1,4 +1,4 @@
--- d7c00cbc26668e12671c0463e0a4a2b7aa6f9ddf lock_info
+-- d4d977cf1d05c766507563ee953883be586ef863 lock_info
 -- Generated from ../lock_info.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Returns who holds a lock and who waits for it, at one moment. It only reads, and no more than 100 holders and 100 waiters.
@@ -50,7 +50,7 @@ if kind == 'list' then
     end
   end
 elseif kind == 'zset' then
-  waiting = redis.call('ZCOUNT', KEYS[2], '-inf', '3e15')
+  waiting = redis.call('ZCOUNT', KEYS[2], '-inf', 3e15)
   local page = redis.call('ZRANGE', KEYS[2], 0, most - 1, 'WITHSCORES')
   for i = 1, math.min(#page, 2 * waiting), 2 do
     table.insert(waiters, page[i])

@@ -1,4 +1,4 @@
--- 349eeb7c48d11919d853f6447c9b0dd7555401e6 plain_handover
+-- ecfa7744b40012d04b5c878d9ec398359d55e571 plain_handover
 -- Generated from ../plain_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder of a plain semaphore to another one that wants as many, and their receipt. A repeated call returns
@@ -60,7 +60,7 @@ elseif not isOut(mine) or isOut(theirs) then
 end
 keep(KEYS[2], redis.call('PTTL', KEYS[2]), ARGV[2])
 if not KEYS[3] or redis.call('EXISTS', KEYS[3]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 8589934592 or 0)
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -224,6 +224,6 @@ local function makeWay(semaphore, line, leases, holder, value, publish, base)
   for _, member in ipairs(redis.call('ZRANGE', line, 0, 1)) do
     stand = stand or not marks(member) and string.match(member, '^(.-):') ~= client
   end
-  return value + (stand and 2 ^ 32 or 0) + (others > 0 and 2 ^ 33 or 0)
+  return value + (stand and 4294967296 or 0) + (others > 0 and 8589934592 or 0)
 end
 return makeWay(KEYS[1], KEYS[3], nil, ARGV[1], value, ARGV[5], ARGV[4])

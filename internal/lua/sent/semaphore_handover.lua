@@ -1,4 +1,4 @@
--- 3f7bfead249e1d07d722bb948cd9d646c8b5143b semaphore_handover
+-- 7c42d7e5637985031adf79c6fc4701e10a670f26 semaphore_handover
 -- Generated from ../semaphore_handover.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Gives the permits of a holder to another one that wants as many. A repeated call returns the same. A semaphore that was given
@@ -95,7 +95,7 @@ if removed < #mine and (added > 0 or out(KEYS[2], theirs) ~= 0) then
   return -2
 end
 if not KEYS[4] or redis.call('EXISTS', KEYS[4]) == 0 then
-  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 2 ^ 33 or 0)
+  return value + (listeners(ARGV[5], ARGV[4]) > 0 and 8589934592 or 0)
 end
 local function hearers(publish, channel)
   local counts = publish ~= 'BOTH' and redis.pcall('PUBSUB', publish == 'SPUBLISH' and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -259,6 +259,6 @@ local function makeWay(semaphore, line, leases, holder, value, publish, base)
   for _, member in ipairs(redis.call('ZRANGE', line, 0, 1)) do
     stand = stand or not marks(member) and string.match(member, '^(.-):') ~= client
   end
-  return value + (stand and 2 ^ 32 or 0) + (others > 0 and 2 ^ 33 or 0)
+  return value + (stand and 4294967296 or 0) + (others > 0 and 8589934592 or 0)
 end
 return makeWay(KEYS[1], KEYS[4], KEYS[2], ARGV[1], value, ARGV[5], ARGV[4])

@@ -1,4 +1,4 @@
--- c7b3eeb4a5e4be66319438a10c0c8db8478d247b semaphore_lease
+-- b83e469d6c467c1f272f2efafdad9771259a89c8 semaphore_lease
 -- Generated from ../semaphore_lease.lua by go generate: DO NOT EDIT. This header is not sent.
 --
 -- Returns how long the lease of a permit still runs, and sets it first if asked to. Redis does it even when it is out of memory.
@@ -22,4 +22,4 @@ if ARGV[7] ~= '' then
   score = now + ARGV[7]
   redis.call('ZADD', KEYS[1], 'XX', string.format('%.0f', score), ARGV[6])
 end
-return score >= 922337203685477 and -1 or score - now
+return score >= tonumber('922337203685477') and -1 or score - now

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-rlock/rlock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lua"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -175,4 +176,4 @@ func leaseUntil(score float64, now time.Time) time.Duration {
 }
 
 // forever is the score of a permit without a lease.
-const forever = 922337203685477
+var forever, _ = strconv.ParseFloat(lua.Never, 64)
