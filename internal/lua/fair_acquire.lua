@@ -20,6 +20,7 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone or its seat; when refused {-1 minus the ms until
 -- another attempt may succeed, Unix us, 2 if nobody listens to the channel of its seat here, 4 if somebody does, and 0 if that was
 -- not looked up, and 16 more if it asked again and was not in the queue any more, 0 if it queues or else -1}
+-- keeps rules A.1, A.3, A.4, A.7, F.1, F.2, H, M.3, R.1, R.2, R.4, R.5, S.4, S.7, S.12, T.3
 -- for fair
 -- with tokens for fenced fair
 

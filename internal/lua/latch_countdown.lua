@@ -9,6 +9,7 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns the count that is left; 0 when the latch is open
+-- keeps rules 2, A.6, A.9
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

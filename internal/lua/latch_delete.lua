@@ -8,6 +8,7 @@
 -- ARGV[5] publish  PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when deleted, 0 when there was none
+-- keeps rules 2, A.6, A.9
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

@@ -10,6 +10,7 @@
 -- ARGV[6] count
 -- ARGV[7] over     numbers of earlier calls, whose marks are not needed any more
 -- returns 1 when set, 0 when the latch has a count
+-- keeps rules 2, A.9
 -- for latches
 
 local answer = answered(KEYS[2], ARGV[3])

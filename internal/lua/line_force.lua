@@ -11,6 +11,7 @@
 -- gives the lock to nobody
 -- ARGV[7] holders  only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, G.3, P.9, S.1, S.2, S.4, S.12
 -- for lock, spin, read, write
 -- with tokens for fenced, fenced write
 

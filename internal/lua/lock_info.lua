@@ -6,6 +6,7 @@
 -- returns {PTTL of the lock, Unix us, the token or an empty string, how many holders there are, holder, count, role, ms of its lease,
 -- ..., how many waiters there are, waiter, Unix us of its arrival or 0, ...}. The holders, and the waiters, are each in a list of
 -- their own. A role is read, write or an empty string. The lease of a reader that has died is -2
+-- keeps rules P.9, Q.2, T.3
 -- for every kind of lock
 
 local most, time = 100, redis.call('TIME')

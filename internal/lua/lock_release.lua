@@ -9,6 +9,7 @@
 -- ARGV[4] channel    empty means none
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 plus the number of listeners to the channel when freed, 0 when not held
+-- keeps rules A.1, A.5, A.6, G.3, G.4
 -- for lock, fenced, spin, write, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1]) -- fails if the key is now of another type

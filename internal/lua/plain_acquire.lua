@@ -16,6 +16,7 @@
 -- ARGV[7] sets up    1 if its caller sets the semaphore up when nobody has, so that it does not wait for that
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, a day because no lease will end, and three numbers as in semaphore_acquire.lua}
+-- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12, V.1
 -- for plain semaphore
 
 local value, wrong = counter(KEYS[1])

@@ -8,6 +8,7 @@
 -- ARGV[3] number     of the holder
 -- ARGV[7] writer     the field with which the same owner holds the write lock; empty if it does not
 -- returns 0 when acquired; when refused, -1 minus the ms left of the present lease
+-- keeps rules A.1, A.3, A.4, A.7, G.1
 -- for read
 
 if redis.call('HEXISTS', KEYS[3], ARGV[3]) == 1 then

@@ -4,6 +4,7 @@
 -- KEYS[2] hold    a string that lives as long as that holder's hold; only if there is a holder to ask about
 -- ARGV[1] holder
 -- returns {PTTL of the lock, 1 if it is held or else 0, 1 if that holder holds it or else 0}
+-- keeps rules 2, B.10, G.1
 -- for read
 
 local mode = redis.call('HGET', KEYS[1], ModeField)

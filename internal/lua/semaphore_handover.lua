@@ -13,6 +13,7 @@
 -- ARGV[6] last       the holder that gives the permits up
 -- returns how many permits are free when given, plus 2^32 if others stand in the line, and 2^33 if somebody listens who knows of
 -- no line; -2 when nothing was done: the last holder has to give its permits back
+-- keeps rules A.1, A.6, E.2
 -- for semaphore
 
 local value, wrong = counter(KEYS[1])

@@ -4,6 +4,7 @@
 -- ARGV[6] id
 -- ARGV[7] lease  ms from now; empty means that it stays as it is
 -- returns the ms; -1 for a permit without a lease, -2 when it is not out or its lease is over
+-- keeps rules A.6
 -- for semaphore
 
 redis.pcall('ZREM', KEYS[1], '')

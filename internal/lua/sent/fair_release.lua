@@ -17,6 +17,7 @@
 -- ARGV[6] seat       under which it may queue; empty means that it does not
 -- returns 1 when freed, 0 when not held; if a waiter of this client has the lock now {1 or 0, its number, Unix us, the ms of its
 -- lease, its token or 0}
+-- keeps rules A.1, A.5, A.6, F.2, R.1, R.4, R.5, S.3, S.4, S.12, T.3
 -- for fair
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])

@@ -13,6 +13,7 @@
 -- ARGV[5] publish    PUBLISH; SPUBLISH if the cluster's pub/sub is sharded; BOTH; or NODE if the cluster's is not
 -- ARGV[7] holders    only these may have the lock, separated by line breaks; empty means anybody
 -- returns {1, Unix us} when freed, 0 when nobody held it, or others
+-- keeps rules A.9, P.9, R.1, R.5, S.4, S.12, T.3
 -- with tokens for fenced fair
 
 local function create(lock, lease, holder, mode)

@@ -23,6 +23,7 @@
 -- or 0, 1 if the process is asked to watch or else 0, how many others listen}. what is 1 if a waiter has the lock, 2 if the
 -- next holder has it, 3 if it is offered to others, which the caller must follow up, and otherwise 0; for 1 and
 -- 3 the next holder stands in the line
+-- keeps rules A.1, A.5, A.6, G.3, G.4, S.1, S.2, S.3, S.4, S.7, S.9, S.11, S.12
 -- with tokens for fenced, fenced write
 
 local freed = redis.pcall('HDEL', KEYS[1], ARGV[1])

@@ -11,6 +11,7 @@
 -- ARGV[3] number     of the next holder
 -- ARGV[4] last       the holder that gives the lock up
 -- returns the token or 0 when given; -1 when the last holder does not hold it; -2 when the next holder has a tombstone
+-- keeps rules A.1, E.2, M.3
 -- with tokens for fenced, fenced write
 
 local function raise(key)

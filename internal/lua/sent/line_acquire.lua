@@ -18,6 +18,7 @@
 -- returns the token or 0 when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until another
 -- attempt may succeed, Unix us, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if somebody
 -- does, how many stand before it, without dead ones at the front if that is of importance, or else -1}
+-- keeps rules A.1, A.3, A.4, A.7, H, M.3, S.1, S.4, S.7, S.9, S.10, S.11, S.12
 -- for lock, spin, write
 
 local token, tombstones = KEYS[4] and KEYS[3], KEYS[4] or KEYS[3]

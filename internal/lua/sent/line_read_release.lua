@@ -16,6 +16,7 @@
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held; where writers wait for the free lock {1, Unix us, 1 if one of them has it or is asked
 -- to take it, 3 if it is still offered to others, or else 0, 0, 0, how many others listen}
+-- keeps rules A.1, A.5, G.1, G.3, G.4, S.1, S.2, S.4, S.9
 -- for read
 
 local function extend(key, lease)

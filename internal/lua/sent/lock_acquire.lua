@@ -11,6 +11,7 @@
 -- ARGV[2] lease      ms
 -- ARGV[3] number     of the holder
 -- returns the token or 0 when acquired; when refused, -1 minus the ms left of the present lease
+-- keeps rules A.1, A.3, A.4, A.7, H, M.3
 -- for lock, spin, write
 
 local function create(lock, lease, holder, mode)

@@ -10,6 +10,7 @@
 -- ARGV[2] lease   ms that must remain; never shortens the present lease
 -- ARGV[6] count
 -- returns 1, or 0 when the holder is gone
+-- keeps rules A.2, A.4, G.1
 -- for lock, fenced, spin, fair, fenced fair, read, write, fenced write
 
 local function extend(key, lease)

@@ -14,6 +14,7 @@
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- ARGV[6] last      the holder that gives the permits up
 -- returns what semaphore_handover.lua does
+-- keeps rules A.1, A.6, E.2
 -- for plain semaphore
 
 local function counter(key)

@@ -7,6 +7,7 @@
 -- KEYS[i] receipts hash: number -> Unix ms; a number that has permits has a time that never comes
 -- ARGV[1] lifetime ms
 -- returns for each of KEYS 1: receipts are not checked here
+-- keeps rules A.6
 -- for plain semaphore
 
 local function extend(key, lease)

@@ -13,6 +13,7 @@
 -- ARGV[4] channel
 -- ARGV[5] publish    PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when ended, 0 when not held
+-- keeps rules A.1, A.5, G.1, G.3, G.4
 -- for read
 
 local function extend(key, lease)

@@ -21,6 +21,7 @@
 -- returns how many permits are left when acquired; -1 when the number has a tombstone; when refused {-1 minus the ms until
 -- another attempt may help, Unix us or 0, 1 if the process is asked to watch plus 2 if nobody listens to its channel here and 4 if
 -- somebody does plus 8 if the semaphore is not set up, how many stand before it or -1 if it does not stand in the line}
+-- keeps rules A.1, A.3, S.1, S.4, S.7, S.9, S.12
 -- for semaphore
 
 local function counter(key)

@@ -12,6 +12,7 @@
 -- ARGV[4] base      Redisson's channel
 -- ARGV[5] publish   PUBLISH, or SPUBLISH if the cluster's pub/sub is sharded, or BOTH
 -- returns 1 when waiters may have been told, 0 when not
+-- keeps rules S.1, S.4, S.9, S.12
 -- for semaphore, plain semaphore
 
 if redis.call('ZCOUNT', KEYS[2], 0, 3e15) == 0 then
