@@ -10,7 +10,11 @@
 // [assemble]: https://pkg.go.dev/github.com/go-rlock/rlock/internal/lua/assemble
 package lua
 
-import "strings"
+import (
+	"embed"
+	"path"
+	"strings"
+)
 
 //go:generate go test ./assemble -run TestSentIsCurrent -count 1 -update
 
@@ -22,4 +26,27 @@ const digest = 40
 func Open(file string) (sha, text string) {
 	_, text, _ = strings.Cut(file, "\n\n")
 	return file[len("-- ") : len("-- ")+digest], text
+}
+
+// Script is a script, for those who show it.
+type Script struct {
+	Name   string // of its file
+	Digest string // the SHA-1 of its text in hex
+	Text   string
+	File   string // the text below its header, which is not sent
+}
+
+//go:embed sent/*.lua
+var sent embed.FS
+
+// All returns all scripts, in the order of their names.
+func All() []Script {
+	files, _ := sent.ReadDir("sent")
+	all := make([]Script, 0, len(files))
+	for _, f := range files {
+		file, _ := sent.ReadFile(path.Join("sent", f.Name()))
+		digest, text := Open(string(file))
+		all = append(all, Script{strings.TrimSuffix(f.Name(), ".lua"), digest, text, string(file)})
+	}
+	return all
 }

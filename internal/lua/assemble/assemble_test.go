@@ -48,20 +48,20 @@ func TestSentIsCurrent(t *testing.T) {
 	}
 }
 
-// TestDigestsAreThoseOfTheScripts checks that the header of each file has the SHA-1 of what is sent.
+// TestDigestsAreThoseOfTheScripts checks that the header of each file has the SHA-1 of what is sent, and the name of the file. No two
+// scripts are the same.
 func TestDigestsAreThoseOfTheScripts(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("../sent/*.lua")
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	for _, path := range paths {
-		file, err := os.ReadFile(path)
-		require.NoError(t, err)
-		digest, text := lua.Open(string(file))
-		sum := sha1.Sum([]byte(text))
-		require.Equal(t, hex.EncodeToString(sum[:]), digest, path)
-		require.NotContains(t, text, "\n\n", path)
+	known := make(map[string]string)
+	for _, s := range lua.All() {
+		sum := sha1.Sum([]byte(s.Text))
+		require.Equal(t, hex.EncodeToString(sum[:]), s.Digest, s.Name)
+		require.True(t, strings.HasPrefix(s.File, "-- "+s.Digest+" "+s.Name+"\n"), s.Name)
+		require.NotContains(t, s.Text, "\n\n", s.Name)
+		require.Empty(t, known[s.Digest], s.Name)
+		known[s.Digest] = s.Name
 	}
+	require.Greater(t, len(known), 40)
 }
 
 func TestStrip(t *testing.T) {

@@ -27,6 +27,14 @@ var glanceDigest = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
+// Script returns the script of the command itself, by which it lists and shows.
+func Script() lua.Script {
+	return lua.Script{
+		Name: "glance", Digest: glanceDigest, Text: glanceSource,
+		File: "-- " + glanceDigest + " glance\n-- The command rlock sends it, with all that follows.\n\n" + glanceSource,
+	}
+}
+
 // glanceKeys returns the keys of the script for a name in Redis.
 func glanceKeys(name string) []string {
 	lock, permits := wire.NewNames(wire.FencedFair, name, "").Keys, wire.NewNames(wire.Permit, name, "").Keys
