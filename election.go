@@ -99,7 +99,7 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		select {
 		case <-pause.C:
 		case <-ctx.Done(): // the next campaign says so
-		case <-e.lock.l.Manager().Stopping(): // it does, too
+		case <-e.lock.l.Client().Stopping(): // it does, too
 		}
 		pause.Stop()
 	}
@@ -117,7 +117,7 @@ func (e *Election) lead(held context.Context, lead func(context.Context, Token) 
 	return errors.Is(hold.Err(), ErrLost), own
 }
 
-func (e *Election) config() *table.Config { return &e.lock.l.Manager().Config().Table }
+func (e *Election) config() *table.Config { return &e.lock.l.Client().Config().Table }
 
 // urge logs that lead goes on although it should not.
 func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {

@@ -23,7 +23,7 @@ const module = "github.com/go-rlock/rlock"
 var floors = [][]string{
 	{"."},
 	{"internal/group"},
-	{"internal/lease"},
+	{"internal/client"},
 	{"internal/watchdog", "internal/signal"},
 	{"internal/transport", "internal/driver/goredis"},
 	{"internal/table", "internal/latch", "internal/driver", "internal/observe", "internal/verdict"},
@@ -38,14 +38,14 @@ var floors = [][]string{
 // permitted lists what the packages import of each other. An import that is not here needs a decision, and a line here.
 var permitted = map[string][]string{
 	".": {
-		"internal/driver", "internal/driver/goredis", "internal/fault", "internal/group", "internal/lease", "internal/notice",
+		"internal/driver", "internal/driver/goredis", "internal/fault", "internal/group", "internal/client", "internal/notice",
 		"internal/observe", "internal/signal", "internal/table", "internal/wire",
 	},
 	"internal/group": {
-		"internal/clock", "internal/fault", "internal/lease", "internal/notice", "internal/observe", "internal/outcome", "internal/owner",
+		"internal/clock", "internal/fault", "internal/client", "internal/notice", "internal/observe", "internal/outcome", "internal/owner",
 		"internal/queue", "internal/stay", "internal/table", "internal/verdict",
 	},
-	"internal/lease": {
+	"internal/client": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/latch", "internal/notice", "internal/observe",
 		"internal/outcome", "internal/signal", "internal/table", "internal/task", "internal/transport", "internal/watchdog", "internal/wire",
 	},
@@ -83,7 +83,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2852, "internal/table": 4257, "internal/group": 2130, "internal/lease": 3337, "internal/signal": 1450,
+	".": 2852, "internal/table": 4257, "internal/group": 2130, "internal/client": 3337, "internal/signal": 1450,
 	"internal/wire": 1980,
 }
 
@@ -258,7 +258,7 @@ func TestLogLines(t *testing.T) {
 			continue
 		}
 		used += s.text
-		if s.path != filepath.Join("..", "internal", "lease", "log.go") {
+		if s.path != filepath.Join("..", "internal", "client", "log.go") {
 			require.NotRegexp(t, direct, s.text, s.path)
 		}
 	}
@@ -270,7 +270,7 @@ func TestLogLines(t *testing.T) {
 
 // keepsContext lists the types that keep a context: a hold, because its own is a child of it, and what is told to an observer when
 // the hold is over, because the values of a span are in it.
-var keepsContext = []string{"internal/lease.Hold", "internal/observe.Sight", "internal/observe.valued"}
+var keepsContext = []string{"internal/client.Hold", "internal/observe.Sight", "internal/observe.valued"}
 
 // checkNoContext checks that a struct keeps no context. A context type itself may embed one.
 func checkNoContext(t *testing.T, s source, name string, st *ast.StructType) {

@@ -76,7 +76,7 @@ var ownMutants = []mutant{
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
-		{"internal/lease/lock.go", "return m.exit(lasting(ctx), x, step, n)", "return m.exit(ctx, x, step, n)"},
+		{"internal/client/lock.go", "return c.exit(lasting(ctx), x, step, n)", "return c.exit(ctx, x, step, n)"},
 	}},
 	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
@@ -119,13 +119,13 @@ var ownMutants = []mutant{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
 	{"M24", "silence counts as contention", []string{"safe"}, []edit{
-		{"internal/lease/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
+		{"internal/client/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
 	}},
 	{"M25", "a cancellation counts as an outage", []string{"quiet"}, []edit{
-		{"internal/lease/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
+		{"internal/client/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/lease/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
+		{"internal/client/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
@@ -143,16 +143,16 @@ var ownMutants = []mutant{
 		{"internal/table/standing.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
 	}},
 	{"M30", "the unlock of a borrowed hold ends the hold", []string{"quiet"}, []edit{
-		{"internal/lease/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
+		{"internal/client/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
 	}},
 	{"M31", "a new owner does not hide the holds of its context", []string{"quiet"}, []edit{
-		{"internal/lease/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
+		{"internal/client/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
 	}},
 	{"M32", "a renewal is due before the end of the lease, however long the lease is", []string{"unsafe"}, []edit{
 		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
-		{"internal/lease/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
+		{"internal/client/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
 	}},
 	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
 		{"internal/table/extend.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
@@ -211,7 +211,7 @@ var ownMutants = []mutant{
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M61", "a panic of a log handler ends the process", []string{"quiet", "struck"}, []edit{
-		{"internal/lease/log.go", "\t\tdefer m.handlerPanicked()\n", ""},
+		{"internal/client/log.go", "\t\tdefer c.handlerPanicked()\n", ""},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M62", "a script that a hook has run again counts as run once", []string{"quiet"}, []edit{
@@ -291,7 +291,7 @@ var ownMutants = []mutant{
 	}},
 	{"X1", "the context of a hold that is over stands for its owner", []string{"quiet"}, []edit{
 		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},
-		{"internal/lease/hold.go", "past || !closed.Load() {", "past || closed != nil {"},
+		{"internal/client/hold.go", "past || !closed.Load() {", "past || closed != nil {"},
 	}},
 }
 

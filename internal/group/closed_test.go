@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -59,7 +59,7 @@ func TestTheLossOfAnInnerGroupIsThatOfItsMember(t *testing.T) {
 				if nested {
 					first = NewMulti(members[:1])
 				}
-				h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
+				h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
 				<-time.After(2 * time.Second)
 				l := fakes[0].grant().confirmed(time.Now().Add(-time.Second)) // all have been renewed since they joined
 				l.Final = forced
@@ -83,7 +83,7 @@ func TestAClosedInnerGroupIsNoLoss(t *testing.T) {
 				first = NewMulti(members[:1])
 			}
 			fakes[2].set(errBroken)
-			h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
+			h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
 			<-time.After(time.Second)
 			fakes[2].set(nil)
 			<-time.After(leaseTime / 2) // the third has joined

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
 // takeFakes takes a group of fakes.
-func takeFakes(t *testing.T, g *Group) lease.Held {
+func takeFakes(t *testing.T, g *Group) client.Held {
 	t.Helper()
 	h, err := g.Take(t.Context(), single)
 	require.NoError(t, err)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -33,7 +33,7 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 }
 
 // acquisitionOf returns an acquisition of a red lock that all members have joined, and that has not begun.
-func acquisitionOf(t *testing.T, fakes []*member, members []lease.Member) *acquisition {
+func acquisitionOf(t *testing.T, fakes []*member, members []client.Member) *acquisition {
 	t.Helper()
 	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
 	r.asks(t.Context())
@@ -127,7 +127,7 @@ func TestALossBeforeTheBeginningDoesNotMatter(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		fakes[1].delay, fakes[2].delay = 20*time.Millisecond, 30*time.Millisecond
-		got := make(chan lease.Held, 1)
+		got := make(chan client.Held, 1)
 		go func() {
 			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
 			require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestALossBeforeTheBeginningDoesNotMatter(t *testing.T) {
 // The first loss leaves a majority that was held all the time. So does the second one, which comes after a renewal.
 func TestALossIsWeighedOnce(t *testing.T) {
 	t.Parallel()
-	for _, terms := range []lease.Terms{forever, {Op: "acquire", ByHold: true, Lease: time.Hour}} {
+	for _, terms := range []client.Terms{forever, {Op: "acquire", ByHold: true, Lease: time.Hour}} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 5)

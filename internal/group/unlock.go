@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -16,7 +16,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
 	}
-	w, _ := lease.Together(ctx, g.locks, true)
+	w, _ := client.Together(ctx, g.locks, true)
 	for {
 		a, o := g.toUnlock(w)
 		if a == nil {
