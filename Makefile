@@ -185,7 +185,7 @@ sim-oldest: ## check on the oldest supported version of Go that a seed of the si
 		cd simulation && PATH=$$root/bin:$$PATH GOTOOLCHAIN=local go test -count=1 -timeout $(TIMEOUT) -v -run 'TestASeedDecidesEverything|TestLeaksAreFound|TestEveryEditFits' . ./internal/overlay
 
 # The packages with tests in bubbles of testing/synctest.
-BUBBLES = ./internal/clock ./internal/group ./internal/client ./internal/signal ./internal/task ./internal/transport ./internal/watchdog
+BUBBLES = ./internal/clock ./internal/group ./internal/client ./internal/pubsub ./internal/task ./internal/transport ./internal/watchdog
 COUNT ?= 10
 .PHONY: schedules
 schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn

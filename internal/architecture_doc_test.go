@@ -168,7 +168,7 @@ func TestStagesAreSetWhereDrawn(t *testing.T) {
 // TestCallsAreDrawn checks that the calls in the sequence drawings are methods of the packages that they reach.
 func TestCallsAreDrawn(t *testing.T) {
 	t.Parallel()
-	packages := map[string]string{"table": "table", "conn": "transport", "hub": "signal", "driver": "driver", "dog": "watchdog"}
+	packages := map[string]string{"table": "table", "conn": "transport", "hub": "pubsub", "driver": "driver", "dog": "watchdog"}
 	declared := make(map[string]bool)
 	for name := range declarations(t) {
 		parts := strings.Split(name, ".")

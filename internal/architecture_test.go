@@ -24,12 +24,12 @@ var floors = [][]string{
 	{"."},
 	{"internal/group"},
 	{"internal/client"},
-	{"internal/watchdog", "internal/signal"},
+	{"internal/watchdog", "internal/pubsub"},
 	{"internal/transport", "internal/driver/goredis"},
 	{"internal/table", "internal/latch", "internal/driver", "internal/observe", "internal/verdict"},
 	{
-		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/standing",
+		"internal/wire", "internal/task", "internal/queue", "internal/table/internal/fairness", "internal/notice", "internal/lease",
+		"internal/owner", "internal/outcome", "internal/wake", "internal/config", "internal/table/internal/place",
 		"internal/pump", "internal/stay",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
@@ -39,7 +39,7 @@ var floors = [][]string{
 var permitted = map[string][]string{
 	".": {
 		"internal/driver", "internal/driver/goredis", "internal/fault", "internal/group", "internal/client", "internal/notice",
-		"internal/observe", "internal/signal", "internal/table", "internal/wire",
+		"internal/observe", "internal/pubsub", "internal/table", "internal/wire",
 	},
 	"internal/group": {
 		"internal/clock", "internal/fault", "internal/client", "internal/notice", "internal/observe", "internal/outcome", "internal/owner",
@@ -47,33 +47,33 @@ var permitted = map[string][]string{
 	},
 	"internal/client": {
 		"internal/clock", "internal/driver", "internal/fault", "internal/latch", "internal/notice", "internal/observe",
-		"internal/outcome", "internal/signal", "internal/table", "internal/task", "internal/transport", "internal/watchdog", "internal/wire",
+		"internal/outcome", "internal/pubsub", "internal/table", "internal/task", "internal/transport", "internal/watchdog", "internal/wire",
 	},
 	"internal/watchdog": {
-		"internal/clock", "internal/driver", "internal/fault", "internal/policy", "internal/table", "internal/task",
+		"internal/clock", "internal/driver", "internal/fault", "internal/config", "internal/table", "internal/task",
 		"internal/wire",
 	},
-	"internal/signal":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
+	"internal/pubsub":         {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/transport":      {"internal/clock", "internal/driver", "internal/fault", "internal/task", "internal/wire"},
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
-		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/policy",
-		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wake", "internal/wire",
-		"internal/yield",
+		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/config",
+		"internal/pump", "internal/queue", "internal/table/internal/place", "internal/task", "internal/lease", "internal/wake", "internal/wire",
+		"internal/table/internal/fairness",
 	},
-	"internal/observe":  {"internal/clock", "internal/notice"},
-	"internal/latch":    {"internal/clock", "internal/fault", "internal/outcome", "internal/policy", "internal/wake"},
-	"internal/driver":   {"internal/clock", "internal/fault", "internal/wire"},
-	"internal/wire":     {"internal/fault", "internal/lua"},
-	"internal/yield":    {"internal/clock"},
-	"internal/notice":   {"internal/clock"},
-	"internal/outcome":  {"internal/clock", "internal/fault"},
-	"internal/term":     {"internal/clock"},
-	"internal/policy":   {"internal/clock"},
-	"internal/standing": {"internal/clock"},
-	"internal/stay":     {"internal/clock"},
-	"internal/task":     {"internal/fault"},
-	"internal/verdict":  {"internal/clock", "internal/fault", "internal/outcome"},
+	"internal/observe":                 {"internal/clock", "internal/notice"},
+	"internal/latch":                   {"internal/clock", "internal/fault", "internal/outcome", "internal/config", "internal/wake"},
+	"internal/driver":                  {"internal/clock", "internal/fault", "internal/wire"},
+	"internal/wire":                    {"internal/fault", "internal/lua"},
+	"internal/table/internal/fairness": {"internal/clock"},
+	"internal/notice":                  {"internal/clock"},
+	"internal/outcome":                 {"internal/clock", "internal/fault"},
+	"internal/lease":                   {"internal/clock"},
+	"internal/config":                  {"internal/clock"},
+	"internal/table/internal/place":    {"internal/clock"},
+	"internal/stay":                    {"internal/clock"},
+	"internal/task":                    {"internal/fault"},
+	"internal/verdict":                 {"internal/clock", "internal/fault", "internal/outcome"},
 }
 
 // goRedis lists the packages that know go-redis.
@@ -83,7 +83,7 @@ var goRedis = []string{".", "internal/driver/goredis"}
 // processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2852, "internal/table": 4257, "internal/group": 2130, "internal/client": 3337, "internal/signal": 1450,
+	".": 2852, "internal/table": 4257, "internal/group": 2130, "internal/client": 3337, "internal/pubsub": 1450,
 	"internal/wire": 1980,
 }
 

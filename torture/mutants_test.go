@@ -34,7 +34,7 @@ var ownMutants = []mutant{
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
 		{"internal/table/settle.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line", "\tg.confirm(now, p.lease, n)\n\tif a.line"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
-		{"internal/table/settle.go", "case term.Late(p.sent, p.lease, now), t.forced", "case term.Late(p.sent, p.lease, p.sent), t.forced"},
+		{"internal/table/settle.go", "case lease.Late(p.sent, p.lease, now), t.forced", "case lease.Late(p.sent, p.lease, p.sent), t.forced"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
@@ -48,12 +48,12 @@ var ownMutants = []mutant{
 	{"M4", "a renewal extends the lock of any holder", []string{"unsafe"}, []edit{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
-	{"M5", "a waiter does not try again after it has subscribed", []string{"./internal/signal TestAConfirmationWakes"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\th.newEpoch(ch)\n\t\tif ch.moved"},
+	{"M5", "a waiter does not try again after it has subscribed", []string{"./internal/pubsub TestAConfirmationWakes"}, []edit{
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\th.newEpoch(ch)\n\t\tif ch.moved"},
 	}},
 	{"M6", "a waiter does not try again after it has resubscribed", []string{"deaf", "struck"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif !ch.ever {\n\t\t\th.newEpoch(ch)\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true\n\t\tif ch.moved"},
-		{"internal/signal/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif !ch.ever {\n\t\t\th.newEpoch(ch)\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true\n\t\tif ch.moved"},
+		{"internal/pubsub/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
 	}},
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
 		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
@@ -110,7 +110,7 @@ var ownMutants = []mutant{
 		{"internal/table/line.go", "if g == nil || g.stage != held || a.sibling().usable(now) {", "if g == nil || a.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
-		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
+		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(0) * 0"},
 	}},
 	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
 		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
@@ -149,7 +149,7 @@ var ownMutants = []mutant{
 		{"internal/client/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
 	}},
 	{"M32", "a renewal is due before the end of the lease, however long the lease is", []string{"unsafe"}, []edit{
-		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
+		{"internal/lease/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
 		{"internal/client/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
@@ -181,7 +181,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
-		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
 		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
@@ -200,7 +200,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
 	}},
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
 	}},
 	{"M49", "whoever watches all channels counts as a waiter", []string{"struck"}, []edit{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},

@@ -14,7 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/latch"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/signal"
+	"github.com/go-rlock/rlock/internal/pubsub"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/transport"
@@ -29,7 +29,7 @@ type Config struct {
 	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any.
 	Acks       int
 	AckTimeout time.Duration
-	Sharded    signal.Mode
+	Sharded    pubsub.Mode
 	// Crowd is how many calls go out to a node by themselves at a time: see [transport.Config].
 	Crowd int
 	// Logger returns where log lines go. It is called for each of them.
@@ -48,7 +48,7 @@ type Client struct {
 	driver  driver.Driver
 	tasks   *task.Group
 	conn    *transport.Conn
-	hub     *signal.Hub
+	hub     *pubsub.Hub
 	table   *table.Table
 	latches *latch.Set
 	settled settled
@@ -87,7 +87,7 @@ func New(cfg Config, d driver.Driver) *Client {
 		c.identity = &identity{client: c}
 	}
 	c.conn = transport.New(send, d, c.tasks)
-	c.hub = signal.New(signal.Config{
+	c.hub = pubsub.New(pubsub.Config{
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
 		Denied:   func(err error) { c.Log(table.Line{Message: notice.LogUnsubscribed, Err: err}) },
 		Classic:  func() { c.Log(table.Line{Message: notice.LogClassic}) },
@@ -151,7 +151,7 @@ func (c *Client) Config() *Config { return &c.cfg }
 func (c *Client) Table() *table.Table { return c.table }
 
 // Hub returns the pub/sub hub, for tests and for questions about it.
-func (c *Client) Hub() *signal.Hub { return c.hub }
+func (c *Client) Hub() *pubsub.Hub { return c.hub }
 
 // Background runs a function on a goroutine for which Close waits. Once Close no longer waits, it runs the function in place.
 func (c *Client) Background(job func()) { c.tasks.Background(job) }

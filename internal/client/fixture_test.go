@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/signal"
+	"github.com/go-rlock/rlock/internal/pubsub"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -126,7 +126,7 @@ func (f *fixture) client(change ...func(cfg *Config)) *Client {
 	cfg.Table.ClientID = strings.Repeat("z", len(f.clients)/25) + string(rune('a'+len(f.clients)%25)) // they sort as they come
 	cfg.Logger = func() *slog.Logger { return slog.New(f) }
 	if f.classic {
-		cfg.Sharded = signal.Off
+		cfg.Sharded = pubsub.Off
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/term"
 )
 
 // Acquisition is one successful acquisition of a lock. One unlock ends it. Its methods are safe for concurrent use.
@@ -110,7 +110,7 @@ func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 }
 
 // Loss is how a lock was lost, for the group that it is a member of.
-type Loss = term.Loss
+type Loss = lease.Loss
 
 // Loss returns how the lock was lost, once it is.
 func (a *Acquisition) Loss() Loss {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -80,9 +80,9 @@ type Attempt struct {
 
 	confident bool // it asks because permits are free, as far as is known
 
-	place  standing.Place // in the line, or in the queue of a fair lock
-	byLine bool           // the latest question was that of the line
-	seat   *wire.Seat     // in that queue; nil means that it has none
+	place  place.Place // in the line, or in the queue of a fair lock
+	byLine bool        // the latest question was that of the line
+	seat   *wire.Seat  // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it

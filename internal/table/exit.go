@@ -8,8 +8,8 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
@@ -25,7 +25,7 @@ type Exit struct {
 	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-	mark       yield.Mark // when it was sent
+	mark       fairness.Mark // when it was sent
 
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
@@ -311,7 +311,7 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
+		t.public.Add(fairness.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 

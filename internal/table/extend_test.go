@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -57,7 +57,7 @@ func (w *world) extended(f *flight, r wire.Reply) {
 		w.failf("Extend: no error for a hold that is over")
 	case err == nil && r.Err == nil && !confirmed:
 		w.failf("Extend: no error for a holder that is gone")
-	case usable && confirmed && g.usable(w.now) && g.term.Deadline < x.sent.Add(x.d-term.Margin(x.d)):
+	case usable && confirmed && g.usable(w.now) && g.term.Deadline < x.sent.Add(x.d-lease.Margin(x.d)):
 		w.failf("Extend: the lease of #%d ends too early", g.holder.Number)
 	case !confirmed && g.term.Deadline != deadline:
 		w.failf("Extend: the deadline of #%d moved without a confirmation", g.holder.Number)

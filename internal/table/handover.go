@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -151,7 +151,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 		return false
 	}
 	delete(t.standing, next.holder.Number) // no reply says that it stands there
-	a.place = standing.Place{}
+	a.place = place.Place{}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
 	a.sent, a.forcings = sent, t.forced.Count()
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains

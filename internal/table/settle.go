@@ -6,11 +6,11 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // ask returns the step that asks Redis for the lock.
@@ -226,7 +226,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
+	case lease.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -241,7 +241,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = yield.Streak{Since: p.sent}
+	g.streak = fairness.Streak{Since: p.sent}
 	g.streak.Begin(now)
 	g.contested = a.place.Stands()
 	if t.cfg.MaxHold > 0 {
@@ -296,7 +296,7 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Noti
 		return t.reenter(a, now)
 	}
 	defer g.turns.End()
-	if r.Err == nil && r.N != 0 && g.usable(now) && term.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < term.Least(a.Lease) {
+	if r.Err == nil && r.N != 0 && g.usable(now) && lease.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < lease.Least(a.Lease) {
 		r.Err = errLateCount
 	}
 	switch {

@@ -5,9 +5,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/standing"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -41,11 +41,11 @@ func (t *Table) term(a *Attempt) time.Duration {
 }
 
 // Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
-func Least(lease time.Duration, renewed bool) time.Duration {
+func Least(of time.Duration, renewed bool) time.Duration {
 	if renewed {
-		lease = min(lease, firstTerm)
+		of = min(of, firstTerm)
 	}
-	return term.Least(lease)
+	return lease.Least(of)
 }
 
 // least returns the shortest lease of a grant on which an attempt may rely. The watchdog soon lengthens that of a renewed hold. No
@@ -126,7 +126,7 @@ func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.In
 
 // stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
 func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *Notices) {
-	a.place.Stand(standing.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
+	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
@@ -149,7 +149,7 @@ func (t *Table) leavesLine(a *Attempt) {
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = t.term(a)
 		}
-		a.place = standing.Place{}
+		a.place = place.Place{}
 	}
 }
 
@@ -219,7 +219,7 @@ func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived
 		if !its(a.Handle) {
 			return
 		}
-		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
+		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return

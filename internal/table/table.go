@@ -12,20 +12,20 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/pump"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Config has the options on which the decisions depend.
-type Config = policy.Config
+type Config = config.Config
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
 type Messages interface {
@@ -90,14 +90,14 @@ type Table struct {
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
-	public    yield.Releases[Key]
+	public    fairness.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
 	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
 
 	standing map[int64]*Attempt                // by the holder's number: those that a release may grant a lock to
-	alive    standing.Alive[*Grant]            // those that stood there before, and are not over; also those of permits without leases
-	origins  standing.Origins[*Handle]         // by the channels on which this client hears of grants
+	alive    place.Alive[*Grant]               // those that stood there before, and are not over; also those of permits without leases
+	origins  place.Origins[*Handle]            // by the channels on which this client hears of grants
 	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
 	seats    map[Key]*seats                    // in the queues of fair locks
 	watches  pump.Watches[*Handle]

@@ -8,7 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -33,16 +33,16 @@ var (
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
-func (t *Table) Export(x *Exit, a *Acquisition, lease time.Duration, caller Ender, now clock.Instant, n *Notices) Step {
+func (t *Table) Export(x *Exit, a *Acquisition, given time.Duration, caller Ender, now clock.Instant, n *Notices) Step {
 	defer t.lock().Unlock()
 	x.grant, x.acq, x.caller = a.grant, a, caller
-	if lease == 0 {
-		lease = cmp.Or(a.renewal, t.cfg.WatchdogTimeout)
+	if given == 0 {
+		given = cmp.Or(a.renewal, t.cfg.WatchdogTimeout)
 	}
 	t.number++
 	h := a.grant.handle
 	x.ticket = &Grant{
-		table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number), term: term.Term{Lease: lease},
+		table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number), term: lease.Term{Lease: given},
 	}
 	a.grant.turns.Announce()
 	return t.exportTurn(x, now, n)

@@ -55,7 +55,7 @@ type name struct {
 	server *server
 	peer   peer
 	ranks  []ranked
-	places []place // in the queue of a fair lock after the last action
+	places []seated // in the queue of a fair lock after the last action
 
 	replicas [3]backup
 	snapshot backup
