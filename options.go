@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/client"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -35,7 +36,7 @@ type settings struct {
 func newSettings(opts []Option) (*settings, error) {
 	s := &settings{
 		Config: client.Config{
-			Table: table.Config{
+			Table: config.Config{
 				WatchdogTimeout: 30 * time.Second,
 				CommandTimeout:  5 * time.Second,
 				PollInterval:    5 * time.Second,

@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
 // ensured is an owner that hides no hold of the context for which it was made. An owner of [WithOwner] hides them all.
-type ensured struct{ owner table.Owner }
+type ensured struct{ owner owner.Owner }
 
 // EnsureOwner returns ctx if it has an owner. Otherwise it returns a context with a new owner that hides no hold of ctx.
 func EnsureOwner(ctx context.Context) context.Context {
@@ -63,14 +64,14 @@ func nearest(ctx context.Context, key table.Key) *Hold {
 // Together returns for whom ctx stands when it asks for several locks as one. The holds of all of them count, the outermost first, so that
 // calls within each other agree. rest is for whom it asks for those of the locks of which it carries no hold. The owner of a hold may
 // have these for another caller. So each hold has one more owner, for which only contexts within the hold stand. past says that closed holds are wanted too.
-func Together(ctx context.Context, locks []*Lock, past bool) (w, rest table.Who) {
+func Together(ctx context.Context, locks []*Lock, past bool) (w, rest owner.Who) {
 	w.Owner = OwnerOf(ctx)
 	hiding := hidingOwner(ctx)
 	for hold := carried(ctx); hold != nil && hold.created == hiding; hold = carried(hold.parent) {
 		closed := hold.of.Closed()
 		if i := slices.IndexFunc(locks, hold.has); i >= 0 && (past || !closed.Load()) {
-			w.Holds = append(w.Holds, table.Claim{Owner: hold.of.OwnerOf(locks[i].h.Key), Closed: closed})
-			rest.Holds = append(rest.Holds, table.Claim{Owner: hold.others(), Closed: closed})
+			w.Holds = append(w.Holds, owner.Claim{Owner: hold.of.OwnerOf(locks[i].h.Key), Closed: closed})
+			rest.Holds = append(rest.Holds, owner.Claim{Owner: hold.others(), Closed: closed})
 		}
 	}
 	slices.Reverse(w.Holds)
@@ -84,11 +85,11 @@ func (h *Hold) has(l *Lock) bool {
 }
 
 // others returns the owner for other locks than those of the hold.
-func (h *Hold) others() *table.Owner {
+func (h *Hold) others() *owner.Owner {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.rest == nil {
-		h.rest = table.NewOwner()
+		h.rest = new(owner.Owner)
 	}
 	return h.rest
 }

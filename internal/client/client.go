@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/latch"
 	"github.com/go-rlock/rlock/internal/notice"
@@ -25,7 +26,7 @@ import (
 // Config is the options of a client.
 type Config struct {
 	// Table has the options on which decisions depend. New fills in Acks and Cluster.
-	Table table.Config
+	Table config.Config
 	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any.
 	Acks       int
 	AckTimeout time.Duration
@@ -77,7 +78,7 @@ func New(cfg Config, d driver.Driver) *Client {
 	d = driver.Checked(d, c.panicked)
 	c.driver = d
 	c.reports = observe.New(cfg.Observers, func(err error) {
-		c.Log(table.Line{Message: notice.LogObserverPanicked, Err: err})
+		c.Log(notice.Line{Message: notice.LogObserverPanicked, Err: err})
 	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
@@ -89,8 +90,8 @@ func New(cfg Config, d driver.Driver) *Client {
 	c.conn = transport.New(send, d, c.tasks)
 	c.hub = pubsub.New(pubsub.Config{
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
-		Denied:   func(err error) { c.Log(table.Line{Message: notice.LogUnsubscribed, Err: err}) },
-		Classic:  func() { c.Log(table.Line{Message: notice.LogClassic}) },
+		Denied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
+		Classic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
 		Lost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
 		Replaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
 		Hear:     c.hear, Freed: c.freed, Unwatched: c.unwatched, Refused: c.refused,
@@ -107,7 +108,7 @@ func New(cfg Config, d driver.Driver) *Client {
 func (c *Client) Close() {
 	c.closing.Do(func() {
 		c.endDrops()
-		var n table.Notices
+		var n notice.List
 		c.left, c.leftOf = c.table.Close(clock.Now(), &n)
 		c.hub.Leave()
 		c.tasks.Close()
@@ -139,7 +140,7 @@ const reportsWithin = time.Second
 
 // tellOwed logs what Close has left undone.
 func (c *Client) tellOwed() {
-	var n table.Notices
+	var n notice.List
 	c.table.Closed(&n)
 	n.Deliver(c)
 }
@@ -177,22 +178,22 @@ func (c *Client) Value(key any, create func() any) any {
 	return v
 }
 
-// Unlisten implements [table.Told].
+// Unlisten implements [notice.Receiver].
 func (c *Client) Unlisten(channel string, wake chan struct{}) { c.hub.Unlisten(channel, wake) }
 
-// Watch implements [table.Told].
+// Watch implements [notice.Receiver].
 func (c *Client) Watch(channel, twin string) { c.hub.Watch(channel, twin) }
 
-// Unwatch implements [table.Told].
+// Unwatch implements [notice.Receiver].
 func (c *Client) Unwatch(channel, twin string) { c.hub.Unwatch(channel, twin) }
 
-// Alarm implements [table.Told].
+// Alarm implements [notice.Receiver].
 func (c *Client) Alarm(at clock.Instant) { c.dog.Alarm(at) }
 
 // cleanUp carries out a background release on a worker. The table has begun a duty for it, and ends it.
 func (c *Client) cleanUp(x *table.Exit) {
 	c.tasks.Run(task.Func(func() {
-		var n table.Notices
+		var n notice.List
 		step := c.table.ResumeRelease(x, clock.Now(), &n)
 		_ = c.release(context.Background(), x, step, &n) // the table logs a failure
 	}))

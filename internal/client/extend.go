@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
@@ -73,7 +74,7 @@ func (x extension) Late(r wire.Reply, now clock.Instant) { _ = x.settle(r, now) 
 
 // settle takes the reply, and returns why the acquisition is over, or nil if it is not.
 func (x extension) settle(r wire.Reply, now clock.Instant) error {
-	var n table.Notices
+	var n notice.List
 	defer n.Deliver(x.client)
 	return x.acq.Extended(x.d, x.sent, r, now, &n)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/pubsub"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -31,7 +31,7 @@ const (
 // testConfig has the root's defaults.
 func testConfig() Config {
 	return Config{
-		Table: table.Config{
+		Table: config.Config{
 			ClientID:        "00000000-0000-4000-8000-000000000001",
 			WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, PollInterval: pollInterval,
 			FairWait: 5 * time.Minute, BatchSize: 100, HandOvers: 32, HandOverTime: 5 * time.Millisecond,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 type ownerKey struct{}
@@ -26,13 +26,13 @@ func carried(ctx context.Context) *Hold {
 
 // WithOwner returns a context with a new owner.
 func WithOwner(ctx context.Context) context.Context {
-	return context.WithValue(ctx, ownerKey{}, table.NewOwner())
+	return context.WithValue(ctx, ownerKey{}, new(owner.Owner))
 }
 
 // OwnerOf returns the owner that WithOwner or EnsureOwner put into ctx, or nil.
-func OwnerOf(ctx context.Context) *table.Owner {
+func OwnerOf(ctx context.Context) *owner.Owner {
 	switch o := ctx.Value(ownerKey{}).(type) {
-	case *table.Owner:
+	case *owner.Owner:
 		return o
 	case *ensured:
 		return &o.owner
@@ -41,28 +41,28 @@ func OwnerOf(ctx context.Context) *table.Owner {
 }
 
 // hidingOwner returns the owner that hides the holds outside it: that of [OwnerOf] if WithOwner made it, else nil.
-func hidingOwner(ctx context.Context) *table.Owner {
-	o, _ := ctx.Value(ownerKey{}).(*table.Owner)
+func hidingOwner(ctx context.Context) *owner.Owner {
+	o, _ := ctx.Value(ownerKey{}).(*owner.Owner)
 	return o
 }
 
 // Who returns for whom ctx stands when it asks for this lock. A hold of this lock counts until it is closed, unless WithOwner
 // created an owner within the hold. So does a hold of the other side of the name. past says that closed holds are wanted too.
-func (l *Lock) Who(ctx context.Context, past bool) table.Who {
-	w := table.Who{Owner: OwnerOf(ctx)}
+func (l *Lock) Who(ctx context.Context, past bool) owner.Who {
+	w := owner.Who{Owner: OwnerOf(ctx)}
 	if ctx.Value(holdsKey{}) == nil { // cheaper to look for than the hold of one lock
 		return w
 	}
 	for hold := range holdsOf(ctx, l.h.Key) {
 		if closed := hold.of.Closed(); past || !closed.Load() {
-			w.Holds = append(w.Holds, table.Claim{Owner: hold.of.OwnerOf(l.h.Key), Closed: closed})
+			w.Holds = append(w.Holds, owner.Claim{Owner: hold.of.OwnerOf(l.h.Key), Closed: closed})
 		}
 	}
 	return w
 }
 
 // asks returns for whom a call asks for this lock.
-func (l *Lock) asks(ctx context.Context, t *Terms) table.Who {
+func (l *Lock) asks(ctx context.Context, t *Terms) owner.Who {
 	if t.As != nil {
 		return t.As[0]
 	}
@@ -73,14 +73,14 @@ func (l *Lock) asks(ctx context.Context, t *Terms) table.Who {
 // for concurrent use.
 type Hold struct {
 	of      Held
-	created *table.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
+	created *owner.Owner    // made by WithOwner in the context that acquired; another one was created within the hold
 	parent  context.Context //nolint:containedctx // Context is derived from it when it is asked for
 	leak    runtime.Cleanup
 	watched atomic.Bool // whether leak is set
 
 	mu   sync.Mutex
 	ctx  context.Context //nolint:containedctx // what Context returned
-	rest *table.Owner    // see [Together]; nil means that nobody has asked
+	rest *owner.Owner    // see [Together]; nil means that nobody has asked
 }
 
 // Init makes the zero Hold the hold of an acquisition that was made with ctx.

@@ -8,7 +8,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -85,7 +84,7 @@ func (i *identity) write() (pause time.Duration, ok bool) {
 	case err == nil:
 		return lease, true
 	case err.Denied():
-		i.client.Log(table.Line{Message: notice.LogNoIdentity, Err: err})
+		i.client.Log(notice.Line{Message: notice.LogNoIdentity, Err: err})
 		return 0, false
 	}
 	return min(lease, time.Second), true

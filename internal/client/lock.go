@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -75,7 +76,7 @@ func (l *Lock) Channel() string { return l.h.Names().Channel }
 func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 
 // Holds reports whether an owner holds the lock now, as far as this process knows.
-func (l *Lock) Holds(o *table.Owner) bool { return l.client.table.Holds(o, &l.h, clock.Now()) }
+func (l *Lock) Holds(o *owner.Owner) bool { return l.client.table.Holds(o, &l.h, clock.Now()) }
 
 // Queues reports whether those that wait for the lock stand in a queue in Redis. While that is not empty, an attempt that does
 // not wait is in vain.
@@ -83,7 +84,7 @@ func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
 
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
-	l.client.LogHere(table.Line{Lock: l.h.Name, Message: m, Err: err})
+	l.client.LogHere(notice.Line{Lock: l.h.Name, Message: m, Err: err})
 }
 
 // LogValue implements [slog.LogValuer].
@@ -233,7 +234,7 @@ var errWaitOver = errors.New("wait is over")
 
 // attempt carries out the steps of an attempt.
 func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
-	var n table.Notices
+	var n notice.List
 	c := l.client
 	watched, asking, over := false, false, false
 	defer func() {
@@ -330,7 +331,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 		return err
 	}
 	var x table.Exit
-	var n table.Notices
+	var n notice.List
 	step := l.client.table.Unlock(&x, &l.h, l.Who(ctx, true), clock.Now(), &n)
 	return l.wrap(l.client.release(ctx, &x, step, &n), "unlock")
 }
@@ -338,19 +339,19 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // release ends one acquisition.
 func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
 	var x table.Exit
-	var n table.Notices
+	var n notice.List
 	step := l.client.table.Release(&x, a, clock.Now(), &n)
 	return l.wrap(l.client.release(ctx, &x, step, &n), "unlock")
 }
 
 // release carries out the steps of an unlock. It does not give up when the caller's context ends. The commands use only the
 // values of that context.
-func (c *Client) release(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
+func (c *Client) release(ctx context.Context, x *table.Exit, step table.Step, n *notice.List) error {
 	return c.exit(lasting(ctx), x, step, n)
 }
 
 // exit carries out the steps of an exit.
-func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *table.Notices) error {
+func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *notice.List) error {
 	asking, over := false, false
 	defer func() {
 		if !over { // a hook has ended the goroutine

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -14,27 +13,15 @@ import (
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// lineLimit drops the log lines of a client that come too often. It is safe for concurrent use.
-type lineLimit struct {
-	mu    sync.Mutex // a leaf
-	limit table.LineLimit
-}
-
-func (l *lineLimit) allow(line *table.Line) (dropped int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.limit.Allow(line.Message.Text, line.Lock, clock.Now())
-}
-
-// Log logs a line, on a worker, because a log handler may block. It implements [table.Told].
-func (c *Client) Log(line table.Line) {
+// Log logs a line, on a worker, because a log handler may block. It implements [notice.Receiver].
+func (c *Client) Log(line notice.Line) {
 	c.reports.Event(line.Sort, line.Lock, line.Err)
 	c.logLine(line, c.Aside)
 }
 
 // LogHere logs a line in place, for a caller that may wait for the log handler. It runs code of the user, so no mutex may be
 // held.
-func (c *Client) LogHere(line table.Line) { c.logLine(line, func(log func()) { log() }) }
+func (c *Client) LogHere(line notice.Line) { c.logLine(line, func(log func()) { log() }) }
 
 // TellUnanswered reports that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group. n is the
 // result of [outcome.Silence.Noticed]: at 1 it is logged and observers are told, above 1 only observers are told, and 0 does nothing.
@@ -46,12 +33,12 @@ func (c *Client) TellUnanswered(n int, lock string, group bool, err error) {
 		c.reports.Event(notice.Unanswered, lock, err)
 		return
 	}
-	c.Log(table.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
+	c.Log(notice.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
 }
 
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
-func (c *Client) logLine(line table.Line, run func(log func())) {
-	dropped, ok := c.log.allow(&line)
+func (c *Client) logLine(line notice.Line, run func(log func())) {
+	dropped, ok := c.log.allow(line.Message.Text, line.Lock, clock.Now())
 	if !ok {
 		return
 	}
@@ -80,7 +67,7 @@ func (c *Client) logLine(line table.Line, run func(log func())) {
 // panicked logs, once, that code of the user panicked where it ran for this client. The command that it ran for has failed.
 func (c *Client) panicked(err error) {
 	if c.panics.CompareAndSwap(false, true) {
-		c.Log(table.Line{Message: notice.LogUserPanicked, Err: err})
+		c.Log(notice.Line{Message: notice.LogUserPanicked, Err: err})
 	}
 }
 
@@ -98,7 +85,7 @@ func (l *Lock) suspectLater(a *table.Attempt) (cancel func() bool) {
 		return func() bool { return true } // the wait is over by then
 	}
 	return time.AfterFunc(a.SuspectAfter, func() {
-		var n table.Notices
+		var n notice.List
 		l.client.table.Suspect(a, &n)
 		n.Deliver(l.client)
 	}).Stop

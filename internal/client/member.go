@@ -8,8 +8,11 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -34,7 +37,7 @@ type Terms struct {
 	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
 	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
 	// As is for whom it acquires each of its base locks. Nil means that the context says so.
-	As []table.Who
+	As []owner.Who
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members
 	// together. The zero time means that Wait, the context and the command timeout decide.
 	By time.Time
@@ -122,7 +125,7 @@ type Held interface {
 	// acquisition is over, if it is already.
 	Notify(tell context.CancelCauseFunc, quiet bool) error
 	// Loss returns how an acquisition that is over was lost.
-	Loss() table.Loss
+	Loss() lease.Loss
 	// RenewSoon plans the next renewal sooner.
 	RenewSoon()
 	// Leak ends an acquisition that the program can no longer unlock.
@@ -130,7 +133,7 @@ type Held interface {
 	// Locks returns the base locks that are held.
 	Locks() []*Lock
 	// OwnerOf returns the owner that holds one of them.
-	OwnerOf(k table.Key) *table.Owner
+	OwnerOf(k table.Key) *owner.Owner
 	// Closed returns the flag that says whether it is unlocked, exported or dropped. It is set before any of the base locks is
 	// unlocked. From then on the context of the hold stands for nobody.
 	Closed() *atomic.Bool
@@ -162,7 +165,7 @@ func (t taken) Deadline() time.Time {
 func (t taken) Locks() []*Lock { return []*Lock{t.lock} }
 
 // OwnerOf implements [Held].
-func (t taken) OwnerOf(table.Key) *table.Owner { return t.Owner() }
+func (t taken) OwnerOf(table.Key) *owner.Owner { return t.Owner() }
 
 // Fields returns its holder in Redis.
 func (t taken) Fields() []string { return []string{t.Field()} }
@@ -172,20 +175,17 @@ func (t taken) Unlock(ctx context.Context) error { return t.lock.release(ctx, t.
 
 // RenewSoon implements [Held].
 func (t taken) RenewSoon() {
-	var n table.Notices
+	var n notice.List
 	t.Acquisition.RenewSoon(clock.Now(), &n)
 	n.Deliver(t.lock.client)
 }
 
 // Leak implements [Held].
 func (t taken) Leak() {
-	var n table.Notices
+	var n notice.List
 	t.Acquisition.Leak(clock.Now(), &n)
 	n.Deliver(t.lock.client)
 }
-
-// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
-const MaxLost = table.MaxLost
 
 // Retryable reports whether waiting may help after an error that a member's Take returned.
 func Retryable(err error) bool {

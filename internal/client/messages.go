@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/transport"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -22,21 +22,21 @@ func (c *Client) hear(channel, payload string, order uint64, arrived clock.Insta
 	if !ok {
 		return
 	}
-	var n table.Notices
+	var n notice.List
 	c.table.Hear(channel, message, arrived, &n)
 	n.Deliver(c)
 }
 
 // freed tells the table that a lock is free, by the channel on which that was announced.
 func (c *Client) freed(channel string) {
-	var n table.Notices
+	var n notice.List
 	c.table.Freed(channel, &n)
 	n.Deliver(c)
 }
 
 // unwatched tells the table that the hub does not watch a channel any more.
 func (c *Client) unwatched(channel string) {
-	var n table.Notices
+	var n notice.List
 	c.table.Unwatched(channel, &n)
 	n.Deliver(c)
 }
@@ -44,7 +44,7 @@ func (c *Client) unwatched(channel string) {
 // refused tells the table that the user may not subscribe to channels.
 func (c *Client) refused(channels []string) { c.table.Refused(channels, clock.Now()) }
 
-// Pump implements [table.Told]. Close waits for the command, because others may rely on it. The caller, which may be the hub's
+// Pump implements [notice.Receiver]. Close waits for the command, because others may rely on it. The caller, which may be the hub's
 // reader, never does.
 func (c *Client) Pump(channel string, after time.Duration) {
 	kept := c.tasks.Keep()
@@ -56,7 +56,7 @@ func (c *Client) Pump(channel string, after time.Duration) {
 			time.Sleep(after)
 		}
 		r := c.conn.Ask(context.Background(), transport.Question{Call: c.table.PumpCall(channel)}, nil)
-		var n table.Notices
+		var n notice.List
 		c.table.Pumped(channel, r, clock.Now(), &n)
 		n.Deliver(c)
 	})

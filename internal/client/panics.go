@@ -6,6 +6,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -53,7 +54,7 @@ func unanswered() wire.Reply {
 // goOn carries out the rest of an exit on a worker. asking says whether a question was under way, to which no reply will come.
 func (c *Client) goOn(x *table.Exit, asking bool) {
 	c.Aside(func() {
-		var n table.Notices
+		var n notice.List
 		var step table.Step
 		if asking {
 			step = c.table.SettleRelease(x, unanswered(), clock.Now(), &n)
@@ -67,7 +68,7 @@ func (c *Client) goOn(x *table.Exit, asking bool) {
 // abandon ends an attempt that can go on no longer, because its context has panicked. What Redis may have made of it is released in
 // the background, as after a call that its caller left. asking says whether a question was under way, to which no reply will come.
 func (l *Lock) abandon(a *table.Attempt, asking bool) {
-	var n table.Notices
+	var n notice.List
 	c := l.client
 	lost := unanswered()
 	for step := (table.Step{Do: table.Sleep}); step.Do != table.Done; asking = step.Do == table.Ask {

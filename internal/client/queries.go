@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/transport"
@@ -47,7 +48,7 @@ func (f forced) Late(r wire.Reply, now clock.Instant) {
 	if len(r.List) > 1 {
 		micros = r.List[1]
 	}
-	var n table.Notices
+	var n notice.List
 	f.l.client.table.Forced(f.l.h.Key, micros, now, &n)
 	n.Deliver(f.l.client)
 }

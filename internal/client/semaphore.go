@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
@@ -236,7 +237,7 @@ func (c *Client) audit(h *table.Handle) {
 	}
 	c.Background(func() {
 		r := c.conn.Ask(context.Background(), transport.Question{Call: call, Slot: transport.DutySlot}, nil)
-		var n table.Notices
+		var n notice.List
 		c.table.Audited(h, r, clock.Now(), &n)
 		n.Deliver(c)
 	})

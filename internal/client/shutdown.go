@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/notice"
 )
 
 // Shutdown tells the holders, waits until their locks are unlocked, and closes the client: see the root package.
@@ -19,7 +19,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.Close() // waits for the Close that is under way
 		return nil
 	}
-	var n table.Notices
+	var n notice.List
 	drained := c.table.Stop(&n)
 	c.wakeAll()
 	n.Deliver(c)

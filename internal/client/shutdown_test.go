@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -172,7 +173,7 @@ func TestNothingIsHandedOverDuringShutdown(t *testing.T) {
 		require.NoError(f, acquire(f.Context(), l))
 		next := f.async(func() error { return acquire(f.Context(), l) })
 		f.took()
-		var n table.Notices
+		var n notice.List
 		l.client.Table().Stop(&n) // the waiter is not told yet
 		n.Deliver(l.client)
 		require.NoError(f, l.Unlock(f.Context()))

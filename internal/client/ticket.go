@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -49,7 +50,7 @@ func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (stri
 	}
 	defer l.client.tasks.End()
 	var x table.Exit
-	var n table.Notices
+	var n notice.List
 	began := clock.Now()
 	spared, done := sparing(ctx)
 	defer done()

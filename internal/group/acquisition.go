@@ -14,6 +14,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
@@ -21,8 +22,8 @@ import (
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
 type acquisition struct {
 	group   *Group
-	as      [][]table.Who // for whom the locks of each member are acquired
-	owner   *table.Owner  // whose unlock ends it
+	as      [][]owner.Who // for whom the locks of each member are acquired
+	owner   *owner.Owner  // whose unlock ends it
 	by      *atomic.Bool  // the flag of the hold that made it that owner's, or nil
 	plain   bool          // made without an owner in the context
 	renewed bool          // members that are not held are asked again
@@ -64,7 +65,7 @@ func (r *request) newAcquisition() *acquisition {
 	a := &acquisition{
 		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had, said: r.said,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]client.Held, n), weighed: make([]client.Held, n), as: make([][]table.Who, n), since: make([]clock.Instant, n),
+		members:  make([]client.Held, n), weighed: make([]client.Held, n), as: make([][]owner.Who, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 	a.owner, a.by = r.who.Now()

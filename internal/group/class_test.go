@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // These tests cover the classes of a group's errors: which of the errors of its members decide, and that no error is of
@@ -338,7 +338,7 @@ func TestUnlockWaitsForNoMemberThatIsLost(t *testing.T) {
 			fakes[2].hangs = 100 * time.Millisecond // it is held
 			for _, f := range fakes[:2] {
 				f.hangs = time.Hour
-				f.grant().lose(table.Loss{Early: true})
+				f.grant().lose(lease.Loss{Early: true})
 			}
 			log.take()
 			start := time.Now()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // lasts sets for how long the hold lasts from now on.
@@ -31,7 +31,7 @@ func (h *held) close() {
 // The client of one member was closed long ago. Then the hold is lost for another reason.
 func TestALossAfterACloseIsALoss(t *testing.T) {
 	t.Parallel()
-	for n, loss := range map[int]table.Loss{3: {}, 5: {Early: true, Final: true}} {
+	for n, loss := range map[int]lease.Loss{3: {}, 5: {Early: true, Final: true}} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, n)

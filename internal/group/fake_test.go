@@ -15,8 +15,11 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -58,7 +61,7 @@ func newClient(t *testing.T) *client.Client {
 func newLoggingClient(t *testing.T, log slog.Handler) *client.Client {
 	t.Helper()
 	c := client.New(client.Config{
-		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
+		Table:  config.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
 		Logger: func() *slog.Logger { return slog.New(log) },
 	}, noDriver{})
 	t.Cleanup(c.Close)
@@ -212,7 +215,7 @@ func (m *member) grant() *held {
 // held is a fake acquisition of a member.
 type held struct {
 	member *member
-	owner  *table.Owner
+	owner  *owner.Owner
 	closed atomic.Bool
 
 	mu        sync.Mutex
@@ -221,7 +224,7 @@ type held struct {
 	reentered bool
 	calls     int  // of Err until it is lost; zero means that calls of Err do not end it
 	stopping  bool // its client shuts down
-	loss      table.Loss
+	loss      lease.Loss
 	tell      context.CancelCauseFunc
 	soon      int // calls of RenewSoon
 }
@@ -246,7 +249,7 @@ func (h *held) Deadline() time.Time {
 	return h.deadline
 }
 
-func (h *held) Loss() table.Loss {
+func (h *held) Loss() lease.Loss {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.loss
@@ -319,12 +322,12 @@ func (h *held) Waited() bool          { return false }
 func (h *held) Reentered() bool       { return h.reentered }
 
 func (h *held) Token() uint64                  { return 0 }
-func (h *held) Leak()                          { h.lose(table.Loss{}) }
+func (h *held) Leak()                          { h.lose(lease.Loss{}) }
 func (h *held) Locks() []*client.Lock          { return []*client.Lock{h.member.lock} }
-func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) OwnerOf(table.Key) *owner.Owner { return h.owner }
 func (h *held) Closed() *atomic.Bool           { return &h.closed }
-func (h *held) confirmed(at time.Time) table.Loss {
-	return table.Loss{Early: true, Since: clock.Of(at)}
+func (h *held) confirmed(at time.Time) lease.Loss {
+	return lease.Loss{Early: true, Since: clock.Of(at)}
 }
 
 func (h *held) Part(of client.Member) client.Held {
@@ -335,7 +338,7 @@ func (h *held) Part(of client.Member) client.Held {
 }
 
 // lose ends the hold of the member as lost.
-func (h *held) lose(loss table.Loss) {
+func (h *held) lose(loss lease.Loss) {
 	h.mu.Lock()
 	h.err, h.loss = fault.ErrLost, loss
 	tell := h.tell

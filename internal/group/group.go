@@ -18,7 +18,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -33,9 +33,9 @@ type Group struct {
 	// quorum makes the error of a red lock that could not acquire or release enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
-	open openList // taken by Lock and TryLock through this handle, and not unlocked
+	open owner.List[*acquisition] // taken by Lock and TryLock through this handle, and not unlocked
 	// unlocked tells a second unlock from one without a lock: it has the latest owner that unlocked through this handle.
-	unlocked atomic.Pointer[table.Owner]
+	unlocked atomic.Pointer[owner.Owner]
 	locked   atomic.Bool // through this handle
 }
 
@@ -143,8 +143,8 @@ func (g *Group) Log(m *notice.Message, err error) {
 	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(sort notice.Sort, m *notice.Message, err error) table.Line {
-	return table.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) line(sort notice.Sort, m *notice.Message, err error) notice.Line {
+	return notice.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -100,7 +102,7 @@ func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 
 // Loss returns, for an outer group, how the acquisition was lost: by the earliest loss among its members, and on purpose if one of them
 // was.
-func (a *acquisition) Loss() (l table.Loss) {
+func (a *acquisition) Loss() (l lease.Loss) {
 	for _, h := range a.held() {
 		if h == nil || h.Err() == nil {
 			continue
@@ -126,7 +128,7 @@ func (a *acquisition) RenewSoon() {
 func (a *acquisition) Locks() []*client.Lock { return a.group.locks }
 
 // OwnerOf returns the owner that holds one of the base locks.
-func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
+func (a *acquisition) OwnerOf(key table.Key) *owner.Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {

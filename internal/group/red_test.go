@@ -14,7 +14,8 @@ import (
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
@@ -122,7 +123,7 @@ func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
 		require.Equal(t, 1, fakes[0].grant().renewals(), "the others are renewed soon after a member joined")
 
 		lost := fakes[0].grant()
-		lost.lose(table.Loss{Early: true, Since: clock.Now()})
+		lost.lose(lease.Loss{Early: true, Since: clock.Now()})
 		synctest.Wait()
 		require.NoError(t, h.Err())
 		require.Equal(t, []string{"unlock a", "try a"}, log.take(), "a member that lost the lock is asked again at once")
@@ -314,7 +315,7 @@ func TestAMemberIsReacquiredForItsOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
-		mine := table.NewOwner()
+		mine := new(owner.Owner)
 		ctx := client.EnsureOwner(holdOf(t, &held{member: fakes[0], owner: mine, deadline: time.Now().Add(time.Hour)}).Context())
 		fakes[1].set(fault.ErrRefused)
 		taken, err := NewRed(members, newTestQuorum).Take(ctx, forever)
@@ -334,7 +335,7 @@ func TestEachLockOfAGroupInAGroupIsReacquiredForItsOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 4)
-		mine := table.NewOwner()
+		mine := new(owner.Owner)
 		ctx := holdOf(t, &held{member: fakes[1], owner: mine, deadline: time.Now().Add(time.Hour)}).Context()
 		inner := NewMulti(members[:2])
 		fakes[0].set(fault.ErrRefused)

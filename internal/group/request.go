@@ -14,9 +14,9 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/stay"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -29,7 +29,7 @@ type request struct {
 	seen   *observe.Sight // nil means that nobody observes it
 	had    []bool         // of a red lock that is observed: the members that the owner holds
 	plain  bool           // the context has no owner for any member
-	who    table.Who      // whose unlock ends it
+	who    owner.Who      // whose unlock ends it
 	made   *acquisition   // the one of the present round; nil means none yet
 	start  time.Time
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
@@ -80,7 +80,7 @@ func (g *Group) newRequest(ctx context.Context, t client.Terms) (r *request, can
 func (r *request) asks(ctx context.Context) {
 	w, rest := client.Together(ctx, r.group.locks, false)
 	if r.As == nil {
-		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, table.NewOwner()
+		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, new(owner.Owner)
 		for _, l := range r.group.locks {
 			r.As = append(r.As, l.Who(ctx, false).Or(rest))
 		}
@@ -89,7 +89,7 @@ func (r *request) asks(ctx context.Context) {
 }
 
 // as returns for whom the request asks for the locks of a member.
-func (r *request) as(i int) []table.Who {
+func (r *request) as(i int) []owner.Who {
 	first := 0
 	for _, m := range r.group.members[:i] {
 		first += len(m.Locks())

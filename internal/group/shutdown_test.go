@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // stop tells a member's holder that its client shuts down. The member stays held.
@@ -66,8 +66,8 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 				late := holdOf(t, taken).Context()
 				require.Equal(t, fault.ErrClosed, context.Cause(late), "a context that is asked for later has ended")
 
-				fakes[0].grant().lose(table.Loss{Early: true})
-				fakes[2].grant().lose(table.Loss{Early: true})
+				fakes[0].grant().lose(lease.Loss{Early: true})
+				fakes[2].grant().lose(lease.Loss{Early: true})
 				<-done
 				require.ErrorIs(t, h.Err(), fault.ErrLost, "a loss is still noticed")
 				require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)

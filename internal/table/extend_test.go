@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -76,7 +77,7 @@ func TestAnExtensionCountsFromItsCommand(t *testing.T) {
 	latest := sent.Add(time.Hour + modelCommand)
 	require.Equal(t, latest, a.grant.term.LatestExpiry, "even if no reply comes")
 	before := a.Deadline()
-	var n Notices
+	var n notice.List
 	silence := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Transient: true, Err: errors.New("silence")}}
 	require.NoError(t, a.Extended(time.Hour, sent, silence, sent.Add(time.Second), &n))
 	require.Equal(t, before, a.Deadline())
@@ -103,7 +104,7 @@ func TestAnExtensionThatFindsNoHolderLosesTheHold(t *testing.T) {
 	a := acquire(t, h)
 	_, err := a.Extend(time.Second, start)
 	require.NoError(t, err)
-	var n Notices
+	var n notice.List
 	require.ErrorIs(t, a.Extended(time.Second, start, wire.Reply{List: []int64{0}}, start, &n), fault.ErrLost)
 	n.Deliver(l)
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
@@ -117,7 +118,7 @@ func TestAnExtensionPastTheDeadlineIsRefused(t *testing.T) {
 	a := acquire(t, h)
 	_, err := a.Extend(time.Hour, a.Deadline()-1)
 	require.NoError(t, err)
-	var n Notices
+	var n notice.List
 	over := a.Deadline()
 	require.ErrorIs(t, a.Extended(time.Hour, over-1, wire.Reply{List: []int64{1}}, over, &n), fault.ErrLost)
 	require.Equal(t, over, a.Deadline())

@@ -8,6 +8,7 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wake"
@@ -23,8 +24,8 @@ type Grant struct {
 	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
 
 	table  *Table
-	handle *Handle // through which it was acquired: kind, names and the user's name
-	owner  *Owner  // the caller's; without one, nil until somebody asks for it
+	handle *Handle      // through which it was acquired: kind, names and the user's name
+	owner  *owner.Owner // the caller's; without one, nil until somebody asks for it
 	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
@@ -207,7 +208,7 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 }
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
-func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *Notices) {
+func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *notice.List) {
 	if g.handle.Kind.Lasting {
 		granted = lease.Forever
 	}
@@ -235,7 +236,7 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
-func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) retire(g *Grant, now clock.Instant, n *notice.List) {
 	t.unregister(g)
 	if g.inDoubt || g.needsCleanup {
 		t.cleanUp(g, now, n)
@@ -245,7 +246,7 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 }
 
 // cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer matter.
-func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if !t.tasks.Keep() {
 		if g.handle.Kind.Lasting {
 			n.Log(g.handle.Name, notice.LogNotGivenBack, fault.ErrClosed)

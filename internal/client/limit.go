@@ -1,6 +1,7 @@
-package notice
+package client
 
 import (
+	"sync"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
@@ -12,8 +13,9 @@ const (
 	perSecond = 5           // lines of one message in one second
 )
 
-// Limit drops log lines that come too often. The zero value has dropped none. It is not safe for concurrent use.
-type Limit struct {
+// lineLimit drops log lines that come too often. The zero value has dropped none. It is safe for concurrent use.
+type lineLimit struct {
+	mu      sync.Mutex    // a leaf
 	window  clock.Instant // the beginning of the present second
 	lines   map[string]int
 	names   map[said]struct{} // in the present second
@@ -24,8 +26,10 @@ type Limit struct {
 // said is a message about a lock.
 type said struct{ message, lock string }
 
-// Allow reports whether a line may be logged. If it may, it returns how many lines were dropped before it.
-func (l *Limit) Allow(message, lock string, now clock.Instant) (dropped int, ok bool) {
+// allow reports whether a line may be logged. If it may, it returns how many lines were dropped before it.
+func (l *lineLimit) allow(message, lock string, now clock.Instant) (dropped int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.names == nil || now.Sub(l.window) >= sameLine {
 		if now.Sub(l.window) < 2*sameLine {
 			l.before = l.names
