@@ -185,7 +185,7 @@ sim-oldest: ## check on the oldest supported version of Go that a seed of the si
 		cd simulation && PATH=$$root/bin:$$PATH GOTOOLCHAIN=local go test -count=1 -timeout $(TIMEOUT) -v -run 'TestASeedDecidesEverything|TestLeaksAreFound|TestEveryEditFits' . ./internal/overlay
 
 # The packages with tests in bubbles of testing/synctest.
-BUBBLES = ./internal/clock ./internal/group ./internal/lease ./internal/signal ./internal/task ./internal/transport ./internal/watchdog
+BUBBLES = ./internal/clock ./internal/group ./internal/client ./internal/pubsub ./internal/task ./internal/transport ./internal/watchdog
 COUNT ?= 10
 .PHONY: schedules
 schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn
@@ -202,7 +202,7 @@ bench-check: ## run a short part of the benchmark; fails if rlock is much slower
 	cd bench && $(GO) run . -check recorded.json -tolerance 0.6
 
 .PHONY: freeze
-freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
+freeze: ## run WHAT, such as "go test ./internal/client", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
 	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
 # The changed runtime of the simulation, written to DIR. .ci/run passes it in RACE, so that Go compiles everything for one runtime only.
