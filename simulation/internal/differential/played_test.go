@@ -17,8 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/testkit/transcript"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 var (

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // redirects is how often a call follows a redirection.
