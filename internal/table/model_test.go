@@ -20,7 +20,7 @@ var (
 	story     = flag.Bool("story", true, "shrink a schedule that breaks an invariant, and print its actions")
 )
 
-// The model test runs the tables of two processes against a server of the model, in virtual time, without any
+// The model test runs the tables of two processes against a Redis in process that runs the real scripts, in virtual time, without any
 // goroutine. A schedule is a list of numbers: the first one sets the world up, and each of the others chooses an action
 // and all that the action leaves open. MODEL_SEED=n repeats the schedule of a seed, with its actions.
 
