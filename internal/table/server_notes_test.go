@@ -165,7 +165,7 @@ func (s *server) granted(field string, before *view) {
 				panic(failure("Turns: " + field + " is granted before " + m.field))
 			}
 		}
-	} else if i := slices.IndexFunc(before.queue, func(p place) bool { return p.field == field }); i >= 0 {
+	} else if i := slices.IndexFunc(before.queue, func(p seated) bool { return p.field == field }); i >= 0 {
 		epoch = before.queue[i].epoch
 	} else {
 		panic(failure("Turns: " + field + ", which does not wait, is granted"))

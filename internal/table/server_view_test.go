@@ -18,7 +18,7 @@ type view struct {
 	expiry  clock.Instant // when the lock is gone; of the last one while nobody holds it
 	token   int64
 	line    redisLine
-	queue   []place
+	queue   []seated
 }
 
 // holder is a field of the lock's hash.
@@ -38,8 +38,8 @@ type inLine struct {
 	late   bool          // a late hand-over gave it the lock after it had asked by itself; its release takes it out
 }
 
-// place is a waiter in the queue of a fair lock.
-type place struct {
+// seated is a waiter in the queue of a fair lock.
+type seated struct {
 	seat     string
 	field    string
 	deadline clock.Instant
@@ -86,7 +86,7 @@ func (s *server) live(field string) *holder {
 }
 
 func (s *server) seatOf(seat string) int {
-	return slices.IndexFunc(s.queue, func(p place) bool { return p.seat == seat })
+	return slices.IndexFunc(s.queue, func(p seated) bool { return p.seat == seat })
 }
 
 func clientOf(field string) string { return field[:strings.LastIndexByte(field, ':')] }
@@ -187,7 +187,7 @@ func (s *server) lookAtLine(before *view) {
 // lookAtQueue reads the queue of a fair lock.
 func (s *server) lookAtQueue(before *view) {
 	for _, seat := range s.list("LRANGE", text(s.queueKeys[0]), "0", "-1") {
-		p := place{seat: text(seat), epoch: s.epoch}
+		p := seated{seat: text(seat), epoch: s.epoch}
 		entry := text(s.redis.Do("HGET", text(s.queueKeys[2]), p.seat))
 		number, _, _ := strings.Cut(entry, "|")
 		p.field = clientOf(p.seat) + ":" + number
@@ -196,7 +196,7 @@ func (s *server) lookAtQueue(before *view) {
 		sum := sha1.Sum([]byte(p.seat)) // as the script does
 		first := int64(binary.BigEndian.Uint32(sum[:]))%341*2 + 1
 		p.state = state((int64(score*2048)%2048 - first) / 682)
-		if i := slices.IndexFunc(before.queue, func(q place) bool { return q.seat == p.seat && q.field == p.field }); i >= 0 {
+		if i := slices.IndexFunc(before.queue, func(q seated) bool { return q.seat == p.seat && q.field == p.field }); i >= 0 {
 			p.epoch = before.queue[i].epoch
 		}
 		s.queue = append(s.queue, p)
