@@ -174,18 +174,13 @@ func (w *world) unlined(field string) bool {
 // run runs a call about one name.
 func (w *world) run(f *flight) {
 	s, c := f.name.server, &f.call
-	before, process := *s, f.proc.index+1
-	var listeners map[string]int64
-	if w.recorder != nil {
-		listeners = w.listening(f.name)
-	}
+	quiet, hushed, process := s.quiet, s.hushed, f.proc.index+1
 	f.reply = s.run(c)
-	w.recorder.called(f.name, *c, f.reply, listeners)
 	if c.Script != wire.Spin.Release || text(c.Args.Channel) != "" || f.reply.N == 0 {
 		return
 	}
 	// A spin lock is freed without a message. Only the waiters of its own process know, if an unlock freed it.
 	known := f.exit != nil && !f.exit.x.background && !f.dead && !f.left
-	s.quiet = before.quiet || s.lined || !known || before.hushed != 0 && before.hushed != process
+	s.quiet = quiet || s.lined || !known || hushed != 0 && hushed != process
 	s.hushed = process
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/lua"
+	"github.com/go-rlock/rlock/internal/testkit/simredis"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/simulation/internal/simredis"
 )
 
 // script is a script of rlock.
