@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 )
 
-// view is what a server has of its lock. Nothing changes it: the next command leaves another one.
+// view is what a server has of its lock after a command, with what the invariants know of those who wait.
 type view struct {
 	mode    string // of a read-write lock
 	holders []holder
