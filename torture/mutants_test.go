@@ -113,7 +113,7 @@ var ownMutants = []mutant{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
 	}},
 	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
-		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
+		{"internal/group/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
 	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
@@ -128,8 +128,8 @@ var ownMutants = []mutant{
 		{"internal/lease/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
 	}},
 	{"M28", "the unlock of a lost lock asks Redis", []string{"quiet", "safe"}, []edit{
 		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "\ta.closed.Store(true)"},

@@ -15,7 +15,6 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/table"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
@@ -30,7 +29,7 @@ type acquisition struct {
 	lease time.Duration
 	seen  *observe.Sight // nil means that nobody observes it
 	again bool           // a red lock has acquired it again, as a member
-	said  *verdict.Account
+	said  *account
 	had   []bool // the members that the owner held before any was asked; nil if nobody observes it
 
 	mu      sync.Mutex

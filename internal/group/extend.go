@@ -55,7 +55,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			errs[i] = h.Err() // it was lost after it had confirmed
 		}
 	}
-	err := a.group.rule().Of(errs)
+	err := a.group.rule().of(errs)
 	if ctx.Err() != nil && !errors.Is(err, fault.ErrUnavailable) { // a cancellation by itself says nothing about Redis
 		err = lease.EndOf(ctx)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
@@ -82,9 +81,9 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 		}
 		switch {
 		case r.Single(), final, failed == first && !late:
-			return nil, verdict.CleanedUp(err, released)
+			return nil, cleanedUp(err, released)
 		case r.isOver():
-			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
+			return nil, cleanedUp(r.ended(ctx, err), released)
 		}
 		first = failed
 		if round > 1 && !queues(r.group.members[first]) { // two requests could repeatedly take members that the other one needs
@@ -106,9 +105,9 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 			a.add(i, h)
 			return nil
 		}
-		if verdict.NoReply(err) {
+		if noReply(err) {
 			_, said := r.outcome(ctx)
-			if said = r.ended(ctx, said); said != nil && !verdict.Same(said, err) {
+			if said = r.ended(ctx, said); said != nil && !sameClass(said, err) {
 				return said
 			}
 		}
@@ -130,9 +129,9 @@ func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int
 		switch {
 		case r.Single() || !queues(m):
 		case i < first:
-			most = r.stays().Before()
+			most = r.stays().before()
 		default:
-			most = max(r.stays().Behind(round, held.Sub(begun))-time.Since(held), 0)
+			most = max(r.stays().behind(round, held.Sub(begun))-time.Since(held), 0)
 		}
 		if err := take(i, most); err != nil {
 			return i, err

@@ -14,7 +14,6 @@ import (
 	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
@@ -37,8 +36,8 @@ func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *
 
 // takeMajority takes a majority of the members, and tries until it has one.
 func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
-	w := lease.NewWakeups()
-	defer w.Stop()
+	w := newWakeups()
+	defer w.stop()
 	waiter, once, err := r.awaitTurn(ctx)
 	if err != nil {
 		return nil, err
@@ -48,7 +47,7 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 	for {
 		q.round++
 		a, asked := r.newAcquisition(), clock.Now()
-		granted := r.poll(ctx, a, q, w.C())
+		granted := r.poll(ctx, a, q, w.c())
 		if granted && a.interrupted() {
 			_ = a.giveUp(ctx, r)
 			continue
@@ -66,11 +65,11 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 				err = r.hearOut(ctx, a)
 			}
 			waiter.Share(constant(forOthers(err)))
-			return nil, verdict.CleanedUp(r.ended(ctx, err), released)
+			return nil, cleanedUp(r.ended(ctx, err), released)
 		}
 		if final := r.final(a); final != nil {
 			waiter.Share(constant(final))
-			return nil, verdict.CleanedUp(final, released)
+			return nil, cleanedUp(final, released)
 		}
 		if q.round == 1 {
 			defer r.waits()()
@@ -78,11 +77,11 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 		silent := r.outage.Noticed(asked, clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
 		clientOf(r.group).TellUnanswered(silent, r.group.description, true, err)
 		stands := q.next(a)
-		w.Listen(a.refusing())
+		w.listen(a.refusing())
 		if pause := clock.Backoff(q.round, time.Second, nil); !stands {
-			r.pause(pause, w.C())
+			r.pause(pause, w.c())
 		} else if q.mixed { // a round is over at once if too many members fail, however long it would stand
-			r.pause(max(pause-clock.Now().Sub(asked), 0), w.C())
+			r.pause(max(pause-clock.Now().Sub(asked), 0), w.c())
 		}
 		if r.isOver() {
 			_, err = r.outcome(ctx)
@@ -197,7 +196,7 @@ func (r *request) final(a *acquisition) error {
 	if failed <= len(a.errs)-r.group.need {
 		return nil
 	}
-	return a.group.rule().Of(a.errs)
+	return a.group.rule().of(a.errs)
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
@@ -258,14 +257,14 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	m := a.group.members[i]
 	t.As = a.as[i] // the context of a later question says nothing
 	t.Progress = new(outcome.Progress)
-	a.said.Asked(i, t.Progress, clock.Now())
+	a.said.asked(i, t.Progress, clock.Now())
 	a.mu.Lock()
 	a.asked[i] = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
 		h, err := lease.TakeSafely(ctx, m, t)
-		a.said.Took(i, t.Progress, err == nil && h.Waited(), err)
+		a.said.took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
 		case !a.add(i, h):

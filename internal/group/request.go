@@ -15,9 +15,7 @@ import (
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/stay"
 	"github.com/go-rlock/rlock/internal/table"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // request is one acquisition of a group under way. Its As says for whom it acquires each of its locks. Its By
@@ -35,7 +33,7 @@ type request struct {
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
 	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended
 	bound  <-chan struct{}                                 // closed at By, or when ctx has ended
-	said   *verdict.Account                                // what its members have answered
+	said   *account                                        // what its members have answered
 	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
 	before error                                           // what the one before it in that queue said last; nil means nothing
 	outage outcome.Silence                                 // of a red lock
@@ -70,7 +68,7 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 		bounded, endBound = context.WithDeadline(lease.Calm(ctx), r.By.Add(acks))
 	}
 	r.over, r.bound = waiting.Done(), bounded.Done()
-	r.said = verdict.NewAccount(g.rule(), r.floor)
+	r.said = newAccount(g.rule(), r.floor)
 	r.Progress.Follow(r.known)
 	return r, func() { endWait(); endBound() }
 }
@@ -101,16 +99,16 @@ func (r *request) as(i int) []table.Who {
 func (r *request) known(now clock.Instant) outcome.Result {
 	if w := r.behind.Load(); w != nil {
 		if of := w.Shared(); of != nil {
-			return verdict.ResultOf(of(now))
+			return resultOf(of(now))
 		}
 		return outcome.Result{}
 	}
-	return verdict.ResultOf(r.certain(now))
+	return resultOf(r.certain(now))
 }
 
 // certain returns what the members have said for certain, to this request or to the one before it. Nil means nothing.
 func (r *request) certain(now clock.Instant) error {
-	if certain, err := r.said.At(now); certain {
+	if certain, err := r.said.at(now); certain {
 		return err
 	}
 	return r.before
@@ -119,7 +117,7 @@ func (r *request) certain(now clock.Instant) error {
 // outcome returns the error of a request that ends now, and whether the members have said so. Nil means that ctx was canceled before
 // there was anything to say.
 func (r *request) outcome(ctx context.Context) (certain bool, err error) {
-	certain, err = r.said.At(clock.Now())
+	certain, err = r.said.at(clock.Now())
 	switch {
 	case certain:
 		return true, err
@@ -174,24 +172,23 @@ func (r *request) ask(ctx context.Context, i int, most time.Duration) (h lease.H
 	if most >= 0 && r.By.IsZero() {
 		t.By = time.Now().Add(max(most, clientOf(m).Config().Table.CommandTimeout))
 	}
-	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.Known() {
+	if end := r.start.Add(r.Wait); r.Limited && end.Before(t.By) && r.said.known() {
 		t.By = end
 	}
-	r.said.Asked(i, t.Progress, clock.Now())
+	r.said.asked(i, t.Progress, clock.Now())
 	h, err = m.Take(ctx, t)
-	r.said.Took(i, t.Progress, err == nil && h.Waited(), err)
+	r.said.took(i, t.Progress, err == nil && h.Waited(), err)
 	return h, err
 }
 
 // stays returns for how long the request stands in the queues of members.
-func (r *request) stays() stay.Rule {
-	var rule stay.Rule
+func (r *request) stays() (s stays) {
 	for i, l := range r.group.locks {
-		if d := cmp.Or(r.Lease, l.Manager().Config().Table.WatchdogTimeout); i == 0 || d < rule.Lease {
-			rule.Lease = d
+		if d := cmp.Or(r.Lease, l.Manager().Config().Table.WatchdogTimeout); i == 0 || d < s.lease {
+			s.lease = d
 		}
 	}
-	return rule
+	return s
 }
 
 // queues reports whether the waiters of a member stand in a queue in Redis.

@@ -39,7 +39,7 @@ func apart(locks []*lease.Lock) error {
 // refused. It asks once the wait is long, and then each time that it has become twice as long, so a wait costs nothing else.
 func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i int) bool) {
 	waited := time.Since(r.start)
-	if r.accused || waited < max(min(time.Second, r.stays().Lease/3), 2*r.looked) {
+	if r.accused || waited < max(min(time.Second, r.stays().lease/3), 2*r.looked) {
 		return
 	}
 	r.looked = waited

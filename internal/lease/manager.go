@@ -177,6 +177,12 @@ func (m *Manager) Value(key any, create func() any) any {
 	return v
 }
 
+// Retired reports whether [Manager.Background] runs functions in place.
+func (m *Manager) Retired() bool { return m.tasks.Retired() }
+
+// Listen wakes a caller through a channel with room for a token, on each message of a channel in Redis and each confirmation.
+func (m *Manager) Listen(channel string, wake chan struct{}) { m.hub.Listen(channel, wake, 0) }
+
 // Unlisten implements [table.Told].
 func (m *Manager) Unlisten(channel string, wake chan struct{}) { m.hub.Unlisten(channel, wake) }
 

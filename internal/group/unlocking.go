@@ -1,0 +1,125 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
+)
+
+// unlocking is the unlocks of the members of one acquisition of a group, side by side. It belongs to one goroutine.
+type unlocking struct {
+	members []lease.Held // nil means a member that is not held
+	errs    []error      // of the unlocks that returned, and of the members that are lost
+
+	locks    []*lease.Lock
+	answered []bool // the members whose unlocks returned, or which are lost
+	running  int
+	ending   int // unlocks of members that are lost
+	results  chan unlocked
+}
+
+// unlocked is the result of one member's unlock.
+type unlocked struct {
+	member int
+	lost   bool // it was lost before
+	err    error
+}
+
+// newUnlocking returns the unlocks of these members of a group with these locks. None of them has begun.
+func newUnlocking(members []lease.Held, locks []*lease.Lock) *unlocking {
+	n := len(members)
+	return &unlocking{
+		members: members, locks: locks, errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
+	}
+}
+
+// begin begins to unlock a member, if it was held. The error of a member that is lost is known already.
+func (u *unlocking) begin(ctx context.Context, i int) {
+	h := u.members[i]
+	if h == nil {
+		return
+	}
+	err := h.Err()
+	lost := errors.Is(err, fault.ErrLost)
+	if lost {
+		u.ending++
+		u.errs[i], u.answered[i] = err, true
+	} else {
+		u.running++
+	}
+	m := clientOf(h)
+	if m.Retired() {
+		m = runner(u.locks)
+	}
+	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(context.WithoutCancel(ctx))} })
+}
+
+// runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first
+// client. That one runs them in place, because its Close no longer waits.
+func runner(locks []*lease.Lock) *lease.Manager {
+	i := slices.IndexFunc(locks, func(l *lease.Lock) bool { return !l.Manager().Retired() })
+	return locks[max(i, 0)].Manager()
+}
+
+// succeeded reports whether a member was held until its unlock.
+func (u *unlocking) succeeded(i int) bool {
+	return u.members[i] != nil && u.answered[i] && u.errs[i] == nil
+}
+
+// gone reports whether a member was lost before its unlock.
+func (u *unlocking) gone(i int) bool {
+	return u.answered[i] && errors.Is(u.errs[i], fault.ErrNotHeld)
+}
+
+// awaitAll waits until it has the results of all members that were held, or enough of them. A nil enough means all.
+func (u *unlocking) awaitAll(enough func() bool) {
+	u.await(nil, func() bool { return u.running == 0 || enough != nil && enough() })
+}
+
+// awaitFor waits until it has the results of all members that were held, for d at most. The others have no answer by then.
+// Their unlocks go on.
+func (u *unlocking) awaitFor(d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	if u.await(over.C, func() bool { return u.running == 0 }) {
+		return
+	}
+	for i, h := range u.members {
+		if h != nil && !u.answered[i] {
+			u.errs[i] = fault.ErrNoAnswer
+		}
+	}
+}
+
+// linger waits for d at most for the results that nobody needs. The unlocks go on after that.
+func (u *unlocking) linger(d time.Duration) {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	u.await(over.C, func() bool { return u.running+u.ending == 0 })
+}
+
+// await takes results until there are enough, or until over has a value. It reports whether there are enough.
+func (u *unlocking) await(over <-chan time.Time, enough func() bool) bool {
+	for !enough() {
+		select {
+		case r := <-u.results:
+			u.take(r)
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+func (u *unlocking) take(r unlocked) {
+	if r.lost {
+		u.ending--
+		return
+	}
+	u.running--
+	u.errs[r.member], u.answered[r.member] = r.err, true
+}
