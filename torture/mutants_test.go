@@ -119,13 +119,13 @@ var ownMutants = []mutant{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
 	{"M24", "silence counts as contention", []string{"safe"}, []edit{
-		{"internal/lease/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
+		{"internal/lease/errors.go", "\t\tknown = l.explained(last.Err)\n", "\t\tif known = l.explained(last.Err); end == nil {\n\t\t\tknown = fault.ErrRefused\n\t\t}\n"},
 	}},
 	{"M25", "a cancellation counts as an outage", []string{"quiet"}, []edit{
 		{"internal/lease/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/lease/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
+		{"internal/lease/wait.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
 		{"internal/group/errors.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},

@@ -73,7 +73,7 @@ var errMissing = errors.New("not held")
 
 // endedAs returns why the acquisition is over, with the operation and the group.
 func (a *acquisition) endedAs(why error) error {
-	if known := (*fault.OpError)(nil); errors.As(why, &known) {
+	if fault.Named(why) {
 		return why
 	}
 	return a.group.wrap(why, "extend")

@@ -71,11 +71,8 @@ func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
 			waiter.Share(constant(final))
 			return nil, cleanedUp(final, released)
 		}
-		if q.round == 1 {
-			defer r.waits()()
-		}
-		silent := r.outage.Noticed(asked, clock.Now(), r.group.timeout(), !errors.Is(err, fault.ErrUnavailable))
-		clientOf(r.group).TellUnanswered(silent, r.group.description, true, err)
+		r.wait.Sleeps()
+		r.wait.GoesOn(asked, !errors.Is(err, fault.ErrUnavailable), err)
 		stands := q.next(a)
 		w.listen(a.refusing())
 		if pause := clock.Backoff(q.round, time.Second, nil); !stands {

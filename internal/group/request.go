@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,7 @@ type request struct {
 	said   *account                                        // what its members have answered
 	behind atomic.Pointer[queue.Waiter[string, outcomeOf]] // its place in the local queue, while others are before it
 	before error                                           // what the one before it in that queue said last; nil means nothing
-	outage outcome.Silence                                 // of a red lock
+	wait   lease.Wait                                      // of a red lock: each member of a multi lock has its own
 
 	looked  time.Duration // when it last looked whether it waits for itself, since the start
 	accused bool          // the log says that it does
@@ -44,7 +43,7 @@ type request struct {
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.
 func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, cancel func()) {
-	r = &request{Terms: t, group: g, start: time.Now()}
+	r = &request{Terms: t, group: g, start: time.Now(), wait: lease.NewWait(clientOf(g), g.description, g.timeout())}
 	r.asks(ctx)
 	var acks, first time.Duration
 	for _, l := range g.locks {
@@ -59,18 +58,19 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	default:
 		r.By = r.start.Add(first)
 	}
-	waiting, bounded := ctx, ctx
-	endWait, endBound := func() {}, func() {}
+	var end, last time.Time
 	if r.Limited {
-		waiting, endWait = context.WithDeadline(lease.Calm(ctx), r.start.Add(r.Wait))
+		end = r.start.Add(r.Wait)
 	}
 	if !r.By.IsZero() {
-		bounded, endBound = context.WithDeadline(lease.Calm(ctx), r.By.Add(acks))
+		last = r.By.Add(acks)
 	}
+	waiting, endWait := lease.Until(ctx, end)
+	bounded, endBound := lease.Until(ctx, last)
 	r.over, r.bound = waiting.Done(), bounded.Done()
 	r.said = newAccount(g.rule(), r.floor)
 	r.Progress.Follow(r.known)
-	return r, func() { endWait(); endBound() }
+	return r, func() { endWait(); endBound(); r.wait.End() }
 }
 
 // asks sets for whom the request asks for each lock: for the owner of a hold of it in the context, or of the context. For all others, it asks for
@@ -197,31 +197,18 @@ func queues(m lease.Member) bool { return slices.ContainsFunc(m.Locks(), (*lease
 // pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
 // closes.
 func (r *request) pause(most time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	client := clientOf(r.group)
 	closing := client.Stopping()
 	if client.IsStopping() {
 		closing = nil // a red lock may go on without this client
 	}
-	select {
-	case <-timer.C:
-	case <-wake:
-	case <-r.over:
-	case <-closing:
-	}
+	lease.Sleep(most, wake, nil, r.over, closing)
 }
 
-// ended returns the error of a request whose wait is over or whose context has ended. last is its outcome, and nil if there is
-// none. A cancellation by itself says nothing about Redis.
+// ended is [lease.Ended] for the outcome of a request, which is nil if there is none.
 func (r *request) ended(ctx context.Context, last error) error {
-	switch {
-	case ctx.Err() == nil:
-		return last
-	case last == nil:
-		return lease.EndOf(ctx)
-	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
-		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
+	if ctx.Err() != nil && errors.Is(last, fault.ErrNotAcquired) {
+		last = fault.ErrNotAcquired // not ErrRefused, because the context ended the wait
 	}
-	return lease.WithEnd(ctx, last)
+	return lease.Ended(ctx, last)
 }

@@ -3,7 +3,6 @@ package lease
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -118,10 +117,8 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	if a != nil {
 		l.m.identity.keeps(t.AtLeast)
 	}
-	if seen != nil {
-		t.Group.SawMember(seen)
-		seen.End(heldBy(a), err)
-	}
+	t.Group.SawMember(seen)
+	seen.End(heldBy(a), err)
 	return a, err
 }
 
@@ -153,7 +150,14 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
 		return nil, l.wrap(err, t.Op)
 	}
-	waiting := ctx
+	w := l.newWait(ctx, &t, l.m.cfg.AckTimeout)
+	return l.acquireWithin(ctx, t, seen, &w)
+}
+
+// acquireWithin is acquire for terms that fit.
+func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Sight, w *Wait) (*table.Acquisition, error) {
+	waiting, stop := Until(ctx, t.ends())
+	defer stop()
 	if t.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -181,19 +185,14 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	case a.Lease == 0:
 		a.Lease = l.m.cfg.Table.WatchdogTimeout
 	}
-	if t.Limited && t.Wait > 0 {
-		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
-		defer cancel()
-	}
-	a.Wait, a.Bound, a.Connects = waiting, l.bound(ctx, &t, l.m.cfg.AckTimeout), l.connects(ctx, &t)
+	a.Wait, a.Bound = waiting, w.bound
 	if end, limited := waiting.Deadline(); limited {
 		a.Ends = clock.Of(end)
 	}
 	if t.Progress != nil {
 		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.m.table.Known(a, now) })
 	}
-	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
+	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a, w)
 	seen.Saw(a.Seen)
 	switch {
 	case got != nil:
@@ -201,8 +200,8 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 	case err != nil:
 		return nil, l.wrap(err, t.Op)
 	}
-	if !a.Last.Known() && t.Before.Known() {
-		a.Last = t.Before
+	if !a.Last.Known() { // what was known before stands
+		a.Last = w.known.At(clock.Now(), l.m.cfg.Table.Floor())
 	}
 	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
 }
@@ -228,11 +227,8 @@ var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and Tr
 
 var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
 
-// errWaitOver is the cause of a wait that has taken as long as Wait said.
-var errWaitOver = errors.New("wait is over")
-
 // attempt carries out the steps of an attempt.
-func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
+func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt, w *Wait) (*table.Acquisition, error) {
 	var n table.Notices
 	m := l.m
 	watched, asking, over := false, false, false
@@ -241,7 +237,6 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 			l.abandon(a, asking)
 		}
 	}()
-	var silence outcome.Silence
 	for step := m.table.Admit(a, clock.Now(), &n); ; {
 		n.Deliver(m)
 		limit := waiting
@@ -252,15 +247,13 @@ func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.A
 		case table.Ask:
 			sent := clock.Now()
 			asking = true
-			r := m.ask(limit, &step, transport.WaitSlot, a.Connects)
+			r := m.ask(limit, &step, transport.WaitSlot, w.connects)
 			asking = false
 			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
 				m.audit(&l.h)
 			}
-			now := clock.Now()
-			step = m.table.Settle(a, r, now, &n)
-			if silent := silence.Noticed(sent, now, m.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
-				m.TellUnanswered(silent, l.h.Name, false, r.Err)
+			if step = m.table.Settle(a, r, clock.Now(), &n); step.Do != table.Done {
+				w.GoesOn(sent, r.Err == nil, r.Err)
 			}
 		case table.Sleep:
 			if !watched && a.SuspectAfter != 0 {
@@ -285,40 +278,23 @@ func (m *Manager) sleep(limit context.Context, step *table.Step) table.Cause {
 	if step.Spares != "" {
 		m.hub.Spare(step.Spares)
 	}
-	var over <-chan time.Time
-	last := step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
+	d, last := step.Pause, step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
 	switch {
 	case last:
-		timer := time.NewTimer(step.Within)
-		defer timer.Stop()
-		over = timer.C
-	case step.Pause >= 0:
-		d := max(step.Pause, 50*time.Microsecond)
-		timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
-		defer timer.Stop()
-		over = timer.C
+		d = step.Within
+	case d >= 0:
+		d = max(d, 50*time.Microsecond)
+		d += rand.N(min(d/10, 20*time.Millisecond) + 1)
 	}
 	closing := m.Stopping()
 	if step.Stays {
 		closing = m.tasks.Closed()
 	}
-	why := table.ByNews
-	select {
-	case <-step.Wait:
-	case <-step.Heard:
-		why = table.ByMessage
-	case <-over:
-		why = table.ByTime
-		if last {
-			why = table.Ended
-		}
-	case <-limit.Done():
-	case <-closing:
-	}
+	why := Sleep(d, step.Wait, step.Heard, limit.Done(), closing)
 	switch {
 	case m.IsClosed(), !step.Stays && m.IsStopping():
 		return table.Closed
-	case limit.Err() != nil:
+	case limit.Err() != nil, last && why == table.ByTime:
 		return table.Ended
 	}
 	return why
@@ -366,7 +342,7 @@ func (m *Manager) exit(ctx context.Context, x *table.Exit, step table.Step, n *t
 			asking = false
 			step = m.table.SettleRelease(x, r, clock.Now(), n)
 		case table.Sleep:
-			m.pause(ctx, &step)
+			Sleep(step.Pause, step.Wait, nil, ctx.Done(), nil)
 			step = m.table.ResumeRelease(x, clock.Now(), n)
 		default:
 			over = true

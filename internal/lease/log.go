@@ -36,19 +36,6 @@ func (m *Manager) Log(line table.Line) {
 // held.
 func (m *Manager) LogHere(line table.Line) { m.logLine(line, func(log func()) { log() }) }
 
-// TellUnanswered reports that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group. n is the
-// result of [outcome.Silence.Noticed]: at 1 it is logged and observers are told, above 1 only observers are told, and 0 does nothing.
-func (m *Manager) TellUnanswered(n int, lock string, group bool, err error) {
-	switch {
-	case n == 0:
-		return
-	case n > 1:
-		m.reports.Event(notice.Unanswered, lock, err)
-		return
-	}
-	m.Log(table.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
-}
-
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
 func (m *Manager) logLine(line table.Line, run func(log func())) {
 	dropped, ok := m.log.allow(&line)

@@ -220,17 +220,3 @@ func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot
 	return m.conn.Ask(ctx, q, late)
 }
 
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Manager) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
-	}
-}

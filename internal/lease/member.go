@@ -46,14 +46,20 @@ type Terms struct {
 	Group         *observe.Sight
 	// Progress is told what the call would say if it ended now. Nil means that nobody asks.
 	Progress *outcome.Progress
-	// Before is what is known when the call begins. It stands while there is no newer answer.
-	Before outcome.Result
 	// Err is the error of the options, or nil.
 	Err error
 }
 
 // Renews reports whether the watchdog keeps the lock until it is unlocked.
 func (t *Terms) Renews() bool { return t.Renewed || t.Lease == 0 }
+
+// ends returns when the wait is over. The zero time means that it has no limit, or that there is no wait.
+func (t *Terms) ends() time.Time {
+	if !t.Limited || t.Wait == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(t.Wait)
+}
 
 // Started returns what an observer gets of the terms, given the name and the kind of what is acquired.
 func (t *Terms) Started(name, kind string) observe.Started {
@@ -66,42 +72,6 @@ func (t *Terms) Started(name, kind string) observe.Started {
 
 // Single reports whether the verb asks Redis once, and does not wait.
 func (t *Terms) Single() bool { return t.Limited && t.Wait == 0 }
-
-// bound returns when a call has to return, even if its first question has no reply. Zero means that only the command timeout
-// bounds each of its questions.
-func (l *Lock) bound(ctx context.Context, t *Terms, acks time.Duration) clock.Instant {
-	cfg, now := &l.m.cfg.Table, clock.Now()
-	_, limited := ctx.Deadline()
-	switch {
-	case t.Ticket != "":
-		return now.Add(cfg.CommandTimeout)
-	case !t.By.IsZero() && t.Single():
-		return min(clock.Of(t.By).Add(acks), now.Add(cfg.CommandTimeout))
-	case !t.By.IsZero():
-		return clock.Of(t.By).Add(acks)
-	case !t.Limited:
-		return 0
-	case t.Wait > 0:
-		return now.Add(l.AttemptTime(t.Wait)).Add(acks)
-	case limited:
-		return now.Add(cfg.CommandTimeout)
-	}
-	return now.Add(min(l.AttemptTime(0)+acks, cfg.CommandTimeout))
-}
-
-// connects reports whether a single attempt may have to connect first, so that its bound allows for that.
-func (l *Lock) connects(ctx context.Context, t *Terms) bool {
-	_, limited := ctx.Deadline()
-	return t.Single() && (!limited || !t.By.IsZero()) && l.m.conn.Connects(l.h.Key.Name)
-}
-
-// AttemptTime returns how long a first attempt may take. The time that it takes to connect does not count where the user sets no limit.
-func (l *Lock) AttemptTime(wait time.Duration) time.Duration {
-	if wait == 0 && l.m.conn.Connects(l.h.Key.Name) {
-		return l.m.cfg.Table.CommandTimeout
-	}
-	return max(wait, l.m.cfg.Table.Floor())
-}
 
 // Held is one acquisition that a caller has: of one lock, or of a group. It must not refer to its Hold. Otherwise the
 // runtime would never notice a dropped Hold.
@@ -183,9 +153,6 @@ func (t taken) Leak() {
 	t.Acquisition.Leak(clock.Now(), &n)
 	n.Deliver(t.lock.m)
 }
-
-// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
-const MaxLost = table.MaxLost
 
 // Retryable reports whether waiting may help after an error that a member's Take returned.
 func Retryable(err error) bool {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/redistest"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -74,7 +73,7 @@ func TestCallsCountOnceOnABadNetwork(t *testing.T) {
 		number := m.table.Number()
 		require.True(t, m.tasks.Begin())
 		defer m.tasks.End()
-		r := m.once(ctx, latch.CountDown(number), latch.Mark(number), limits{known: new(outcome.Record)})
+		r := m.once(ctx, latch.CountDown(number), latch.Mark(number), &Wait{client: m, brief: true})
 		if r.Err != nil {
 			unknown.Store(number, true)
 			return

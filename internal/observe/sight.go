@@ -72,7 +72,7 @@ func (v *Sight) Saw(s notice.Seen) {
 
 // SawMember adds what happened to a member of the group.
 func (v *Sight) SawMember(of *Sight) {
-	if v == nil {
+	if v == nil || of == nil {
 		return
 	}
 	of.mu.Lock()
@@ -83,6 +83,9 @@ func (v *Sight) SawMember(of *Sight) {
 
 // End tells what was acquired, or why nothing was.
 func (v *Sight) End(held Held, err error) {
+	if v == nil {
+		return
+	}
 	now := clock.Now()
 	v.mu.Lock()
 	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err, Reentered: held.Reentered, Token: held.Token}
