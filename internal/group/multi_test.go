@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -152,15 +152,15 @@ func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 2)
 		g := NewMulti(members)
-		for range table.MaxLost + 2 { // the handle does not keep them all
+		for range owner.MaxLost + 2 { // the handle does not keep them all
 			_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
 			require.NoError(t, err)
 			fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
 		}
-		require.Len(t, g.open.All(), table.MaxLost)
+		require.Len(t, g.open.All(), owner.MaxLost)
 		_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
 		require.NoError(t, err)
-		for range table.MaxLost - 1 {
+		for range owner.MaxLost - 1 {
 			require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrLost)
 		}
 		require.NoError(t, g.Unlock(t.Context()))

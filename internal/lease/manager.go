@@ -219,4 +219,3 @@ func (m *Manager) ask(ctx context.Context, step *table.Step, need transport.Slot
 	}
 	return m.conn.Ask(ctx, q, late)
 }
-

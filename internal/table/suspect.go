@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (t *Table) notHeld(h *Handle, o *Owner) error {
 		}
 	}
 	switch {
-	case o == nil && h.locked, o != nil && h.unlockedBy == o:
+	case owner.UnlockedAlready(o, h.unlockedBy, h.locked):
 		return fault.ErrUnlockedAlready
 	case otherHandle:
 		return fault.ErrOtherHandle
