@@ -72,7 +72,7 @@ var ownMutants = []mutant{
 		{"internal/group/multi.go", "released := a.giveUp(ctx, r)", "var released error"},
 	}},
 	{"M11", "a red lock is valid forever, and counts expired members", []string{"red"}, []edit{
-		{"internal/group/acquisition.go", "{ return a.members[i] != nil && a.members[i].Err() == nil }", "{ return a.members[i] != nil }"},
+		{"internal/group/acquisition.go", "return h != nil && h.Err() == nil", "return h != nil"},
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{

@@ -166,10 +166,8 @@ func (g *Group) kind() string {
 func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 	seen := g.sight(ctx, &t)
 	a, err := g.take(ctx, t, seen)
-	if seen != nil {
-		t.Group.SawMember(seen)
-		a.observe(seen, err)
-	}
+	t.Group.SawMember(seen)
+	a.observe(seen, err)
 	if err != nil {
 		return nil, err // not a nil *acquisition
 	}

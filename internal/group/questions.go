@@ -42,8 +42,9 @@ func (q *questions) next(a *acquisition) bool {
 	q.stands, q.mixed = false, false
 	others := 0
 	for i, m := range a.group.members {
-		refused := errors.Is(a.errs[i], fault.ErrRefused) || a.asked[i] // the round was over before it replied
-		q.missed[i] = refused || a.errs[i] != nil || q.missed[i] && a.members[i] == nil
+		of := &a.members[i]
+		refused := errors.Is(of.err, fault.ErrRefused) || of.asked // the round was over before it replied
+		q.missed[i] = refused || of.err != nil || q.missed[i] && of.held == nil
 		q.queued[i] = refused && standable(m)
 		q.stands = q.stands || q.queued[i]
 		q.mixed = q.mixed || q.missed[i] && !q.queued[i]

@@ -110,7 +110,7 @@ func (r *request) hearOut(ctx context.Context, a *acquisition) error {
 func (a *acquisition) asks() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.Contains(a.asked, true)
+	return slices.ContainsFunc(a.members, func(m membership) bool { return m.asked })
 }
 
 // forOthers returns the outcome of the request for those behind it, as of a moment.
@@ -164,8 +164,8 @@ func (a *acquisition) standing(later int) (done, granted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	open := later
-	for i, asked := range a.asked {
-		if asked && !a.holds(i) {
+	for i, m := range a.members {
+		if m.asked && !a.holds(i) {
 			open++
 		}
 	}
@@ -185,15 +185,17 @@ func (r *request) final(a *acquisition) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	failed := 0
-	for _, err := range a.errs {
-		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
+	errs := make([]error, len(a.members))
+	for i, m := range a.members {
+		err := m.err
+		if errs[i] = err; err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
 			failed++
 		}
 	}
-	if failed <= len(a.errs)-r.group.need {
+	if failed <= len(errs)-r.group.need {
 		return nil
 	}
-	return a.group.rule().of(a.errs)
+	return a.group.rule().of(errs)
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
@@ -201,7 +203,7 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
-		if errors.Is(a.errs[i], fault.ErrRefused) && !standable(m) {
+		if errors.Is(a.members[i].err, fault.ErrRefused) && !standable(m) {
 			locks = append(locks, m.Locks()[0])
 		}
 	}
@@ -256,7 +258,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	t.Progress = new(outcome.Progress)
 	a.said.asked(i, t.Progress, clock.Now())
 	a.mu.Lock()
-	a.asked[i] = true
+	a.members[i].asked = true
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
@@ -270,7 +272,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 			clientOf(m).Reports().Event(notice.Reacquired, labelOf(m), nil)
 		}
 		a.mu.Lock()
-		a.asked[i], a.errs[i] = false, err
+		a.members[i].asked, a.members[i].err = false, err
 		a.mu.Unlock()
 		select {
 		case a.changed <- struct{}{}:
@@ -337,8 +339,9 @@ func (a *acquisition) reacquire(pause time.Duration) {
 func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
 	missing := make(map[int]lease.Held)
 	a.mu.Lock()
-	for i, h := range a.members {
-		if !a.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
+	for i, m := range a.members {
+		h := m.held
+		if !m.asked && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {
 			missing[i] = h
 		}
 	}
@@ -349,7 +352,7 @@ func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
 		a.timer.Reset(pause)
 	}
 	for i := range missing {
-		a.asked[i], a.members[i] = true, nil
+		a.members[i].asked, a.members[i].held = true, nil
 	}
 	a.mu.Unlock()
 	tell()

@@ -41,15 +41,15 @@ func (a *acquisition) unlockAll(ctx context.Context) *unlocking {
 		}
 	}
 	if multi { // the first member comes last, because others wait for it; all have one command timeout together
-		u.awaitAll(nil)
+		u.await(unlimited, u.all)
 		u.begin(ctx, 0)
 		u.awaitFor(max(a.group.timeout()-time.Since(begun), minTimeout))
 	} else {
-		u.awaitAll(func() bool {
+		u.await(unlimited, func() bool {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			done, _ := a.released(u)
-			return done
+			return done || u.all()
 		})
 	}
 	u.linger(minTimeout)
@@ -79,7 +79,7 @@ func (a *acquisition) released(u *unlocking) (done, wasLost bool) {
 
 // abandon ends a request that cannot go on. It releases the members that it has in the background.
 func (r *request) abandon() {
-	if a := r.made; a != nil && a.close() {
+	if a := r.made; a != nil && a.close(false) {
 		runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
 	}
 }
@@ -88,7 +88,7 @@ func (r *request) abandon() {
 // them only as long as the request may last, and for a short time. It returns what failed until then. A member that has not
 // replied yet is released when it replies.
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
-	a.close()
+	a.close(false)
 	result := make(chan error, 1)
 	runner(a.group.locks).Background(func() {
 		u := a.unlockAll(context.WithoutCancel(ctx))

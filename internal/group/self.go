@@ -61,7 +61,7 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 func (a *acquisition) wasRefused(i int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return errors.Is(a.errs[i], fault.ErrRefused)
+	return errors.Is(a.members[i].err, fault.ErrRefused)
 }
 
 // Fields returns the holders in Redis of the members that are held.

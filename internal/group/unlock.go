@@ -25,7 +25,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 		if o != nil {
 			g.unlocked.Store(o)
 		}
-		if a.close() {
+		if a.close(false) {
 			return a.release(ctx)
 		}
 		g.forget(a) // another goroutine is unlocking it

@@ -17,7 +17,7 @@ func TestAnOpenHoldHidesWhatAClosedOneLeft(t *testing.T) {
 	g := NewMulti([]lease.Member{newLock(m, "a")})
 	var inner, outer atomic.Bool
 	outer.Store(true)
-	left := &acquisition{group: g, owner: table.NewOwner(), by: &outer}
+	left := &acquisition{group: g, conditions: conditions{owner: table.NewOwner(), by: &outer}}
 	ownedBy(left.owner).Add(left)
 	w := table.Who{Holds: []table.Claim{{Owner: table.NewOwner(), Closed: &inner}, {Owner: left.owner, Closed: &outer}}}
 	a, o := g.toUnlock(w)

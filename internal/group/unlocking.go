@@ -75,19 +75,13 @@ func (u *unlocking) gone(i int) bool {
 	return u.answered[i] && errors.Is(u.errs[i], fault.ErrNotHeld)
 }
 
-// awaitAll waits until it has the results of all members that were held, or enough of them. A nil enough means all.
-func (u *unlocking) awaitAll(enough func() bool) {
-	u.await(nil, func() bool { return u.running == 0 || enough != nil && enough() })
-}
+// all reports whether the results of all members are there that were held.
+func (u *unlocking) all() bool { return u.running == 0 }
 
 // awaitFor waits until it has the results of all members that were held, for d at most. The others have no answer by then.
 // Their unlocks go on.
 func (u *unlocking) awaitFor(d time.Duration) {
-	over := time.NewTimer(d)
-	defer over.Stop()
-	if u.await(over.C, func() bool { return u.running == 0 }) {
-		return
-	}
+	u.await(d, u.all)
 	for i, h := range u.members {
 		if h != nil && !u.answered[i] {
 			u.errs[i] = fault.ErrNoAnswer
@@ -97,29 +91,28 @@ func (u *unlocking) awaitFor(d time.Duration) {
 
 // linger waits for d at most for the results that nobody needs. The unlocks go on after that.
 func (u *unlocking) linger(d time.Duration) {
-	over := time.NewTimer(d)
-	defer over.Stop()
-	u.await(over.C, func() bool { return u.running+u.ending == 0 })
+	u.await(d, func() bool { return u.running+u.ending == 0 })
 }
 
-// await takes results until there are enough, or until over has a value. It reports whether there are enough.
-func (u *unlocking) await(over <-chan time.Time, enough func() bool) bool {
+// await takes results until there are enough, for d at most. A negative d means no limit.
+func (u *unlocking) await(d time.Duration, enough func() bool) {
+	var over <-chan time.Time
+	if d >= 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C
+	}
 	for !enough() {
 		select {
 		case r := <-u.results:
-			u.take(r)
+			if r.lost {
+				u.ending--
+			} else {
+				u.running--
+				u.errs[r.member], u.answered[r.member] = r.err, true
+			}
 		case <-over:
-			return false
+			return
 		}
 	}
-	return true
-}
-
-func (u *unlocking) take(r unlocked) {
-	if r.lost {
-		u.ending--
-		return
-	}
-	u.running--
-	u.errs[r.member], u.answered[r.member] = r.err, true
 }

@@ -170,7 +170,7 @@ func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Sight, 
 	defer l.m.tasks.End()
 	l.m.used()
 	a := &table.Attempt{
-		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: t.SetsUp,
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
 	}
 	if seen != nil { // a nil Sight must not become a Watcher that is not nil

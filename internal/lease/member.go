@@ -32,7 +32,6 @@ type Terms struct {
 	Permits int           // how many it wants; 0 means that nobody said
 	AtLeast time.Duration // how long the lock stays taken at least; 0 means no longer than it is held
 	Ticket  string        // adopts this field, of [Lock.OpenTicket]; empty means that it acquires
-	SetsUp  bool          // the caller sets a semaphore up that nobody has set up
 	// As is for whom it acquires each of its base locks. Nil means that the context says so.
 	As []table.Who
 	// By is the moment by which a member must reply or give up, replica acks aside. Its group sets it for all members

@@ -98,7 +98,7 @@ func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*ta
 		return s.acquireWithin(ctx, t, seen, &w)
 	}
 	start, wait, tried := clock.Now(), t.Wait, false
-	for t.SetsUp = true; ; {
+	for w.setsUp = true; ; {
 		if err := s.prepareWithin(ctx, t.Op, seen, &w); err != nil {
 			return nil, err
 		}

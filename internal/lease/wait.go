@@ -30,6 +30,7 @@ type Wait struct {
 	bound    clock.Instant // when the first question must be over, although Redis has not answered; zero means that its context says so
 	connects bool          // that question may have to connect first
 	single   bool          // there is no other question
+	setsUp   bool          // the caller sets a semaphore up that nobody has set up
 
 	// For calls that count once.
 
