@@ -95,9 +95,8 @@ func (r *request) takeAll(ctx context.Context) (*acquisition, error) {
 	}
 }
 
-// takeFrom takes one member, waiting for it, and then the others in order. With an error, it returns the index of the
-// member that it did not acquire. A question that the end of the wait cuts off changes nothing, whichever member it was to: then the
-// error says what all members have answered before.
+// takeFrom waits for one member, and then takes the others in order. After an error, it returns the index of the member that it did not
+// acquire. If the end of the wait cuts a question off, that question changes nothing: the error says what all members answered before.
 func (r *request) takeFrom(ctx context.Context, a *acquisition, first, round int) (failed int, err error) {
 	take := func(i int, most time.Duration) error {
 		h, err := r.ask(ctx, i, most)

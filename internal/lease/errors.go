@@ -83,8 +83,8 @@ func (l *Lock) ended(ctx context.Context, last outcome.Result, held time.Duratio
 	return Ended(ctx, known)
 }
 
-// refusal adds to a refusal what is known of its reason: for how long this process has held the lock, where zero means that it
-// does not hold it, or that nobody has set the semaphore up.
+// refusal adds the reason to a refusal, as far as it is known: nobody has set the semaphore up, or this process holds the lock. held is for
+// how long; zero means that it does not hold it.
 func refusal(err error, last outcome.Result, held time.Duration) error {
 	switch {
 	case last.Unset:

@@ -76,8 +76,8 @@ func (l *Lock) Locks() []*Lock { return []*Lock{l} }
 // Holds reports whether an owner holds the lock now, as far as this process knows.
 func (l *Lock) Holds(o *table.Owner) bool { return l.m.table.Holds(o, &l.h, clock.Now()) }
 
-// Queues reports whether those that wait for the lock stand in a queue in Redis. While that is not empty, an attempt that does
-// not wait is in vain.
+// Queues reports whether those that wait for the lock stand in a queue in Redis. While the queue is not empty, a single attempt always
+// fails.
 func (l *Lock) Queues() bool { return l.m.table.Queues(&l.h) }
 
 // Log logs what happened to the lock.

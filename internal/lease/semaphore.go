@@ -193,7 +193,7 @@ func (s *Semaphore) add(ctx context.Context, op string, more int) error {
 func (s *Semaphore) change(ctx context.Context, op string, call func(number int64) wire.Call) error {
 	fits, err := s.once(ctx, op, s.calls().Mark, call)
 	if err == nil && fits == 0 {
-		err = s.wrap(fmt.Errorf("%w: the semaphore would have more than %d permits, or too few", fault.ErrInvalidOption, wire.MaxPermits), op)
+		err = s.wrap(fmt.Errorf("%w: the permits in all, or those that are free, would be out of range [%d, %d]", fault.ErrInvalidOption, -wire.MaxPermits, wire.MaxPermits), op)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (v *Sight) Over(ctx context.Context) context.Context {
 	return valued{ctx, v.ctx}
 }
 
-// valued is a context with the values of another one, and its own where that has none.
+// valued is a context that looks a value up in another context first, and then in itself.
 type valued struct {
 	context.Context //nolint:containedctx // it is one
 
