@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -41,8 +42,8 @@ type acquisition struct {
 
 // conditions are those under which an acquisition was made. They do not change.
 type conditions struct {
-	as       [][]table.Who // for whom the locks of each member are acquired
-	owner    *table.Owner  // whose unlock ends it
+	as       [][]owner.Who // for whom the locks of each member are acquired
+	owner    *owner.Owner  // whose unlock ends it
 	by       *atomic.Bool  // the flag of the hold that made it that owner's, or nil
 	plain    bool          // made without an owner in the context
 	renewed  bool          // members that are not held are asked again
@@ -53,9 +54,9 @@ type conditions struct {
 
 // membership is what an acquisition knows about one member of its group.
 type membership struct {
-	held    lease.Held    // nil means not held
+	held    client.Held   // nil means not held
 	since   clock.Instant // when it joined an acquisition that was held by then; zero means before
-	weighed lease.Held    // the lost member whose loss need not be weighed again
+	weighed client.Held   // the lost member whose loss need not be weighed again
 	err     error         // why it is not held
 	asked   bool          // it has been asked and has not replied
 	had     bool          // the owner held it before any was asked; false if nobody observes the acquisition
@@ -70,14 +71,14 @@ type ending struct {
 	leaked  bool // it was given up because the program cannot unlock it any more
 }
 
-var _ lease.Held = (*acquisition)(nil)
+var _ client.Held = (*acquisition)(nil)
 
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
-	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
+	stopping := func(l *client.Lock) bool { return l.Client().IsStopping() }
 	a := &acquisition{group: r.group, seen: r.seen, said: r.said, members: make([]membership, n), changed: make(chan struct{}, 1)}
 	a.conditions = conditions{
-		as: make([][]table.Who, n), plain: r.plain, renewed: r.Renews(), lease: r.Lease, again: r.Again,
+		as: make([][]owner.Who, n), plain: r.plain, renewed: r.Renews(), lease: r.Lease, again: r.Again,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
 	}
 	a.owner, a.by = r.who.Now()
@@ -91,12 +92,12 @@ func (r *request) newAcquisition() *acquisition {
 
 // add records that a member is held. It reports false when the acquisition is over: then the caller must release the
 // member.
-func (a *acquisition) add(i int, h lease.Held) bool {
+func (a *acquisition) add(i int, h client.Held) bool {
 	a.mu.Lock()
 	// Check first that enough members were held until now. An acquisition that was lost once stays lost.
 	tell := a.look()
 	added := !a.closed.Load() && a.why == nil
-	var others []lease.Held
+	var others []client.Held
 	if added {
 		m := &a.members[i]
 		if m.held, m.err = h, nil; a.begun {
@@ -118,7 +119,7 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 }
 
 // watch makes a member report its end to the acquisition.
-func (a *acquisition) watch(i int, h lease.Held) {
+func (a *acquisition) watch(i int, h client.Held) {
 	tell := func(why error) { a.memberEnded(i, h, why) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }
@@ -256,7 +257,7 @@ func (a *acquisition) end(why error) (tell func()) {
 }
 
 // memberEnded is called when a member is no longer held, or when its client shuts down.
-func (a *acquisition) memberEnded(i int, h lease.Held, why error) {
+func (a *acquisition) memberEnded(i int, h client.Held, why error) {
 	a.mu.Lock()
 	tell := a.look()
 	var stop context.CancelCauseFunc
@@ -291,15 +292,15 @@ func (a *acquisition) close(leaked bool) bool {
 }
 
 // held returns the members that are or were held. The others are nil.
-func (a *acquisition) held() []lease.Held {
+func (a *acquisition) held() []client.Held {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.heldNow()
 }
 
 // heldNow is held. a.mu must be held.
-func (a *acquisition) heldNow() []lease.Held {
-	all := make([]lease.Held, len(a.members))
+func (a *acquisition) heldNow() []client.Held {
+	all := make([]client.Held, len(a.members))
 	for i := range all {
 		all[i] = a.members[i].held
 	}

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 )
@@ -19,11 +19,11 @@ import (
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
 // too many members: errs has an entry for each member, in order, and nil means that the member did not fail. The first verb
 // reports an empty list, a nil lock, or the same lock twice.
-func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *Group {
+func NewRed(members []client.Member, quorum func(need int, errs []error) error) *Group {
 	g := newGroup("red lock", slices.Clone(members))
 	g.need = len(members)/2 + 1
 	g.quorum = quorum
-	seen := make(map[lease.ID]bool)
+	seen := make(map[client.ID]bool)
 	for _, l := range g.locks {
 		if seen[l.ID()] {
 			g.err = fmt.Errorf("%w: a red lock has the lock %s twice, which would count twice",
@@ -188,7 +188,7 @@ func (r *request) final(a *acquisition) error {
 	errs := make([]error, len(a.members))
 	for i, m := range a.members {
 		err := m.err
-		if errs[i] = err; err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
+		if errs[i] = err; err != nil && !errors.Is(err, fault.ErrNotAcquired) && !client.Retryable(err) {
 			failed++
 		}
 	}
@@ -199,7 +199,7 @@ func (r *request) final(a *acquisition) error {
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
-func (a *acquisition) refusing() (locks []*lease.Lock) {
+func (a *acquisition) refusing() (locks []*client.Lock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
@@ -214,15 +214,15 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 const minTimeout = 50 * time.Millisecond
 
 // timeoutOf returns how long a member has to reply.
-func (a *acquisition) timeoutOf(m lease.Member) time.Duration {
+func (a *acquisition) timeoutOf(m client.Member) time.Duration {
 	cfg := clientOf(m).Config().Table
 	return min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
 }
 
 // terms returns the conditions under which a member is asked. It has a short time to reply, and until by at the most; a zero by
 // means no such limit. If all is set, it has the time until by: no round follows.
-func (a *acquisition) terms(m lease.Member, by time.Time, all bool) lease.Terms {
-	t := lease.Terms{
+func (a *acquisition) terms(m client.Member, by time.Time, all bool) client.Terms {
+	t := client.Terms{
 		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(a.timeoutOf(m)),
 		Member: true, Group: a.seen, Again: a.again,
 	}
@@ -249,7 +249,7 @@ func (a *acquisition) waits(ctx context.Context) (waiting context.Context, stop 
 
 // ask asks a member for the lock, without waiting for the reply. The end of ctx ends neither the call nor the release of a grant
 // that comes too late, but only the wait of detached terms.
-func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
+func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 	if !t.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -262,7 +262,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
-		h, err := lease.TakeSafely(ctx, m, t)
+		h, err := client.TakeSafely(ctx, m, t)
 		a.said.took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
@@ -301,7 +301,7 @@ func (a *acquisition) scheduleReacquire() {
 	}
 	pause := time.Duration(0)
 	for _, l := range a.group.locks {
-		if d := cmp.Or(a.lease, l.Manager().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
+		if d := cmp.Or(a.lease, l.Client().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
 			pause = d
 		}
 	}
@@ -336,8 +336,8 @@ func (a *acquisition) reacquire(pause time.Duration) {
 
 // forgetLost weighs the losses of the lost members, and removes those members. It returns every member to ask again, with its former
 // holder, or nil if it has had none. A member that is lost in the meantime stays until the next call.
-func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
-	missing := make(map[int]lease.Held)
+func (a *acquisition) forgetLost(pause time.Duration) map[int]client.Held {
+	missing := make(map[int]client.Held)
 	a.mu.Lock()
 	for i, m := range a.members {
 		h := m.held

@@ -4,10 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // Unlock ends one acquisition that Lock or TryLock made. With an owner in ctx it is the owner's latest one, through any
@@ -16,7 +15,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
 	}
-	w, _ := lease.Together(ctx, g.locks, true)
+	w, _ := client.Together(ctx, g.locks, true)
 	for {
 		a, o := g.toUnlock(w)
 		if a == nil {
@@ -34,7 +33,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. What a hold of the context let it acquire
 // counts also once the hold is over, as for a single lock.
-func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
+func (g *Group) toUnlock(w owner.Who) (a *acquisition, o *owner.Owner) {
 	o, by := w.Now()
 	state := func(a *acquisition) owner.State {
 		return owner.State{Plain: a.plain, Lost: a.Err() != nil, Deadline: a.Deadline().UnixNano()}
@@ -51,7 +50,7 @@ func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
 }
 
 // notHeld returns why an unlock has nothing to end.
-func (g *Group) notHeld(o *table.Owner) error {
+func (g *Group) notHeld(o *owner.Owner) error {
 	if owner.UnlockedAlready(o, g.unlocked.Load(), g.locked.Load()) {
 		return fault.ErrUnlockedAlready
 	}
@@ -78,7 +77,7 @@ func (g *Group) forget(a *acquisition) {
 }
 
 // latest returns the last acquisition of the same group that an owner has yet to unlock, or nil.
-func (g *Group) latest(o *table.Owner) *acquisition {
+func (g *Group) latest(o *owner.Owner) *acquisition {
 	for _, a := range slices.Backward(ownedBy(o).All()) {
 		if a.group.same(g) {
 			return a
@@ -89,7 +88,7 @@ func (g *Group) latest(o *table.Owner) *acquisition {
 
 // owed returns the last acquisition of the same group that one of these holds let its context make, or nil. A lost one comes first: two
 // callers may have had the group one after the other, and a late unlock of the first must not free it.
-func (g *Group) owed(holds []table.Claim) (left *acquisition) {
+func (g *Group) owed(holds []owner.Claim) (left *acquisition) {
 	for _, c := range holds {
 		for _, a := range slices.Backward(ownedBy(c.Owner).All()) {
 			switch {
@@ -104,14 +103,11 @@ func (g *Group) owed(holds []table.Claim) (left *acquisition) {
 	return left
 }
 
-// openList has acquisitions that are yet to be unlocked.
-type openList = owner.List[*acquisition]
-
 type ownedKey struct{}
 
 // ownedBy returns the acquisitions of groups that an owner has made and not unlocked yet. It is attached to the owner, and
 // so lives as long as the owner does.
-func ownedBy(o *table.Owner) *openList {
-	v, _ := o.Value(ownedKey{}, func() any { return new(openList) }).(*openList)
+func ownedBy(o *owner.Owner) *owner.List[*acquisition] {
+	v, _ := o.Value(ownedKey{}, func() any { return new(owner.List[*acquisition]) }).(*owner.List[*acquisition])
 	return v
 }

@@ -6,16 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // unlocking is the unlocks of the members of one acquisition of a group, side by side. It belongs to one goroutine.
 type unlocking struct {
-	members []lease.Held // nil means a member that is not held
-	errs    []error      // of the unlocks that returned, and of the members that are lost
+	members []client.Held // nil means a member that is not held
+	errs    []error       // of the unlocks that returned, and of the members that are lost
 
-	locks    []*lease.Lock
+	locks    []*client.Lock
 	answered []bool // the members whose unlocks returned, or which are lost
 	running  int
 	ending   int // unlocks of members that are lost
@@ -30,7 +30,7 @@ type unlocked struct {
 }
 
 // newUnlocking returns the unlocks of these members of a group with these locks. None of them has begun.
-func newUnlocking(members []lease.Held, locks []*lease.Lock) *unlocking {
+func newUnlocking(members []client.Held, locks []*client.Lock) *unlocking {
 	n := len(members)
 	return &unlocking{
 		members: members, locks: locks, errs: make([]error, n), answered: make([]bool, n), results: make(chan unlocked, n),
@@ -51,18 +51,18 @@ func (u *unlocking) begin(ctx context.Context, i int) {
 	} else {
 		u.running++
 	}
-	m := clientOf(h)
-	if m.Retired() {
-		m = runner(u.locks)
+	c := clientOf(h)
+	if c.Retired() {
+		c = runner(u.locks)
 	}
-	m.Background(func() { u.results <- unlocked{i, lost, h.Unlock(context.WithoutCancel(ctx))} })
+	c.Background(func() { u.results <- unlocked{i, lost, h.Unlock(context.WithoutCancel(ctx))} })
 }
 
 // runner returns a client of these locks that can still run functions on goroutines of its own. If there is none, it returns the first
 // client. That one runs them in place, because its Close no longer waits.
-func runner(locks []*lease.Lock) *lease.Manager {
-	i := slices.IndexFunc(locks, func(l *lease.Lock) bool { return !l.Manager().Retired() })
-	return locks[max(i, 0)].Manager()
+func runner(locks []*client.Lock) *client.Client {
+	i := slices.IndexFunc(locks, func(l *client.Lock) bool { return !l.Client().Retired() })
+	return locks[max(i, 0)].Client()
 }
 
 // succeeded reports whether a member was held until its unlock.

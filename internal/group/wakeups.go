@@ -1,6 +1,6 @@
 package group
 
-import "github.com/go-rlock/rlock/internal/lease"
+import "github.com/go-rlock/rlock/internal/client"
 
 // wakeups wakes a caller when one of several locks, of any clients, is released. Each message also wakes by a confirmation
 // of its channel's subscription. It belongs to one goroutine.
@@ -11,7 +11,7 @@ type wakeups struct {
 
 // source is a channel of a client. Both sides of a read-write lock have the same one.
 type source struct {
-	client  *lease.Manager
+	client  *client.Client
 	channel string
 }
 
@@ -25,11 +25,11 @@ func (w *wakeups) c() <-chan struct{} { return w.wake }
 
 // listen listens to the releases of these locks, and no longer to those of others. A kind whose waiters poll has no channel,
 // and a kind whose waiters queue in Redis notifies only those waiters.
-func (w *wakeups) listen(locks []*lease.Lock) {
+func (w *wakeups) listen(locks []*client.Lock) {
 	wanted := make(map[source]bool)
 	for _, l := range locks {
 		if k := l.Kind(); k.Channel != "" && !k.Queues {
-			wanted[source{l.Manager(), l.Channel()}] = true
+			wanted[source{l.Client(), l.Channel()}] = true
 		}
 	}
 	for s := range w.on {

@@ -9,7 +9,8 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -17,16 +18,16 @@ import (
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Watcher, and passes it to
 // [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
 type Attempt struct {
-	Handle  *Handle
-	Who                   // for whom it acquires
-	Lease   time.Duration // at least 1 ms
-	Renewed bool          // the watchdog renews the lease
-	ByHold  bool          // only the Hold unlocks it
-	Single  bool          // one question to Redis, and no waiting
-	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
-	AtLeast time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
-	Ticket  string        // adopts the hold of this field; empty means that it acquires
-	SetsUp  bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
+	Handle    *Handle
+	owner.Who               // for whom it acquires
+	Lease     time.Duration // at least 1 ms
+	Renewed   bool          // the watchdog renews the lease
+	ByHold    bool          // only the Hold unlocks it
+	Single    bool          // one question to Redis, and no waiting
+	Permits   int           // how many it wants; 0 is as good as 1, and all that a lock has
+	AtLeast   time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
+	Ticket    string        // adopts the hold of this field; empty means that it acquires
+	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone
@@ -56,7 +57,7 @@ type Attempt struct {
 	unset     bool // another attempt was told that nobody has set the semaphore up
 	waits     bool // it has slept, and is not done
 	grant     *Grant
-	owner     *Owner       // for whom it acquires, since it last looked; nil means an owner of its own
+	owner     *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
 	by        *atomic.Bool // the flag of the hold that makes it so, or nil
 	began     clock.Instant
 	suspected bool           // own was looked for
@@ -78,9 +79,9 @@ type Attempt struct {
 
 	confident bool // it asks because permits are free, as far as is known
 
-	place  standing.Place // in the line, or in the queue of a fair lock
-	byLine bool           // the latest question was that of the line
-	seat   *wire.Seat     // in that queue; nil means that it has none
+	place  place.Place // in the line, or in the queue of a fair lock
+	byLine bool        // the latest question was that of the line
+	seat   *wire.Seat  // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it
@@ -102,14 +103,14 @@ const (
 )
 
 // Admit begins an attempt.
-func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) Admit(a *Attempt, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	a.began = now
 	return t.after(a, t.claim(a, now, n), now)
 }
 
 // Wake continues an attempt after a Sleep.
-func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if why == Closed && !t.bars(a, now) {
 		why = ByNews // it slept when the client began to shut down
@@ -117,7 +118,7 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	return t.after(a, t.wake(a, why, now, n), now)
 }
 
-func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	switch {
 	case a.phase == claiming && why >= Ended:
 		t.conclude(a, now)
@@ -147,7 +148,7 @@ func (a *Attempt) finish(err error) Step {
 
 // claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. Meanwhile the hold may be over that made the
 // attempt one of that owner: then it is no more. If another goroutine of the owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their questions.
-func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) claim(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
@@ -223,7 +224,7 @@ func (t *Table) concludes(a *Attempt, now clock.Instant) outcome.Result {
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not
 // queue: the attempts in the queue wait for that side.
-func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	switch {
 	case a.Ticket != "":
 		return t.adopt(a, now)
@@ -250,7 +251,7 @@ func (a *Attempt) sleep(pause time.Duration) Step {
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
 // the attempt, so that it asks once more when no release can be missed any longer.
-func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
+func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	if a.got != nil { // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)
 	}
@@ -280,7 +281,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
 }
 
 // look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or asks.
-func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	contends := a.line == nil || contender(a.line) == a
 	if why == ByMessage && !contends {
 		wake.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
@@ -313,14 +314,14 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 }
 
 // succeed ends an attempt with what was acquired, or handed over.
-func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
+func (t *Table) succeed(a *Attempt, got *Acquisition, n *notice.List) Step {
 	t.leaveLine(a, n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
 }
 
 // takeFailure goes on after a hand-over that failed, or that gave a lock on which the attempt cannot rely.
-func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *notice.List) Step {
 	failed := a.failed
 	a.failed = nil
 	if f := (*fault.Error)(nil); errors.As(failed, &f) {
@@ -331,7 +332,7 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
 // Its first question is asked even if the wait is short, unless the call has to return now.
-func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if a.got != nil && t.bars(a, now) {
 		return t.giveBack(a, now, n)
 	}
@@ -357,7 +358,7 @@ func (a *Attempt) overdue(now clock.Instant) bool { return a.Bound != 0 && now >
 
 // giveUp ends an attempt and its grant. If a command of the attempt may have taken the lock, or may still take it, a
 // background release follows.
-func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if h := t.rival(g, now); h != nil && h.stage == held {
 		a.Seen.Here = true
@@ -374,7 +375,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 }
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
-func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 	a.knows().Failed(fault.ErrLate)
 	t.leavesLine(a)
 	old := a.grant

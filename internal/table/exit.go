@@ -8,8 +8,9 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Exit is one unlock, or one background release. The zero value is ready for [Table.Unlock] or [Table.Release]. An exit that
@@ -25,7 +26,7 @@ type Exit struct {
 	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-	mark       yield.Mark // when it was sent
+	mark       fairness.Mark // when it was sent
 
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
@@ -55,7 +56,7 @@ const (
 
 // Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
 // acquisition made through this handle. It never is another caller's, even if that is the only one.
-func (t *Table) Unlock(x *Exit, h *Handle, w Who, now clock.Instant, n *Notices) Step {
+func (t *Table) Unlock(x *Exit, h *Handle, w owner.Who, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	a, o := h.toUnlock(w, now)
 	if a == nil {
@@ -68,7 +69,7 @@ func (t *Table) Unlock(x *Exit, h *Handle, w Who, now clock.Instant, n *Notices)
 }
 
 // Release begins the unlock of one acquisition.
-func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
+func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if a.closed.Load() {
 		if why := a.ending.Err(); errors.Is(why, fault.ErrExported) {
@@ -81,7 +82,7 @@ func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) 
 
 // begin begins an unlock. An unlock past the deadline has no question for Redis: the hold is lost, and nobody can say since
 // when. It does not wait for its turn either, behind an operation that Redis does not answer.
-func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
+func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	x.grant, x.acq = g, a
 	t.loseIfPast(g, now, n)
@@ -95,7 +96,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 }
 
 // loseIfPast loses a grant that is past its deadline, so that its release goes out now.
-func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *notice.List) {
 	if (g.stage == held || g.stage == expired) && g.term.Past(now) {
 		t.lose(g, errLeaseEnded, now, n)
 	}
@@ -118,7 +119,7 @@ func (t *Table) endLost(x *Exit) Step {
 }
 
 // ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
-func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
+func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	switch {
 	case x.phase == turning && x.ticket != nil:
@@ -135,7 +136,7 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 }
 
 // turn waits for its turn among the owner's operations, and then takes the next step of the unlock.
-func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
+func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	g, a := x.grant, x.acq
 	t.loseIfPast(g, now, n)
 	switch {
@@ -211,7 +212,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 }
 
 // SettleRelease takes the reply to the exit's call.
-func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if r.Repeated && r.Err == nil && !x.doubt && (r.N < 0 || r.N == 0 && x.phase == freeing) { // an earlier run may have released it
 		r = wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
@@ -233,7 +234,7 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 
 // settlePart takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
 // does not concern the unlock. It does after the lease has ended, because only Redis then has the answer.
-func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
@@ -256,7 +257,7 @@ func (x *Exit) finish(err error) Step {
 	return Step{Do: Done, Err: err}
 }
 
-func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	pause := t.cfg.Retry(x.retries + 1)
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)
@@ -289,7 +290,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 }
 
 // replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
-func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if !x.parks {
 		t.gave(x, r, now, n)
 		t.followUp(x, r, n)
@@ -311,12 +312,12 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
+		t.public.Add(fairness.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 
 // endRelease ends an exit and its grant, after a reply to the release.
-func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *notice.List) Step {
 	if err != nil {
 		t.counts.lost(x.grant)
 	}
@@ -332,7 +333,7 @@ func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) St
 }
 
 // endGone ends an exit whose release found that the lock was lost before.
-func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step {
+func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *notice.List) Step {
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
 	}
@@ -342,7 +343,7 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step 
 
 // endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
 // the background.
-func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *notice.List) Step {
 	t.over(x.grant, x.start, nil, n)
 	t.unregister(x.grant)
 	t.cleanUp(x.grant, now, n)
@@ -350,7 +351,7 @@ func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Ste
 }
 
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
-func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)

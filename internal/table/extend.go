@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -26,7 +27,7 @@ func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, err
 // Extended takes the reply to a call of [Acquisition.Extend] that was sent at that moment, also after its caller has left. It
 // counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is.
 // Extended returns why the acquisition is over, or nil if it is not.
-func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) error {
+func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) error {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	switch {

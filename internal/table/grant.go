@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/policy"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Grant is one owner's holding of one lock: a holder field in Redis, with a number of its own. It is acquired once,
@@ -23,8 +24,8 @@ type Grant struct {
 	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
 
 	table  *Table
-	handle *Handle // through which it was acquired: kind, names and the user's name
-	owner  *Owner  // the caller's; without one, nil until somebody asks for it
+	handle *Handle      // through which it was acquired: kind, names and the user's name
+	owner  *owner.Owner // the caller's; without one, nil until somebody asks for it
 	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
@@ -38,9 +39,9 @@ type Grant struct {
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
 	micros  int64    // see proof
-	term    term.Term
+	term    lease.Term
 
-	streak yield.Streak
+	streak fairness.Streak
 	stage  stage
 	opened bool // the first acquisition is open
 	shared bool // its owner is the caller's, so other goroutines may have it too
@@ -84,7 +85,7 @@ func (t *Table) newGrant(a *Attempt) {
 	h := a.Handle
 	g := &Grant{
 		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: a.Lease}, shared: a.owner != nil,
+		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
 	g.turns.Begin()
 	if h.Kind.Lasting {
@@ -207,11 +208,11 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 }
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
-func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
+func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *notice.List) {
 	if g.handle.Kind.Lasting {
-		lease = term.Forever
+		granted = lease.Forever
 	}
-	g.term.Confirm(sent, lease)
+	g.term.Confirm(sent, granted)
 	g.term.RenewAt = g.term.Renewal(g.renewal())
 	if g.failures > 0 {
 		n.Report(notice.RenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
@@ -235,7 +236,7 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
-func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) retire(g *Grant, now clock.Instant, n *notice.List) {
 	t.unregister(g)
 	if g.inDoubt || g.needsCleanup {
 		t.cleanUp(g, now, n)
@@ -245,7 +246,7 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 }
 
 // cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer matter.
-func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if !t.tasks.Keep() {
 		if g.handle.Kind.Lasting {
 			n.Log(g.handle.Name, notice.LogNotGivenBack, fault.ErrClosed)
@@ -290,7 +291,7 @@ func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
 	}
-	return policy.Tombstone(g.term.Lease)
+	return config.Tombstone(g.term.Lease)
 }
 
 // attach has the owner remember a lost grant until all of its acquisitions are closed.

@@ -29,11 +29,8 @@ type Handle struct {
 
 	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are not known to be over, and the latest lost ones
 	// unlockedBy is the latest owner that unlocked through this handle.
-	unlockedBy *Owner
+	unlockedBy *owner.Owner
 }
-
-// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
-const MaxLost = owner.MaxLost
 
 func (h *Handle) sideKey() HeldKey { return HeldKey{h.Key, h.Kind.Side} }
 
@@ -44,7 +41,7 @@ func (h *Handle) Names() *wire.Names {
 
 // latest returns the acquisition that an unlock by an owner ends: the latest one, made through any handle. It returns nil if
 // there is none.
-func (h *Handle) latest(o *Owner) *Acquisition {
+func (h *Handle) latest(o *owner.Owner) *Acquisition {
 	g := h.Key.Table.grants.Of(h.sideKey(), o)
 	if g == nil {
 		g = lostOf(o, h.sideKey())
@@ -65,7 +62,7 @@ func (h *Handle) Of(err *fault.Error) *fault.Error { return err.Of(h.Kind.Name()
 
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. If the context carries a hold that is over, that
 // is the one of a call without it, unless nothing is left but what the hold had let its context acquire. Of that, a lost one comes first.
-func (h *Handle) toUnlock(w Who, now clock.Instant) (a *Acquisition, o *Owner) {
+func (h *Handle) toUnlock(w owner.Who, now clock.Instant) (a *Acquisition, o *owner.Owner) {
 	o, by := w.Now()
 	state := func(a *Acquisition) owner.State {
 		return owner.State{Plain: a.plain, Lost: !a.grant.usable(now), Deadline: int64(a.grant.term.Deadline)}
@@ -82,7 +79,7 @@ func (h *Handle) toUnlock(w Who, now clock.Instant) (a *Acquisition, o *Owner) {
 }
 
 // owed returns the latest acquisition without a Hold that one of these holds let its context make, or nil.
-func (h *Handle) owed(holds []Claim) *Acquisition {
+func (h *Handle) owed(holds []owner.Claim) *Acquisition {
 	for _, c := range holds {
 		g := cmp.Or(h.Key.Table.grants.Of(h.sideKey(), c.Owner), lostOf(c.Owner, h.sideKey()))
 		if g == nil || g.rare == nil {
@@ -97,22 +94,9 @@ func (h *Handle) owed(holds []Claim) *Acquisition {
 	return nil
 }
 
-// Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So a
-// lost grant lives as long as the owner's context, and needs no place in the table.
-type Owner = owner.Owner
-
-type (
-	// Who says for whom a call is.
-	Who = owner.Who
-	// Claim is a hold of its context that may say so.
-	Claim = owner.Claim
-)
-
-// NewOwner returns an owner that holds nothing.
-func NewOwner() *Owner { return new(Owner) }
-
-// lostOf returns the grant that an owner lost and has not unlocked since, or nil.
-func lostOf(o *Owner, key HeldKey) *Grant {
+// lostOf returns the grant that an owner lost and has not unlocked since, or nil. It is attached to the owner until all
+// acquisitions of the grant have been unlocked. So it lives as long as the owner's context, and needs no place in the table.
+func lostOf(o *owner.Owner, key HeldKey) *Grant {
 	g, _ := o.Attached(key).(*Grant)
 	return g
 }
@@ -121,7 +105,7 @@ var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing tok
 
 // mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
 // the handle does not re-enter, or the attempt must not (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
-func (t *Table) mayNot(h *Handle, o *Owner, anew bool, now clock.Instant) error {
+func (t *Table) mayNot(h *Handle, o *owner.Owner, anew bool, now clock.Instant) error {
 	holds, fenced := false, true
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		key := HeldKey{h.Key, side}

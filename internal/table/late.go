@@ -2,6 +2,7 @@ package table
 
 import (
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -16,7 +17,7 @@ func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 // Late takes the reply of an acquire whose caller had left. It delivers its notices itself.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
-	var n Notices
+	var n notice.List
 	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
 	t.repliedLate(g, r, now)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -20,7 +21,7 @@ type rarely struct {
 	park     *wire.Holder   // that takes its place in Redis until then; nil means that it was not unlocked yet
 	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
-	loss     Loss
+	loss     lease.Loss
 	watcher  notice.Watcher // is told when the grant is over; nil once it was, or if nobody wants to know
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func (a *Attempt) leavesSeat() {
 // gaveSeat takes what the release of a fair lock did with it: a waiter of this client may have the lock. Without a reply, nobody
 // tells which one, if any. So all of them ask: now, and again when there is a reply, because the release may have been carried
 // out in between.
-func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if m, ok := r.GaveHere(); ok {
 		t.learn(x.grant.handle, m, func(h *Handle) bool { return h.Key == x.grant.handle.Key }, now, n)
 	}

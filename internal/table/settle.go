@@ -6,15 +6,15 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // ask returns the step that asks Redis for the lock.
-func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
+func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	var writer any
 	if other := a.sibling(); other.usable(now) {
@@ -68,12 +68,12 @@ func (a *Attempt) free(now clock.Instant) (free bool, within time.Duration) {
 }
 
 // Settle takes the reply to the attempt's call.
-func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	return t.after(a, t.settleStep(a, r, now, n), now)
 }
 
-func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	switch a.phase {
 	case counting:
 		return t.settleCount(a, r, now, n)
@@ -86,7 +86,7 @@ func (t *Table) settleStep(a *Attempt, r wire.Reply, now clock.Instant, n *Notic
 	}
 }
 
-func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
@@ -164,7 +164,7 @@ func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
 }
 
 // inTrouble goes on after a question without a reply, or with an error as the reply.
-func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *Notices) Step {
+func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *notice.List) Step {
 	if err.InDoubt() {
 		a.grant.inDoubt = true
 	}
@@ -221,12 +221,12 @@ type proof struct {
 
 // grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
 // holder that needs cleanup.
-func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notices) (*Acquisition, error) {
+func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notice.List) (*Acquisition, error) {
 	switch {
 	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
+	case lease.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -241,7 +241,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = yield.Streak{Since: p.sent}
+	g.streak = fairness.Streak{Since: p.sent}
 	g.streak.Begin(now)
 	g.contested = a.place.Stands()
 	if t.cfg.MaxHold > 0 {
@@ -269,7 +269,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 
 // compareSorts warns if a name is granted without a token although it was granted with one before. Readers write nothing, so
 // they need no token.
-func (t *Table) compareSorts(h *Handle, n *Notices) {
+func (t *Table) compareSorts(h *Handle, n *notice.List) {
 	switch k := h.Kind; {
 	case k.Tokens:
 		t.fenced.Add(h.Key)
@@ -289,14 +289,14 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 }
 
 // settleCount takes the reply of a re-entry.
-func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if t.spared(a, r, now) {
 		a.asked = false
 		return t.reenter(a, now)
 	}
 	defer g.turns.End()
-	if r.Err == nil && r.N != 0 && g.usable(now) && term.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < term.Least(a.Lease) {
+	if r.Err == nil && r.N != 0 && g.usable(now) && lease.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < lease.Least(a.Lease) {
 		r.Err = errLateCount
 	}
 	switch {

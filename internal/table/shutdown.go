@@ -3,6 +3,7 @@ package table
 import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // still unlock, and no unlock is under way. Calling Stop again returns the same channel.
 //
 // The caller must then wake the attempts that sleep, except those of which [Step.Stays] is set.
-func (t *Table) Stop(n *Notices) (drained <-chan struct{}) {
+func (t *Table) Stop(n *notice.List) (drained <-chan struct{}) {
 	defer t.lock().Unlock()
 	if t.drained != nil {
 		return t.drained
@@ -87,7 +88,7 @@ func (t *Table) barred(a *Attempt, now clock.Instant) error {
 }
 
 // giveBack ends an attempt that must not have the lock any more that was handed to it. A background release follows.
-func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) giveBack(a *Attempt, now clock.Instant, n *notice.List) Step {
 	got, g := a.got, a.grant
 	a.got = nil
 	got.closed.Store(true)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/standing"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -41,11 +41,11 @@ func (t *Table) term(a *Attempt) time.Duration {
 }
 
 // Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
-func Least(lease time.Duration, renewed bool) time.Duration {
+func Least(of time.Duration, renewed bool) time.Duration {
 	if renewed {
-		lease = min(lease, firstTerm)
+		of = min(of, firstTerm)
 	}
-	return term.Least(lease)
+	return lease.Least(of)
 }
 
 // least returns the shortest lease of a grant on which an attempt may rely. The watchdog soon lengthens that of a renewed hold. No
@@ -103,7 +103,7 @@ func (t *Table) joins(a *Attempt, now clock.Instant) {
 }
 
 // stood goes on after a refusal with which an attempt stands in the line.
-func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *Notices) Step {
+func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := t.linePause(a, p, hint, now)
 	if p.Missed && a.place.Stands() {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
@@ -125,8 +125,8 @@ func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.In
 }
 
 // stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
-func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *Notices) {
-	a.place.Stand(standing.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
+func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
+	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
@@ -135,7 +135,7 @@ func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.
 }
 
 // unanswered notes that the command had no useful reply. An attempt that stood in the line before still does.
-func (t *Table) unanswered(a *Attempt, now clock.Instant, n *Notices) {
+func (t *Table) unanswered(a *Attempt, now clock.Instant, n *notice.List) {
 	if a.place.Unanswered() {
 		t.heed(a, now, n)
 	}
@@ -149,7 +149,7 @@ func (t *Table) leavesLine(a *Attempt) {
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = t.term(a)
 		}
-		a.place = standing.Place{}
+		a.place = place.Place{}
 	}
 }
 
@@ -183,7 +183,7 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 }
 
 // Hear takes a message on a channel of this client. What it says of a number counts only for the lock whose waiters it tells there.
-func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *Notices) {
+func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
@@ -214,12 +214,12 @@ func (t *Table) stander(own string) *Attempt {
 
 // learn takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
 // does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
-func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *Notices) {
+func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *notice.List) {
 	if a := t.standing[m.Number]; a != nil {
 		if !its(a.Handle) {
 			return
 		}
-		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
+		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
@@ -231,14 +231,14 @@ func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived
 
 // heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
 // is left, the attempt asks.
-func (t *Table) heed(a *Attempt, now clock.Instant, n *Notices) {
+func (t *Table) heed(a *Attempt, now clock.Instant, n *notice.List) {
 	if g, at, ok := a.place.Take(a.least(), now); ok {
 		t.granted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
 	}
 }
 
 // granted makes an attempt the holder that a release has chosen.
-func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *Notices) {
+func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *notice.List) {
 	g := a.grant
 	g.sending(p.lease, now)
 	a.got, a.failed = t.grant(a, g, p, now, n)
@@ -273,7 +273,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 }
 
 // gave takes what a release did with the lock.
-func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if x.grant.handle.Kind.Queues {
 		t.gaveSeat(x, r, now, n)
 		return

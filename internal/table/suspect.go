@@ -40,7 +40,7 @@ func (t *Table) suspect(a *Attempt) {
 
 // Suspect logs that an attempt may wait for a hold of its own caller, if it still waits for that hold: once for each hold. It
 // is called [Attempt.SuspectAfter] after the attempt began to sleep. Meanwhile the attempt may take its steps.
-func (t *Table) Suspect(a *Attempt, n *Notices) {
+func (t *Table) Suspect(a *Attempt, n *notice.List) {
 	defer t.lock().Unlock()
 	h := a.own
 	if a.phase == done || h.stage != held || h.accused || t.closed {
@@ -55,7 +55,7 @@ func (t *Table) Suspect(a *Attempt, n *Notices) {
 }
 
 // notHeld returns why an unlock through a handle has nothing to end.
-func (t *Table) notHeld(h *Handle, o *Owner) error {
+func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
 	otherHandle := false
 	for _, g := range t.holdersOf(h) {
 		for i := range g.open() {

@@ -2,7 +2,7 @@
 // deadlines. It decides, and the other packages carry out its decisions: it does no I/O, starts no goroutine and reads no
 // clock. The verbs, the watchdog and late replies report what happened, and get the next [Step].
 //
-// Each exported method takes the table's mutex once. The caller's [Notices] collect the reports that it must deliver when
+// Each exported method takes the table's mutex once. The caller's [notice.List] collect the reports that it must deliver when
 // the mutex is free.
 package table
 
@@ -12,20 +12,17 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/pump"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
-
-// Config has the options on which the decisions depend.
-type Config = policy.Config
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
 type Messages interface {
@@ -40,18 +37,6 @@ type Messages interface {
 	// Counts reports whether Redis can count all receivers of a message about a name.
 	Counts(name string) bool
 }
-
-// The table's reports, which are made without its mutex.
-type (
-	// Notices collects the reports that a caller must deliver.
-	Notices = notice.List
-	// Line is a log line about a lock.
-	Line = notice.Line
-	// LineLimit drops the log lines that come too often.
-	LineLimit = notice.Limit
-	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
-	Told = notice.Receiver
-)
 
 // Key identifies the locks that exclude each other: those of one name in Redis, one family and one client. It is also the
 // key under which a context carries a hold.
@@ -71,10 +56,10 @@ type HeldKey struct {
 //
 // Lock order: a group's mutexes, then the table's, then that of an owner or of the pub/sub hub.
 type Table struct {
-	cfg      Config
+	cfg      config.Config
 	tasks    *task.Group
 	messages Messages
-	told     Told
+	told     notice.Receiver
 
 	mu        sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
 	sections  uint64     // how often mu was taken
@@ -90,14 +75,14 @@ type Table struct {
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
-	public    yield.Releases[Key]
+	public    fairness.Releases[Key]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
 	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
 
 	standing map[int64]*Attempt                // by the holder's number: those that a release may grant a lock to
-	alive    standing.Alive[*Grant]            // those that stood there before, and are not over; also those of permits without leases
-	origins  standing.Origins[*Handle]         // by the channels on which this client hears of grants
+	alive    place.Alive[*Grant]               // those that stood there before, and are not over; also those of permits without leases
+	origins  place.Origins[*Handle]            // by the channels on which this client hears of grants
 	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
 	seats    map[Key]*seats                    // in the queues of fair locks
 	watches  pump.Watches[*Handle]
@@ -110,8 +95,9 @@ type Table struct {
 	hidden       bool // whether the log says so
 }
 
-// New returns an empty table.
-func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
+// New returns an empty table. told receives the reports: an alarm asks for a call of [Table.Due], and Unlisten ends what
+// [Step.Listen] began.
+func New(cfg config.Config, tasks *task.Group, messages Messages, told notice.Receiver) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
 		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
@@ -137,7 +123,7 @@ func (t *Table) Number() int64 {
 
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
 // the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked, and of which names.
-func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) {
+func (t *Table) Close(now clock.Instant, n *notice.List) (open int, names []string) {
 	defer t.lock().Unlock()
 	lasting := 0
 	t.closed, t.stopping = true, true
@@ -165,7 +151,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) 
 }
 
 // Closed logs how many releases of what has no lease were not over when the client stopped.
-func (t *Table) Closed(n *Notices) {
+func (t *Table) Closed(n *notice.List) {
 	defer t.lock().Unlock()
 	if t.owed > 0 {
 		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.owed))
@@ -176,7 +162,7 @@ func (t *Table) Closed(n *Notices) {
 // unlock and this moment is ended with the others, and released. An acquisition whose reply is still on its way is not
 // relied on, because Redis may have granted it before. micros is when Redis unlocked it, by its clock in Unix µs: what it is
 // known to have granted since is not concerned. Zero means that this is not known.
-func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *Notices) {
+func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	t.forced.Add(k, micros)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
@@ -187,14 +173,14 @@ func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *Notices) {
 }
 
 // Holds reports whether an owner holds the lock of a handle, as far as this process knows.
-func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
+func (t *Table) Holds(o *owner.Owner, h *Handle, now clock.Instant) bool {
 	defer t.lock().Unlock()
 	return t.grants.Of(h.sideKey(), o).usable(now)
 }
 
 // Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the
 // acquisition that [Table.Unlock] would end. It returns nil if that grant is not held.
-func (t *Table) Chosen(h *Handle, w Who, now clock.Instant) *Grant {
+func (t *Table) Chosen(h *Handle, w owner.Who, now clock.Instant) *Grant {
 	defer t.lock().Unlock()
 	o, _ := w.Now()
 	g := t.grants.Of(h.sideKey(), o)

@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -27,14 +28,14 @@ func (t *Table) notePast(g *Grant) {
 const maxUnknown = 1000
 
 // unknown gives back what Redis has given to a number, if that is over. A number that was never drawn is not this client's.
-func (t *Table) unknown(h *Handle, number int64, permits int, lease time.Duration, now clock.Instant, n *Notices) {
+func (t *Table) unknown(h *Handle, number int64, permits int, given time.Duration, now clock.Instant, n *notice.List) {
 	_, alive := t.alive.Of(number)
 	switch g := t.holder(h.Key); {
 	case number <= 0, number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
 	case alive, g != nil && g.holder.Number == number:
 	default:
 		g = &Grant{
-			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: term.Term{Lease: lease},
+			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: lease.Term{Lease: given},
 			stage:   retired,
 			inDoubt: true, // its tombstone may have been lost, too
 		}

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // A client watches a name if Redis asked it to: it gives a lock that is freed on Redisson's channel to the first one in the line.
 
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
-func (t *Table) watch(h *Handle, a *Attempt, n *Notices) {
+func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch names := h.Names(); {
 	case a == nil || a.line == nil:
 		t.pump(h, passOn, n)
@@ -22,7 +23,7 @@ func (t *Table) watch(h *Handle, a *Attempt, n *Notices) {
 }
 
 // unwatch ends the watch of a local queue that is empty.
-func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
+func (t *Table) unwatch(a *Attempt, l *line, n *notice.List) {
 	if l.Shared.watched != "" {
 		t.watches.End(l.Shared.watched)
 		n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
@@ -31,7 +32,7 @@ func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
-func (t *Table) Unwatched(channel string, n *Notices) {
+func (t *Table) Unwatched(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		if h, ended := t.watches.Unsubscribed(own); ended || t.closed && h != nil { // an attempt may have yet to leave
@@ -41,7 +42,7 @@ func (t *Table) Unwatched(channel string, n *Notices) {
 }
 
 // Freed takes the message that a lock is free, on a channel that this client watches.
-func (t *Table) Freed(channel string, n *Notices) {
+func (t *Table) Freed(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		if h, ok := t.watches.Of(own); ok {
@@ -52,13 +53,13 @@ func (t *Table) Freed(channel string, n *Notices) {
 
 // pump has the client grant a free lock to the first one in the line, after a pause in which others may take it. One such
 // command is under way for a name, which the channel of this client's waiters stands for: no other name has it.
-func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
+func (t *Table) pump(h *Handle, pause time.Duration, n *notice.List) {
 	if own := h.Names().Own(); t.pumps.Begin(own, h) {
 		n.Pump(own, pause)
 	}
 }
 
-// PumpCall returns the call that a [Told] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
+// PumpCall returns the call that a [notice.Receiver] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
 func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	h, but := t.pumps.Send(own), ""
@@ -69,14 +70,14 @@ func (t *Table) PumpCall(own string) wire.Call {
 }
 
 // followUp has the client grant a lock that a release has freed which knows of no line.
-func (t *Table) followUp(x *Exit, r wire.Reply, n *Notices) {
+func (t *Table) followUp(x *Exit, r wire.Reply, n *notice.List) {
 	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
 		t.pump(x.grant.handle, 0, n)
 	}
 }
 
 // Pumped takes the reply of such a call. It asks for another one if others may still take the lock, or if there was no reply.
-func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	p := t.pumps.End(own)
 	switch {
