@@ -20,7 +20,7 @@ type traced struct {
 	*client
 
 	mu   sync.Mutex
-	seen []context.Context //nolint:containedctx // these tests look at their values
+	seen []context.Context // these tests look at their values
 }
 
 func (d *traced) Run(ctx context.Context, at driver.Node, c wire.Call) wire.Reply {

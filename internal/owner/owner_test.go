@@ -82,8 +82,13 @@ func TestALostAcquisitionIsUnlockedFirst(t *testing.T) {
 func TestWithoutAnOwnerThePlainThenTheLostThenTheSoonestIsUnlocked(t *testing.T) {
 	t.Parallel()
 	inOrder := []State{
-		{Plain: true, Lost: true, Deadline: 7}, {Plain: true, Lost: true, Deadline: 9}, {Plain: true, Deadline: 1}, {Plain: true, Deadline: 3},
-		{Lost: true, Deadline: 5}, {Deadline: 2}, {Deadline: 4},
+		{Plain: true, Lost: true, Deadline: 7},
+		{Plain: true, Lost: true, Deadline: 9},
+		{Plain: true, Deadline: 1},
+		{Plain: true, Deadline: 3},
+		{Lost: true, Deadline: 5},
+		{Deadline: 2},
+		{Deadline: 4},
 	}
 	of := func(i int) State { return inOrder[i-1] }
 	require.Zero(t, Soonest(nil, of))
