@@ -35,7 +35,7 @@ var fieldMutants = []mutant{
 		{"internal/lua/rw_prelude.lua", "size <= 17, 0, 0, '0'", "true, 0, 0, '0'"},
 	}},
 	{"F10", "a call of several questions forgets that one has failed (L.16)", []string{"./internal/suites/trouble TestAVerdictIsWhatRedisSaidLast"}, []edit{
-		{"internal/client/once.go", "\t\tl.known.Failed(err)\n", ""},
+		{"internal/client/once.go", "\t\tw.known.Failed(err)\n", ""},
 	}},
 	{"F11", "a client that closes while it watches has nobody watch in its place (S.9)", []string{"./internal/client TestLeavingTheLine"}, []edit{
 		{"internal/client/client.go", "\t\tc.hub.Leave()\n", ""},

@@ -72,7 +72,7 @@ var ownMutants = []mutant{
 		{"internal/group/multi.go", "released := a.giveUp(ctx, r)", "var released error"},
 	}},
 	{"M11", "a red lock is valid forever, and counts expired members", []string{"red"}, []edit{
-		{"internal/group/acquisition.go", "{ return a.members[i] != nil && a.members[i].Err() == nil }", "{ return a.members[i] != nil }"},
+		{"internal/group/acquisition.go", "return h != nil && h.Err() == nil", "return h != nil"},
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
@@ -113,23 +113,23 @@ var ownMutants = []mutant{
 		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(0) * 0"},
 	}},
 	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
-		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
+		{"internal/group/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
 	}},
 	{"M23", "a question that the end of a wait cuts off counts as an outage", []string{"quiet"}, []edit{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
 	{"M24", "silence counts as contention", []string{"safe"}, []edit{
-		{"internal/client/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
+		{"internal/client/errors.go", "\t\tknown = l.explained(last.Err)\n", "\t\tif known = l.explained(last.Err); end == nil {\n\t\t\tknown = fault.ErrRefused\n\t\t}\n"},
 	}},
 	{"M25", "a cancellation counts as an outage", []string{"quiet"}, []edit{
 		{"internal/client/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/client/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
+		{"internal/client/wait.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
-		{"internal/verdict/verdict.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
+		{"internal/group/errors.go", `fmt.Errorf("%s: held by another owner", what)`, `fmt.Errorf("%s: %w", what, err)`},
 	}},
 	{"M28", "the unlock of a lost lock asks Redis", []string{"quiet", "safe"}, []edit{
 		{"internal/table/exit.go", "\tt.loseIfPast(g, now, n)\n\ta.closed.Store(true)", "\ta.closed.Store(true)"},

@@ -178,6 +178,12 @@ func (c *Client) Value(key any, create func() any) any {
 	return v
 }
 
+// Retired reports whether [Client.Background] runs functions in place.
+func (c *Client) Retired() bool { return c.tasks.Retired() }
+
+// Listen wakes a caller through a channel with room for a token, on each message of a channel in Redis and each confirmation.
+func (c *Client) Listen(channel string, wake chan struct{}) { c.hub.Listen(channel, wake, 0) }
+
 // Unlisten implements [notice.Receiver].
 func (c *Client) Unlisten(channel string, wake chan struct{}) { c.hub.Unlisten(channel, wake) }
 
@@ -213,19 +219,4 @@ func (c *Client) ask(ctx context.Context, step *table.Step, need transport.Slot,
 		q.Stop = c.stopping
 	}
 	return c.conn.Ask(ctx, q, late)
-}
-
-// pause carries out a step of an exit that sleeps. It returns when ctx ends.
-func (*Client) pause(ctx context.Context, step *table.Step) {
-	var over <-chan time.Time
-	if step.Pause >= 0 {
-		timer := time.NewTimer(step.Pause)
-		defer timer.Stop()
-		over = timer.C
-	}
-	select {
-	case <-step.Wait:
-	case <-over:
-	case <-ctx.Done():
-	}
 }

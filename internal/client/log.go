@@ -23,19 +23,6 @@ func (c *Client) Log(line notice.Line) {
 // held.
 func (c *Client) LogHere(line notice.Line) { c.logLine(line, func(log func()) { log() }) }
 
-// TellUnanswered reports that a call goes on waiting although Redis does not answer: for a lock, by its name, or for a group. n is the
-// result of [outcome.Silence.Noticed]: at 1 it is logged and observers are told, above 1 only observers are told, and 0 does nothing.
-func (c *Client) TellUnanswered(n int, lock string, group bool, err error) {
-	switch {
-	case n == 0:
-		return
-	case n > 1:
-		c.reports.Event(notice.Unanswered, lock, err)
-		return
-	}
-	c.Log(notice.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
-}
-
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.
 func (c *Client) logLine(line notice.Line, run func(log func())) {
 	dropped, ok := c.log.allow(line.Message.Text, line.Lock, clock.Now())

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -32,7 +31,7 @@ func (o *oneShot) down(ctx context.Context) wire.Reply {
 	}
 	defer o.tasks.End()
 	number := o.table.Number()
-	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number), limits{known: new(outcome.Record)})
+	return o.once(ctx, o.latch.CountDown(number), o.latch.Mark(number), &Wait{client: o.Client, brief: true})
 }
 
 // lose makes the server lose the replies to some commands: to the first ones that ask for it.

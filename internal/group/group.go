@@ -19,7 +19,6 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // Group is a handle on several locks that are taken as one. It holds nothing by itself. It is made by [NewMulti] or
@@ -109,10 +108,10 @@ func (g *Group) Check(op string) error {
 }
 
 // rule returns what makes the errors of the group.
-func (g *Group) rule() *verdict.Rule {
-	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
+func (g *Group) rule() *rule {
+	r := &rule{need: g.need, quorum: g.quorum}
 	for _, m := range g.members {
-		r.Names = append(r.Names, client.QuoteName(m))
+		r.names = append(r.names, client.QuoteName(m))
 	}
 	return r
 }
@@ -167,10 +166,8 @@ func (g *Group) kind() string {
 func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	seen := g.sight(ctx, &t)
 	a, err := g.take(ctx, t, seen)
-	if seen != nil {
-		t.Group.SawMember(seen)
-		a.observe(seen, err)
-	}
+	t.Group.SawMember(seen)
+	a.observe(seen, err)
 	if err != nil {
 		return nil, err // not a nil *acquisition
 	}

@@ -9,7 +9,7 @@ import (
 
 // observe has the end of the acquisition reported to those who observe it, once they are told how it went.
 func (a *acquisition) observe(seen *observe.Sight, err error) {
-	if err != nil {
+	if err != nil || seen == nil {
 		seen.End(observe.Held{}, err)
 		return
 	}
@@ -41,7 +41,7 @@ func (a *acquisition) tellEnd() func() {
 func (a *acquisition) Reentered() bool {
 	n := 0
 	for i, h := range a.held() {
-		if h != nil && h.Reentered() || h == nil && a.had != nil && a.had[i] {
+		if h != nil && h.Reentered() || h == nil && a.members[i].had {
 			n++
 		}
 	}

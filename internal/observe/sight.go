@@ -40,7 +40,7 @@ func (v *Sight) Over(ctx context.Context) context.Context {
 	return valued{ctx, v.ctx}
 }
 
-// valued is a context with the values of another one, and its own where that has none.
+// valued is a context that looks a value up in another context first, and then in itself.
 type valued struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -72,7 +72,7 @@ func (v *Sight) Saw(s notice.Seen) {
 
 // SawMember adds what happened to a member of the group.
 func (v *Sight) SawMember(of *Sight) {
-	if v == nil {
+	if v == nil || of == nil {
 		return
 	}
 	of.mu.Lock()
@@ -83,6 +83,9 @@ func (v *Sight) SawMember(of *Sight) {
 
 // End tells what was acquired, or why nothing was.
 func (v *Sight) End(held Held, err error) {
+	if v == nil {
+		return
+	}
 	now := clock.Now()
 	v.mu.Lock()
 	r := Result{Started: v.started, Seen: v.seen, Took: now.Sub(v.began), Err: err, Reentered: held.Reentered, Token: held.Token}

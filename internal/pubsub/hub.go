@@ -61,8 +61,7 @@ type Hub struct {
 	cfg      Config
 	driver   driver.Driver
 	tasks    *task.Group
-	cluster  bool
-	sentinel bool
+	info     driver.Info
 	sharding sharding
 	warned   atomic.Bool // that Redis refuses to subscribe
 	informed atomic.Bool // that the cluster's pub/sub is not sharded
@@ -132,9 +131,8 @@ const (
 
 // New returns a hub that has no connection yet. [Hub.Stop] stops it.
 func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
-	info := d.Info()
 	h := &Hub{
-		cfg: cfg, driver: d, tasks: tasks, cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
+		cfg: cfg, driver: d, tasks: tasks, info: d.Info(), sharding: sharding{mode: cfg.Sharded},
 		channels: make(map[string]*channel), leaving: make(map[string]*channel), shards: make(map[driver.Node]*connection),
 	}
 	h.main = newConnection(h, nil)
@@ -168,7 +166,7 @@ func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
 func (h *Hub) channel(name string) *channel {
 	ch := h.channels[name]
 	if ch == nil {
-		ch = &channel{name: name, conn: h.main, routed: !h.cluster}
+		ch = &channel{name: name, conn: h.main, routed: !h.info.Cluster}
 		h.channels[name] = ch
 	}
 	return ch
@@ -218,9 +216,9 @@ func (h *Hub) Epoch(name string) uint64 {
 // may their answer about sharded pub/sub. With Sentinel, the main connection may lead to the old master.
 func (h *Hub) Topology(*fault.Error) {
 	switch {
-	case h.cluster:
+	case h.info.Cluster:
 		h.sharding.outdate(clock.Now())
-	case h.sentinel:
+	case h.info.Sentinel:
 		h.main.scheduleReconnect()
 	}
 }

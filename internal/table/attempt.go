@@ -34,8 +34,6 @@ type Attempt struct {
 	Caller Ender         // an error means that the caller is gone
 	// Bound is when the call has to return, even if its first question has no reply. Zero means never.
 	Bound clock.Instant
-	// Connects means that Bound allows for the time that connecting takes. Nothing here depends on it.
-	Connects bool
 	// Done is the Done channel of the caller's context, which tells whether the hold for which it waits has the same one.
 	Done <-chan struct{}
 

@@ -71,7 +71,7 @@ func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
 		}
 	}
 	switch {
-	case o == nil && h.locked, o != nil && h.unlockedBy == o:
+	case owner.UnlockedAlready(o, h.unlockedBy, h.locked):
 		return fault.ErrUnlockedAlready
 	case otherHandle:
 		return fault.ErrOtherHandle

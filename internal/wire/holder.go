@@ -108,7 +108,7 @@ func (h *Holder) HandOver(n *Names, last *Holder, lease time.Duration, lined boo
 	return c
 }
 
-// Park returns the call that makes it the holder for a time instead of the last holder, although nobody holds the lock then.
+// Park returns the call that keeps the key, for a time, under the number of this holder instead of the last one. Nobody holds the lock then.
 func (h *Holder) Park(n *Names, last *Holder, left time.Duration) Call {
 	s := h.kind.Park
 	return Call{Script: s, Keys: s.Of(n.Keys), Args: Args{Holder: h.Field, Millis: Millis(left), Number: h.Number, Channel: last.Field}}
@@ -183,7 +183,7 @@ func CheckHolders(holders []string) error {
 	return nil
 }
 
-// maxHolders is how many holders a script compares, which is as many as [Info] has.
+// maxHolders is the most holders that a script compares, and that [Info] lists.
 const maxHolders = 100
 
 // NewRenewal returns a call that renews nothing yet, with room for so many locks.

@@ -29,7 +29,7 @@ var Table = []Mutant{
 	}},
 	{"9", "two unlocks of a handle choose the same acquisition", []Edit{
 		{"internal/table/exit.go", "if a.closed.Load() {", "if false {"},
-		{"internal/table/handle.go", "return !a.closed.Load() && a.plain == plain", "return a.plain == plain"},
+		{"internal/table/handle.go", "func(a *Acquisition) bool { return !a.closed.Load() }, state)", "func(*Acquisition) bool { return true }, state)"},
 	}},
 	{"10", "an attempt is refused in this process although the holder is past its deadline", []Edit{
 		{"internal/table/line.go", "if g == nil || g.stage != held || a.sibling", "if g = t.holder(a.Handle.Key); g == nil || g.sameOwner(a.grant) || g.stage != held || a.sibling"},
@@ -312,7 +312,7 @@ var Table = []Mutant{
 		{"internal/table/attempt.go", "if a.owner, a.by = a.Now(); a.owner != nil {", "if a.owner == nil {\n\t\ta.owner, a.by = a.Now()\n\t}\n\tif a.owner != nil {"},
 	}},
 	{"X3", "an unlock does not find what a hold that is over let its context acquire", []Edit{
-		{"internal/table/handle.go", "left = h.owed(w.Holds)", "_ = h.owed(w.Holds)"},
+		{"internal/table/handle.go", "owner.ToUnlock(o, a, h.owed(w.Holds), state)", "owner.ToUnlock(o, a, nil, state)"},
 	}},
 	{"X5", "a waiter shares the other side of a name with the owner of a hold that is over", []Edit{
 		{"internal/table/grant.go", "o != a.owner {", "o != a.owner && false {"},

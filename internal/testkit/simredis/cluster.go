@@ -41,8 +41,8 @@ func (s *Server) EnableCluster(host string, port int64) {
 	s.node.cluster = &cluster{nodes: []*node{s.node}}
 }
 
-// SetDown has the other nodes take the server for failed, so that they elect a replica of it, or for alive again. It does nothing to a
-// server that is in no cluster.
+// SetDown makes the other nodes see the server as failed, so that they elect one of its replicas, or as alive again. It does nothing to
+// a server outside a cluster.
 func (s *Server) SetDown(down bool) {
 	n := s.node
 	if n == nil || n.down == down {

@@ -1,4 +1,4 @@
-package verdict
+package group
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"github.com/go-rlock/rlock/internal/outcome"
 )
 
-// Account has what each member of a group has answered during a request, over all of its rounds. So the class of the request's end
+// account has what each member of a group has answered during a request, over all of its rounds. So the class of the request's end
 // does not depend on which questions were under way then. It is safe for concurrent use.
-type Account struct {
-	rule  *Rule
+type account struct {
+	rule  *rule
 	floor time.Duration // how long a member may be silent before that counts as an outage
 
 	mu      sync.Mutex // a leaf: what a question under way says is asked without it
@@ -33,13 +33,13 @@ type answers struct {
 	progress *outcome.Progress // of that question; nil means that it is over
 }
 
-// NewAccount returns the account of a request that begins.
-func NewAccount(r *Rule, floor time.Duration) *Account {
-	return &Account{rule: r, floor: floor, members: make([]answers, len(r.Names))}
+// newAccount returns the account of a request that begins.
+func newAccount(r *rule, floor time.Duration) *account {
+	return &account{rule: r, floor: floor, members: make([]answers, len(r.names))}
 }
 
-// Asked notes that a member is asked. An earlier question may still be under way.
-func (c *Account) Asked(i int, p *outcome.Progress, now clock.Instant) {
+// asked notes that a member is asked. An earlier question may still be under way.
+func (c *account) asked(i int, p *outcome.Progress, now clock.Instant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.members[i]
@@ -56,7 +56,7 @@ func (c *Account) Asked(i int, p *outcome.Progress, now clock.Instant) {
 }
 
 // note notes what a question says whose outcome will come later, if at all.
-func (c *Account) note(m *answers, r outcome.Result) {
+func (c *account) note(m *answers, r outcome.Result) {
 	switch {
 	case r.Refused:
 		c.failed(m, fault.ErrRefused)
@@ -67,9 +67,9 @@ func (c *Account) note(m *answers, r outcome.Result) {
 	}
 }
 
-// Took notes how a question ended. waited means that a member that was granted had refused before. Without a reply, the silence of the
+// took notes how a question ended. waited means that a member that was granted had refused before. Without a reply, the silence of the
 // member counts from its oldest question that has none.
-func (c *Account) Took(i int, p *outcome.Progress, waited bool, err error) {
+func (c *account) took(i int, p *outcome.Progress, waited bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m := &c.members[i]
@@ -85,13 +85,13 @@ func (c *Account) Took(i int, p *outcome.Progress, waited bool, err error) {
 	m.sent, m.progress = sent, progress
 }
 
-func (c *Account) failed(m *answers, err error) {
+func (c *account) failed(m *answers, err error) {
 	switch {
 	case errors.Is(err, fault.ErrNotAcquired):
 		*m = answers{heard: true, refusal: err}
 		m.Refused()
 		c.refused = true
-	case NoReply(err):
+	case noReply(err):
 		m.Asked(m.sent)
 		if errors.Is(err, fault.ErrNoConnection) {
 			m.Unsent()
@@ -123,8 +123,8 @@ func cutOff(err error) bool {
 	return errors.As(err, &f) && f.Fate == fault.Left
 }
 
-// Known reports whether a member has refused or failed, at any time.
-func (c *Account) Known() bool {
+// known reports whether a member has refused or failed, at any time.
+func (c *account) known() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.members {
@@ -135,11 +135,11 @@ func (c *Account) Known() bool {
 	return c.refused
 }
 
-// At returns the error of a request that ends at a moment. The latest answer of each member decides, unless the member has been
+// at returns the error of a request that ends at a moment. The latest answer of each member decides, unless the member has been
 // silent for long since. If those who have a failure on record are none, and too few refuse now, it was refused if any member refused
 // during the wait: all of them are well, and others were faster. certain means that the members have said so. Otherwise some have said
 // nothing yet that would decide, and have not been silent for long.
-func (c *Account) At(now clock.Instant) (certain bool, err error) {
+func (c *account) at(now clock.Instant) (certain bool, err error) {
 	c.mu.Lock()
 	members, refused := slices.Clone(c.members), c.refused
 	c.mu.Unlock()
@@ -157,34 +157,34 @@ func (c *Account) At(now clock.Instant) (certain bool, err error) {
 		case open:
 			asked, silent[i] = true, r.Silence()
 			// Where one refusal decides, a question that is cut off changes nothing, also if it is the first to its member.
-			if !m.heard && (!refused || c.rule.Need < len(members)) {
+			if !m.heard && (!refused || c.rule.need < len(members)) {
 				unheard++
 			}
 		}
 	}
-	spare := len(members) - c.rule.Need
+	spare := len(members) - c.rule.need
 	switch {
 	case refusals > spare:
-		return true, c.rule.Of(errs)
+		return true, c.rule.of(errs)
 	case refusals+unheard > spare: // failures are not all of it: those who have said nothing yet may refuse
 		for i, err := range silent {
 			errs[i] = cmp.Or(errs[i], err)
 		}
-		return false, c.rule.Of(errs)
+		return false, c.rule.of(errs)
 	case failures > 0:
-		return true, c.rule.Of(errs)
+		return true, c.rule.of(errs)
 	case refusals > 0:
 		return true, c.rule.refused(errs)
 	case refused:
 		return true, fault.ErrRefused
 	case asked:
-		return false, c.rule.Of(silent)
+		return false, c.rule.of(silent)
 	}
 	return false, fault.ErrLate // what was granted has run out
 }
 
-// ResultOf returns what an error says of the lock. Nil says nothing.
-func ResultOf(err error) outcome.Result {
+// resultOf returns what an error says of the lock. Nil says nothing.
+func resultOf(err error) outcome.Result {
 	if errors.Is(err, fault.ErrNotAcquired) {
 		return outcome.Result{Refused: true}
 	}

@@ -1,6 +1,4 @@
-// Package verdict makes one error of the errors that the members of a group of locks have. That error says one thing about
-// the lock: another owner has it, nobody could say, it was lost, or waiting does not help.
-package verdict
+package group
 
 import (
 	"context"
@@ -11,13 +9,14 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 )
 
-// Rule is what a group needs of its members.
-type Rule struct {
-	Names []string // of the members
-	Need  int      // how many members the group needs
-	// Quorum makes the error of a group that does not need all of its members. It may be nil. errs has an entry for each
+// rule makes one error of the errors that the members of a group have. That error says one thing about the lock: another owner has it,
+// nobody could say, it was lost, or waiting does not help.
+type rule struct {
+	names []string // of the members
+	need  int      // how many members the group needs
+	// quorum makes the error of a group that does not need all of its members. It may be nil. errs has an entry for each
 	// member, in order, and nil means that the member did not fail.
-	Quorum func(need int, errs []error) error
+	quorum func(need int, errs []error) error
 }
 
 // class is what an error says about the lock.
@@ -43,19 +42,19 @@ func classOf(err error) class {
 	return hopeless
 }
 
-// Of returns the error of a group whose members have these errors. Its class is that of which enough members are to decide
+// of returns the error of a group whose members have these errors. Its class is that of which enough members are to decide
 // alone. If there is no such class, nobody could say. The errors of the other classes are part of its text alone.
-func (r *Rule) Of(errs []error) error {
+func (r *rule) of(errs []error) error {
 	var n [classes]int
 	for _, err := range errs {
 		if err != nil {
 			n[classOf(err)]++
 		}
 	}
-	spare := len(errs) - r.Need
+	spare := len(errs) - r.need
 	switch {
 	case n[lost] > spare:
-		return r.Lost(errs)
+		return r.lost(errs)
 	case n[refused] > spare:
 		return r.refused(errs)
 	case n[hopeless] > spare:
@@ -65,16 +64,16 @@ func (r *Rule) Of(errs []error) error {
 }
 
 // refused returns the error of a group that was refused.
-func (r *Rule) refused(errs []error) error {
+func (r *rule) refused(errs []error) error {
 	return fmt.Errorf("%w: %w", fault.ErrRefused, r.summary(refused, errs))
 }
 
-// Lost returns the error of a group that was lost, as at least one of these errors says.
-func (r *Rule) Lost(errs []error) error { return r.summary(lost, errs) }
+// lost returns the error of a group that was lost, as at least one of these errors says.
+func (r *rule) lost(errs []error) error { return r.summary(lost, errs) }
 
-// NoReply reports whether an error of a member means that there was no reply when the wait ended, perhaps because there was no
+// noReply reports whether an error of a member means that there was no reply when the wait ended, perhaps because there was no
 // connection until then. An error of the network is another failure.
-func NoReply(err error) bool {
+func noReply(err error) bool {
 	var f *fault.Error
 	switch {
 	case errors.Is(err, fault.ErrNotAcquired):
@@ -86,18 +85,18 @@ func NoReply(err error) bool {
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
-// Same reports whether two errors say the same about the lock.
-func Same(one, two error) bool { return classOf(one) == classOf(two) }
+// sameClass reports whether two errors say the same about the lock.
+func sameClass(one, two error) bool { return classOf(one) == classOf(two) }
 
 // summary makes one error of the errors of the members. It matches what those of one class match.
-func (r *Rule) summary(c class, errs []error) error {
+func (r *rule) summary(c class, errs []error) error {
 	named := make([]error, len(errs))
 	var all error
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
-		switch what := fmt.Sprintf("member %d (%s)", i+1, r.Names[i]); classOf(err) {
+		switch what := fmt.Sprintf("member %d (%s)", i+1, r.names[i]); classOf(err) {
 		case c:
 			named[i] = fmt.Errorf("%s: %w", what, err)
 		case refused:
@@ -111,14 +110,14 @@ func (r *Rule) summary(c class, errs []error) error {
 			all = fmt.Errorf("%w; %w", all, named[i])
 		}
 	}
-	if r.Quorum != nil {
-		return r.Quorum(r.Need, named)
+	if r.quorum != nil {
+		return r.quorum(r.need, named)
 	}
 	return all
 }
 
-// CleanedUp adds the text of a clean-up that failed to the error of the attempt before it.
-func CleanedUp(err, failed error) error {
+// cleanedUp adds the text of a clean-up that failed to the error of the attempt before it.
+func cleanedUp(err, failed error) error {
 	if failed == nil {
 		return err
 	}

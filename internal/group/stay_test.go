@@ -1,4 +1,4 @@
-package stay
+package group
 
 import (
 	"testing"
@@ -9,13 +9,13 @@ import (
 
 const ms = time.Millisecond
 
-// check checks the shortest and the longest stay, and what the default source makes of it.
-func check(t *testing.T, lease, shortest, longest time.Duration, stay func(Rule) time.Duration, what string) {
+// checkStay checks the shortest and the longest stay, and what the default source makes of it.
+func checkStay(t *testing.T, lease, shortest, longest time.Duration, stay func(stays) time.Duration, what string) {
 	t.Helper()
-	require.Equal(t, shortest, stay(Rule{lease, func(time.Duration) time.Duration { return 0 }}), what)
-	require.Equal(t, longest, stay(Rule{lease, func(below time.Duration) time.Duration { return below - 1 }}), what)
+	require.Equal(t, shortest, stay(stays{lease, func(time.Duration) time.Duration { return 0 }}), what)
+	require.Equal(t, longest, stay(stays{lease, func(below time.Duration) time.Duration { return below - 1 }}), what)
 	for range 10 {
-		d := stay(Rule{Lease: lease})
+		d := stay(stays{lease: lease})
 		require.True(t, shortest <= d && d <= longest, "%s: %v", what, d)
 	}
 }
@@ -40,27 +40,27 @@ func TestAMultiLockStaysForAMoment(t *testing.T) {
 		if c.lease == 0 {
 			c.lease = time.Minute
 		}
-		check(t, c.lease, c.shortest, 2*c.shortest, func(r Rule) time.Duration { return r.Behind(c.round, c.waited) }, what)
+		checkStay(t, c.lease, c.shortest, 2*c.shortest, func(r stays) time.Duration { return r.behind(c.round, c.waited) }, what)
 	}
-	check(t, time.Minute, 10*ms, 20*ms, Rule.Before, "a member before the first one")
-	check(t, 100*ms, 5*ms, 10*ms, Rule.Before, "a member before the first one, with a short lease")
+	checkStay(t, time.Minute, 10*ms, 20*ms, stays.before, "a member before the first one")
+	checkStay(t, 100*ms, 5*ms, 10*ms, stays.before, "a member before the first one, with a short lease")
 }
 
 func TestARedLockStaysForAMajorityForAMoment(t *testing.T) {
 	t.Parallel()
 	for round, shortest := range map[int]time.Duration{2: 10 * ms, 3: 20 * ms, 6: 160 * ms, 1000: time.Second} {
-		check(t, time.Minute, shortest, 2*shortest, func(r Rule) time.Duration { return r.ForMajority(round) }, "a majority")
+		checkStay(t, time.Minute, shortest, 2*shortest, func(r stays) time.Duration { return r.forMajority(round) }, "a majority")
 	}
-	check(t, 300*ms, 5*ms, 10*ms, func(r Rule) time.Duration { return r.ForMajority(9) }, "a short lease")
+	checkStay(t, 300*ms, 5*ms, 10*ms, func(r stays) time.Duration { return r.forMajority(9) }, "a short lease")
 }
 
 func TestARedLockThatHoldsNothingStaysForLong(t *testing.T) {
 	t.Parallel()
 	for _, round := range []int{2, 1000} {
-		check(t, 30*ms, 3*time.Second, 3*time.Second, func(r Rule) time.Duration { return r.ForAny(round, false) }, "all queue")
+		checkStay(t, 30*ms, 3*time.Second, 3*time.Second, func(r stays) time.Duration { return r.forAny(round, false) }, "all queue")
 	}
 	for round, most := range map[int]time.Duration{2: 20 * ms, 1000: time.Second} {
-		d := Rule{Lease: time.Minute}.ForAny(round, true)
+		d := stays{lease: time.Minute}.forAny(round, true)
 		require.True(t, most/2 <= d && d <= most, "some do not queue: %v", d)
 	}
 }

@@ -1,4 +1,4 @@
-package verdict_test
+package group
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 const (
@@ -28,21 +27,21 @@ func TestTheOrderOfRepliesDoesNotMatter(t *testing.T) {
 			if first == second {
 				continue
 			}
-			c := verdict.NewAccount(&verdict.Rule{Names: []string{"a", "b", "c", "d", "e"}, Need: 3}, silent)
+			c := newAccount(&rule{names: []string{"a", "b", "c", "d", "e"}, need: 3}, silent)
 			asked := make([]*outcome.Progress, 5)
 			for i := range asked {
 				asked[i] = new(outcome.Progress)
-				c.Asked(i, asked[i], begun)
+				c.asked(i, asked[i], begun)
 			}
 			refusals := 0
 			for i, p := range asked {
 				if i == first || i == second {
-					c.Took(i, p, false, failed)
+					c.took(i, p, false, failed)
 				} else {
-					c.Took(i, p, false, refusal)
+					c.took(i, p, false, refusal)
 					refusals++
 				}
-				certain, err := c.At(begun)
+				certain, err := c.at(begun)
 				require.Equal(t, refusals == 3, certain, "%v after %d replies", err, i+1)
 				require.Equal(t, certain, errors.Is(err, fault.ErrNotAcquired), "%v", err)
 			}
@@ -55,19 +54,19 @@ func TestAQuestionThatIsCutOffIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	cut := &fault.Error{Fate: fault.Left, Transient: true, Err: fault.ErrNoAnswer}
 	for _, noticed := range []bool{false, true} {
-		c := verdict.NewAccount(&verdict.Rule{Names: []string{"a"}, Need: 1}, silent)
+		c := newAccount(&rule{names: []string{"a"}, need: 1}, silent)
 		before, under := new(outcome.Progress), new(outcome.Progress)
-		c.Asked(0, before, begun)
-		c.Took(0, before, false, refusal)
-		c.Asked(0, under, begun.Add(time.Second))
+		c.asked(0, before, begun)
+		c.took(0, before, false, refusal)
+		c.asked(0, under, begun.Add(time.Second))
 		under.Follow(func(clock.Instant) outcome.Result { return outcome.Result{Err: cut} })
 		if noticed {
-			c.Took(0, under, false, cut)
+			c.took(0, under, false, cut)
 		}
-		certain, err := c.At(begun.Add(time.Second + silent/2))
+		certain, err := c.at(begun.Add(time.Second + silent/2))
 		require.True(t, certain)
 		require.ErrorIs(t, err, fault.ErrNotAcquired)
-		certain, err = c.At(begun.Add(time.Second + silent))
+		certain, err = c.at(begun.Add(time.Second + silent))
 		require.True(t, certain)
 		require.ErrorIs(t, err, fault.ErrUnavailable)
 	}

@@ -1,4 +1,4 @@
-package verdict_test
+package group
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 var (
@@ -16,23 +15,23 @@ var (
 	denied  = &fault.Error{Code: "NOPERM", Err: errors.New("denied")}
 )
 
-// classes lists what no error may match two of.
-var classes = []error{fault.ErrNotAcquired, fault.ErrUnavailable, fault.ErrLost}
+// errorClasses lists what no error may match two of.
+var errorClasses = []error{fault.ErrNotAcquired, fault.ErrUnavailable, fault.ErrLost}
 
 // TestEveryVerdictIsOfOneClass tries all errors that three members can have, for each number of members that is needed.
 func TestEveryVerdictIsOfOneClass(t *testing.T) {
 	t.Parallel()
 	outcomes := []error{nil, refusal, outage, denied, fault.ErrLost}
 	for need := 1; need <= 3; need++ {
-		r := verdict.Rule{Names: []string{"a", "b", "c"}, Need: need}
+		r := rule{names: []string{"a", "b", "c"}, need: need}
 		if need < 3 {
-			r.Quorum = func(_ int, errs []error) error { return errors.Join(errs...) }
+			r.quorum = func(_ int, errs []error) error { return errors.Join(errs...) }
 		}
 		for n := 1; n < 5*5*5; n++ {
 			errs := []error{outcomes[n%5], outcomes[n/5%5], outcomes[n/25]}
-			err := r.Of(errs)
+			err := r.of(errs)
 			var of []error
-			for _, class := range classes {
+			for _, class := range errorClasses {
 				if errors.Is(err, class) {
 					of = append(of, class)
 				}
@@ -68,10 +67,10 @@ func TestTheClassIsThatOfTheMembersThatDecide(t *testing.T) {
 		"red, a minority lost":       {2, []error{fault.ErrLost, outage, outage}, fault.ErrUnavailable},
 		"red, a minority was denied": {2, []error{outage, outage, denied}, fault.ErrUnavailable},
 	} {
-		r := verdict.Rule{Names: []string{"a", "b", "c"}, Need: c.need}
-		err := r.Of(c.errs)
+		r := rule{names: []string{"a", "b", "c"}, need: c.need}
+		err := r.of(c.errs)
 		require.ErrorIs(t, err, c.want, what)
-		for _, class := range classes {
+		for _, class := range errorClasses {
 			require.Equal(t, errors.Is(c.want, class), errors.Is(err, class), "%s: %v", what, err)
 		}
 	}
@@ -79,8 +78,8 @@ func TestTheClassIsThatOfTheMembersThatDecide(t *testing.T) {
 
 func TestAFailedCleanUpIsText(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, error(refusal), verdict.CleanedUp(refusal, nil))
-	err := verdict.CleanedUp(refusal, outage)
+	require.Equal(t, error(refusal), cleanedUp(refusal, nil))
+	err := cleanedUp(refusal, outage)
 	require.ErrorIs(t, err, fault.ErrRefused)
 	require.NotErrorIs(t, err, fault.ErrUnavailable)
 	require.ErrorContains(t, err, "silent")
