@@ -15,7 +15,7 @@ import (
 
 // Log logs a line, on a worker, because a log handler may block. It implements [notice.Receiver].
 func (c *Client) Log(line notice.Line) {
-	c.reports.Event(line.Sort, line.Lock, line.Err)
+	c.reports.Event(line.Event, line.Lock, line.Err)
 	c.logLine(line, c.Aside)
 }
 
@@ -33,7 +33,7 @@ func (c *Client) TellUnanswered(n int, lock string, group bool, err error) {
 		c.reports.Event(notice.Unanswered, lock, err)
 		return
 	}
-	c.Log(notice.Line{Sort: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
+	c.Log(notice.Line{Event: notice.Unanswered, Lock: lock, Message: notice.LogUnanswered, Err: err, Whole: group})
 }
 
 // logLine has the line logged unless it comes too often. No line contains a holder field or the client's id.

@@ -143,8 +143,8 @@ func (g *Group) Log(m *notice.Message, err error) {
 	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(sort notice.Sort, m *notice.Message, err error) notice.Line {
-	return notice.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) line(e notice.Event, m *notice.Message, err error) notice.Line {
+	return notice.Line{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].

@@ -55,10 +55,10 @@ type Ending struct {
 
 // Event is something else that happened.
 type Event struct {
-	Sort notice.Sort
-	Name string // empty if it concerns no single lock
-	At   time.Time
-	Err  error
+	Event notice.Event
+	Name  string // empty if it concerns no single lock
+	At    time.Time
+	Err   error
 }
 
 // Held is what was acquired.

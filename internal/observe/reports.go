@@ -57,9 +57,9 @@ func (r *Reports) Begin(ctx context.Context, s Started, of *Sight) *Sight {
 }
 
 // Event reports an event, unless that is only for the log.
-func (r *Reports) Event(sort notice.Sort, name string, err error) {
-	if r != nil && sort != notice.LogOnly {
-		e := Event{Sort: sort, Name: name, At: time.Now(), Err: err}
+func (r *Reports) Event(what notice.Event, name string, err error) {
+	if r != nil && what != notice.LogOnly {
+		e := Event{Event: what, Name: name, At: time.Now(), Err: err}
 		r.add(func() { r.each(func(o Observer) { o.Event(e) }) })
 	}
 }

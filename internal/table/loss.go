@@ -116,7 +116,7 @@ func EndOf(why error) notice.End {
 	case errors.Is(why, errForced):
 		return notice.Forced
 	case errors.Is(why, errMaxHold):
-		return notice.MaxHold
+		return notice.TooLong
 	case errors.Is(why, errOverwritten):
 		return notice.Overwritten
 	}
