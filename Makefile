@@ -115,11 +115,13 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 \
 		$(call others,wire|release|suites/(trouble|claims|contract|figures)|testkit/snippets)
 
-# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time.
+# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time. The
+# tests of the table run in one goroutine each, but for one test.
 .PHONY: race-check
 race-check: ## run with the race detector the claims in virtual time, and the tests of single packages
 	cd simulation && $(GO) run ./suites -seed $(FIRST) -race -short -only virtual ../internal/suites/claims
-	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
+	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit|table)')
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestTwoTablesLookAtTheOwnerOfAHold$$' ./internal/table
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
