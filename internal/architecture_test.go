@@ -267,7 +267,7 @@ func TestLogLines(t *testing.T) {
 
 // keepsContext lists the types that keep a context: a hold, because its own is a child of it, and what is told to an observer when
 // the hold is over, because the values of a span are in it.
-var keepsContext = []string{"internal/client.Hold", "internal/observe.Sight", "internal/observe.valued"}
+var keepsContext = []string{"internal/client.Hold", "internal/observe.Span", "internal/observe.valued"}
 
 // checkNoContext checks that a struct keeps no context. A context type itself may embed one.
 func checkNoContext(t *testing.T, s source, name string, st *ast.StructType) {

@@ -131,19 +131,19 @@ func (l *Latch) once(ctx context.Context, op string, call func(number int64) wir
 
 // Await waits until the latch is open: see the root package.
 func (l *Latch) Await(ctx context.Context, t Terms) error {
-	var seen *observe.Sight
+	var seen *observe.Span
 	if l != nil {
-		seen = l.lock.sight(ctx, &t)
+		seen = l.lock.span(ctx, &t)
 	}
 	err := l.observed(ctx, t, seen)
 	if seen != nil {
-		seen.End(observe.Held{}, err)
+		seen.End(observe.Acquired{}, err)
 	}
 	return err
 }
 
 // observed is Await, for those who may observe it.
-func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) error {
+func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Span) error {
 	if err := l.check(t.Op); err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
 		defer cancel()
 	}
-	open, last, err := a.all(seen.Over(ctx), seen.Over(waiting))
+	open, last, err := a.all(seen.Context(ctx), seen.Context(waiting))
 	seen.Saw(a.seen)
 	switch {
 	case open:
@@ -305,7 +305,7 @@ func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 	select {
 	case <-step.Bell:
 	case <-step.Wake:
-		a.Heard()
+		a.OnMessage()
 	case <-over:
 	case <-limit.Done():
 	case <-c.Stopping():

@@ -29,8 +29,8 @@ type acquisition struct {
 	renewed bool          // members that are not held are asked again
 	// lease is that of the members; zero means the watchdog timeout of their clients.
 	lease time.Duration
-	seen  *observe.Sight // nil means that nobody observes it
-	again bool           // a red lock has acquired it again, as a member
+	seen  *observe.Span // nil means that nobody observes it
+	again bool          // a red lock has acquired it again, as a member
 	said  *verdict.Account
 	had   []bool // the members that the owner held before any was asked; nil if nobody observes it
 

@@ -59,8 +59,8 @@ type over struct {
 	why     error
 }
 
-// Over adds the end of a hold. A nil watcher means that nobody wants to know.
-func (n *List) Over(w Watcher, at clock.Instant, how End, why error) {
+// Ended adds the end of a hold. A nil watcher means that nobody wants to know.
+func (n *List) Ended(w Watcher, at clock.Instant, how End, why error) {
 	if w != nil {
 		n.overs = append(n.overs, over{w, at, how, why})
 	}

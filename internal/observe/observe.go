@@ -61,8 +61,8 @@ type Event struct {
 	Err   error
 }
 
-// Held is what was acquired.
-type Held struct {
+// Acquired is what was acquired.
+type Acquired struct {
 	By        bool // somebody holds it; not so a latch that is open
 	Reentered bool // its owner had all of it already
 	Token     uint64

@@ -98,7 +98,7 @@ func (t *Table) over(g *Grant, at clock.Instant, why error, n *notice.List) {
 	if why != nil {
 		why = lossOf(g.handle, why)
 	}
-	n.Over(g.rare.watcher, at, how, why)
+	n.Ended(g.rare.watcher, at, how, why)
 	g.rare.watcher = nil
 }
 
