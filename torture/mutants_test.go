@@ -181,7 +181,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
-		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
 		{"internal/table/standing.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},

@@ -45,16 +45,16 @@ type Config struct {
 
 // Client has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	driver  driver.Driver
-	tasks   *task.Group
-	conn    *transport.Conn
-	hub     *pubsub.Hub
-	table   *table.Table
-	latches *latch.Set
-	settled settled
-	dropped dropped
-	dog     *watchdog.Watchdog
+	cfg      Config
+	driver   driver.Driver
+	tasks    *task.Group
+	conn     *transport.Conn
+	hub      *pubsub.Hub
+	table    *table.Table
+	latches  *latch.Set
+	finished finished
+	dropped  dropped
+	dog      *watchdog.Watchdog
 
 	closing  sync.Once
 	left     int           // the acquisitions that were yet to be unlocked when Close was called
@@ -90,11 +90,11 @@ func New(cfg Config, d driver.Driver) *Client {
 	c.conn = transport.New(send, d, c.tasks)
 	c.hub = pubsub.New(pubsub.Config{
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
-		Denied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
-		Classic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
-		Lost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
-		Replaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
-		Hear:     c.hear, Freed: c.freed, Unwatched: c.unwatched, Refused: c.refused,
+		OnDenied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
+		OnClassic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
+		OnLost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
+		OnReplaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
+		OnMessage:  c.onMessage, OnFreed: c.onFreed, OnUnwatched: c.onUnwatched, OnRefused: c.onRefused,
 	}, d, c.tasks)
 	c.table = table.New(cfg.Table, c.tasks, c.hub, c)
 	c.latches = latch.New(&c.cfg.Table)

@@ -132,17 +132,17 @@ func (l *Latch) once(ctx context.Context, op string, call func(number int64) wir
 
 // Await waits until the latch is open: see the root package.
 func (l *Latch) Await(ctx context.Context, t Terms) error {
-	var seen *observe.Sight
+	var seen *observe.Span
 	if l != nil {
-		seen = l.lock.sight(ctx, &t)
+		seen = l.lock.span(ctx, &t)
 	}
 	err := l.observed(ctx, t, seen)
-	seen.End(observe.Held{}, err)
+	seen.End(observe.Acquired{}, err)
 	return err
 }
 
 // observed is Await, for those who may observe it.
-func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) error {
+func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Span) error {
 	if err := l.check(t.Op); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (l *Latch) observed(ctx context.Context, t Terms, seen *observe.Sight) erro
 	a := awaiting{latch: l, Wait: l.lock.newWait(ctx, &t, 0), Waiter: c.latches.Join(l.names.Channel, c.hub.Orders(), t.Limited)}
 	waiting, stop := Until(ctx, t.ends())
 	defer stop()
-	open, last, err := a.all(seen.Over(ctx), seen.Over(waiting))
+	open, last, err := a.all(seen.Context(ctx), seen.Context(waiting))
 	seen.Saw(a.seen)
 	switch {
 	case open:
@@ -283,6 +283,6 @@ func (a *awaiting) sleep(limit context.Context, step *latch.Step, told bool) {
 		d = max(until.Sub(now), 50*time.Microsecond)
 	}
 	if Sleep(d, step.Bell, step.Wake, limit.Done(), c.stopping) == table.ByMessage {
-		a.Heard()
+		a.OnMessage()
 	}
 }

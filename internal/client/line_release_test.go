@@ -304,7 +304,7 @@ func TestAPumpDoesNotHoldUpTheReader(t *testing.T) {
 			time.Sleep(time.Second)
 			return run()
 		})
-		f.clients[0].freed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
+		f.clients[0].onFreed(wire.NewNames(f.kind(wire.Plain), name, "").Base())
 		require.Equal(f, time.Second, time.Since(f.start))
 		time.Sleep(2 * time.Second)
 		require.Contains(f, f.took(), "pump")

@@ -113,7 +113,7 @@ func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
 
 // Acquire acquires the lock, or re-enters it.
 func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
-	seen := l.sight(ctx, &t)
+	seen := l.span(ctx, &t)
 	a, err := l.acquire(ctx, t, seen)
 	if a != nil {
 		l.client.identity.keeps(t.AtLeast)
@@ -123,8 +123,8 @@ func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error)
 	return a, err
 }
 
-// sight begins to observe an acquisition of the lock, if anybody observes its client.
-func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
+// span begins to observe an acquisition of the lock, if anybody observes its client.
+func (l *Lock) span(ctx context.Context, t *Terms) *observe.Span {
 	if l == nil || l.client == nil || l.client.reports == nil || t.Again {
 		return nil
 	}
@@ -136,15 +136,15 @@ func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
 }
 
 // heldBy returns what an observer is told of an acquisition, which is nil if there is none.
-func heldBy(a *table.Acquisition) observe.Held {
+func heldBy(a *table.Acquisition) observe.Acquired {
 	if a == nil {
-		return observe.Held{}
+		return observe.Acquired{}
 	}
-	return observe.Held{By: true, Reentered: a.Reentered(), Token: a.Token()}
+	return observe.Acquired{By: true, Reentered: a.Reentered(), Token: a.Token()}
 }
 
 // acquire is Acquire, for those who may observe it.
-func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
 	if err := l.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*tabl
 }
 
 // acquireWithin is acquire for terms that fit.
-func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Sight, w *Wait) (*table.Acquisition, error) {
+func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Span, w *Wait) (*table.Acquisition, error) {
 	waiting, stop := Until(ctx, t.ends())
 	defer stop()
 	if t.Detached {
@@ -174,7 +174,7 @@ func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Sight, 
 		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: w.setsUp,
 		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
 	}
-	if seen != nil { // a nil Sight must not become a Watcher that is not nil
+	if seen != nil { // a nil Span must not become a Watcher that is not nil
 		a.Watcher = seen
 	}
 	if !l.h.Kind.Counted() {
@@ -193,7 +193,7 @@ func (l *Lock) acquireWithin(ctx context.Context, t Terms, seen *observe.Sight, 
 	if t.Progress != nil {
 		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
 	}
-	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a, w)
+	got, err := l.attempt(seen.Context(ctx), seen.Context(waiting), a, w)
 	seen.Saw(a.Seen)
 	switch {
 	case got != nil:

@@ -15,7 +15,7 @@ import (
 
 // Log logs a line, on a worker, because a log handler may block. It implements [notice.Receiver].
 func (c *Client) Log(line notice.Line) {
-	c.reports.Event(line.Sort, line.Lock, line.Err)
+	c.reports.Event(line.Event, line.Lock, line.Err)
 	c.logLine(line, c.Aside)
 }
 

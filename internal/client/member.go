@@ -45,7 +45,7 @@ type Terms struct {
 	// Member says that it is acquired as one of a group. Again says that it is a member that the group has lost, or never had: it is
 	// no acquisition of its own for those who observe. Group is what observes the group, if anything does.
 	Member, Again bool
-	Group         *observe.Sight
+	Group         *observe.Span
 	// Progress is told what the call would say if it ended now. Nil means that nobody asks.
 	Progress *outcome.Progress
 	// Err is the error of the options, or nil.

@@ -28,7 +28,7 @@ import (
 func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.Reply {
 	cfg := &c.cfg.Table
 	if call.Script.Forgets {
-		call.Args.Other = c.settled.take(mark.Keys[0])
+		call.Args.Other = c.finished.take(mark.Keys[0])
 	}
 	call.Args.Millis = wire.Millis(cfg.Memory())
 	mark.Args.Millis = call.Args.Millis
@@ -48,7 +48,7 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 		if r.Err == nil {
 			w.known.Answered()
 			if tries == 1 && !r.Repeated { // its only command
-				c.settled.add(mark.Keys[0], mark.Args.Number)
+				c.finished.add(mark.Keys[0], mark.Args.Number)
 			}
 			return r
 		}
@@ -68,7 +68,7 @@ func (c *Client) once(ctx context.Context, call, mark wire.Call, w *Wait) wire.R
 		if doubt == nil {
 			return r
 		}
-		c.Background(func() { c.settle(context.WithoutCancel(ctx), mark) })
+		c.Background(func() { c.sendMark(context.WithoutCancel(ctx), mark) })
 		return *doubt
 	}
 }
@@ -89,8 +89,8 @@ func (w *Wait) failed(ctx context.Context, err *fault.Error) {
 // mayPass reports whether a call that failed may have another outcome later.
 func mayPass(err *fault.Error) bool { return err.Transient || err.InDoubt() }
 
-// settle sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
-func (c *Client) settle(ctx context.Context, mark wire.Call) {
+// sendMark sends the mark of a call that was given up until Redis has answered, or no command can be on its way any more.
+func (c *Client) sendMark(ctx context.Context, mark wire.Call) {
 	until := clock.Now().Add(c.cfg.Table.Memory())
 	for tries := 1; ; tries++ {
 		r := c.conn.Ask(ctx, transport.Question{Call: mark, Slot: transport.DutySlot}, nil)
@@ -103,24 +103,24 @@ func (c *Client) settle(ctx context.Context, mark wire.Call) {
 	}
 }
 
-// settled has the numbers of calls that counted once and are over: no command of them is on its way. The zero value has none. It is
+// finished has the numbers of calls that counted once and are over: no command of them is on its way. The zero value has none. It is
 // safe for concurrent use.
-type settled struct {
+type finished struct {
 	mu      sync.Mutex      // a leaf
 	numbers map[any][]int64 // by the key of their marks
 	total   int
 }
 
 const (
-	maxSettled = 1024 // in all; marks that are forgotten here live for their time
-	maxTaken   = 16   // for one call
+	maxFinished = 1024 // in all; marks that are forgotten here live for their time
+	maxTaken    = 16   // for one call
 )
 
 // add adds the number of a call.
-func (s *settled) add(marks any, number int64) {
+func (s *finished) add(marks any, number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.numbers == nil || s.total >= maxSettled {
+	if s.numbers == nil || s.total >= maxFinished {
 		s.numbers, s.total = make(map[any][]int64), 0
 	}
 	s.numbers[marks] = append(s.numbers[marks], number)
@@ -128,7 +128,7 @@ func (s *settled) add(marks any, number int64) {
 }
 
 // take removes some numbers of calls, and returns them as a script gets them. Nil means none.
-func (s *settled) take(marks any) any {
+func (s *finished) take(marks any) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	numbers := s.numbers[marks]

@@ -74,9 +74,9 @@ func (s *Semaphore) Check(op string) error {
 
 // Take implements [Member].
 func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
-	var seen *observe.Sight
+	var seen *observe.Span
 	if s != nil {
-		seen = s.sight(ctx, &t)
+		seen = s.span(ctx, &t)
 	}
 	a, err := s.take(ctx, t, seen)
 	seen.End(heldBy(a), err)
@@ -87,7 +87,7 @@ func (s *Semaphore) Take(ctx context.Context, t Terms) (Held, error) {
 }
 
 // take is Take, for those who may observe it.
-func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
+func (s *Semaphore) take(ctx context.Context, t Terms, seen *observe.Span) (*table.Acquisition, error) {
 	if err := s.Check(t.Op); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // prepareWithin is [Semaphore.prepare] for an acquisition, within its wait. A single attempt sends one command. Any other waits until Redis
 // answers, or until the bound.
-func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.Sight, w *Wait) error {
+func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.Span, w *Wait) error {
 	c := s.client
 	switch {
 	case s.ready.Load():
@@ -39,7 +39,7 @@ func (s *Semaphore) prepareWithin(ctx context.Context, op string, seen *observe.
 	}()
 	for start := clock.Now(); !s.ready.Load(); {
 		number := c.table.Number()
-		r := c.once(seen.Over(bounded), s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), w)
+		r := c.once(seen.Context(bounded), s.calls().SetUp(number, s.total, 0), s.calls().Mark(number), w)
 		switch {
 		case r.Err == nil:
 			s.noteSetUp(r.N)

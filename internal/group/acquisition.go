@@ -24,7 +24,7 @@ type acquisition struct {
 	ending
 
 	group *Group
-	seen  *observe.Sight // nil means that nobody observes it
+	seen  *observe.Span // nil means that nobody observes it
 	said  *account
 
 	mu      sync.Mutex

@@ -142,8 +142,8 @@ func (g *Group) Log(m *notice.Message, err error) {
 	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(sort notice.Sort, m *notice.Message, err error) notice.Line {
-	return notice.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) line(e notice.Event, m *notice.Message, err error) notice.Line {
+	return notice.Line{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].
@@ -164,7 +164,7 @@ func (g *Group) kind() string {
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
 func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
-	seen := g.sight(ctx, &t)
+	seen := g.span(ctx, &t)
 	a, err := g.take(ctx, t, seen)
 	t.Group.SawMember(seen)
 	a.observe(seen, err)
@@ -178,7 +178,7 @@ func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 }
 
 // take is Take, for those who may observe it.
-func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Sight) (*acquisition, error) {
+func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Span) (*acquisition, error) {
 	if err := g.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -214,8 +214,8 @@ func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Sight) (
 	return a, nil
 }
 
-// sight begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
-func (g *Group) sight(ctx context.Context, t *client.Terms) *observe.Sight {
+// span begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
+func (g *Group) span(ctx context.Context, t *client.Terms) *observe.Span {
 	if t.Again || g == nil {
 		return nil
 	}

@@ -8,12 +8,12 @@ import (
 )
 
 // observe has the end of the acquisition reported to those who observe it, once they are told how it went.
-func (a *acquisition) observe(seen *observe.Sight, err error) {
+func (a *acquisition) observe(seen *observe.Span, err error) {
 	if err != nil || seen == nil {
-		seen.End(observe.Held{}, err)
+		seen.End(observe.Acquired{}, err)
 		return
 	}
-	held := observe.Held{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
+	held := observe.Acquired{By: true, Reentered: a.Reentered()} // asked once: a member of a red lock may come or go meanwhile
 	a.mu.Lock()
 	told := func() {}
 	if a.watched = !held.Reentered; a.why != nil {

@@ -23,11 +23,11 @@ import (
 type request struct {
 	client.Terms
 	group  *Group
-	seen   *observe.Sight // nil means that nobody observes it
-	had    []bool         // of a red lock that is observed: the members that the owner holds
-	plain  bool           // the context has no owner for any member
-	who    owner.Who      // whose unlock ends it
-	made   *acquisition   // the one of the present round; nil means none yet
+	seen   *observe.Span // nil means that nobody observes it
+	had    []bool        // of a red lock that is observed: the members that the owner holds
+	plain  bool          // the context has no owner for any member
+	who    owner.Who     // whose unlock ends it
+	made   *acquisition  // the one of the present round; nil means none yet
 	start  time.Time
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
 	over   <-chan struct{}                                 // closed when the wait is over or ctx has ended

@@ -37,7 +37,7 @@ type pump struct {
 
 // Line is a log line about a lock.
 type Line struct {
-	Sort    Sort
+	Event   Event
 	Lock    string // the user's name of it
 	Message *Message
 	Err     error // nil means none

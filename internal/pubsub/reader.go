@@ -66,7 +66,7 @@ func (c *connection) received(s *session, m driver.Message) {
 	now := clock.Now()
 	next, order, replaced := c.take(s, m, now)
 	if replaced {
-		h.cfg.Replaced()
+		h.cfg.OnReplaced()
 	}
 	if m.Sort == driver.Unsubscribed {
 		h.mu.Lock()
@@ -75,7 +75,7 @@ func (c *connection) received(s *session, m driver.Message) {
 		h.tellUnwatched(unwatched)
 	}
 	if next == signalled {
-		h.cfg.Hear(m.Channel, m.Payload, order, now)
+		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
 		h.mu.Lock()
 		next = h.tryAgain(h.channels[m.Channel], now)
 		h.mu.Unlock()
@@ -85,9 +85,9 @@ func (c *connection) received(s *session, m driver.Message) {
 	case slotMoved:
 		h.refresh()
 	case toBeHeard:
-		h.cfg.Hear(m.Channel, m.Payload, order, now)
+		h.cfg.OnMessage(m.Channel, m.Payload, order, now)
 	case maybeFreed:
-		h.cfg.Freed(m.Channel)
+		h.cfg.OnFreed(m.Channel)
 	}
 }
 
@@ -97,9 +97,9 @@ type sequel uint8
 const (
 	nothing    sequel = iota
 	slotMoved         // the slot of the channel has moved to another node
-	toBeHeard         // the message is for Config.Hear
+	toBeHeard         // the message is for Config.OnMessage
 	maybeFreed        // the lock of a watched channel may be free
-	signalled         // the message is for Config.Hear, and then a reason to try again
+	signalled         // the message is for Config.OnMessage, and then a reason to try again
 )
 
 // take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
@@ -220,7 +220,7 @@ func (c *connection) broken(s *session, err *fault.Error) {
 	}
 	h.mu.Unlock()
 	if first {
-		h.cfg.Lost(err)
+		h.cfg.OnLost(err)
 	}
 }
 

@@ -203,7 +203,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
 	}
 	names := g.handle.Names()
-	x.mark.Messages, x.mark.Subscribed = t.messages.Heard(names.Channel)
+	x.mark.Messages, x.mark.Subscribed = t.messages.Received(names.Channel)
 	call := g.inRedis().Release(names, g.tombstone())
 	if g.rare != nil && g.rare.seat != nil {
 		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)

@@ -93,7 +93,7 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if p == nil {
 		return 0
 	}
-	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
+	heard, _ := t.messages.Received(a.Handle.Names().Channel)
 	pause := p.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
 	if a.Ends != 0 && a.Ends < now.Add(pause) {
 		return 0

@@ -48,8 +48,8 @@ type subscription struct {
 	public     clock.Instant // when the twin announced a public release; zero means that its message came, or that there is none
 }
 
-// Heard implements Messages.
-func (p *process) Heard(channel string) (messages uint64, subscribed bool) {
+// Received implements Messages.
+func (p *process) Received(channel string) (messages uint64, subscribed bool) {
 	if s := p.sub(channel); s != nil {
 		return s.messages, s.confirmed
 	}

@@ -80,7 +80,7 @@ const unheardFor = 10 * time.Second
 // hears takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
-func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *notice.List) {
+func (t *Table) hears(a *Attempt, p wire.Position, now clock.Instant, n *notice.List) {
 	epoch := a.place.Epoch()
 	switch {
 	case p.Heard:

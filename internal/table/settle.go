@@ -123,7 +123,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *no
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
-		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {
+		if place, ok := r.Position(); ok && a.place.Asks() && place.Ahead >= 0 {
 			return t.stood(a, place, r.Hint(), now, n)
 		}
 		t.unanswered(a, now, n)

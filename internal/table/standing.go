@@ -95,7 +95,7 @@ func (t *Table) joins(a *Attempt, now clock.Instant) {
 	channel := t.channel(a)
 	t.standing[a.grant.holder.Number] = a
 	t.origins.Note(channel, a.Handle, func(old string) bool {
-		_, subscribed := t.messages.Heard(old)
+		_, subscribed := t.messages.Received(old)
 		return subscribed
 	})
 	a.place.Join(t.messages.Epoch(channel), now)
@@ -103,7 +103,7 @@ func (t *Table) joins(a *Attempt, now clock.Instant) {
 }
 
 // stood goes on after a refusal with which an attempt stands in the line.
-func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
+func (t *Table) stood(a *Attempt, p wire.Position, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := t.linePause(a, p, hint, now)
 	if p.Missed && a.place.Stands() {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
@@ -126,7 +126,7 @@ func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.In
 
 // stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
 func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
-	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
+	a.place.Stand(place.Reading{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if _, ok := t.watches.Of(a.Handle.Names().Own()); ok { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
@@ -158,7 +158,7 @@ func (t *Table) leavesLine(a *Attempt) {
 //
 // A process may be stopped when the lock is granted to it. The next one must ask within a first term after that, or it would not
 // see when the lease ends. A release tells it to, if it has waited for so long that it need not have asked again.
-func (t *Table) linePause(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant) time.Duration {
+func (t *Table) linePause(a *Attempt, p wire.Position, hint time.Duration, now clock.Instant) time.Duration {
 	const watching, apart = 4, 20 * time.Millisecond
 	if a.seat != nil { // only the first one watches the lease, and is told when it becomes that
 		return t.pauseAfter(a, hint)
@@ -186,7 +186,7 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
-	switch m.Sort {
+	switch m.Subject {
 	case wire.Granted:
 		t.learn(t.origins.Of(channel), m, its, arrived, n)
 	case wire.EndsSoon:
@@ -219,7 +219,7 @@ func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived
 		if !its(a.Handle) {
 			return
 		}
-		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
+		a.place.OnGranted(place.GrantMessage{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
@@ -317,7 +317,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 		if epoch := a.place.Epoch(); t.messages.Epoch(a.Handle.Names().Own()) != epoch {
 			a.place.Doubt() // it woke while the release was under way, and had nothing to do
 		}
-		t.stands(a, given.At, t.linePause(a, wire.Place{Ahead: 1}, t.term(a), now), now, n)
+		t.stands(a, given.At, t.linePause(a, wire.Position{Ahead: 1}, t.term(a), now), now, n)
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
 		t.unanswered(a, now, n)

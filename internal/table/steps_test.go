@@ -335,7 +335,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 		}
 		p.deliver()
 		w.next(v, s)
-		if place, ok := r.Stood(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
+		if place, ok := r.Position(); ok && r.Err == nil && place.Watch && v.a.place.Stands() {
 			if sub := p.sub(w.base(f.name)); sub == nil || sub.watches == 0 {
 				w.failf("Watch: c%d was asked to watch %s", p.index, f.name.text)
 			}

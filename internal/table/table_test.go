@@ -25,8 +25,8 @@ type listener struct {
 	told []string
 }
 
-// Heard implements Messages.
-func (l *listener) Heard(string) (messages uint64, subscribed bool) { return 0, false }
+// Received implements Messages.
+func (l *listener) Received(string) (messages uint64, subscribed bool) { return 0, false }
 
 // Epoch and Counts implement Messages: no waiter stands in the line.
 func (l *listener) Epoch(string) uint64 { return 0 }

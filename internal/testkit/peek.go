@@ -49,7 +49,7 @@ func Lines(c *rlock.Client) int { return clientOf(c).Hub().Stats().Shards }
 func Listens(l *rlock.Lock) bool {
 	b := base(l)
 	_, _, channel := b.Client().Table().Line(b.ID().Key)
-	_, confirmed := b.Client().Hub().Heard(channel)
+	_, confirmed := b.Client().Hub().Received(channel)
 	return channel != "" && confirmed
 }
 

@@ -96,9 +96,9 @@ func (g *golden) run(lines string) {
 func (g *golden) timeless(payload string) string {
 	m, ok := wire.ParseMessage(payload)
 	switch {
-	case ok && m.Sort == wire.EndsSoon:
+	case ok && m.Subject == wire.EndsSoon:
 		return fmt.Sprintf("9 %d %d", m.Number, tens(m.Term.Milliseconds()))
-	case !ok || m.Sort != wire.Granted:
+	case !ok || m.Subject != wire.Granted:
 		return payload
 	}
 	require.InDelta(g, g.now()*1000, m.At, 30_000_000)

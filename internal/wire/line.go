@@ -131,8 +131,8 @@ func (k *Kind) lineCall(s *Script, n *Names) Call {
 	return Call{Script: s, Keys: n.LineKeys, Args: Args{Channel: n.base}}
 }
 
-// Place is a place in the line.
-type Place struct {
+// Position is a place in the line.
+type Position struct {
 	At    int64 // when the attempt was refused, in µs of Redis
 	Watch bool  // whether the process is asked to watch Redisson's channel
 	Ahead int64 // how many stand before it; -1 means that it does not stand in the line
@@ -142,14 +142,14 @@ type Place struct {
 	Missed         bool // it stood in the queue of a fair lock before, and did not any more
 }
 
-// Stood returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
+// Position returns, from the reply of a refused [Holder.Stand], the place in the line. It reports false if the script did not get
 // that far.
-func (r *Reply) Stood() (Place, bool) {
+func (r *Reply) Position() (Position, bool) {
 	if len(r.List) != 4 {
-		return Place{Ahead: -1}, false
+		return Position{Ahead: -1}, false
 	}
 	at, bits, ahead := r.List[1], r.List[2], r.List[3]
-	return Place{
+	return Position{
 		At: at, Ahead: ahead, Watch: bits&lua.BitWatch != 0, Heard: bits&lua.BitHeard != 0, Unheard: bits&lua.BitUnheard != 0,
 		Missed: bits&lua.BitMissed != 0,
 	}, true
@@ -186,31 +186,31 @@ func (r *Reply) Gave() Given {
 
 // Message is a message to the waiters of one client.
 type Message struct {
-	Sort   Sort
-	Number int64         // of the waiter that has the lock now, or is next
-	At     int64         // since when, in µs of Redis
-	Term   time.Duration // of its lease, or that of the holder before it
-	Token  uint64        // zero means none
+	Subject Subject
+	Number  int64         // of the waiter that has the lock now, or is next
+	At      int64         // since when, in µs of Redis
+	Term    time.Duration // of its lease, or that of the holder before it
+	Token   uint64        // zero means none
 }
 
-// Sort distinguishes the messages to the waiters of one client.
-type Sort uint8
+// Subject distinguishes the messages to the waiters of one client.
+type Subject uint8
 
 // The sorts of message.
 const (
-	Granted  Sort = iota + 1 // a waiter has the lock
-	Watch                    // if somebody still waits here, watch Redisson's channel
-	AskAgain                 // the first waiter could have the lock, but must ask for it
-	EndsSoon                 // somebody else has the lock now, with a short lease; this waiter is next
+	Granted  Subject = iota + 1 // a waiter has the lock
+	Watch                       // if somebody still waits here, watch Redisson's channel
+	AskAgain                    // the first waiter could have the lock, but must ask for it
+	EndsSoon                    // somebody else has the lock now, with a short lease; this waiter is next
 )
 
 // ParseMessage returns the message of a payload. It reports false for one that it does not know.
 func ParseMessage(payload string) (Message, bool) {
 	switch payload {
 	case lua.MessageWatch:
-		return Message{Sort: Watch}, true
+		return Message{Subject: Watch}, true
 	case lua.MessageAsk:
-		return Message{Sort: AskAgain}, true
+		return Message{Subject: AskAgain}, true
 	}
 	if rest, ok := strings.CutPrefix(payload, lua.MessageLease+" "); ok {
 		number, ms, _ := strings.Cut(rest, " ")
@@ -219,7 +219,7 @@ func ParseMessage(payload string) (Message, bool) {
 		if err != nil || err2 != nil || n < 0 {
 			return Message{}, false
 		}
-		return Message{Sort: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
+		return Message{Subject: EndsSoon, Number: n, Term: time.Duration(term) * time.Millisecond}, true
 	}
 	rest, ok := strings.CutPrefix(payload, lua.MessageGranted+" ")
 	var numbers [4]int64
@@ -234,7 +234,7 @@ func ParseMessage(payload string) (Message, bool) {
 		return Message{}, false
 	}
 	return Message{
-		Sort: Granted, Number: numbers[0], At: numbers[1],
+		Subject: Granted, Number: numbers[0], At: numbers[1],
 		Term: time.Duration(numbers[2]) * time.Millisecond, Token: uint64(numbers[3]),
 	}, true
 }

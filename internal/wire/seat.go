@@ -49,5 +49,5 @@ func (r *Reply) GaveHere() (Message, bool) {
 	if len(l) != 5 {
 		return Message{}, false
 	}
-	return Message{Sort: Granted, Number: l[1], At: l[2], Term: time.Duration(l[3]) * time.Millisecond, Token: uint64(l[4])}, true
+	return Message{Subject: Granted, Number: l[1], At: l[2], Term: time.Duration(l[3]) * time.Millisecond, Token: uint64(l[4])}, true
 }

@@ -152,10 +152,10 @@ var Table = []Mutant{
 		{"internal/lua/line_prelude.lua", "if age and age >= 3000 then", "if false then"},
 	}},
 	{"line 4", "the deadline of a granted lock counts from the arrival of the message (S.5)", []Edit{
-		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.reading.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"line 5", "a grant is relied on although Redis's clock was stepped (S.5)", []Edit{
-		{"internal/table/internal/place/sight.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
+		{"internal/table/internal/place/reading.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
 	}},
 	{"S.14a", "a reply counts until the lease is over", []Edit{
 		{"internal/lease/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},

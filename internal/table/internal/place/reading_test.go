@@ -31,7 +31,7 @@ func FuzzGranted(f *testing.F) {
 		arrived := granted.Add(span(int64(arriving)))
 		now := arrived.Add(span(int64(keeping)))
 		passed := int64(waiting) + int64(waiting)*drift*int64(max(fast, -100)%101)/10_000
-		at, ok := Sight{Sent: start, Micros: unix}.Granted(unix+passed+int64(step), term, arrived, now)
+		at, ok := Reading{Sent: start, Micros: unix}.Granted(unix+passed+int64(step), term, arrived, now)
 
 		slack := span(int64(asking) + int64(waiting)*2*drift/100 + 1) // by which Granted is cautious
 		ahead, late := span(int64(step)), span(int64(arriving))
@@ -53,7 +53,7 @@ func TestGrantedBeyondAllTimes(t *testing.T) {
 	for _, micros := range []int64{0, math.MaxInt64, math.MinInt64, math.MaxInt64 / 1000 * 2} {
 		for _, seen := range []int64{0, 1, math.MaxInt64} {
 			for _, lasting := range []time.Duration{0, math.MaxInt64} {
-				at, ok := Sight{Sent: start, Micros: seen}.Granted(micros, lasting, start.Add(time.Second), start.Add(time.Second))
+				at, ok := Reading{Sent: start, Micros: seen}.Granted(micros, lasting, start.Add(time.Second), start.Add(time.Second))
 				require.False(t, ok && (at < start || at > start.Add(time.Second)), "%d %d %v: %v", micros, seen, lasting, at)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 )
 
-// Sight is one acquisition that is observed. Nil means one that is not. It is safe for concurrent use.
-type Sight struct {
+// Span is one acquisition that is observed. Nil means one that is not. It is safe for concurrent use.
+type Span struct {
 	reports *Reports
 	ctx     context.Context //nolint:containedctx // its values go to the commands, and to the end of the hold
 	began   clock.Instant
@@ -30,10 +30,10 @@ type ended struct {
 	why error
 }
 
-var _ notice.Watcher = (*Sight)(nil)
+var _ notice.Watcher = (*Span)(nil)
 
-// Over returns a context that ends as ctx does, with the values of the one that Start returned.
-func (v *Sight) Over(ctx context.Context) context.Context {
+// Context returns a context that ends as ctx does, with the values of the one that Start returned.
+func (v *Span) Context(ctx context.Context) context.Context {
 	if v == nil {
 		return ctx
 	}
@@ -56,7 +56,7 @@ func (v valued) Value(key any) any {
 }
 
 // Saw adds what happened to an attempt of the acquisition.
-func (v *Sight) Saw(s notice.Seen) {
+func (v *Span) Saw(s notice.Seen) {
 	if v == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (v *Sight) Saw(s notice.Seen) {
 }
 
 // SawMember adds what happened to a member of the group.
-func (v *Sight) SawMember(of *Sight) {
+func (v *Span) SawMember(of *Span) {
 	if v == nil || of == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (v *Sight) SawMember(of *Sight) {
 }
 
 // End tells what was acquired, or why nothing was.
-func (v *Sight) End(held Held, err error) {
+func (v *Span) End(held Acquired, err error) {
 	if v == nil {
 		return
 	}
@@ -106,7 +106,7 @@ func (v *Sight) End(held Held, err error) {
 }
 
 // Ended implements [notice.Watcher].
-func (v *Sight) Ended(at clock.Instant, how notice.End, why error) {
+func (v *Span) Ended(at clock.Instant, how notice.End, why error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if e := (ended{at, how, why}); v.told {
@@ -117,7 +117,7 @@ func (v *Sight) Ended(at clock.Instant, how notice.End, why error) {
 }
 
 // report has the end of the hold reported. An acquisition that failed, or re-entered, has none. v.mu must be held.
-func (v *Sight) report(e ended) {
+func (v *Span) report(e ended) {
 	if v.held == 0 {
 		return
 	}

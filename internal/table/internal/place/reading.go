@@ -6,8 +6,8 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 )
 
-// Sight is one look at Redis's clock: Redis showed Micros, in Unix µs, at a moment that was not before Sent.
-type Sight struct {
+// Reading is one look at Redis's clock: Redis showed Micros, in Unix µs, at a moment that was not before Sent.
+type Reading struct {
 	Sent   clock.Instant
 	Micros int64
 }
@@ -21,7 +21,7 @@ const drift = 1
 //
 // A grant that seems to come after its message shows that Redis's clock was moved forward, however little it seems so. A step
 // that a message is later than does not show. It makes the moment too late by as much, as it ends any other lease too early.
-func (s Sight) Granted(micros int64, term time.Duration, arrived, now clock.Instant) (at clock.Instant, ok bool) {
+func (s Reading) Granted(micros int64, term time.Duration, arrived, now clock.Instant) (at clock.Instant, ok bool) {
 	passed := time.Duration(micros-s.Micros) * time.Microsecond
 	at = s.Sent.Add(passed - passed*drift/100)
 	if passed < 0 || at > arrived || now.Sub(at) > term/4 {
