@@ -33,7 +33,12 @@ func TestStructsHaveFewBools(t *testing.T) {
 			return true
 		})
 	}
-	require.Equal(t, manyBools, found, "structs with more than %d bool fields", maxBools)
+	for name, bools := range found {
+		require.LessOrEqual(t, bools, max(manyBools[name], maxBools), "bool fields of %s", name)
+	}
+	for name := range manyBools {
+		require.Contains(t, found, name, "it has come down to the limit")
+	}
 }
 
 // boolsOf counts the bool fields of a struct, with those of structs inside of it that have no name.
