@@ -62,7 +62,7 @@ type Client struct {
 	stopping chan struct{} // closed by Shutdown and by Close
 	stop     sync.Once     // closes stopping
 	values   sync.Map
-	log      lineLimit
+	log      logLimit
 	panics   atomic.Bool // whether it was logged that code of the user panicked
 	mute     atomic.Bool // whether the log handler has panicked
 	reports  *observe.Reports
@@ -78,7 +78,7 @@ func New(cfg Config, d driver.Driver) *Client {
 	d = driver.Checked(d, c.panicked)
 	c.driver = d
 	c.reports = observe.New(cfg.Observers, func(err error) {
-		c.Log(notice.Line{Message: notice.LogObserverPanicked, Err: err})
+		c.Log(notice.Entry{Message: notice.LogObserverPanicked, Err: err})
 	})
 	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
 	if cfg.Acks > 0 {
@@ -90,8 +90,8 @@ func New(cfg Config, d driver.Driver) *Client {
 	c.conn = transport.New(send, d, c.tasks)
 	c.hub = pubsub.New(pubsub.Config{
 		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
-		OnDenied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
-		OnClassic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
+		OnDenied:   func(err error) { c.Log(notice.Entry{Message: notice.LogUnsubscribed, Err: err}) },
+		OnClassic:  func() { c.Log(notice.Entry{Message: notice.LogClassic}) },
 		OnLost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
 		OnReplaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
 		OnMessage:  c.onMessage, OnFreed: c.onFreed, OnUnwatched: c.onUnwatched, OnRefused: c.onRefused,

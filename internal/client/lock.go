@@ -83,7 +83,7 @@ func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
 
 // Log logs what happened to the lock.
 func (l *Lock) Log(m *notice.Message, err error) {
-	l.client.LogHere(notice.Line{Lock: l.h.Name, Message: m, Err: err})
+	l.client.LogHere(notice.Entry{Lock: l.h.Name, Message: m, Err: err})
 }
 
 // LogValue implements [slog.LogValuer].

@@ -60,7 +60,7 @@ func (w *Wait) GoesOn(sent clock.Instant, answered bool, err error) {
 	switch w.silence.Noticed(sent, clock.Now(), cmp.Or(w.silent, c.cfg.Table.CommandTimeout), answered) {
 	case 0:
 	case 1:
-		c.Log(notice.Line{Event: notice.Unanswered, Lock: w.name, Message: notice.LogUnanswered, Err: err, Whole: w.group})
+		c.Log(notice.Entry{Event: notice.Unanswered, Lock: w.name, Message: notice.LogUnanswered, Err: err, Whole: w.group})
 	default:
 		c.reports.Event(notice.Unanswered, w.name, err)
 	}

@@ -251,7 +251,7 @@ func (a *acquisition) end(why error) (tell func()) {
 			close(over)
 		}
 		if logs { // its members do not
-			clientOf(a.group).Log(a.group.line(notice.Lost, notice.LogLost, why))
+			clientOf(a.group).Log(a.group.entry(notice.Lost, notice.LogLost, why))
 		}
 	}
 }

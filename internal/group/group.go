@@ -139,11 +139,11 @@ func (g *Group) Members() []client.Member {
 
 // Log logs what happened to the group, through the client of its first lock.
 func (g *Group) Log(m *notice.Message, err error) {
-	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
+	clientOf(g).LogHere(g.entry(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(e notice.Event, m *notice.Message, err error) notice.Line {
-	return notice.Line{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) entry(e notice.Event, m *notice.Message, err error) notice.Entry {
+	return notice.Entry{Event: e, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].

@@ -51,7 +51,7 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 	for i, m := range r.group.members {
 		if refused(i) && slices.ContainsFunc(m.Locks(), has) {
 			r.accused = true
-			clientOf(r.group).Log(r.group.line(notice.SelfDeadlock, notice.LogItself, nil))
+			clientOf(r.group).Log(r.group.entry(notice.SelfDeadlock, notice.LogItself, nil))
 			return
 		}
 	}

@@ -68,5 +68,5 @@ func (n *List) Ended(w Watcher, at clock.Instant, how End, why error) {
 
 // Report adds a line that is also an event for observers.
 func (n *List) Report(e Event, lock string, m *Message, err error) {
-	n.lines = append(n.lines, Line{Event: e, Lock: lock, Message: m, Err: err})
+	n.entries = append(n.entries, Entry{Event: e, Lock: lock, Message: m, Err: err})
 }

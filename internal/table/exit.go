@@ -26,7 +26,7 @@ type Exit struct {
 	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-	mark       fairness.Mark // when it was sent
+	snapshot   fairness.Snapshot // when it was sent
 
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
@@ -203,7 +203,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 		return Step{Do: Ask, Slot: x.background, Within: within, Call: t.give(x, now)}
 	}
 	names := g.handle.Names()
-	x.mark.Messages, x.mark.Subscribed = t.messages.Received(names.Channel)
+	x.snapshot.Messages, x.snapshot.Subscribed = t.messages.Received(names.Channel)
 	call := g.inRedis().Release(names, g.tombstone())
 	if g.rare != nil && g.rare.seat != nil {
 		call = g.inRedis().Leave(names, g.tombstone(), g.rare.seat)
@@ -307,7 +307,7 @@ func (x *Exit) repeats(err *fault.Error) {
 // noteRelease remembers a release of which other processes got a message.
 func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 	g := x.grant
-	others, own := x.mark.After(freed-1, g.handle.Kind.Messages)
+	others, own := x.snapshot.After(freed-1, g.handle.Kind.Messages)
 	if freed > 0 && t.cfg.Cluster && g.handle.Kind.Channel != "" {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}

@@ -89,9 +89,9 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 }
 
 // Log implements Told.
-func (p *process) Log(line notice.Line) {
-	if line.Message == notice.LogNotReleased {
-		p.gaveUp[p.world.nameOf(line.Lock).index] = true
+func (p *process) Log(e notice.Entry) {
+	if e.Message == notice.LogNotReleased {
+		p.gaveUp[p.world.nameOf(e.Lock).index] = true
 	}
 }
 

@@ -51,7 +51,7 @@ func (l *listener) Unlisten(channel string, _ chan struct{}) {
 }
 
 // Log implements Told.
-func (l *listener) Log(line notice.Line) { l.told = append(l.told, line.Message.Text+" "+line.Lock) }
+func (l *listener) Log(e notice.Entry) { l.told = append(l.told, e.Message.Text+" "+e.Lock) }
 
 const start = clock.Instant(time.Second)
 
