@@ -33,8 +33,8 @@ func TestPlayedServers(t *testing.T) {
 		t.Skip("builds and runs the tests of other packages")
 	}
 	for pkg, args := range map[string][]string{
-		"table": {"-run", "^TestTranscript$", "-first", strconv.Itoa(*firstSchedule), "-schedules", strconv.Itoa(*schedules)},
-		"lease": {"-skip", "Storm|TestSelfDeadlockIsLogged|TestAnOutageIsLogged|TestNobodyIsAccusedFalsely"}, // they ask for long
+		"table":  {"-run", "^TestTranscript$", "-first", strconv.Itoa(*firstSchedule), "-schedules", strconv.Itoa(*schedules)},
+		"client": {"-skip", "Storm|TestSelfDeadlockIsLogged|TestAnOutageIsLogged|TestNobodyIsAccusedFalsely"}, // they ask for long
 	} {
 		t.Run(pkg, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "transcript")
