@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"internal/table", "internal/latch", "internal/driver", "internal/observe", "internal/verdict"},
 	{
 		"internal/wire", "internal/task", "internal/queue", "internal/yield", "internal/notice", "internal/term",
-		"internal/owner", "internal/outcome", "internal/wake", "internal/policy", "internal/standing",
+		"internal/owner", "internal/outcome", "internal/policy", "internal/standing",
 		"internal/pump", "internal/stay",
 	},
 	{"internal/fault", "internal/clock", "internal/lua"},
@@ -58,11 +58,11 @@ var permitted = map[string][]string{
 	"internal/driver/goredis": {"internal/driver", "internal/fault", "internal/wire"},
 	"internal/table": {
 		"internal/clock", "internal/fault", "internal/notice", "internal/outcome", "internal/owner", "internal/policy",
-		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wake", "internal/wire",
+		"internal/pump", "internal/queue", "internal/standing", "internal/task", "internal/term", "internal/wire",
 		"internal/yield",
 	},
 	"internal/observe":  {"internal/clock", "internal/notice"},
-	"internal/latch":    {"internal/clock", "internal/fault", "internal/outcome", "internal/policy", "internal/wake"},
+	"internal/latch":    {"internal/clock", "internal/fault", "internal/outcome", "internal/policy", "internal/queue"},
 	"internal/driver":   {"internal/clock", "internal/fault", "internal/wire"},
 	"internal/wire":     {"internal/fault", "internal/lua"},
 	"internal/yield":    {"internal/clock"},
@@ -79,13 +79,19 @@ var permitted = map[string][]string{
 // goRedis lists the packages that know go-redis.
 var goRedis = []string{".", "internal/driver/goredis"}
 
-// lines limits the lines of a package, comments included, without tests. That of the table is so high because the line between
-// processes and the queue within one decide together, under one mutex, who is next. That of the hub is, because its connections
+// lines limits the lines of a package, comments included, without tests. That of the hub is so high because its connections
 // to shards ask their nodes for the role. That of the wire is, because it has the calls of all objects.
 var lines = map[string]int{
-	".": 2852, "internal/table": 4257, "internal/group": 2130, "internal/lease": 3337, "internal/signal": 1450,
+	".": 2852, "internal/group": 2130, "internal/lease": 3337, "internal/signal": 1450,
 	"internal/wire": 1980,
 }
+
+// house is the table and the packages that are mostly for it, and maxHouse limits the lines of all of them together, so that it is no
+// gain to move lines from one to another. It is so high because the line between processes and the queue within one decide together,
+// under one mutex, who is next.
+var house = []string{"internal/table", "internal/queue", "internal/pump", "internal/standing", "internal/yield"}
+
+const maxHouse = 5324
 
 const (
 	maxPackage  = 1200
@@ -204,7 +210,15 @@ func TestSizes(t *testing.T) {
 			}
 		}
 	}
+	inHouse := 0
+	for _, pkg := range house {
+		inHouse += packages[pkg]
+	}
+	require.LessOrEqual(t, inHouse, maxHouse, "packages %v", house)
 	for pkg, n := range packages {
+		if slices.Contains(house, pkg) {
+			continue
+		}
 		limit := maxPackage
 		if own, ok := lines[pkg]; ok {
 			limit = own

@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/standing"
-	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -72,7 +72,7 @@ type Attempt struct {
 
 	ahead *Attempt        // of the same owner: it asks on behalf of this one
 	line  *line           // nil means that it is in no local queue
-	bell  wake.Bell       // rings when something changed in this process
+	bell  queue.Bell      // rings when something changed in this process
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
 
@@ -285,7 +285,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
 	contends := a.line == nil || contender(a.line) == a
 	if why == ByMessage && !contends {
-		wake.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
+		queue.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
 	}
 	switch {
 	case t.bars(a, now):

@@ -311,7 +311,7 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Add(yield.Release[Key]{Key: g.handle.Key, At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
+		t.public.Set(g.handle.Key, yield.Release{At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/term"
-	"github.com/go-rlock/rlock/internal/wake"
 	"github.com/go-rlock/rlock/internal/wire"
 	"github.com/go-rlock/rlock/internal/yield"
 )
@@ -33,7 +32,7 @@ type Grant struct {
 
 	// turns are those of the owner's operations, so that the count in Redis follows the count here. Unlocks come before
 	// acquisitions.
-	turns   wake.Turns
+	turns   queue.Turns
 	attempt *Attempt // of a pending grant of a shared owner
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
@@ -128,11 +127,17 @@ func (g *Grant) sameOwner(other *Grant) bool {
 
 // sibling returns the same owner's grant of the other side of the name, or nil.
 func (g *Grant) sibling() *Grant {
+	if g.owner == nil {
+		return nil
+	}
 	return g.table.grants.Of(HeldKey{g.handle.Key, g.handle.Kind.Side.Opposite()}, g.owner)
 }
 
 // sibling returns the grant of the other side of the name that the attempt shares, or nil: none if the hold is over that made it this owner's.
 func (a *Attempt) sibling() *Grant {
+	if a.owner == nil {
+		return nil
+	}
 	if o, _ := a.Now(); o != a.owner {
 		return nil
 	}
@@ -147,6 +152,9 @@ func (g *Grant) usable(now clock.Instant) bool {
 // renewal returns the lease with which the watchdog renews the grant: the longest one of the open acquisitions for which it
 // keeps the grant. It renews three times in the shortest one. Zero means that it does not keep the grant.
 func (g *Grant) renewal() (longest, shortest time.Duration) {
+	if g.opened && g.rare == nil { // as most grants
+		return g.first.renewal, g.first.renewal
+	}
 	for i := range g.open() {
 		a := g.at(i)
 		longest = max(longest, a.renewal)

@@ -56,7 +56,7 @@ func (g *Grant) outlasts(lease time.Duration, now clock.Instant) bool {
 // handOver returns the step that gives the lock to the next holder.
 func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 	g := next.grant
-	next.handing, next.sent, next.forcings = true, now, t.forced.Count()
+	next.handing, next.sent, next.forcings = true, now, t.forcings
 	due := x.grant.term.Ends()
 	if g.handle.Kind.Counted() {
 		due = now // others may free permits at any time
@@ -153,7 +153,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	delete(t.standing, next.holder.Number) // no reply says that it stands there
 	a.place = standing.Place{}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
-	a.sent, a.forcings = sent, t.forced.Count()
+	a.sent, a.forcings = sent, t.forcings
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
 	a.Seen.HandedOver, a.Seen.Here = true, true
 	next.follow(g, now)

@@ -7,7 +7,6 @@ import (
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/wake"
 )
 
 // line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
@@ -50,7 +49,7 @@ func (t *Table) leaveLine(a *Attempt, n *Notices) {
 	if next := contender(l); next != nil {
 		next.bell.Ring()
 		if a.grant.stage == pending {
-			wake.PutToken(l.Shared.heard.Heard) // a message that this attempt got, but on which it did not act
+			queue.PutToken(l.Shared.heard.Heard) // a message that this attempt got, but on which it did not act
 		}
 	}
 }
@@ -89,12 +88,12 @@ func (t *Table) decide(a *Attempt, why Cause, now clock.Instant) time.Duration {
 	if t.standsFor(a.Handle) { // others are first if they stand in the line already
 		return 0
 	}
-	p := t.public.Of(a.Handle.Key)
-	if p == nil {
+	last, ok := t.public.Of(a.Handle.Key)
+	if !ok {
 		return 0
 	}
 	heard, _ := t.messages.Heard(a.Handle.Names().Channel)
-	pause := p.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
+	pause := last.Wait(heard, why == ByMessage, t.cfg.StandBack, now)
 	if a.Ends != 0 && a.Ends < now.Add(pause) {
 		return 0
 	}

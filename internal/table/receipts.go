@@ -23,10 +23,10 @@ const (
 // after another one.
 func (t *Table) Audit(h *Handle, now clock.Instant) (wire.Call, bool) {
 	defer t.lock().Unlock()
-	if t.audited.Expire(now); t.closed || t.audited.Has(h.Key) {
+	if next, ok := t.audited.Of(h.Key); t.closed || ok && now < next {
 		return wire.Call{}, false
 	}
-	t.audited.Add(h.Key, now.Add(auditEvery))
+	t.audited.Set(h.Key, now.Add(auditEvery))
 	numbers := t.alive.Numbers(func(g *Grant) bool { return g.handle.Key == h.Key })
 	if len(numbers) > maxAlive {
 		return wire.Call{}, false

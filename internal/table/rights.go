@@ -46,8 +46,8 @@ type denial struct {
 
 // unline has the waiters of a name go on without the line, those that stand there at once.
 func (t *Table) unline(h *Handle, now clock.Instant) {
-	known := t.unlined.Has(h.Key)
-	t.unlined.Add(h.Key, now.Add(unlinedFor))
+	known := t.withoutLine(h.Key)
+	t.unlined.Set(h.Key, now.Add(unlinedFor))
 	if known {
 		return
 	}
@@ -116,5 +116,12 @@ func (t *Table) standsFor(h *Handle) bool { return h.Kind.Line.Stands() && t.lin
 // counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
 // not tell whether an attempt that waits in Redis lives.
 func (t *Table) counted(h *Handle) bool {
-	return !t.unlined.Has(h.Key) && t.messages.Counts(h.Key.Name)
+	return !t.withoutLine(h.Key) && t.messages.Counts(h.Key.Name)
+}
+
+// withoutLine reports whether this client does without the line of a name for a while. When there are too many such names, it
+// does for all.
+func (t *Table) withoutLine(k Key) bool {
+	_, ok := t.unlined.Of(k)
+	return ok || t.unlined.Forgotten() != 0
 }

@@ -24,9 +24,9 @@ func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step 
 		writer = other.inRedis().Field
 	}
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = next, now, t.forced.Count()
+	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
-	t.unlined.Expire(now)
+	t.unlined.Expire(func(until clock.Instant) bool { return until <= now })
 	if a.line != nil {
 		a.confident, a.line.Shared.free = a.line.Shared.free, false // the reply will tell
 	}
@@ -226,7 +226,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(p.sent, p.lease, now), t.forced.Since(a.Handle.Key, a.forcings, p.micros):
+	case term.Late(p.sent, p.lease, now), t.forcedSince(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -272,9 +272,14 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 func (t *Table) compareSorts(h *Handle, n *Notices) {
 	switch k := h.Kind; {
 	case k.Tokens:
-		t.fenced.Add(h.Key)
-	case k.Side == wire.MainSide && t.fenced.Mark(h.Key):
-		n.Log(h.Name, notice.LogUnfenced, nil)
+		if _, ok := t.fenced.Of(h.Key); !ok {
+			t.fenced.Set(h.Key, false)
+		}
+	case k.Side == wire.MainSide:
+		if logged, ok := t.fenced.Of(h.Key); ok && !logged {
+			t.fenced.Set(h.Key, true)
+			n.Log(h.Name, notice.LogUnfenced, nil)
+		}
 	}
 }
 

@@ -262,7 +262,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 	var to *wire.Next
 	if next != nil {
 		x.nextGrant = next.grant
-		next.handing, next.forcings = true, t.forced.Count()
+		next.handing, next.forcings = true, t.forcings
 		next.knows().RefusedUntil(g.term.Ends())
 		next.knows().Asked(now)
 		x.nextGrant.sending(next.Lease, now)

@@ -356,7 +356,7 @@ func (w *world) answer(f *flight, r wire.Reply) {
 			w.givesBack(p, f.name, m)
 		}
 		over := s.Do == Done && e.x.grant.stage == retired && f.name.server.owes(text(e.x.grant.inRedis().Field))
-		if over && (e.x.denied || p.table.unlined.Has(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
+		if over && (e.x.denied || p.table.withoutLine(e.x.grant.handle.Key)) { // it may run no script of the line any more: a poll finds the lock
 			f.name.server.quiet, over = true, false
 		}
 		if r.Err == nil && (r.Gave().What == wire.ToPublic || over) {

@@ -90,20 +90,21 @@ type Table struct {
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
-	public    yield.Releases[Key]
+	public    queue.Memory[Key, yield.Release]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
-	forced    queue.Recent[Key]                 // the names unlocked by force, and when, in Unix µs of Redis
-	fenced    queue.Known[Key]                  // the latest names acquired with tokens; marked if also without
+	forcings  int                               // how many unlocks by force there were
+	forced    queue.Memory[Key, lastForce]      // the latest of each name
+	fenced    queue.Memory[Key, bool]           // the latest names acquired with tokens; true means also without, which was logged
 
-	standing map[int64]*Attempt                // by the holder's number: those that a release may grant a lock to
-	alive    standing.Alive[*Grant]            // those that stood there before, and are not over; also those of permits without leases
-	origins  standing.Origins[*Handle]         // by the channels on which this client hears of grants
-	audited  queue.Shunned[Key, clock.Instant] // the semaphores of whose receipts this client has asked a moment ago
-	seats    map[Key]*seats                    // in the queues of fair locks
+	standing map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
+	alive    standing.Alive[*Grant]           // those that stood there before, and are not over; also those of permits without leases
+	origins  standing.Origins[*Handle]        // by the channels on which this client hears of grants
+	audited  queue.Memory[Key, clock.Instant] // when to ask for the receipts of a semaphore again
+	seats    map[Key]*seats                   // in the queues of fair locks
 	watches  pump.Watches[*Handle]
 	pumps    pump.Pumps[*Handle]
-	// unlined has the names whose line this client does without, because it cannot work there.
-	unlined queue.Shunned[Key, clock.Instant]
+	// unlined has the names whose line this client does without, because it cannot work there, and until when.
+	unlined queue.Memory[Key, clock.Instant]
 	denial  denial // the first time that Redis refused what the line needs
 	// unheardSince is since when no script has known of a subscription of this client. Zero means that the latest one did.
 	unheardSince clock.Instant
@@ -115,6 +116,9 @@ func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
 		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
+		public: queue.NewMemory[Key, yield.Release](8), forced: queue.NewMemory[Key, lastForce](64),
+		fenced: queue.NewMemory[Key, bool](256), audited: queue.NewMemory[Key, clock.Instant](64),
+		unlined: queue.NewMemory[Key, clock.Instant](64),
 	}
 }
 
@@ -178,12 +182,41 @@ func (t *Table) Closed(n *Notices) {
 // known to have granted since is not concerned. Zero means that this is not known.
 func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *Notices) {
 	defer t.lock().Unlock()
-	t.forced.Add(k, micros)
+	t.noteForced(k, micros)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
 		if g.handle.Key == k && (g.stage == held || g.stage == expired) && (micros == 0 || g.micros < micros) {
 			t.lose(g, errForced, now, n)
 		}
 	}
+}
+
+// lastForce is the unlocks by force of a name.
+type lastForce struct {
+	count  int   // how many there were in all when the latest one came, with it
+	micros int64 // when the latest one was, in Unix µs of Redis; zero means that this is not known
+}
+
+// noteForced remembers an unlock by force.
+func (t *Table) noteForced(k Key, micros int64) {
+	t.forcings++
+	switch last, ok := t.forced.Of(k); {
+	case ok && (last.micros == 0 || micros == 0):
+		micros = 0
+	case ok:
+		micros = max(micros, last.micros)
+	}
+	t.forced.Set(k, lastForce{t.forcings, micros})
+}
+
+// forcedSince reports whether a name may have been unlocked by force since there were so many unlocks by force, and later than a moment
+// of Redis. Zero means any moment.
+func (t *Table) forcedSince(k Key, forcings int, micros int64) bool {
+	if t.forcings == forcings {
+		return false
+	}
+	last, ok := t.forced.Of(k)
+	return t.forced.Forgotten().count > forcings ||
+		ok && last.count > forcings && (micros == 0 || last.micros == 0 || last.micros > micros)
 }
 
 // Holds reports whether an owner holds the lock of a handle, as far as this process knows.

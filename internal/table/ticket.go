@@ -135,7 +135,7 @@ func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *Notice
 func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	g := a.grant
 	g.sending(a.Lease, now)
-	a.phase, a.sent, a.forcings = adopting, now, t.forced.Count()
+	a.phase, a.sent, a.forcings = adopting, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g, Call: g.inRedis().Adopt(a.Handle.Names(), a.Ticket, a.Lease)}
 	s.Free, _ = a.asks(now)
 	s.Within = max(a.Bound.Sub(now), time.Nanosecond)

@@ -35,7 +35,7 @@ func TestCallsOfAFreeLock(t *testing.T) {
 	require.NoError(t, err)
 	top := strings.TrimSpace(string(root))
 	var dirs []string
-	for _, dir := range strings.FieldsSeq(string(packages)) {
+	for dir := range strings.FieldsSeq(string(packages)) {
 		if rest, ok := strings.CutPrefix(dir, top); ok {
 			dirs = append(dirs, "."+rest)
 		}
