@@ -75,8 +75,9 @@ func (t *Turns) Withdraw() {
 
 // End ends the operation that is under way, if there is one, and wakes all that wait.
 func (t *Turns) End() {
-	t.busy = false
-	t.Notify()
+	if t.busy = false; t.idle != nil {
+		t.Notify()
+	}
 }
 
 // Notify wakes all waiters, which then look again.

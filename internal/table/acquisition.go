@@ -2,32 +2,14 @@ package table
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/wire"
 )
-
-// Acquisition is one successful acquisition of a lock. One unlock ends it. Its methods are safe for concurrent use.
-type Acquisition struct {
-	grant  *Grant
-	handle *Handle // through which it was made
-
-	// The table's mutex guards what follows.
-
-	ending  notice.Ending
-	done    <-chan struct{} // of the context that acquired, which tells whether a waiter has the same one
-	renewal time.Duration   // the lease with which the watchdog keeps the grant for it; zero means that it does not
-	byHold  bool            // only its Hold unlocks it
-	plain   bool            // made without an owner in the context
-	quiet   bool            // a group logs its loss
-	settled bool            // no caller has to unlock it any more, and its unlock is over
-	closed  atomic.Bool     // unlocked, or being unlocked, or leaked; others may read it without the mutex
-}
 
 // Owner returns the owner that holds the lock, and makes it if the caller had none.
 func (a *Acquisition) Owner() *Owner {
@@ -109,9 +91,6 @@ func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	return why
 }
 
-// Loss is how a lock was lost, for the group that it is a member of.
-type Loss = term.Loss
-
 // Loss returns how the lock was lost, once it is.
 func (a *Acquisition) Loss() Loss {
 	defer a.grant.table.lock().Unlock()
@@ -168,10 +147,46 @@ func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
 	}
 }
 
-// lossOf returns the error that reports an end to the users of a handle. The end of the client belongs to no single lock.
-func lossOf(h *Handle, why error) error {
-	if errors.Is(why, fault.ErrClosed) {
-		return why
+// Extend begins to lengthen the lease, and returns the call that makes it end no earlier than d from now. It is the renewal
+// of this one lock, so it creates nothing, whenever it arrives. It takes no turn among the owner's operations, because it does
+// not change the count. The error says why the acquisition is over: then nothing is to be sent.
+func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, error) {
+	g := a.grant
+	defer g.table.lock().Unlock()
+	if err := a.over(now); err != nil {
+		return wire.Call{}, err
 	}
-	return &fault.OpError{Op: "hold", Name: h.Name, Err: why}
+	g.sending(d, now)
+	c := wire.NewRenewal(g.handle.Kind.Renew, d, 1)
+	c.Renew(g.inRedis(), g.handle.Key.Name)
+	return c, nil
+}
+
+// Extended takes the reply to a call of [Acquisition.Extend] that was sent at that moment, also after its caller has left. It
+// counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is.
+// Extended returns why the acquisition is over, or nil if it is not.
+func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) error {
+	g, t := a.grant, a.grant.table
+	defer t.lock().Unlock()
+	switch {
+	case !g.usable(now) || r.Err != nil:
+	case r.List[0] == 1:
+		g.confirm(sent, d, n)
+	default:
+		t.lose(g, errHolderGone, now, n)
+	}
+	return a.over(now)
+}
+
+// over returns why the acquisition is over for its user, or nil if it is not. It compares the clock itself.
+func (a *Acquisition) over(now clock.Instant) error {
+	switch why := a.ending.Err(); {
+	case why != nil:
+		return why
+	case a.closed.Load(): // leaked
+		return fault.ErrNotHeld
+	case a.grant.term.Past(now):
+		return lossOf(a.handle, fault.ErrLost)
+	}
+	return nil
 }

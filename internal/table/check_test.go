@@ -367,11 +367,11 @@ func (w *world) checkEnd() {
 			w.failf("Empty: c%d has %d queues and %d tasks", p.index, s.Queues, p.tasks.Count())
 		case len(p.table.seats) > 0:
 			w.failf("Empty: c%d has seats of %d names", p.index, len(p.table.seats))
-		case len(p.table.standing)+p.table.watches.Len() > 0:
-			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.standing), p.table.watches.Len())
+		case len(p.table.standing)+len(p.table.watches) > 0:
+			w.failf("Empty: c%d has %d in the line, and watches %d names", p.index, len(p.table.standing), len(p.table.watches))
 		case p.closed:
-		case s.Grants+s.Exclusive+s.Due+p.table.alive.Len() > 0:
-			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, p.table.alive.Len())
+		case s.Grants+s.Exclusive+s.Due+len(p.table.alive) > 0:
+			w.failf("Empty: c%d has %d grants, %d exclusive holders, %d due, %d that stood in a line", p.index, s.Grants, s.Exclusive, s.Due, len(p.table.alive))
 		}
 		for _, handles := range p.handles {
 			for _, h := range handles {

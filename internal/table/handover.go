@@ -157,7 +157,9 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains
 	a.Seen.HandedOver, a.Seen.Here = true, true
 	next.follow(g, now)
-	t.alive.Pass(g.holder.Number, g, next)
+	if t.alive[g.holder.Number] == g {
+		t.alive[g.holder.Number] = next
+	}
 	if first {
 		next.term.RenewAt = renewAt
 		t.plan(next, n)
@@ -170,4 +172,21 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 	a.keep(now)
 	a.bell.Ring()
 	return true
+}
+
+// uncontested reports whether nobody else waited for the permits of a grant when they were handed over to it.
+func (t *Table) uncontested(g *Grant, next *Attempt) bool {
+	return g.handle.Kind.Counted() && g.streak.Count > 0 && !g.contested && !next.line.Shared.others && t.lined(g.handle)
+}
+
+// keptWithin takes what Redis said after a hand-over of permits: whether more are free, and who else waits.
+func (t *Table) keptWithin(x *Exit, r wire.Reply, now clock.Instant) {
+	free, stand, listen := r.KeptWithin()
+	x.nextGrant.contested = stand
+	if l := t.lines.Of(x.grant.handle.Key); l != nil {
+		l.Shared.others, l.Shared.handedAt = listen, now
+		if free > 0 {
+			asksNow(l)
+		}
+	}
 }

@@ -27,7 +27,12 @@ func (t *Table) Audit(h *Handle, now clock.Instant) (wire.Call, bool) {
 		return wire.Call{}, false
 	}
 	t.audited.Set(h.Key, now.Add(auditEvery))
-	numbers := t.alive.Numbers(func(g *Grant) bool { return g.handle.Key == h.Key })
+	var numbers []int64
+	for number, g := range t.alive {
+		if g.handle.Key == h.Key {
+			numbers = append(numbers, number)
+		}
+	}
 	if len(numbers) > maxAlive {
 		return wire.Call{}, false
 	}
