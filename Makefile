@@ -115,11 +115,13 @@ race: ## run with the race detector what runs goroutines of rlock: not what look
 	$(GO) test -race -shuffle=on $(FLAGS) -timeout $(TIMEOUT) -parallel 8 \
 		$(call others,wire|release|suites/(trouble|claims|contract|figures)|testkit/snippets)
 
-# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time.
+# The units run with virtual clocks and fakes, or start their own servers. What a race detector sees of the rest, it sees in virtual time. The
+# tests of the table run in one goroutine each, but for one test.
 .PHONY: race-check
 race-check: ## run with the race detector the claims in virtual time, and the tests of single packages
 	cd simulation && $(GO) run ./suites -seed $(FIRST) -race -short -only virtual ../internal/suites/claims
-	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit)')
+	$(GO) test $(RACE) -shuffle=on -short -timeout $(TIMEOUT) -parallel 8 $$($(GO) list ./internal/... | grep -vE '/internal/(wire|release|suites|testkit|table)')
+	$(GO) test $(RACE) -timeout $(TIMEOUT) -run 'TestTwoTablesLookAtTheOwnerOfAHold$$' ./internal/table
 
 # The directories that have fuzz targets.
 FUZZED = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Fuzz' internal)))
@@ -185,7 +187,7 @@ sim-oldest: ## check on the oldest supported version of Go that a seed of the si
 		cd simulation && PATH=$$root/bin:$$PATH GOTOOLCHAIN=local go test -count=1 -timeout $(TIMEOUT) -v -run 'TestASeedDecidesEverything|TestLeaksAreFound|TestEveryEditFits' . ./internal/overlay
 
 # The packages with tests in bubbles of testing/synctest.
-BUBBLES = ./internal/clock ./internal/group ./internal/lease ./internal/signal ./internal/task ./internal/transport ./internal/watchdog
+BUBBLES = ./internal/clock ./internal/group ./internal/client ./internal/pubsub ./internal/task ./internal/transport ./internal/watchdog
 COUNT ?= 10
 .PHONY: schedules
 schedules: ## run the tests in virtual time, each COUNT times, with drawn orders of goroutines; SCHEDULE repeats what was drawn
@@ -202,7 +204,7 @@ bench-check: ## run a short part of the benchmark; fails if rlock is much slower
 	cd bench && $(GO) run . -check recorded.json -tolerance 0.6
 
 .PHONY: freeze
-freeze: ## run WHAT, such as "go test ./internal/lease", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
+freeze: ## run WHAT, such as "go test ./internal/client", on a machine that stands still for 50 to 500 ms every 3 s; Linux only
 	$(GO) run ./internal/testkit/freeze sh -c '$(or $(WHAT),$(error WHAT is the command))'
 
 # The changed runtime of the simulation, written to DIR. .ci/run passes it in RACE, so that Go compiles everything for one runtime only.

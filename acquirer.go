@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // Acquirer is the part of [Locker] that [HoldFrom] and [DoValue] need. All kinds of lock, and groups of them, have its
@@ -17,7 +17,7 @@ type Acquirer interface {
 	TryDo(ctx context.Context, fn func(context.Context) error, opts ...AcquireOption) (ran bool, err error)
 
 	// member returns the implementation of the methods. It seals the interface.
-	member() lease.Member
+	member() client.Member
 }
 
 // Locker has the methods that all kinds of lock share, and groups of locks too. It cannot be implemented outside this package. For
@@ -62,7 +62,7 @@ func (r *RedLock) TryDo(
 
 // tryDo is the TryDo of every Acquirer.
 func tryDo(
-	ctx context.Context, m lease.Member, fn func(context.Context) error, opts []AcquireOption,
+	ctx context.Context, m client.Member, fn func(context.Context) error, opts []AcquireOption,
 ) (ran bool, err error) {
 	counted := fn
 	if fn != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/driver/goredis"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -18,7 +18,7 @@ import (
 // sharded pub/sub, they share one per node. A Client is safe for concurrent use. It ports RedissonClient, as far as locks
 // are concerned.
 type Client struct {
-	m       *lease.Manager
+	client  *client.Client
 	mapName func(name string) string
 }
 
@@ -60,17 +60,17 @@ func newClient(opts []Option, open driver.Open) (*Client, error) {
 	c := &Client{mapName: s.mapName}
 	s.Client = c
 	s.IdentityKey = func(clientID string) string { return s.mapName(wire.ClientKey(clientID)) }
-	c.m = lease.New(s.Config, d)
-	c.m.Reports().Client(c, true)
+	c.client = client.New(s.Config, d)
+	c.client.Reports().Client(c, true)
 	return c, nil
 }
 
 // ID returns the random UUID that begins the holder field of every lock that this client holds. A nil client has none.
 func (c *Client) ID() string {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return ""
 	}
-	return c.m.Config().Table.ClientID
+	return c.client.Config().Table.ClientID
 }
 
 // Close stops the client. Methods that wait return [ErrClosed], renewals stop, and every [Hold.Context] ends with cause
@@ -80,8 +80,8 @@ func (c *Client) ID() string {
 // unlock becomes free when its lease ends: to let the sections finish first, use [Client.Shutdown]. The redis client stays
 // open. Calling Close again does nothing. It returns nil.
 func (c *Client) Close() error {
-	if c != nil && c.m != nil {
-		c.m.Close()
+	if c != nil && c.client != nil {
+		c.client.Close()
 	}
 	return nil
 }
@@ -109,10 +109,10 @@ func (c *Client) Close() error {
 // With a context that carries a hold of this client, Shutdown would wait for its own caller. It returns [ErrInvalidOption] at
 // once, and stops nothing. With any other context, a call from within a critical section waits until that context ends.
 func (c *Client) Shutdown(ctx context.Context) error {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return nil
 	}
-	return c.m.Shutdown(ctx)
+	return c.client.Shutdown(ctx)
 }
 
 // Stats is what a [Client] does at one moment, and what it has done since [New]. It counts locks: a group counts as its
@@ -147,13 +147,13 @@ type Stats struct {
 // [Client.Close]. A nil client has done nothing. To check whether Redis answers, call [Lock.IsLocked] with a
 // deadline.
 func (c *Client) Stats() Stats {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return Stats{}
 	}
-	n := c.m.Table().Counts()
+	n := c.client.Table().Counts()
 	return Stats{
 		Held: n.Held, Waiting: n.Waiting, InDoubt: n.InDoubt, Acquired: n.Acquired, HandOvers: n.HandOvers,
 		Renewals: n.Renewals, RenewalFailures: n.RenewalFailures, Losses: n.Losses,
-		DroppedReports: c.m.Reports().Dropped(),
+		DroppedReports: c.client.Reports().Dropped(),
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/client"
 )
 
 // CountDownLatch is a handle on a count-down latch in Redis: a count that processes lower to zero, while others wait for that. A
@@ -21,22 +21,22 @@ import (
 //
 // A latch counts calls, not work: a job that another process does again, because the first one died after its work, is counted
 // again, or not at all, according to where CountDown was. So for jobs in a database, give Await a Wait, and look there which are done.
-type CountDownLatch struct{ l lease.Latch }
+type CountDownLatch struct{ l client.Latch }
 
 // NewCountDownLatch returns a handle on the latch of that name. It ports getCountDownLatch. It sends nothing and does not fail.
 // The first method that is called reports a name that cannot be a latch's with [ErrInvalidName]. On a cluster, that is a name
 // with a pair of braces: Redisson puts braces around it for the channel, so that key and channel would be in different slots.
 func (c *Client) NewCountDownLatch(name string) *CountDownLatch {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return nil
 	}
 	l := &CountDownLatch{}
-	l.l.Init(c.m, name, c.mapName(name))
+	l.l.Init(c.client, name, c.mapName(name))
 	return l
 }
 
 // in returns the implementation of the handle, or nil.
-func (l *CountDownLatch) in() *lease.Latch {
+func (l *CountDownLatch) in() *client.Latch {
 	if l == nil {
 		return nil
 	}

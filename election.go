@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // Election makes one process out of several the leader. It is made by [Client.NewElection], and safe for concurrent use:
@@ -81,12 +80,13 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		return &fault.OpError{Op: op, Name: e.lock.Name(), Err: errRunning}
 	}
 	defer e.running.Store(false)
+	cfg := &e.lock.l.Client().Config().Table
 	for failures := 1; ; failures++ {
 		var own error
 		led, lost := false, false
 		err := doAs(WithOwner(ctx), ctx, e.lock.in(), func(held context.Context) error {
 			led, failures = true, 1
-			lost, own = e.lead(held, lead, cmp.Or(t.Lease, e.config().WatchdogTimeout))
+			lost, own = e.lead(held, lead, cmp.Or(t.Lease, cfg.WatchdogTimeout))
 			return nil
 		}, t)
 		switch {
@@ -95,11 +95,11 @@ func (e *Election) Run(ctx context.Context, lead func(ctx context.Context, term 
 		case !led && (!errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
 			return err
 		}
-		pause := time.NewTimer(e.config().Retry(failures))
+		pause := time.NewTimer(cfg.Retry(failures))
 		select {
 		case <-pause.C:
 		case <-ctx.Done(): // the next campaign says so
-		case <-e.lock.l.Manager().Stopping(): // it does, too
+		case <-e.lock.l.Client().Stopping(): // it does, too
 		}
 		pause.Stop()
 	}
@@ -116,8 +116,6 @@ func (e *Election) lead(held context.Context, lead func(context.Context, Token) 
 	own = lead(held, hold.Token())
 	return errors.Is(hold.Err(), ErrLost), own
 }
-
-func (e *Election) config() *table.Config { return &e.lock.l.Manager().Config().Table }
 
 // urge logs that lead goes on although it should not.
 func (e *Election) urge(returned <-chan struct{}, lease time.Duration) {

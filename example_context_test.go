@@ -102,7 +102,7 @@ func ExampleElection() {
 	locks, _, end := exampleLocks()
 	defer end()
 
-	ctx, stop := context.WithCancel(context.Background()) // in a program: by signal.NotifyContext
+	ctx, stop := context.WithCancel(context.Background()) // in a program: by pubsub.NotifyContext
 	election := locks.NewElection("scheduler", rlock.RenewedLease(5*time.Second))
 	err := election.Run(ctx, func(ctx context.Context, term rlock.Token) error {
 		fmt.Println("leading:", election.IsLeader())

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/client"
 )
 
 // WithOwner returns a context that owns locks. All callers that lock with it, or with a context derived from it, are the
@@ -14,7 +14,7 @@ import (
 //
 // Goroutines that share an owner do not exclude each other. Call it where a goroutine or a request begins, not where a
 // function locks. Without an owner, each acquisition is an owner of its own.
-func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx) }
+func WithOwner(ctx context.Context) context.Context { return client.WithOwner(ctx) }
 
 // Hold is one acquisition of a lock or of a group of locks, made by Acquire or TryAcquire, or borrowed by [HoldFrom]. It
 // notices when the lock is lost; after a bare [Lock.Lock], only the unlock reports a loss. A Hold is safe for concurrent use.
@@ -23,10 +23,10 @@ func WithOwner(ctx context.Context) context.Context { return lease.WithOwner(ctx
 // rlock stops renewing a Hold when the program can reach neither the Hold nor its context. A derived context that is not
 // canceled keeps both reachable. The lock then becomes free when its lease ends. That is logged, unless the lock was taken
 // with [Lease].
-type Hold struct{ h lease.Hold }
+type Hold struct{ h client.Hold }
 
 // in returns the implementation of the hold, or nil.
-func (h *Hold) in() *lease.Hold {
+func (h *Hold) in() *client.Hold {
 	if h == nil {
 		return nil
 	}

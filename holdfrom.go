@@ -3,8 +3,8 @@ package rlock
 import (
 	"context"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // HoldFrom returns the hold of a lock that ctx carries: the context of [Hold.Context], the one that Do gives to its function,
@@ -62,4 +62,4 @@ func DoValue[T any](
 // It is for middleware, which does not know whether its caller has an owner or holds a lock. WithOwner there, inside a Do of
 // the same lock, would be a different owner, and wait for itself. Where a goroutine begins, use WithOwner: with EnsureOwner
 // the goroutine would share the holds of its parent.
-func EnsureOwner(ctx context.Context) context.Context { return lease.EnsureOwner(ctx) }
+func EnsureOwner(ctx context.Context) context.Context { return client.EnsureOwner(ctx) }

@@ -78,7 +78,7 @@ func (l *Lock) Inspect(ctx context.Context) (LockInfo, error) {
 	if err != nil {
 		return LockInfo{}, err
 	}
-	own := l.l.Manager().Config().Table.ClientID
+	own := l.l.Client().Config().Table.ClientID
 	info := LockInfo{
 		Name: l.Name(), Time: time.UnixMicro(seen.At), Lease: wire.Lease(seen.Millis), Token: Token(seen.Token),
 		HolderCount: int(seen.Held), WaiterCount: int(seen.Waiting),

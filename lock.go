@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -22,7 +22,7 @@ import (
 // without an owner does not re-enter: a second Lock with it waits for the first, as with a [sync.Mutex]. rlock logs such a
 // wait: after a second if the context is the same and can end, and else after a lease. To re-enter, lock with [Hold.Context] or the context that Do passes to its function. To unlock
 // elsewhere than where the lock was taken, pass on that context, or an owner by [WithOwner].
-type Lock struct{ l lease.Lock }
+type Lock struct{ l client.Lock }
 
 // NewLock returns a handle on the reentrant lock of that name. It ports getLock. It sends nothing and does not fail. The
 // first method that is called reports a name that cannot be a lock's with [ErrInvalidName], and an option that cannot work
@@ -32,11 +32,11 @@ func (c *Client) NewLock(name string, opts ...LockOption) *Lock {
 }
 
 func (c *Client) newLock(k *wire.Kind, name string, opts []LockOption) *Lock {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return nil
 	}
 	l := &Lock{}
-	l.l.Init(c.m, k, name, c.mapName(name))
+	l.l.Init(c.client, k, name, c.mapName(name))
 	for i, opt := range opts {
 		if opt == nil {
 			opt = func(*lockSettings) error {
@@ -49,14 +49,14 @@ func (c *Client) newLock(k *wire.Kind, name string, opts []LockOption) *Lock {
 }
 
 // in returns the implementation of the handle, or nil.
-func (l *Lock) in() *lease.Lock {
+func (l *Lock) in() *client.Lock {
 	if l == nil {
 		return nil
 	}
 	return &l.l
 }
 
-func (l *Lock) member() lease.Member { return l.in() }
+func (l *Lock) member() client.Member { return l.in() }
 
 // Name returns the name with which the handle was made, before any prefix or mapper. It ports getName. A nil handle has an
 // empty name.
@@ -186,19 +186,19 @@ func acquired(err error) (bool, error) {
 }
 
 // lock is the Lock of every group.
-func lock(ctx context.Context, m lease.Member, opts []AcquireOption) error {
+func lock(ctx context.Context, m client.Member, opts []AcquireOption) error {
 	_, err := m.Take(ctx, terms("lock", false, false, opts))
 	return err
 }
 
 // tryLock is the TryLock of every group.
-func tryLock(ctx context.Context, m lease.Member, opts []AcquireOption) (bool, error) {
+func tryLock(ctx context.Context, m client.Member, opts []AcquireOption) (bool, error) {
 	_, err := m.Take(ctx, terms("try lock", true, false, opts))
 	return acquired(err)
 }
 
 // takeHold acquires for a Hold that the caller gets.
-func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error) {
+func takeHold(ctx context.Context, m client.Member, t client.Terms) (*Hold, error) {
 	held, err := m.Take(ctx, t)
 	if err != nil {
 		return nil, err
@@ -210,12 +210,12 @@ func takeHold(ctx context.Context, m lease.Member, t lease.Terms) (*Hold, error)
 }
 
 // do is the Do of every Acquirer.
-func do(ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) error {
+func do(ctx context.Context, m client.Member, fn func(context.Context) error, t client.Terms) error {
 	return doAs(ctx, ctx, m, fn, t)
 }
 
 // doAs is do for the owner of another context, which is derived from ctx. The context that fn gets does not have that owner.
-func doAs(as, ctx context.Context, m lease.Member, fn func(context.Context) error, t lease.Terms) (err error) {
+func doAs(as, ctx context.Context, m client.Member, fn func(context.Context) error, t client.Terms) (err error) {
 	if fn == nil {
 		return &fault.OpError{Op: t.Op, What: "with a nil function", Err: ErrInvalidOption}
 	}
@@ -223,7 +223,7 @@ func doAs(as, ctx context.Context, m lease.Member, fn func(context.Context) erro
 	if err != nil {
 		return whileWaiting(t.Op, err)
 	}
-	var hold lease.Hold
+	var hold client.Hold
 	hold.Init(ctx, held)
 	defer func() {
 		failed := hold.Unlock(ctx)
@@ -263,7 +263,7 @@ func whileWaiting(op string, err error) error {
 }
 
 // logTo logs something about a lock or a group.
-func logTo(m lease.Member, what *notice.Message, err error) {
+func logTo(m client.Member, what *notice.Message, err error) {
 	if logger, ok := m.(interface{ Log(*notice.Message, error) }); ok {
 		logger.Log(what, err)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/group"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // MultiLock is several locks that are taken as one: all of them or none. It is made by [NewMultiLock], holds nothing by
@@ -26,8 +26,8 @@ type MultiLock struct{ g *group.Group }
 func NewMultiLock(locks ...Locker) *MultiLock { return &MultiLock{group.NewMulti(members(locks))} }
 
 // members returns the implementations of locks.
-func members(locks []Locker) []lease.Member {
-	all := make([]lease.Member, len(locks))
+func members(locks []Locker) []client.Member {
+	all := make([]client.Member, len(locks))
 	for i, l := range locks {
 		if l != nil {
 			all[i] = l.member()
@@ -44,7 +44,7 @@ func (m *MultiLock) in() *group.Group {
 	return m.g
 }
 
-func (m *MultiLock) member() lease.Member { return m.in() }
+func (m *MultiLock) member() client.Member { return m.in() }
 
 // LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
 func (m *MultiLock) LogValue() slog.Value { return m.in().LogValue() }

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
@@ -28,14 +29,14 @@ type Option func(*settings) error
 
 // settings are the options of a client, with their defaults in place.
 type settings struct {
-	lease.Config
+	client.Config
 	mapName func(string) string
 }
 
 func newSettings(opts []Option) (*settings, error) {
 	s := &settings{
-		Config: lease.Config{
-			Table: table.Config{
+		Config: client.Config{
+			Table: config.Config{
 				WatchdogTimeout: 30 * time.Second,
 				CommandTimeout:  5 * time.Second,
 				PollInterval:    5 * time.Second,
@@ -328,8 +329,8 @@ func Permits(n int) AcquireOption { return AcquireOption{permitsOption, time.Dur
 func AtLeast(d time.Duration) AcquireOption { return AcquireOption{atLeastOption, d} }
 
 // terms turns the options of one acquisition into its terms.
-func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
-	t := lease.Terms{Op: op, ByHold: byHold, Limited: try}
+func terms(op string, try, byHold bool, opts []AcquireOption) client.Terms {
+	t := client.Terms{Op: op, ByHold: byHold, Limited: try}
 	for _, opt := range opts {
 		switch opt.what {
 		case leaseOption, renewedLeaseOption:
@@ -363,7 +364,7 @@ func terms(op string, try, byHold bool, opts []AcquireOption) lease.Terms {
 }
 
 // setLease applies an option that sets the lease.
-func setLease(t *lease.Terms, opt AcquireOption) error {
+func setLease(t *client.Terms, opt AcquireOption) error {
 	renewed, what, least := opt.what == renewedLeaseOption, "lease", minLease
 	if renewed {
 		what, least = "renewed lease", minWatchdogTimeout

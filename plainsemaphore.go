@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -30,7 +30,7 @@ import (
 // Those that wait have their turns in the order in which they came, within a process, and between the first waiters of the processes.
 // But one that wants several permits is passed by others while fewer are free. TryAcquire takes no permit that somebody waits for
 // in another process, but it may pass the waiters of its own. Redisson's waiters stand in no line, and may pass.
-type PlainSemaphore struct{ s lease.Semaphore }
+type PlainSemaphore struct{ s client.Semaphore }
 
 // NewPlainSemaphore returns a handle on the plain semaphore of that name. It ports getSemaphore. [Client.NewSemaphore] is the one to
 // take, unless Redisson has to share the permits, or nobody holds them. It sends nothing and does not fail. The first method that
@@ -39,26 +39,26 @@ type PlainSemaphore struct{ s lease.Semaphore }
 //
 // With [Total], nothing is logged if there is another number of permits: Redis does not know how many are out.
 func (c *Client) NewPlainSemaphore(name string, opts ...SemaphoreOption) *PlainSemaphore {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return nil
 	}
 	s := &PlainSemaphore{}
-	s.s.Init(c.m, wire.PlainPermit, name, c.mapName(name))
+	s.s.Init(c.client, wire.PlainPermit, name, c.mapName(name))
 	configure(&s.s, opts)
 	return s
 }
 
 // in returns the implementation of the handle, or nil.
-func (s *PlainSemaphore) in() *lease.Semaphore {
+func (s *PlainSemaphore) in() *client.Semaphore {
 	if s == nil {
 		return nil
 	}
 	return &s.s
 }
 
-func (s *PlainSemaphore) member() lease.Member {
+func (s *PlainSemaphore) member() client.Member {
 	if s == nil {
-		return (*lease.Lock)(nil)
+		return (*client.Lock)(nil)
 	}
 	return &s.s.Lock
 }

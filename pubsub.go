@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/signal"
+	"github.com/go-rlock/rlock/internal/pubsub"
 )
 
-// The options of waiting, whose engine is internal/signal: it knows which channels are subscribed on which connection, and
+// The options of waiting, whose engine is internal/pubsub: it knows which channels are subscribed on which connection, and
 // wakes the waiters.
 
 // ShardedPubSub says how releases are announced on a Redis Cluster: see [WithShardedPubSub].
@@ -35,7 +35,7 @@ func WithShardedPubSub(mode ShardedPubSub) Option {
 			return fmt.Errorf("%w: sharded pub/sub mode %d out of range [%d, %d]",
 				ErrInvalidOption, mode, ShardedAuto, ShardedOff)
 		}
-		s.Sharded = signal.Mode(mode)
+		s.Sharded = pubsub.Mode(mode)
 		return nil
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/group"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // RedLock is one lock on several independent Redis masters. It is held while a majority of them confirms it, and so outlives
@@ -40,7 +40,7 @@ func (r *RedLock) in() *group.Group {
 	return r.g
 }
 
-func (r *RedLock) member() lease.Member { return r.in() }
+func (r *RedLock) member() client.Member { return r.in() }
 
 // LogValue returns the names of the locks and the kind, for a log line. It implements [slog.LogValuer].
 func (r *RedLock) LogValue() slog.Value { return r.in().LogValue() }

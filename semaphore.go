@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -24,18 +24,18 @@ import (
 // Those that wait have their turns in the order in which they came, within a process, and between the first waiters of the processes.
 // Permits are kept for one that wants several until there are enough, so nobody passes it. TryAcquire takes no permit that somebody
 // waits for in another process, but it may pass the waiters of its own. Redisson's waiters stand in no line, and may pass.
-type Semaphore struct{ s lease.Semaphore }
+type Semaphore struct{ s client.Semaphore }
 
 // SemaphoreOption sets something for one handle. The handle's first method reports an option that cannot work, with
 // [ErrInvalidOption].
-type SemaphoreOption func(*lease.Semaphore) error
+type SemaphoreOption func(*client.Semaphore) error
 
 // Total sets the semaphore up with n permits, if nobody has, before the first method of the handle that acquires, adds, drains or
 // counts permits. It does so again when an acquisition finds that the semaphore is gone: deleted, expired, or lost with the data of
 // Redis. n is from 0 to 2^31-1. A different number of permits stays as it is. For a [Semaphore] that is logged, and [Semaphore.SetPermits] changes it. The
 // first call takes one command more. So keep a handle with Total, rather than make one for each use.
 func Total(n int) SemaphoreOption {
-	return func(s *lease.Semaphore) error { return s.Total(n) }
+	return func(s *client.Semaphore) error { return s.Total(n) }
 }
 
 // NewSemaphore returns a handle on the semaphore of that name. It ports getPermitExpirableSemaphore. It sends nothing and does
@@ -46,20 +46,20 @@ func Total(n int) SemaphoreOption {
 // renewed. Redisson's clients compare leases with their own clocks. A clock that is ahead of Redis's by more than two thirds of
 // a lease makes them take permits away that are held.
 func (c *Client) NewSemaphore(name string, opts ...SemaphoreOption) *Semaphore {
-	if c == nil || c.m == nil {
+	if c == nil || c.client == nil {
 		return nil
 	}
 	s := &Semaphore{}
-	s.s.Init(c.m, wire.Permit, name, c.mapName(name))
+	s.s.Init(c.client, wire.Permit, name, c.mapName(name))
 	configure(&s.s, opts)
 	return s
 }
 
 // configure applies the options of a handle.
-func configure(s *lease.Semaphore, opts []SemaphoreOption) {
+func configure(s *client.Semaphore, opts []SemaphoreOption) {
 	for i, opt := range opts {
 		if opt == nil {
-			opt = func(*lease.Semaphore) error {
+			opt = func(*client.Semaphore) error {
 				return fmt.Errorf("%w: option %d of the semaphore is nil", ErrInvalidOption, i+1)
 			}
 		}
@@ -68,16 +68,16 @@ func configure(s *lease.Semaphore, opts []SemaphoreOption) {
 }
 
 // in returns the implementation of the handle, or nil.
-func (s *Semaphore) in() *lease.Semaphore {
+func (s *Semaphore) in() *client.Semaphore {
 	if s == nil {
 		return nil
 	}
 	return &s.s
 }
 
-func (s *Semaphore) member() lease.Member {
+func (s *Semaphore) member() client.Member {
 	if s == nil {
-		return (*lease.Lock)(nil)
+		return (*client.Lock)(nil)
 	}
 	return &s.s.Lock
 }

@@ -168,7 +168,7 @@ func TestStagesAreSetWhereDrawn(t *testing.T) {
 // TestCallsAreDrawn checks that the calls in the sequence drawings are methods of the packages that they reach.
 func TestCallsAreDrawn(t *testing.T) {
 	t.Parallel()
-	packages := map[string]string{"table": "table", "conn": "transport", "hub": "signal", "driver": "driver", "dog": "watchdog"}
+	packages := map[string]string{"table": "table", "conn": "transport", "hub": "pubsub", "driver": "driver", "dog": "watchdog"}
 	declared := make(map[string]bool)
 	for name := range declarations(t) {
 		parts := strings.Split(name, ".")
@@ -225,7 +225,7 @@ func TestGoroutinesAreDrawn(t *testing.T) {
 	var want, order []string
 	for _, s := range sources(t) {
 		for _, decl := range s.file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && s.pkg == "internal/lease" && nameOf(f) == "Manager.Close" {
+			if f, ok := decl.(*ast.FuncDecl); ok && s.pkg == "internal/client" && nameOf(f) == "Client.Close" {
 				want = callsOfParts(f)
 			}
 		}
@@ -237,7 +237,7 @@ func TestGoroutinesAreDrawn(t *testing.T) {
 	require.Equal(t, want, order)
 }
 
-// callsOfParts returns the methods that a function calls on fields of its receiver m, as field.Method.
+// callsOfParts returns the methods that a function calls on fields of its receiver c, as field.Method.
 func callsOfParts(f *ast.FuncDecl) []string {
 	var calls []string
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -253,7 +253,7 @@ func callsOfParts(f *ast.FuncDecl) []string {
 		if !isPart || part.Sel.Name == "closing" { // the sync.Once around them
 			return true
 		}
-		if receiver, ok := part.X.(*ast.Ident); ok && receiver.Name == "m" {
+		if receiver, ok := part.X.(*ast.Ident); ok && receiver.Name == "c" {
 			calls = append(calls, part.Sel.Name+"."+method.Sel.Name)
 		}
 		return true

@@ -3,12 +3,12 @@ package torture
 // fieldMutants are planted bugs as the field had them, besides those of the other list: M49 and M59 to M64, C9, C10, X1, B1, B2. Each is found
 // by a test of its own. Rules are those of docs/rules.md.
 var fieldMutants = []mutant{
-	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/lease TestNoHoldIsNearlyOver"}, []edit{
-		{"internal/term/term.go", "{ return lease / 4 }", "{ return 0 }"},
-		{"internal/standing/sight.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
+	{"F1", "a hold is returned with next to nothing of its lease (S.14)", []string{"./internal/client TestNoHoldIsNearlyOver"}, []edit{
+		{"internal/lease/term.go", "{ return lease / 4 }", "{ return 0 }"},
+		{"internal/table/internal/place/sight.go", "now.Sub(at) > term/4", "now.Sub(at) > term"},
 	}},
 	{"F2", "Shutdown refuses the context of a hold that is over (M.14)", []string{"./internal/suites/claims TestAShutdownWithThePastContext"}, []edit{
-		{"internal/lease/shutdown.go", "if hold.of.Closed().Load() {", "if false {"},
+		{"internal/client/shutdown.go", "if hold.of.Closed().Load() {", "if false {"},
 	}},
 	{"F3", "a group of one name in two families waits for itself (I.5)", []string{"./internal/suites/claims TestLocksOfTwoFamiliesAreNoGroup"}, []edit{
 		{"internal/group/self.go", "ok && other != key {", "ok && other != key && false {"},
@@ -20,14 +20,14 @@ var fieldMutants = []mutant{
 		{"internal/lua/semaphore_prelude.lua", "if type(count) == 'string' and string.match(count, '^%-?%d+$') then\n    return redis.error_reply", "if false then\n    return redis.error_reply"},
 	}},
 	{"F6", "what a past context let acquire cannot be unlocked with it (M.13)", []string{"./internal/suites/claims TestALateUnlockWithThePastContextFreesNobody"}, []edit{
-		{"internal/lease/hold.go", "past || !closed.Load() {", "!closed.Load() {"},
+		{"internal/client/hold.go", "past || !closed.Load() {", "!closed.Load() {"},
 	}},
 	{"F7", "a context that panics on a goroutine of rlock ends the process (U.7)", []string{"./internal/suites/trouble TestAContextThatPanics"}, []edit{
-		{"internal/lease/panics.go", "if p := recover(); p != nil {", "if p := any(nil); p != nil {"},
+		{"internal/client/panics.go", "if p := recover(); p != nil {", "if p := any(nil); p != nil {"},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 		{"internal/driver/checked.go", "if f := d.recovered(recover()); f != nil {\n\t\t\tr = Failed(f)", "if f := d.recovered(nil); f != nil {\n\t\t\tr = Failed(f)"},
 	}},
-	{"F8", "the time that connecting takes counts for a single attempt (U.8)", []string{"./internal/lease TestConnectingDoesNotCount"}, []edit{
+	{"F8", "the time that connecting takes counts for a single attempt (U.8)", []string{"./internal/client TestConnectingDoesNotCount"}, []edit{
 		{"internal/transport/connecting.go", "if c.dials == nil || h.trouble.Load() {", "if true {"},
 	}},
 	{"F9", "a read release asks every reader (G.4)", []string{"./internal/wire TestTheCostOfAReadReleaseDoesNotGrowWithTheReaders"}, []edit{
@@ -35,9 +35,9 @@ var fieldMutants = []mutant{
 		{"internal/lua/rw_prelude.lua", "size <= 17, 0, 0, '0'", "true, 0, 0, '0'"},
 	}},
 	{"F10", "a call of several questions forgets that one has failed (L.16)", []string{"./internal/suites/trouble TestAVerdictIsWhatRedisSaidLast"}, []edit{
-		{"internal/lease/once.go", "\t\tl.known.Failed(err)\n", ""},
+		{"internal/client/once.go", "\t\tl.known.Failed(err)\n", ""},
 	}},
-	{"F11", "a client that closes while it watches has nobody watch in its place (S.9)", []string{"./internal/lease TestLeavingTheLine"}, []edit{
-		{"internal/lease/manager.go", "\t\tm.hub.Leave()\n", ""},
+	{"F11", "a client that closes while it watches has nobody watch in its place (S.9)", []string{"./internal/client TestLeavingTheLine"}, []edit{
+		{"internal/client/client.go", "\t\tc.hub.Leave()\n", ""},
 	}},
 }

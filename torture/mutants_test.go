@@ -34,7 +34,7 @@ var ownMutants = []mutant{
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
 		{"internal/table/hold.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line", "\tg.confirm(now, p.lease, n)\n\tif a.line"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
-		{"internal/table/hold.go", "case term.Late(p.sent, p.lease, now), t.forcings", "case term.Late(p.sent, p.lease, p.sent), t.forcings"},
+		{"internal/table/hold.go", "case lease.Late(p.sent, p.lease, now), t.forcings", "case lease.Late(p.sent, p.lease, p.sent), t.forcings"},
 	}},
 	{"M3", "go-redis retries scripts, and each run counts", []string{"safe"}, []edit{
 		{"internal/driver/goredis/command.go", "NoRetry() bool { return true }", "NoRetry() bool { return false }"},
@@ -48,12 +48,12 @@ var ownMutants = []mutant{
 	{"M4", "a renewal extends the lock of any holder", []string{"unsafe"}, []edit{
 		{"internal/lua/lock_renew.lua", "local held = holds(key, ARGV[i + 1])", "local held = redis.call('EXISTS', key)"},
 	}},
-	{"M5", "a waiter does not try again after it has subscribed", []string{"./internal/signal TestAConfirmationWakes"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\th.newEpoch(ch)\n\t\tif ch.moved"},
+	{"M5", "a waiter does not try again after it has subscribed", []string{"./internal/pubsub TestAConfirmationWakes"}, []edit{
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\th.newEpoch(ch)\n\t\tif ch.moved"},
 	}},
 	{"M6", "a waiter does not try again after it has resubscribed", []string{"deaf", "struck"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif !ch.ever {\n\t\t\th.newEpoch(ch)\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true\n\t\tif ch.moved"},
-		{"internal/signal/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif !ch.ever {\n\t\t\th.newEpoch(ch)\n\t\t\tch.notifyAll()\n\t\t}\n\t\tch.ever = true\n\t\tif ch.moved"},
+		{"internal/pubsub/hub.go", "\tmessages  uint64\n", "\tmessages  uint64\n\tever      bool\n"},
 	}},
 	{"M7", "the watchdog keeps renewing after the unlock", []string{"quiet"}, []edit{
 		{"internal/table/grant.go", "\tg.stage, g.attempt = retired, nil\n\tt.heap.Remove(g)\n", "\tg.stage, g.attempt = held, nil\n" +
@@ -76,7 +76,7 @@ var ownMutants = []mutant{
 		{"internal/group/acquisition.go", "a.why != nil || a.hadQuorum(a.holds) {", "a.why != nil || a.hadQuorum(a.holds) || true {"},
 	}},
 	{"M12", "an unlock ends with the caller's context", []string{"quiet"}, []edit{
-		{"internal/lease/lock.go", "return m.exit(lasting(ctx), x, step, n)", "return m.exit(ctx, x, step, n)"},
+		{"internal/client/lock.go", "return c.exit(lasting(ctx), x, step, n)", "return c.exit(ctx, x, step, n)"},
 	}},
 	{"M13", "fencing tokens come from a counter alone, not from the clock", []string{"sentinel"}, []edit{
 		{"internal/lua/fenced_prelude.lua", "if token < now then", "if false then"},
@@ -110,7 +110,7 @@ var ownMutants = []mutant{
 		{"internal/table/queue.go", "if g == nil || g.stage != held || a.sibling().usable(now) {", "if g == nil || a.sibling().usable(now) {"},
 	}},
 	{"M22", "a retired number leaves no tombstone", []string{"late"}, []edit{
-		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn policy.Tombstone(0) * 0"},
+		{"internal/table/grant.go", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(g.term.Lease)", "\tif !g.inDoubt {\n\t\treturn 0\n\t}\n\treturn config.Tombstone(0) * 0"},
 	}},
 	{"M64", "a group forgets what its members have answered when it asks them again", []string{"./internal/suites/trouble TestAVerdictOfAGroupIsWhatItsMembersSaidLast"}, []edit{
 		{"internal/verdict/account.go", "\tm.sent, m.progress = now, p\n", "\t*m = answers{sent: now, progress: p}\n"},
@@ -119,13 +119,13 @@ var ownMutants = []mutant{
 		{"internal/outcome/outcome.go", "now.Sub(r.asked) >= floor", "now.Sub(r.asked) >= 0"},
 	}},
 	{"M24", "silence counts as contention", []string{"safe"}, []edit{
-		{"internal/lease/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
+		{"internal/client/errors.go", "\tcase end == nil:\n\t\treturn l.explained(last.Err)", "\tcase end == nil:\n\t\treturn fault.ErrRefused"},
 	}},
 	{"M25", "a cancellation counts as an outage", []string{"quiet"}, []edit{
-		{"internal/lease/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
+		{"internal/client/errors.go", "if !last.Known() && (end == nil || errors.Is(end, context.DeadlineExceeded)) {", "if !last.Known() {"},
 	}},
 	{"M26", "a question may take longer than the wait of its call", []string{"safe"}, []edit{
-		{"internal/lease/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
+		{"internal/client/member.go", "now.Add(l.AttemptTime(t.Wait)).Add(acks)", "now.Add(max(t.Wait, cfg.CommandTimeout)).Add(acks)"},
 	}},
 	{"M27", "the error of a group matches the errors of all its members", []string{"safe", "red"}, []edit{
 		{"internal/verdict/verdict.go", `fmt.Errorf("%s: %s", what, err.Error()) // text`, `fmt.Errorf("%s: %w", what, err) // text`},
@@ -143,16 +143,16 @@ var ownMutants = []mutant{
 		{"internal/table/free.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
 	}},
 	{"M30", "the unlock of a borrowed hold ends the hold", []string{"quiet"}, []edit{
-		{"internal/lease/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
+		{"internal/client/carried.go", "func (b borrowed) Unlock(", "func (b borrowed) refuse("},
 	}},
 	{"M31", "a new owner does not hide the holds of its context", []string{"quiet"}, []edit{
-		{"internal/lease/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
+		{"internal/client/carried.go", "hold.created == hiding &&", "(hold.created == hiding || hiding != nil) &&"},
 	}},
 	{"M32", "a renewal is due before the end of the lease, however long the lease is", []string{"unsafe"}, []edit{
-		{"internal/term/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
+		{"internal/lease/term.go", "return min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "return t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"M33", "Extend without a reply returns nil", []string{"safe"}, []edit{
-		{"internal/lease/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
+		{"internal/client/extend.go", "l.failed(ctx, \"extend\", r.Err, outcome.Since(x.sent))", "nil"},
 	}},
 	{"M34", "Extend lengthens the lease only in the process", []string{"quiet"}, []edit{
 		{"internal/table/acquisition.go", "wire.NewRenewal(g.handle.Kind.Renew, d, 1)", "wire.NewRenewal(g.handle.Kind.Renew, time.Millisecond, 1)"},
@@ -181,7 +181,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "if freed ~= 1 or following ~= '' and redis.call('HEXISTS', tombstones, ARGV[9]) == 1 then", "if freed ~= 1 then"},
 	}},
 	{"M42", "a granted lease counts from the arrival of the message", []string{"struck"}, []edit{
-		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"M43", "nobody follows up a public release", []string{"fleet"}, []edit{
 		{"internal/table/free.go", "\tif given.What == wire.ToPublic {\n", "\tif given.What == wire.ToPublic && a0 {\n"},
@@ -200,7 +200,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", "  able, reply = pcall(forget, KEYS[2], ARGV[1] .. '|' .. ARGV[6])\n", ""},
 	}},
 	{"M48", "a waiter that was cut off does not ask again", []string{"struck"}, []edit{
-		{"internal/signal/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
+		{"internal/pubsub/reader.go", "\t\th.newEpoch(ch)\n\t\tch.notifyAll()\n\t\tif ch.moved", "\t\tif ch.moved"},
 	}},
 	{"M49", "whoever watches all channels counts as a waiter", []string{"struck"}, []edit{
 		{"internal/lua/prelude.lua", "  return counts and counts[2]\n", "  return nil\n"},
@@ -211,7 +211,7 @@ var ownMutants = []mutant{
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M61", "a panic of a log handler ends the process", []string{"quiet", "struck"}, []edit{
-		{"internal/lease/log.go", "\t\tdefer m.handlerPanicked()\n", ""},
+		{"internal/client/log.go", "\t\tdefer c.handlerPanicked()\n", ""},
 		{"internal/task/workers.go", "if w.panicked != nil {", "if false {"},
 	}},
 	{"M62", "a script that a hook has run again counts as run once", []string{"quiet"}, []edit{
@@ -291,7 +291,7 @@ var ownMutants = []mutant{
 	}},
 	{"X1", "the context of a hold that is over stands for its owner", []string{"quiet"}, []edit{
 		{"internal/owner/who.go", "if !c.Closed.Load() {", "if c.Closed.Load() || true {"},
-		{"internal/lease/hold.go", "past || !closed.Load() {", "past || closed != nil {"},
+		{"internal/client/hold.go", "past || !closed.Load() {", "past || closed != nil {"},
 	}},
 }
 

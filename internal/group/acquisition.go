@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
@@ -21,8 +22,8 @@ import (
 // acquisition is one successful acquisition of a group, which one unlock ends. It lasts while enough members are held.
 type acquisition struct {
 	group   *Group
-	as      [][]table.Who // for whom the locks of each member are acquired
-	owner   *table.Owner  // whose unlock ends it
+	as      [][]owner.Who // for whom the locks of each member are acquired
+	owner   *owner.Owner  // whose unlock ends it
 	by      *atomic.Bool  // the flag of the hold that made it that owner's, or nil
 	plain   bool          // made without an owner in the context
 	renewed bool          // members that are not held are asked again
@@ -34,9 +35,9 @@ type acquisition struct {
 	had   []bool // the members that the owner held before any was asked; nil if nobody observes it
 
 	mu      sync.Mutex
-	members []lease.Held    // as in group.members; nil means not held
+	members []client.Held   // as in group.members; nil means not held
 	since   []clock.Instant // when they joined an acquisition that was held by then; zero means before
-	weighed []lease.Held    // the lost members whose losses need not be weighed again
+	weighed []client.Held   // the lost members whose losses need not be weighed again
 	errs    []error         // why the others are not held
 	asked   []bool          // the members that have been asked and have not replied
 	changed chan struct{}   // has a token when a member has replied
@@ -56,15 +57,15 @@ type acquisition struct {
 	timer    *time.Timer // asks again for the members that are not held; nil means that they are not asked again
 }
 
-var _ lease.Held = (*acquisition)(nil)
+var _ client.Held = (*acquisition)(nil)
 
 func (r *request) newAcquisition() *acquisition {
 	n := len(r.group.members)
-	stopping := func(l *lease.Lock) bool { return l.Manager().IsStopping() }
+	stopping := func(l *client.Lock) bool { return l.Client().IsStopping() }
 	a := &acquisition{
 		group: r.group, plain: r.plain, renewed: r.Renews(), lease: r.Lease, seen: r.seen, again: r.Again, had: r.had, said: r.said,
 		reenters: slices.ContainsFunc(r.group.locks, stopping),
-		members:  make([]lease.Held, n), weighed: make([]lease.Held, n), as: make([][]table.Who, n), since: make([]clock.Instant, n),
+		members:  make([]client.Held, n), weighed: make([]client.Held, n), as: make([][]owner.Who, n), since: make([]clock.Instant, n),
 		errs: make([]error, n), asked: make([]bool, n), changed: make(chan struct{}, 1),
 	}
 	a.owner, a.by = r.who.Now()
@@ -77,12 +78,12 @@ func (r *request) newAcquisition() *acquisition {
 
 // add records that a member is held. It reports false when the acquisition is over: then the caller must release the
 // member.
-func (a *acquisition) add(i int, h lease.Held) bool {
+func (a *acquisition) add(i int, h client.Held) bool {
 	a.mu.Lock()
 	// Check first that enough members were held until now. An acquisition that was lost once stays lost.
 	tell := a.look()
 	added := !a.closed.Load() && a.why == nil
-	var others []lease.Held
+	var others []client.Held
 	if added {
 		a.members[i], a.errs[i] = h, nil
 		if a.begun {
@@ -104,7 +105,7 @@ func (a *acquisition) add(i int, h lease.Held) bool {
 }
 
 // watch makes a member report its end to the acquisition.
-func (a *acquisition) watch(i int, h lease.Held) {
+func (a *acquisition) watch(i int, h client.Held) {
 	tell := func(why error) { a.memberEnded(i, h, why) }
 	if _, ok := h.(*acquisition); ok { // an inner group may report its end while a.mu is held
 		tell = func(why error) { clientOf(h).Aside(func() { a.memberEnded(i, h, why) }) }
@@ -238,7 +239,7 @@ func (a *acquisition) end(why error) (tell func()) {
 }
 
 // memberEnded is called when a member is no longer held, or when its client shuts down.
-func (a *acquisition) memberEnded(i int, h lease.Held, why error) {
+func (a *acquisition) memberEnded(i int, h client.Held, why error) {
 	a.mu.Lock()
 	tell := a.look()
 	var stop context.CancelCauseFunc
@@ -276,7 +277,7 @@ func (a *acquisition) closeAs(leaked bool) bool {
 }
 
 // held returns the members that are or were held. The others are nil.
-func (a *acquisition) held() []lease.Held {
+func (a *acquisition) held() []client.Held {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.members)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // These tests cover when a call ends, whatever its members do.
@@ -50,7 +50,7 @@ func TestACallOfAGroupIsBounded(t *testing.T) {
 				}
 				defer cancel()
 				start := time.Now()
-				_, err := g.Take(ctx, lease.Terms{Op: "lock", Limited: c.wait >= 0, Wait: max(c.wait, 0)})
+				_, err := g.Take(ctx, client.Terms{Op: "lock", Limited: c.wait >= 0, Wait: max(c.wait, 0)})
 				checkClass(t, err, fault.ErrUnavailable, what)
 				require.Equal(t, c.want, time.Since(start), what)
 			})
@@ -112,7 +112,7 @@ func TestAReleaseDoesNotProlongTheCall(t *testing.T) {
 			fakes[0].hangs = time.Hour
 			fakes[1].set(errDenied)
 			fakes[2].set(errDenied)
-			for _, terms := range []lease.Terms{
+			for _, terms := range []client.Terms{
 				single, forever, {Op: "lock", Limited: true, Wait: time.Millisecond},
 			} {
 				start := time.Now()
@@ -159,7 +159,7 @@ func TestAShortWaitInTheLocalQueueIsNoOutage(t *testing.T) {
 		first := take(ctx, red, forever)
 		synctest.Wait()
 		start := time.Now()
-		_, err := red.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: time.Millisecond})
+		_, err := red.Take(t.Context(), client.Terms{Op: "lock", Limited: true, Wait: time.Millisecond})
 		require.ErrorIs(t, err, fault.ErrRefused)
 		require.Equal(t, 21*time.Millisecond, time.Since(start))
 		cancel()
@@ -174,7 +174,7 @@ func TestAnUnlockDoesNotWaitForTheMemberOfAClosedClient(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 3)
-			own := newManager(t)
+			own := newClient(t)
 			fakes[0].lock = newLock(own, "a")
 			h := takeFakes(t, NewRed(members, newTestQuorum))
 			synctest.Wait()
@@ -196,7 +196,7 @@ func TestAReleaseDoesNotProlongACallOfAClosedClient(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 4)
-			own := newManager(t)
+			own := newClient(t)
 			fakes[0].lock = newLock(own, "a")
 			fakes[0].set(fault.ErrClosed)
 			fakes[1].hangs, fakes[2].hangs = commandTimeout, commandTimeout

@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // These tests cover the classes of a group's errors: which of the errors of its members decide, and that no error is of
@@ -84,7 +84,7 @@ func TestARedLockOfAClosedClientSaysSo(t *testing.T) {
 		}
 		fakes[0].hangs = 2 * time.Millisecond
 		fakes[5].delay, fakes[6].delay = time.Millisecond, time.Millisecond // while the first one is released
-		_, err := NewRed(members, newTestQuorum).Take(t.Context(), lease.Terms{Op: "lock", Lease: leaseTime})
+		_, err := NewRed(members, newTestQuorum).Take(t.Context(), client.Terms{Op: "lock", Lease: leaseTime})
 		require.ErrorIs(t, err, fault.ErrClosed)
 		checkClass(t, err, nil, "closed")
 	})
@@ -170,7 +170,7 @@ func TestAContextThatHasEndedIsNoOutcome(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		for _, g := range []*Group{NewMulti(members), NewRed(members, newTestQuorum)} {
-			for _, terms := range []lease.Terms{single, forever} {
+			for _, terms := range []client.Terms{single, forever} {
 				_, err := g.Take(ctx, terms)
 				checkClass(t, err, nil, g.description)
 				require.ErrorIs(t, err, context.Canceled)
@@ -265,7 +265,7 @@ func TestAWaitThatEndsIsAnOutageOrARefusal(t *testing.T) {
 					f.silence = c.silence
 				}
 				start := time.Now()
-				_, err := g.Take(t.Context(), lease.Terms{Op: "lock", Limited: true, Wait: c.wait, Lease: c.lease})
+				_, err := g.Take(t.Context(), client.Terms{Op: "lock", Limited: true, Wait: c.wait, Lease: c.lease})
 				checkClass(t, err, c.want, what)
 				require.Equal(t, c.want == fault.ErrNotAcquired, errors.Is(err, fault.ErrRefused), what)
 				require.NotErrorIs(t, err, context.DeadlineExceeded, what)
@@ -315,7 +315,7 @@ func TestAMemberThatIsTriedAtTheEndOfTheWaitIsNoOutage(t *testing.T) {
 				fakes[1].mu.Unlock()
 				fakes[0].stall()
 			}
-			result := take(ctx, NewMulti(members), lease.Terms{Op: "lock", Limited: c.wait > 0, Wait: c.wait})
+			result := take(ctx, NewMulti(members), client.Terms{Op: "lock", Limited: c.wait > 0, Wait: c.wait})
 			if c.cancel > 0 {
 				<-time.After(c.cancel)
 				cancel()
@@ -332,13 +332,13 @@ func TestUnlockWaitsForNoMemberThatIsLost(t *testing.T) {
 		t.Helper()
 		fakes, members, log := newMembers(t, 3)
 		for _, g := range []*Group{NewMulti(members), NewRed(members, newTestQuorum)} {
-			h, err := g.Take(t.Context(), lease.Terms{Op: "acquire", ByHold: true, Lease: leaseTime})
+			h, err := g.Take(t.Context(), client.Terms{Op: "acquire", ByHold: true, Lease: leaseTime})
 			require.NoError(t, err)
 			synctest.Wait()
 			fakes[2].hangs = 100 * time.Millisecond // it is held
 			for _, f := range fakes[:2] {
 				f.hangs = time.Hour
-				f.grant().lose(table.Loss{Early: true})
+				f.grant().lose(lease.Loss{Early: true})
 			}
 			log.take()
 			start := time.Now()

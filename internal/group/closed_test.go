@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // lasts sets for how long the hold lasts from now on.
@@ -31,7 +31,7 @@ func (h *held) close() {
 // The client of one member was closed long ago. Then the hold is lost for another reason.
 func TestALossAfterACloseIsALoss(t *testing.T) {
 	t.Parallel()
-	for n, loss := range map[int]table.Loss{3: {}, 5: {Early: true, Final: true}} {
+	for n, loss := range map[int]lease.Loss{3: {}, 5: {Early: true, Final: true}} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, n)
@@ -59,7 +59,7 @@ func TestTheLossOfAnInnerGroupIsThatOfItsMember(t *testing.T) {
 				if nested {
 					first = NewMulti(members[:1])
 				}
-				h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
+				h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
 				<-time.After(2 * time.Second)
 				l := fakes[0].grant().confirmed(time.Now().Add(-time.Second)) // all have been renewed since they joined
 				l.Final = forced
@@ -83,7 +83,7 @@ func TestAClosedInnerGroupIsNoLoss(t *testing.T) {
 				first = NewMulti(members[:1])
 			}
 			fakes[2].set(errBroken)
-			h := takeFakes(t, NewRed([]lease.Member{first, members[1], members[2]}, newTestQuorum))
+			h := takeFakes(t, NewRed([]client.Member{first, members[1], members[2]}, newTestQuorum))
 			<-time.After(time.Second)
 			fakes[2].set(nil)
 			<-time.After(leaseTime / 2) // the third has joined

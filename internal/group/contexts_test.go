@@ -1,12 +1,12 @@
 package group
 
 import (
-	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/client"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 // ownerOf returns the owner for whom terms acquire a lock now, or nil.
-func ownerOf(t lease.Terms) *table.Owner {
+func ownerOf(t client.Terms) *owner.Owner {
 	if t.As == nil {
 		return nil
 	}

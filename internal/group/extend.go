@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // Extend lengthens the leases of the members, side by side, and returns as soon as enough of them have confirmed, or can no
@@ -16,7 +16,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 		return a.endedAs(why)
 	}
 	if ctx.Err() != nil {
-		return a.group.wrap(lease.EndOf(ctx), "extend")
+		return a.group.wrap(client.EndOf(ctx), "extend")
 	}
 	members := a.held()
 	errs, answered := make([]error, len(members)), make([]bool, len(members))
@@ -36,7 +36,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 			continue
 		}
 		running++
-		clientOf(h).Background(func() { results <- extended{i, lease.Safely(func() error { return h.Extend(ctx, d) })} })
+		clientOf(h).Background(func() { results <- extended{i, client.Safely(func() error { return h.Extend(ctx, d) })} })
 	}
 	n := confirmed()
 	for ; n < a.group.need && n+running >= a.group.need; n = confirmed() {
@@ -57,7 +57,7 @@ func (a *acquisition) Extend(ctx context.Context, d time.Duration) error {
 	}
 	err := a.group.rule().Of(errs)
 	if ctx.Err() != nil && !errors.Is(err, fault.ErrUnavailable) { // a cancellation by itself says nothing about Redis
-		err = lease.EndOf(ctx)
+		err = client.EndOf(ctx)
 	}
 	return a.group.wrap(err, "extend")
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // takeFakes takes a group of fakes.
-func takeFakes(t *testing.T, g *Group) lease.Held {
+func takeFakes(t *testing.T, g *Group) client.Held {
 	t.Helper()
 	h, err := g.Take(t.Context(), single)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAMultiLockExtendsAllMembersSideBySide(t *testing.T) {
 		require.NoError(t, h.Err(), "the group goes on")
 		require.Equal(t, began.Add(time.Hour), h.Deadline(), "with the earliest deadline")
 
-		fakes[1].grant().lose(table.Loss{})
+		fakes[1].grant().lose(lease.Loss{})
 		log := fakes[0].log
 		log.take()
 		require.ErrorIs(t, h.Extend(t.Context(), time.Hour), fault.ErrLost)
@@ -133,7 +133,7 @@ func TestExtendCountsOnlyMembersThatAreHeld(t *testing.T) {
 		synctest.Wait()
 		fakes[1].hangs, fakes[2].hangs = time.Second, 2*time.Second
 		fakes[2].extend = errBroken
-		time.AfterFunc(time.Second/2, func() { fakes[0].grant().lose(table.Loss{Early: true, Since: clock.Now()}) })
+		time.AfterFunc(time.Second/2, func() { fakes[0].grant().lose(lease.Loss{Early: true, Since: clock.Now()}) })
 		err := h.Extend(t.Context(), time.Hour)
 		require.ErrorContains(t, err, "member 1")
 		require.ErrorContains(t, err, "member 3")

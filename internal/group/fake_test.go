@@ -13,10 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -49,36 +52,36 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// newManager returns a client without Redis.
-func newManager(t *testing.T) *lease.Manager {
+// newClient returns a client without Redis.
+func newClient(t *testing.T) *client.Client {
 	t.Helper()
-	return newLoggingManager(t, slog.DiscardHandler)
+	return newLoggingClient(t, slog.DiscardHandler)
 }
 
-func newLoggingManager(t *testing.T, log slog.Handler) *lease.Manager {
+func newLoggingClient(t *testing.T, log slog.Handler) *client.Client {
 	t.Helper()
-	m := lease.New(lease.Config{
-		Table:  table.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
+	c := client.New(client.Config{
+		Table:  config.Config{WatchdogTimeout: leaseTime, CommandTimeout: commandTimeout},
 		Logger: func() *slog.Logger { return slog.New(log) },
 	}, noDriver{})
-	t.Cleanup(m.Close)
-	if _, err := newLock(m, "any").IsLocked(t.Context()); err != nil {
+	t.Cleanup(c.Close)
+	if _, err := newLock(c, "any").IsLocked(t.Context()); err != nil {
 		t.Error(err)
 	}
-	return m
+	return c
 }
 
 // newLock returns a lock whose waiters do not queue in Redis.
-func newLock(m *lease.Manager, name string) *lease.Lock {
-	l := new(lease.Lock)
-	l.Init(m, wire.Spin, name, name)
+func newLock(c *client.Client, name string) *client.Lock {
+	l := new(client.Lock)
+	l.Init(c, wire.Spin, name, name)
 	return l
 }
 
 // newLined returns a lock whose waiters stand in a line in Redis.
-func newLined(m *lease.Manager, name string) *lease.Lock {
-	l := new(lease.Lock)
-	l.Init(m, wire.Plain, name, name)
+func newLined(c *client.Client, name string) *client.Lock {
+	l := new(client.Lock)
+	l.Init(c, wire.Plain, name, name)
 	return l
 }
 
@@ -104,7 +107,7 @@ func (j *journal) take() []string {
 
 // member is a fake member. It grants unless it has an error.
 type member struct {
-	lock *lease.Lock
+	lock *client.Lock
 	log  *journal
 
 	mu     sync.Mutex
@@ -114,16 +117,16 @@ type member struct {
 	hangs  time.Duration // before that unlock, or an Extend, returns
 	extend error         // of an Extend
 	held   *held         // the latest grant
-	terms  lease.Terms   // of the latest Take
+	terms  client.Terms  // of the latest Take
 
 	reached func() // called after each reply
 	silence error  // of a question without a reply; nil means ErrNoAnswer
 }
 
-func (m *member) Locks() []*lease.Lock { return []*lease.Lock{m.lock} }
-func (m *member) Queues() bool         { return m.lock.Queues() }
+func (m *member) Locks() []*client.Lock { return []*client.Lock{m.lock} }
+func (m *member) Queues() bool          { return m.lock.Queues() }
 
-func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+func (m *member) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	how := "wait for"
 	if t.Limited && t.Wait == 0 {
 		how = "try"
@@ -137,7 +140,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 		ctx = context.WithoutCancel(ctx)
 	}
 	if ctx.Err() != nil {
-		return nil, lease.EndOf(ctx)
+		return nil, client.EndOf(ctx)
 	}
 	if err := m.reply(ctx, t, delay); err != nil {
 		return nil, err
@@ -155,7 +158,7 @@ func (m *member) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 }
 
 // asked returns the terms of the latest Take.
-func (m *member) asked() lease.Terms {
+func (m *member) asked() client.Terms {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.terms
@@ -163,7 +166,7 @@ func (m *member) asked() lease.Terms {
 
 // reply waits for the delay of the reply, and keeps to the bounds of a member: the error has the class that the end of
 // the wait has.
-func (m *member) reply(ctx context.Context, t lease.Terms, delay time.Duration) error {
+func (m *member) reply(ctx context.Context, t client.Terms, delay time.Duration) error {
 	if delay == 0 {
 		return nil
 	}
@@ -185,9 +188,9 @@ func (m *member) reply(ctx context.Context, t lease.Terms, delay time.Duration) 
 	case <-ctx.Done():
 	}
 	if errors.Is(ctx.Err(), context.Canceled) && time.Since(asked) < floor {
-		return lease.EndOf(ctx)
+		return client.EndOf(ctx)
 	}
-	return fault.Unavailable(lease.EndOf(ctx))
+	return fault.Unavailable(client.EndOf(ctx))
 }
 
 func (m *member) set(err error) {
@@ -212,7 +215,7 @@ func (m *member) grant() *held {
 // held is a fake acquisition of a member.
 type held struct {
 	member *member
-	owner  *table.Owner
+	owner  *owner.Owner
 	closed atomic.Bool
 
 	mu        sync.Mutex
@@ -221,12 +224,12 @@ type held struct {
 	reentered bool
 	calls     int  // of Err until it is lost; zero means that calls of Err do not end it
 	stopping  bool // its client shuts down
-	loss      table.Loss
+	loss      lease.Loss
 	tell      context.CancelCauseFunc
 	soon      int // calls of RenewSoon
 }
 
-var _ lease.Held = (*held)(nil)
+var _ client.Held = (*held)(nil)
 
 func (h *held) Err() error {
 	h.mu.Lock()
@@ -246,7 +249,7 @@ func (h *held) Deadline() time.Time {
 	return h.deadline
 }
 
-func (h *held) Loss() table.Loss {
+func (h *held) Loss() lease.Loss {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.loss
@@ -297,10 +300,10 @@ func (h *held) Extend(ctx context.Context, d time.Duration) error {
 		select {
 		case <-time.After(h.member.hangs):
 		case <-ctx.Done():
-			if err := lease.EndOf(ctx); errors.Is(err, context.Canceled) {
+			if err := client.EndOf(ctx); errors.Is(err, context.Canceled) {
 				return err
 			}
-			return fault.Unavailable(lease.EndOf(ctx))
+			return fault.Unavailable(client.EndOf(ctx))
 		}
 	}
 	h.mu.Lock()
@@ -319,15 +322,15 @@ func (h *held) Waited() bool          { return false }
 func (h *held) Reentered() bool       { return h.reentered }
 
 func (h *held) Token() uint64                  { return 0 }
-func (h *held) Leak()                          { h.lose(table.Loss{}) }
-func (h *held) Locks() []*lease.Lock           { return []*lease.Lock{h.member.lock} }
-func (h *held) OwnerOf(table.Key) *table.Owner { return h.owner }
+func (h *held) Leak()                          { h.lose(lease.Loss{}) }
+func (h *held) Locks() []*client.Lock          { return []*client.Lock{h.member.lock} }
+func (h *held) OwnerOf(table.Key) *owner.Owner { return h.owner }
 func (h *held) Closed() *atomic.Bool           { return &h.closed }
-func (h *held) confirmed(at time.Time) table.Loss {
-	return table.Loss{Early: true, Since: clock.Of(at)}
+func (h *held) confirmed(at time.Time) lease.Loss {
+	return lease.Loss{Early: true, Since: clock.Of(at)}
 }
 
-func (h *held) Part(of lease.Member) lease.Held {
+func (h *held) Part(of client.Member) client.Held {
 	if of != h.member {
 		return nil
 	}
@@ -335,7 +338,7 @@ func (h *held) Part(of lease.Member) lease.Held {
 }
 
 // lose ends the hold of the member as lost.
-func (h *held) lose(loss table.Loss) {
+func (h *held) lose(loss lease.Loss) {
 	h.mu.Lock()
 	h.err, h.loss = fault.ErrLost, loss
 	tell := h.tell
@@ -346,23 +349,23 @@ func (h *held) lose(loss table.Loss) {
 }
 
 // newMembers returns fake members of one client, with the names a, b, c and so on.
-func newMembers(t *testing.T, n int) (fakes []*member, members []lease.Member, log *journal) {
+func newMembers(t *testing.T, n int) (fakes []*member, members []client.Member, log *journal) {
 	t.Helper()
-	return newMembersOf(newManager(t), n)
+	return newMembersOf(newClient(t), n)
 }
 
-func newMembersOf(m *lease.Manager, n int) (fakes []*member, members []lease.Member, log *journal) {
+func newMembersOf(c *client.Client, n int) (fakes []*member, members []client.Member, log *journal) {
 	log = new(journal)
 	for i := range n {
-		fakes = append(fakes, &member{lock: newLock(m, string(rune('a'+i))), log: log})
+		fakes = append(fakes, &member{lock: newLock(c, string(rune('a'+i))), log: log})
 		members = append(members, fakes[i])
 	}
 	return fakes, members, log
 }
 
 var (
-	single  = lease.Terms{Op: "try acquire", Limited: true, ByHold: true}
-	forever = lease.Terms{Op: "acquire", ByHold: true}
+	single  = client.Terms{Op: "try acquire", Limited: true, ByHold: true}
+	forever = client.Terms{Op: "acquire", ByHold: true}
 
 	errBroken = fault.Unavailable(errors.New("broken"))                 // waiting may help
 	errDenied = &fault.Error{Code: "NOPERM", Err: errors.New("denied")} // waiting cannot help
@@ -383,10 +386,10 @@ func variants(yield func(variant) bool) {
 }
 
 // group returns such a group of fake members.
-func (v variant) group(fakes []*member, members []lease.Member) *Group {
+func (v variant) group(fakes []*member, members []client.Member) *Group {
 	for _, f := range fakes {
 		if v.lined {
-			f.lock = newLined(f.lock.Manager(), f.lock.Name())
+			f.lock = newLined(f.lock.Client(), f.lock.Name())
 		}
 	}
 	if v.red {

@@ -1,7 +1,7 @@
 // Package group takes several locks as one: a multi lock takes all of them, a red lock takes a majority. A group itself
 // sends nothing. Its members send the commands.
 //
-// The order of mutexes is: lease.Hold, an outer group's acquisition, an inner group's, the lock table. The other mutexes of
+// The order of mutexes is: client.Hold, an outer group's acquisition, an inner group's, the lock table. The other mutexes of
 // this package are leaves: a goroutine that holds one takes no other mutex.
 package group
 
@@ -14,11 +14,11 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/observe"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -26,23 +26,23 @@ import (
 // [NewRed], and is safe for concurrent use. A nil Group has no locks, and its verbs return [fault.ErrInvalidOption].
 type Group struct {
 	description string // its name in errors and log lines
-	members     []lease.Member
-	locks       []*lease.Lock // the base locks of the members
-	need        int           // how many members must be held
-	err         error         // the error of the members, or nil
+	members     []client.Member
+	locks       []*client.Lock // the base locks of the members
+	need        int            // how many members must be held
+	err         error          // the error of the members, or nil
 	// quorum makes the error of a red lock that could not acquire or release enough members. It is nil for a multi lock.
 	quorum func(need int, errs []error) error
 
-	open openList // taken by Lock and TryLock through this handle, and not unlocked
+	open owner.List[*acquisition] // taken by Lock and TryLock through this handle, and not unlocked
 	// unlocked tells a second unlock from one without a lock: it has the latest owner that unlocked through this handle.
-	unlocked atomic.Pointer[table.Owner]
+	unlocked atomic.Pointer[owner.Owner]
 	locked   atomic.Bool // through this handle
 }
 
-var _ lease.Member = (*Group)(nil)
+var _ client.Member = (*Group)(nil)
 
 // newGroup returns a group that needs all of its members.
-func newGroup(what string, members []lease.Member) *Group {
+func newGroup(what string, members []client.Member) *Group {
 	g := &Group{members: members, need: len(members)}
 	names := make([]string, 0, len(members))
 	for i, m := range members {
@@ -54,7 +54,7 @@ func newGroup(what string, members []lease.Member) *Group {
 			g.err = inner.err
 		}
 		g.locks = append(g.locks, m.Locks()...)
-		names = append(names, lease.QuoteName(m))
+		names = append(names, client.QuoteName(m))
 	}
 	if g.err == nil {
 		g.err = apart(g.locks)
@@ -67,17 +67,17 @@ func newGroup(what string, members []lease.Member) *Group {
 }
 
 // usable reports whether a member has base locks, all of which have a client.
-func usable(m lease.Member) bool {
+func usable(m client.Member) bool {
 	if m == nil {
 		return false
 	}
 	locks := m.Locks()
 	return len(locks) > 0 &&
-		!slices.ContainsFunc(locks, func(l *lease.Lock) bool { return l == nil || l.Manager() == nil })
+		!slices.ContainsFunc(locks, func(l *client.Lock) bool { return l == nil || l.Client() == nil })
 }
 
 // labelOf returns the name of a member, or the description of a group, for an observer.
-func labelOf(m lease.Member) string {
+func labelOf(m client.Member) string {
 	if g, ok := m.(*Group); ok {
 		return g.description
 	}
@@ -85,10 +85,10 @@ func labelOf(m lease.Member) string {
 }
 
 // locker is a member, or an acquisition of one.
-type locker interface{ Locks() []*lease.Lock }
+type locker interface{ Locks() []*client.Lock }
 
 // clientOf returns the client of a member. A group among the members goes by its first base lock.
-func clientOf(m locker) *lease.Manager { return m.Locks()[0].Manager() }
+func clientOf(m locker) *client.Client { return m.Locks()[0].Client() }
 
 var errOneLock = fmt.Errorf("%w: a group of locks has no permits, and cannot be kept by AtLeast", fault.ErrInvalidOption)
 
@@ -112,7 +112,7 @@ func (g *Group) Check(op string) error {
 func (g *Group) rule() *verdict.Rule {
 	r := &verdict.Rule{Need: g.need, Quorum: g.quorum}
 	for _, m := range g.members {
-		r.Names = append(r.Names, lease.QuoteName(m))
+		r.Names = append(r.Names, client.QuoteName(m))
 	}
 	return r
 }
@@ -123,7 +123,7 @@ func (g *Group) wrap(err error, op string) error {
 }
 
 // Locks returns the base locks of the group, in the order in which it takes them. The caller must not change the slice.
-func (g *Group) Locks() []*lease.Lock {
+func (g *Group) Locks() []*client.Lock {
 	if g == nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (g *Group) Locks() []*lease.Lock {
 }
 
 // Members returns the members of the group, in the order in which it takes them. The caller must not change the slice.
-func (g *Group) Members() []lease.Member {
+func (g *Group) Members() []client.Member {
 	if g == nil {
 		return nil
 	}
@@ -143,8 +143,8 @@ func (g *Group) Log(m *notice.Message, err error) {
 	clientOf(g).LogHere(g.line(notice.LogOnly, m, err))
 }
 
-func (g *Group) line(sort notice.Sort, m *notice.Message, err error) table.Line {
-	return table.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
+func (g *Group) line(sort notice.Sort, m *notice.Message, err error) notice.Line {
+	return notice.Line{Sort: sort, Lock: g.description, Message: m, Err: err, Whole: true}
 }
 
 // LogValue implements [slog.LogValuer].
@@ -164,7 +164,7 @@ func (g *Group) kind() string {
 
 // Take acquires the group, under the terms of a verb. After an error nothing is held: the acquired members are released, and
 // a member that is granted later is released in the background.
-func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+func (g *Group) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	seen := g.sight(ctx, &t)
 	a, err := g.take(ctx, t, seen)
 	if seen != nil {
@@ -181,7 +181,7 @@ func (g *Group) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 }
 
 // take is Take, for those who may observe it.
-func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*acquisition, error) {
+func (g *Group) take(ctx context.Context, t client.Terms, seen *observe.Sight) (*acquisition, error) {
 	if err := g.Check(t.Op); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 		return nil, g.wrap(t.Err, t.Op)
 	}
 	if ctx.Err() != nil {
-		return nil, g.wrap(lease.EndOf(ctx), t.Op)
+		return nil, g.wrap(client.EndOf(ctx), t.Op)
 	}
 	r, cancel := g.newRequest(ctx, t)
 	defer cancel()
@@ -218,13 +218,13 @@ func (g *Group) take(ctx context.Context, t lease.Terms, seen *observe.Sight) (*
 }
 
 // sight begins to observe an acquisition of the group, through the client of its first lock whose client is observed.
-func (g *Group) sight(ctx context.Context, t *lease.Terms) *observe.Sight {
+func (g *Group) sight(ctx context.Context, t *client.Terms) *observe.Sight {
 	if t.Again || g == nil {
 		return nil
 	}
 	for _, l := range g.locks {
-		if m := l.Manager(); m != nil && m.Reports() != nil {
-			return m.Reports().Begin(ctx, t.Started(g.description, g.kind()), t.Group)
+		if c := l.Client(); c != nil && c.Reports() != nil {
+			return c.Reports().Begin(ctx, t.Started(g.description, g.kind()), t.Group)
 		}
 	}
 	return nil

@@ -6,12 +6,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 )
 
-// The methods that a Hold or an outer group uses. See [lease.Held].
+// The methods that a Hold or an outer group uses. See [client.Held].
 
 // Err returns nil while enough members are held, and then why the acquisition is over.
 func (a *acquisition) Err() error {
@@ -75,7 +77,7 @@ func (a *acquisition) Token() uint64 { return 0 }
 
 // Waited reports whether one of the members was refused at first.
 func (a *acquisition) Waited() bool {
-	return slices.ContainsFunc(a.held(), func(h lease.Held) bool { return h != nil && h.Waited() })
+	return slices.ContainsFunc(a.held(), func(h client.Held) bool { return h != nil && h.Waited() })
 }
 
 // Unlock releases the members, once.
@@ -100,7 +102,7 @@ func (a *acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 
 // Loss returns, for an outer group, how the acquisition was lost: by the earliest loss among its members, and on purpose if one of them
 // was.
-func (a *acquisition) Loss() (l table.Loss) {
+func (a *acquisition) Loss() (l lease.Loss) {
 	for _, h := range a.held() {
 		if h == nil || h.Err() == nil {
 			continue
@@ -123,14 +125,14 @@ func (a *acquisition) RenewSoon() {
 }
 
 // Locks returns the base locks of the group.
-func (a *acquisition) Locks() []*lease.Lock { return a.group.locks }
+func (a *acquisition) Locks() []*client.Lock { return a.group.locks }
 
 // OwnerOf returns the owner that holds one of the base locks.
-func (a *acquisition) OwnerOf(key table.Key) *table.Owner {
+func (a *acquisition) OwnerOf(key table.Key) *owner.Owner {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
-		at := slices.IndexFunc(m.Locks(), func(l *lease.Lock) bool { return l.ID().Key == key })
+		at := slices.IndexFunc(m.Locks(), func(l *client.Lock) bool { return l.ID().Key == key })
 		if at < 0 {
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // TestNoGroupIsNearlyOver has a member take long to reply, while the lease of the others runs out. The group is held if a quarter is
@@ -38,7 +38,7 @@ func TestNoGroupIsNearlyOver(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 						defer cancel()
 						began := time.Now()
-						a, err := g.Take(ctx, lease.Terms{Op: "acquire", Lease: lasts, Limited: once})
+						a, err := g.Take(ctx, client.Terms{Op: "acquire", Lease: lasts, Limited: once})
 						if once && delay > lasts*3/4 {
 							require.ErrorIs(t, err, fault.ErrUnavailable)
 							return

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
@@ -33,7 +33,7 @@ func TestARedLockThatLostItsMajorityIsLostForGood(t *testing.T) {
 }
 
 // acquisitionOf returns an acquisition of a red lock that all members have joined, and that has not begun.
-func acquisitionOf(t *testing.T, fakes []*member, members []lease.Member) *acquisition {
+func acquisitionOf(t *testing.T, fakes []*member, members []client.Member) *acquisition {
 	t.Helper()
 	r := &request{Terms: forever, group: NewRed(members, newTestQuorum)}
 	r.asks(t.Context())
@@ -51,17 +51,17 @@ func TestAMemberThatReplacedAnotherDoesNotHideALostMajority(t *testing.T) {
 	now := clock.Instant(100)
 	for what, c := range map[string]struct {
 		since [3]clock.Instant // when the members joined; zero means at the beginning
-		loss  table.Loss       // of the first member
+		loss  lease.Loss       // of the first member
 		held  bool
 	}{
-		"all others were held":             {loss: table.Loss{Early: true, Since: now}, held: true},
-		"one joined before the loss":       {since: [3]clock.Instant{0, 0, 90}, loss: table.Loss{Early: true, Since: now}, held: true},
-		"one joined after the loss":        {since: [3]clock.Instant{0, 0, 110}, loss: table.Loss{Early: true, Since: now}},
+		"all others were held":             {loss: lease.Loss{Early: true, Since: now}, held: true},
+		"one joined before the loss":       {since: [3]clock.Instant{0, 0, 90}, loss: lease.Loss{Early: true, Since: now}, held: true},
+		"one joined after the loss":        {since: [3]clock.Instant{0, 0, 110}, loss: lease.Loss{Early: true, Since: now}},
 		"its lease ended, as it should":    {since: [3]clock.Instant{0, 0, 110}, held: true},
-		"it was lost on purpose":           {loss: table.Loss{Final: true}},
-		"lost at an unknown moment":        {loss: table.Loss{Early: true}, held: true},
-		"the same, and one joined later":   {since: [3]clock.Instant{0, 1, 0}, loss: table.Loss{Early: true}},
-		"both others joined, after a loss": {since: [3]clock.Instant{0, 101, 102}, loss: table.Loss{Early: true, Since: now}},
+		"it was lost on purpose":           {loss: lease.Loss{Final: true}},
+		"lost at an unknown moment":        {loss: lease.Loss{Early: true}, held: true},
+		"the same, and one joined later":   {since: [3]clock.Instant{0, 1, 0}, loss: lease.Loss{Early: true}},
+		"both others joined, after a loss": {since: [3]clock.Instant{0, 101, 102}, loss: lease.Loss{Early: true, Since: now}},
 	} {
 		fakes, members, _ := newMembers(t, 3)
 		a := acquisitionOf(t, fakes, members)
@@ -87,9 +87,9 @@ func TestALossIsWeighedBeforeTheMemberIsAskedAgain(t *testing.T) {
 					f.set(errBroken)
 					f.grant().lasts(time.Second)
 				}
-				forced := table.Loss{Early: true, Final: true}
+				forced := lease.Loss{Early: true, Final: true}
 				fakes[1].grant().calls, fakes[1].grant().loss = calls, forced
-				fakes[0].grant().lose(table.Loss{})
+				fakes[0].grant().lose(lease.Loss{})
 				synctest.Wait()
 				fakes[1].grant().lose(forced)
 				require.ErrorIs(t, h.Err(), fault.ErrLost, "%d members, lost in call %d", n, calls)
@@ -114,9 +114,9 @@ func TestTheDeadlineIsThatOfTheLastMemberNeeded(t *testing.T) {
 	}
 	require.True(t, a.begin())
 	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "until then two of three are held")
-	fakes[2].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	fakes[2].grant().lose(lease.Loss{Early: true, Since: clock.Now()})
 	require.Equal(t, now.Add(time.Hour), a.Deadline())
-	fakes[1].grant().lose(table.Loss{Early: true, Since: clock.Now()})
+	fakes[1].grant().lose(lease.Loss{Early: true, Since: clock.Now()})
 	require.Equal(t, now.Add(2*time.Hour), a.Deadline(), "once it is lost, the deadline that it had")
 }
 
@@ -127,14 +127,14 @@ func TestALossBeforeTheBeginningDoesNotMatter(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
 		fakes[1].delay, fakes[2].delay = 20*time.Millisecond, 30*time.Millisecond
-		got := make(chan lease.Held, 1)
+		got := make(chan client.Held, 1)
 		go func() {
 			h, err := NewRed(members, newTestQuorum).Take(t.Context(), forever)
 			require.NoError(t, err)
 			got <- h
 		}()
 		<-time.After(10 * time.Millisecond)
-		fakes[0].grant().lose(table.Loss{Early: true, Final: true})
+		fakes[0].grant().lose(lease.Loss{Early: true, Final: true})
 		h := <-got
 		require.NoError(t, h.Err(), "it was just acquired, with b and c")
 	})
@@ -143,7 +143,7 @@ func TestALossBeforeTheBeginningDoesNotMatter(t *testing.T) {
 // The first loss leaves a majority that was held all the time. So does the second one, which comes after a renewal.
 func TestALossIsWeighedOnce(t *testing.T) {
 	t.Parallel()
-	for _, terms := range []lease.Terms{forever, {Op: "acquire", ByHold: true, Lease: time.Hour}} {
+	for _, terms := range []client.Terms{forever, {Op: "acquire", ByHold: true, Lease: time.Hour}} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 5)
@@ -179,7 +179,7 @@ func TestTheDeadlineOfALostHoldStays(t *testing.T) {
 			for i, f := range fakes {
 				f.grant().lasts(time.Duration(i+1) * time.Second)
 			}
-			fakes[2].grant().lose(table.Loss{Early: true, Final: true}) // by force
+			fakes[2].grant().lose(lease.Loss{Early: true, Final: true}) // by force
 			require.ErrorIs(t, h.Err(), fault.ErrLost)
 			before := h.Deadline()
 			for _, f := range fakes[:2] { // renewed, until the caller unlocks
@@ -198,6 +198,6 @@ func TestALossThatIsNotKnownYetIsWeighedLater(t *testing.T) {
 	require.True(t, a.begin())
 	a.since[1] = 110
 	require.True(t, a.hadQuorum(func(i int) bool { return i != 2 }), "as far as the first two say")
-	fakes[2].grant().lose(table.Loss{Early: true, Since: 100})
+	fakes[2].grant().lose(lease.Loss{Early: true, Since: 100})
 	require.ErrorIs(t, a.Err(), fault.ErrLost)
 }

@@ -8,16 +8,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
 // NewMulti returns a handle on all of the locks together. A lock that is given twice is taken once. A multi lock among the
 // members counts as its members. The first verb reports an empty list or a nil lock.
-func NewMulti(members []lease.Member) *Group {
+func NewMulti(members []client.Member) *Group {
 	const what = "multi lock"
-	var flat []lease.Member
+	var flat []client.Member
 	for _, m := range members {
 		if inner, ok := m.(*Group); ok && inner != nil && inner.quorum == nil {
 			flat = append(flat, inner.members...)
@@ -29,25 +29,25 @@ func NewMulti(members []lease.Member) *Group {
 	if g.err != nil {
 		return g
 	}
-	return newGroup(what, slices.CompactFunc(inOrder(flat), func(a, b lease.Member) bool {
-		one, ok := a.(*lease.Lock)
-		two, also := b.(*lease.Lock)
+	return newGroup(what, slices.CompactFunc(inOrder(flat), func(a, b client.Member) bool {
+		one, ok := a.(*client.Lock)
+		two, also := b.(*client.Lock)
 		return a == b || ok && also && one.ID() == two.ID()
 	}))
 }
 
 // inOrder returns the members in the order in which every process takes them: by name, writers before readers, then as
 // they were given. Equal members come together.
-func inOrder(members []lease.Member) []lease.Member {
-	first := func(m lease.Member) lease.ID { return m.Locks()[0].ID() }
-	given := make(map[lease.ID]int)
+func inOrder(members []client.Member) []client.Member {
+	first := func(m client.Member) client.ID { return m.Locks()[0].ID() }
+	given := make(map[client.ID]int)
 	for i, m := range members {
 		if id := first(m); given[id] == 0 {
 			given[id] = i + 1
 		}
 	}
 	ordered := slices.Clone(members)
-	slices.SortStableFunc(ordered, func(a, b lease.Member) int {
+	slices.SortStableFunc(ordered, func(a, b client.Member) int {
 		one, two := first(a), first(b)
 		return cmp.Or(cmp.Compare(one.Name, two.Name), cmp.Compare(one.Side, two.Side), cmp.Compare(given[one], given[two]))
 	})

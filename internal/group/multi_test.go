@@ -9,27 +9,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 func TestGroupsRefuseWhatCannotWork(t *testing.T) {
 	t.Parallel()
-	m := newManager(t)
-	good := newLock(m, "a")
+	c := newClient(t)
+	good := newLock(c, "a")
 	for what, g := range map[string]*Group{
 		"nil":                    nil,
 		"no lock":                NewMulti(nil),
-		"a nil member":           NewMulti([]lease.Member{good, nil}),
-		"a nil lock":             NewMulti([]lease.Member{(*lease.Lock)(nil), good}),
-		"a zero lock":            NewMulti([]lease.Member{new(lease.Lock), good}),
-		"a nil group":            NewMulti([]lease.Member{good, (*Group)(nil)}),
+		"a nil member":           NewMulti([]client.Member{good, nil}),
+		"a nil lock":             NewMulti([]client.Member{(*client.Lock)(nil), good}),
+		"a zero lock":            NewMulti([]client.Member{new(client.Lock), good}),
+		"a nil group":            NewMulti([]client.Member{good, (*Group)(nil)}),
 		"no lock for red":        NewRed(nil, newTestQuorum),
-		"a red lock of no locks": NewRed([]lease.Member{good, NewMulti(nil)}, newTestQuorum),
-		"one lock twice for red": NewRed([]lease.Member{good, newLock(m, "a")}, newTestQuorum),
-		"a bad group in a group": NewMulti([]lease.Member{NewRed([]lease.Member{good, nil}, newTestQuorum)}),
+		"a red lock of no locks": NewRed([]client.Member{good, NewMulti(nil)}, newTestQuorum),
+		"one lock twice for red": NewRed([]client.Member{good, newLock(c, "a")}, newTestQuorum),
+		"a bad group in a group": NewMulti([]client.Member{NewRed([]client.Member{good, nil}, newTestQuorum)}),
 	} {
 		require.ErrorIs(t, g.Check("lock"), fault.ErrInvalidOption, what)
 		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrInvalidOption, what)
@@ -44,17 +44,17 @@ func TestGroupsRefuseWhatCannotWork(t *testing.T) {
 
 func TestAMultiLockHasEachLockOnceAndInOrder(t *testing.T) {
 	t.Parallel()
-	m := newManager(t)
-	a, b, again := newLock(m, "a"), newLock(m, "b"), newLock(m, "a")
-	reader, writer := new(lease.Lock), new(lease.Lock)
-	reader.Init(m, wire.Read, "rw", "rw")
-	writer.Init(m, wire.Write, "rw", "rw")
-	red := NewRed([]lease.Member{newLock(m, "aa")}, newTestQuorum)
-	g := NewMulti([]lease.Member{b, reader, NewMulti([]lease.Member{a, b}), again, writer, red})
+	c := newClient(t)
+	a, b, again := newLock(c, "a"), newLock(c, "b"), newLock(c, "a")
+	reader, writer := new(client.Lock), new(client.Lock)
+	reader.Init(c, wire.Read, "rw", "rw")
+	writer.Init(c, wire.Write, "rw", "rw")
+	red := NewRed([]client.Member{newLock(c, "aa")}, newTestQuorum)
+	g := NewMulti([]client.Member{b, reader, NewMulti([]client.Member{a, b}), again, writer, red})
 	require.NoError(t, g.Check("lock"))
-	require.Equal(t, []lease.Member{a, red, b, writer, reader}, g.Members())
-	require.True(t, g.same(NewMulti([]lease.Member{writer, reader, red, b, again})))
-	require.False(t, g.same(NewMulti([]lease.Member{a, red, b, writer})))
+	require.Equal(t, []client.Member{a, red, b, writer, reader}, g.Members())
+	require.True(t, g.same(NewMulti([]client.Member{writer, reader, red, b, again})))
+	require.False(t, g.same(NewMulti([]client.Member{a, red, b, writer})))
 }
 
 func TestAMultiLockWaitsForOneMemberAndHoldsNoOtherMeanwhile(t *testing.T) {
@@ -131,8 +131,8 @@ func TestUnlockChoosesByOwnerAndByHandle(t *testing.T) {
 		t.Helper()
 		_, members, _ := newMembers(t, 2)
 		g, other := NewMulti(members), NewMulti(members)
-		plain := lease.Terms{Op: "lock"}
-		owner := lease.WithOwner(t.Context())
+		plain := client.Terms{Op: "lock"}
+		owner := client.WithOwner(t.Context())
 		require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrNotHeld)
 		for _, ctx := range []context.Context{owner, t.Context()} {
 			_, err := g.Take(ctx, plain)
@@ -152,15 +152,15 @@ func TestAnUnlockEndsALostAcquisitionBeforeOneThatIsHeld(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 2)
 		g := NewMulti(members)
-		for range table.MaxLost + 2 { // the handle does not keep them all
-			_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
+		for range owner.MaxLost + 2 { // the handle does not keep them all
+			_, err := g.Take(t.Context(), client.Terms{Op: "lock"})
 			require.NoError(t, err)
 			fakes[0].grant().lose(fakes[0].grant().confirmed(time.Now()))
 		}
-		require.Len(t, g.open.All(), table.MaxLost)
-		_, err := g.Take(t.Context(), lease.Terms{Op: "lock"})
+		require.Len(t, g.open.All(), owner.MaxLost)
+		_, err := g.Take(t.Context(), client.Terms{Op: "lock"})
 		require.NoError(t, err)
-		for range table.MaxLost - 1 {
+		for range owner.MaxLost - 1 {
 			require.ErrorIs(t, g.Unlock(t.Context()), fault.ErrLost)
 		}
 		require.NoError(t, g.Unlock(t.Context()))

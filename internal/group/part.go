@@ -3,12 +3,12 @@ package group
 import (
 	"slices"
 
-	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/client"
 )
 
 // Part returns the acquisition itself for the group that it is of. For a member of a multi lock, or a part of one, it
 // returns the acquisition of that member. A red lock has none to return, because the majority may be without the member.
-func (a *acquisition) Part(of lease.Member) lease.Held {
+func (a *acquisition) Part(of client.Member) client.Held {
 	if g, ok := of.(*Group); ok && a.group.same(g) {
 		return a
 	}
@@ -33,7 +33,7 @@ func (g *Group) same(other *Group) bool {
 }
 
 // sameMember reports whether two members are handles on the same.
-func sameMember(one, two lease.Member) bool {
+func sameMember(one, two client.Member) bool {
 	a, ok := one.(*Group)
 	b, also := two.(*Group)
 	switch {

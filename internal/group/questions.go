@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // questions is how the rounds of a red lock ask. The first round tries all members. Later ones ask those first that were not
@@ -30,7 +30,7 @@ func newQuestions(g *Group) *questions {
 }
 
 // standable reports whether a red lock may stand in the queue of a member. A group among the members has bounds of its own.
-func standable(m lease.Member) bool {
+func standable(m client.Member) bool {
 	l, ok := m.(interface{ Queues() bool })
 	return ok && l.Queues()
 }
@@ -93,7 +93,7 @@ func (q *questions) goOn(waiting context.Context, stop func(), a *acquisition, r
 }
 
 // waits returns the conditions under which a round stands in the queue of a member.
-func (q *questions) waits(a *acquisition, m lease.Member, r *request) lease.Terms {
+func (q *questions) waits(a *acquisition, m client.Member, r *request) client.Terms {
 	t := a.terms(m, r.By, false)
 	t.Limited, t.Detached = r.Limited, true
 	if r.Limited {

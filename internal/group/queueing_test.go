@@ -9,28 +9,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // These tests cover members whose waiters stand in a queue in Redis: an attempt that does not wait never overtakes them.
 
 // queued is a fake member that exclusive holders take in the order of arrival.
 type queued struct {
-	lock *lease.Lock
+	lock *client.Lock
 	turn chan struct{} // has a token while nobody holds it
 }
 
-func newQueued(m *lease.Manager, name string) *queued {
-	q := &queued{newLined(m, name), make(chan struct{}, 1)}
+func newQueued(c *client.Client, name string) *queued {
+	q := &queued{newLined(c, name), make(chan struct{}, 1)}
 	q.turn <- struct{}{}
 	return q
 }
 
-func (q *queued) Locks() []*lease.Lock { return []*lease.Lock{q.lock} }
-func (q *queued) Queues() bool         { return q.lock.Queues() }
+func (q *queued) Locks() []*client.Lock { return []*client.Lock{q.lock} }
+func (q *queued) Queues() bool          { return q.lock.Queues() }
 
-func (q *queued) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+func (q *queued) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	var over <-chan time.Time
 	if t.Limited {
 		over = time.After(t.Wait)
@@ -45,7 +45,7 @@ func (q *queued) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 		if t.Detached {
 			return nil, fault.ErrRefused
 		}
-		return nil, lease.EndOf(ctx)
+		return nil, client.EndOf(ctx)
 	}
 }
 
@@ -65,20 +65,20 @@ func (t *turn) Unlock(ctx context.Context) error {
 
 func TestAGroupStandsInTheQueueOfEachMember(t *testing.T) {
 	t.Parallel()
-	for what, of := range map[string]func(m ...lease.Member) *Group{"multi": multi, "red": red} {
+	for what, of := range map[string]func(m ...client.Member) *Group{"multi": multi, "red": red} {
 		testStanding(t, what, of)
 	}
 }
 
-func multi(m ...lease.Member) *Group { return NewMulti(m) }
-func red(m ...lease.Member) *Group   { return NewRed(m, newTestQuorum) }
+func multi(m ...client.Member) *Group { return NewMulti(m) }
+func red(m ...client.Member) *Group   { return NewRed(m, newTestQuorum) }
 
-func testStanding(t *testing.T, what string, of func(m ...lease.Member) *Group) {
+func testStanding(t *testing.T, what string, of func(m ...client.Member) *Group) {
 	t.Helper()
 	bubble(t, func(t *testing.T) {
 		t.Helper()
-		m := newManager(t)
-		a, b := newQueued(m, "a"), newQueued(m, "b")
+		own := newClient(t)
+		a, b := newQueued(own, "a"), newQueued(own, "b")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		busy := func(q *queued) { // there is always somebody who waits
@@ -114,9 +114,9 @@ func TestGroupsThatTakeTheirMembersInOppositeOrdersGoOn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		t.Helper()
-		m := newManager(t)
-		a, b := newQueued(m, "a"), newQueued(m, "b")
-		takeEach(t, multi(a, b), multi(b, a), multi(a, b), newGroup("another", []lease.Member{b, a}))
+		own := newClient(t)
+		a, b := newQueued(own, "a"), newQueued(own, "b")
+		takeEach(t, multi(a, b), multi(b, a), multi(a, b), newGroup("another", []client.Member{b, a}))
 	})
 }
 
@@ -125,8 +125,8 @@ func TestRedLocksThatHoldWhatTheOtherNeedsGoOn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		t.Helper()
-		m := newManager(t)
-		a, b, c := newQueued(m, "a"), newQueued(m, "b"), newQueued(m, "c")
+		own := newClient(t)
+		a, b, c := newQueued(own, "a"), newQueued(own, "b"), newQueued(own, "c")
 		takeEach(t, red(a, b, c), red(a, b, c), red(c, b, a), red(b, a, c))
 	})
 }
@@ -171,12 +171,12 @@ func TestAMultiLockHoldsAMemberForAMomentWhileItWaitsForAnother(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			fakes, members, _ := newMembers(t, 2)
-			fakes[0].lock, fakes[1].lock = newLined(fakes[0].lock.Manager(), "a"), newLined(fakes[0].lock.Manager(), "b")
+			fakes[0].lock, fakes[1].lock = newLined(fakes[0].lock.Client(), "a"), newLined(fakes[0].lock.Client(), "b")
 			fakes[0].delay = c.queued
 			fakes[1].set(fault.ErrRefused)
 			ctx, cancel := context.WithCancel(t.Context())
 			fakes[1].reached = cancel
-			_, err := NewMulti(members).Take(ctx, lease.Terms{Op: "acquire", ByHold: true, Lease: c.lease})
+			_, err := NewMulti(members).Take(ctx, client.Terms{Op: "acquire", ByHold: true, Lease: c.lease})
 			require.Error(t, err)
 			asked := fakes[1].asked()
 			require.True(t, asked.Limited, what)
@@ -198,8 +198,8 @@ func TestARedLockThatStandsInQueuesHoldsNothing(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
-			m := newManager(t)
-			a, b, free := newQueued(m, "a"), newQueued(m, "b"), newQueued(m, "c")
+			own := newClient(t)
+			a, b, free := newQueued(own, "a"), newQueued(own, "b"), newQueued(own, "c")
 			<-a.turn
 			<-b.turn
 			ctx, cancel := context.WithCancel(t.Context())
@@ -209,7 +209,7 @@ func TestARedLockThatStandsInQueuesHoldsNothing(t *testing.T) {
 				defer cancel()
 			}
 			start := time.Now()
-			result := take(ctx, red(a, b, free), lease.Terms{Op: "acquire", ByHold: true, Limited: c.wait > 0, Wait: c.wait})
+			result := take(ctx, red(a, b, free), client.Terms{Op: "acquire", ByHold: true, Limited: c.wait > 0, Wait: c.wait})
 			for range 10 {
 				<-time.After(floor / 4)
 				require.Len(t, free.turn, 1, "%s: nobody holds it", what)
@@ -238,7 +238,7 @@ type short struct {
 	grants int
 }
 
-func (s *short) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+func (s *short) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	h, err := s.member.Take(ctx, t)
 	if s.grants++; err == nil && s.grants == 1 {
 		s.grant().lasts(time.Millisecond)
@@ -249,7 +249,7 @@ func (s *short) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
 // slowQueued refuses late.
 type slowQueued struct{ *queued }
 
-func (q slowQueued) Take(ctx context.Context, t lease.Terms) (lease.Held, error) {
+func (q slowQueued) Take(ctx context.Context, t client.Terms) (client.Held, error) {
 	<-time.After(10 * time.Millisecond)
 	return q.queued.Take(ctx, t)
 }
@@ -261,10 +261,10 @@ func TestARoundThatLostAMemberGoesOn(t *testing.T) {
 	for _, free := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
-			m := newManager(t)
-			fakes, _, _ := newMembersOf(m, 3)
+			own := newClient(t)
+			fakes, _, _ := newMembersOf(own, 3)
 			fakes[2].delay = 5 * time.Millisecond // the lease of b is over by then
-			a := newQueued(m, "a")
+			a := newQueued(own, "a")
 			<-a.turn
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/verdict"
@@ -20,11 +20,11 @@ import (
 // NewRed returns a handle on a majority of the locks. quorum makes the error of an acquisition or a release that failed for
 // too many members: errs has an entry for each member, in order, and nil means that the member did not fail. The first verb
 // reports an empty list, a nil lock, or the same lock twice.
-func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *Group {
+func NewRed(members []client.Member, quorum func(need int, errs []error) error) *Group {
 	g := newGroup("red lock", slices.Clone(members))
 	g.need = len(members)/2 + 1
 	g.quorum = quorum
-	seen := make(map[lease.ID]bool)
+	seen := make(map[client.ID]bool)
 	for _, l := range g.locks {
 		if seen[l.ID()] {
 			g.err = fmt.Errorf("%w: a red lock has the lock %s twice, which would count twice",
@@ -37,7 +37,7 @@ func NewRed(members []lease.Member, quorum func(need int, errs []error) error) *
 
 // takeMajority takes a majority of the members, and tries until it has one.
 func (r *request) takeMajority(ctx context.Context) (*acquisition, error) {
-	w := lease.NewWakeups()
+	w := client.NewWakeups()
 	defer w.Stop()
 	waiter, once, err := r.awaitTurn(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (r *request) final(a *acquisition) error {
 	defer a.mu.Unlock()
 	failed := 0
 	for _, err := range a.errs {
-		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !lease.Retryable(err) {
+		if err != nil && !errors.Is(err, fault.ErrNotAcquired) && !client.Retryable(err) {
 			failed++
 		}
 	}
@@ -201,7 +201,7 @@ func (r *request) final(a *acquisition) error {
 }
 
 // refusing returns the locks of the members that refused, and whose waiters do not queue.
-func (a *acquisition) refusing() (locks []*lease.Lock) {
+func (a *acquisition) refusing() (locks []*client.Lock) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, m := range a.group.members {
@@ -216,15 +216,15 @@ func (a *acquisition) refusing() (locks []*lease.Lock) {
 const minTimeout = 50 * time.Millisecond
 
 // timeoutOf returns how long a member has to reply.
-func (a *acquisition) timeoutOf(m lease.Member) time.Duration {
+func (a *acquisition) timeoutOf(m client.Member) time.Duration {
 	cfg := clientOf(m).Config().Table
 	return min(max(cmp.Or(a.lease, cfg.WatchdogTimeout)/30, minTimeout), cfg.CommandTimeout)
 }
 
 // terms returns the conditions under which a member is asked. It has a short time to reply, and until by at the most; a zero by
 // means no such limit. If all is set, it has the time until by: no round follows.
-func (a *acquisition) terms(m lease.Member, by time.Time, all bool) lease.Terms {
-	t := lease.Terms{
+func (a *acquisition) terms(m client.Member, by time.Time, all bool) client.Terms {
+	t := client.Terms{
 		Op: "acquire", Lease: a.lease, Renewed: a.renewed, Limited: true, ByHold: true, By: time.Now().Add(a.timeoutOf(m)),
 		Member: true, Group: a.seen, Again: a.again,
 	}
@@ -251,7 +251,7 @@ func (a *acquisition) waits(ctx context.Context) (waiting context.Context, stop 
 
 // ask asks a member for the lock, without waiting for the reply. The end of ctx ends neither the call nor the release of a grant
 // that comes too late, but only the wait of detached terms.
-func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
+func (a *acquisition) ask(ctx context.Context, i int, t client.Terms) {
 	if !t.Detached {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -264,7 +264,7 @@ func (a *acquisition) ask(ctx context.Context, i int, t lease.Terms) {
 	comesBack := t.Again && a.begun // a member of a group that comes back is asked before
 	a.mu.Unlock()
 	clientOf(m).Background(func() {
-		h, err := lease.TakeSafely(ctx, m, t)
+		h, err := client.TakeSafely(ctx, m, t)
 		a.said.Took(i, t.Progress, err == nil && h.Waited(), err)
 		switch {
 		case err != nil:
@@ -303,7 +303,7 @@ func (a *acquisition) scheduleReacquire() {
 	}
 	pause := time.Duration(0)
 	for _, l := range a.group.locks {
-		if d := cmp.Or(a.lease, l.Manager().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
+		if d := cmp.Or(a.lease, l.Client().Config().Table.WatchdogTimeout) / 3; pause == 0 || d < pause {
 			pause = d
 		}
 	}
@@ -338,8 +338,8 @@ func (a *acquisition) reacquire(pause time.Duration) {
 
 // forgetLost weighs the losses of the lost members, and removes those members. It returns every member to ask again, with its former
 // holder, or nil if it has had none. A member that is lost in the meantime stays until the next call.
-func (a *acquisition) forgetLost(pause time.Duration) map[int]lease.Held {
-	missing := make(map[int]lease.Held)
+func (a *acquisition) forgetLost(pause time.Duration) map[int]client.Held {
+	missing := make(map[int]client.Held)
 	a.mu.Lock()
 	for i, h := range a.members {
 		if !a.asked[i] && (h == nil || h.Err() != nil && !errors.Is(h.Err(), fault.ErrClosed)) {

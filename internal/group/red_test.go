@@ -11,10 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 func TestARedLockIsRefusedOnlyByAMajority(t *testing.T) {
@@ -122,7 +123,7 @@ func TestALateMemberJoinsAndAMissingOneIsAskedAgain(t *testing.T) {
 		require.Equal(t, 1, fakes[0].grant().renewals(), "the others are renewed soon after a member joined")
 
 		lost := fakes[0].grant()
-		lost.lose(table.Loss{Early: true, Since: clock.Now()})
+		lost.lose(lease.Loss{Early: true, Since: clock.Now()})
 		synctest.Wait()
 		require.NoError(t, h.Err())
 		require.Equal(t, []string{"unlock a", "try a"}, log.take(), "a member that lost the lock is asked again at once")
@@ -203,12 +204,12 @@ func TestRequestsForOneRedLockContendOneAtATime(t *testing.T) {
 		require.Equal(t, 2, other.Waiting())
 		require.Equal(t, 1, LocalQueues(clientOf(red)))
 
-		err := <-take(t.Context(), red, lease.Terms{Op: "lock", Limited: true, Wait: time.Second})
+		err := <-take(t.Context(), red, client.Terms{Op: "lock", Limited: true, Wait: time.Second})
 		require.ErrorIs(t, err, fault.ErrRefused, "as the head was")
 		for _, f := range fakes[1:] {
 			f.set(errBroken)
 		}
-		err = <-take(t.Context(), red, lease.Terms{Op: "lock", Limited: true, Wait: 10 * time.Second})
+		err = <-take(t.Context(), red, client.Terms{Op: "lock", Limited: true, Wait: 10 * time.Second})
 		require.ErrorIs(t, err, errBroken, "trouble is no refusal")
 		require.NotErrorIs(t, err, fault.ErrNotAcquired)
 
@@ -230,7 +231,7 @@ func TestRequestsForOneRedLockContendOneAtATime(t *testing.T) {
 }
 
 // take acquires and releases in the background.
-func take(ctx context.Context, g *Group, t lease.Terms) <-chan error {
+func take(ctx context.Context, g *Group, t client.Terms) <-chan error {
 	result := make(chan error, 1)
 	go func() {
 		h, err := g.Take(ctx, t)
@@ -248,7 +249,7 @@ func TestAGroupInAGroupEndsWithIt(t *testing.T) {
 		t.Helper()
 		fakes, members, log := newMembers(t, 4)
 		red := NewRed(members[1:], newTestQuorum)
-		g := NewMulti([]lease.Member{members[0], red})
+		g := NewMulti([]client.Member{members[0], red})
 		h, err := g.Take(t.Context(), forever)
 		require.NoError(t, err)
 		require.Len(t, h.Locks(), 4)
@@ -287,7 +288,7 @@ func TestAGroupFindsALostGroupOfAClosedClient(t *testing.T) {
 	t.Parallel()
 	fakes, members, _ := newMembers(t, 3)
 	inner := NewRed(members, newTestQuorum)
-	outer := NewMulti([]lease.Member{inner})
+	outer := NewMulti([]client.Member{inner})
 	h, err := outer.Take(t.Context(), single)
 	require.NoError(t, err)
 	clientOf(inner).Close()
@@ -314,15 +315,15 @@ func TestAMemberIsReacquiredForItsOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 3)
-		mine := table.NewOwner()
-		ctx := lease.EnsureOwner(holdOf(t, &held{member: fakes[0], owner: mine, deadline: time.Now().Add(time.Hour)}).Context())
+		mine := new(owner.Owner)
+		ctx := client.EnsureOwner(holdOf(t, &held{member: fakes[0], owner: mine, deadline: time.Now().Add(time.Hour)}).Context())
 		fakes[1].set(fault.ErrRefused)
 		taken, err := NewRed(members, newTestQuorum).Take(ctx, forever)
 		require.NoError(t, err)
 		fakes[1].set(nil)
 		<-time.After(leaseTime/3 + time.Second)
 		require.Same(t, mine, ownerOf(fakes[0].asked()))
-		require.Same(t, lease.OwnerOf(ctx), ownerOf(fakes[1].asked()))
+		require.Same(t, client.OwnerOf(ctx), ownerOf(fakes[1].asked()))
 		require.NoError(t, taken.Unlock(ctx))
 	})
 }
@@ -334,11 +335,11 @@ func TestEachLockOfAGroupInAGroupIsReacquiredForItsOwner(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Helper()
 		fakes, members, _ := newMembers(t, 4)
-		mine := table.NewOwner()
+		mine := new(owner.Owner)
 		ctx := holdOf(t, &held{member: fakes[1], owner: mine, deadline: time.Now().Add(time.Hour)}).Context()
 		inner := NewMulti(members[:2])
 		fakes[0].set(fault.ErrRefused)
-		taken, err := NewRed([]lease.Member{inner, members[2], members[3]}, newTestQuorum).Take(ctx, forever)
+		taken, err := NewRed([]client.Member{inner, members[2], members[3]}, newTestQuorum).Take(ctx, forever)
 		require.NoError(t, err)
 		rest := ownerOf(fakes[2].asked())
 		require.NotSame(t, mine, rest)

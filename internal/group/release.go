@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 )
 
 // release unlocks all members of a closed acquisition. A red lock is released when the remaining members no longer exclude
@@ -33,8 +33,8 @@ func (a *acquisition) release(ctx context.Context) error {
 
 // unlockAll unlocks the members. Once the group is released, it waits for the remaining members a moment longer. A member
 // that hangs is unlocked in the background.
-func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
-	u := lease.NewUnlocking(a.held(), a.group.locks)
+func (a *acquisition) unlockAll(ctx context.Context) *client.Unlocking {
+	u := client.NewUnlocking(a.held(), a.group.locks)
 	multi, begun := a.group.quorum == nil, time.Now()
 	for i := range u.Members {
 		if i > 0 || !multi {
@@ -59,7 +59,7 @@ func (a *acquisition) unlockAll(ctx context.Context) *lease.Unlocking {
 
 // released reports whether the members that are not known to be released no longer exclude others, and whether enough were
 // held until they were unlocked. Otherwise, it reports whether the group is known to have been lost. a.mu must be held.
-func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
+func (a *acquisition) released(u *client.Unlocking) (done, wasLost bool) {
 	left, gone := 0, false
 	for i, h := range u.Members {
 		switch {
@@ -81,7 +81,7 @@ func (a *acquisition) released(u *lease.Unlocking) (done, wasLost bool) {
 // abandon ends a request that cannot go on. It releases the members that it has in the background.
 func (r *request) abandon() {
 	if a := r.made; a != nil && a.close() {
-		lease.Runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
+		client.Runner(r.group.locks).Background(func() { a.unlockAll(context.Background()) })
 	}
 }
 
@@ -91,7 +91,7 @@ func (r *request) abandon() {
 func (a *acquisition) giveUp(ctx context.Context, r *request) error {
 	a.close()
 	result := make(chan error, 1)
-	lease.Runner(a.group.locks).Background(func() {
+	client.Runner(a.group.locks).Background(func() {
 		u := a.unlockAll(context.WithoutCancel(ctx))
 		// A lease that ran out meanwhile is not a failure.
 		result <- errors.Join(slices.DeleteFunc(u.Errs, func(err error) bool { return errors.Is(err, fault.ErrNotHeld) })...)

@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/observe"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/stay"
-	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/verdict"
 )
 
@@ -24,12 +24,12 @@ import (
 // is the moment by which all members together must reply or be given up. Zero means that each attempt has the command
 // timeout.
 type request struct {
-	lease.Terms
+	client.Terms
 	group  *Group
 	seen   *observe.Sight // nil means that nobody observes it
 	had    []bool         // of a red lock that is observed: the members that the owner holds
 	plain  bool           // the context has no owner for any member
-	who    table.Who      // whose unlock ends it
+	who    owner.Who      // whose unlock ends it
 	made   *acquisition   // the one of the present round; nil means none yet
 	start  time.Time
 	floor  time.Duration                                   // how long members may be silent before that counts as an outage
@@ -45,12 +45,12 @@ type request struct {
 }
 
 // newRequest returns a request that begins now. The caller must call cancel when the request is over.
-func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, cancel func()) {
+func (g *Group) newRequest(ctx context.Context, t client.Terms) (r *request, cancel func()) {
 	r = &request{Terms: t, group: g, start: time.Now()}
 	r.asks(ctx)
 	var acks, first time.Duration
 	for _, l := range g.locks {
-		cfg := l.Manager().Config()
+		cfg := l.Client().Config()
 		acks, r.floor, first = max(acks, cfg.AckTimeout), max(r.floor, cfg.Table.Floor()), max(first, l.AttemptTime(r.Wait))
 	}
 	_, limited := ctx.Deadline()
@@ -64,10 +64,10 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 	waiting, bounded := ctx, ctx
 	endWait, endBound := func() {}, func() {}
 	if r.Limited {
-		waiting, endWait = context.WithDeadline(lease.Calm(ctx), r.start.Add(r.Wait))
+		waiting, endWait = context.WithDeadline(client.Calm(ctx), r.start.Add(r.Wait))
 	}
 	if !r.By.IsZero() {
-		bounded, endBound = context.WithDeadline(lease.Calm(ctx), r.By.Add(acks))
+		bounded, endBound = context.WithDeadline(client.Calm(ctx), r.By.Add(acks))
 	}
 	r.over, r.bound = waiting.Done(), bounded.Done()
 	r.said = verdict.NewAccount(g.rule(), r.floor)
@@ -78,9 +78,9 @@ func (g *Group) newRequest(ctx context.Context, t lease.Terms) (r *request, canc
 // asks sets for whom the request asks for each lock: for the owner of a hold of it in the context, or of the context. For all others, it asks for
 // one owner, for which only contexts within the same hold of a member stand too.
 func (r *request) asks(ctx context.Context) {
-	w, rest := lease.Together(ctx, r.group.locks, false)
+	w, rest := client.Together(ctx, r.group.locks, false)
 	if r.As == nil {
-		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, table.NewOwner()
+		r.plain, rest.Owner = w.Owner == nil && len(w.Holds) == 0, new(owner.Owner)
 		for _, l := range r.group.locks {
 			r.As = append(r.As, l.Who(ctx, false).Or(rest))
 		}
@@ -89,7 +89,7 @@ func (r *request) asks(ctx context.Context) {
 }
 
 // as returns for whom the request asks for the locks of a member.
-func (r *request) as(i int) []table.Who {
+func (r *request) as(i int) []owner.Who {
 	first := 0
 	for _, m := range r.group.members[:i] {
 		first += len(m.Locks())
@@ -134,7 +134,7 @@ func (r *request) outcome(ctx context.Context) (certain bool, err error) {
 // timeout returns the longest command timeout of the clients.
 func (g *Group) timeout() (longest time.Duration) {
 	for _, l := range g.locks {
-		longest = max(longest, l.Manager().Config().Table.CommandTimeout)
+		longest = max(longest, l.Client().Config().Table.CommandTimeout)
 	}
 	return longest
 }
@@ -157,9 +157,9 @@ const unlimited time.Duration = -1
 
 // ask takes one member. It waits for the member for most, but no longer than for the group; zero means that it only tries. If a
 // member has refused or failed before, the end of the wait ends also the first question to the member.
-func (r *request) ask(ctx context.Context, i int, most time.Duration) (h lease.Held, err error) {
+func (r *request) ask(ctx context.Context, i int, most time.Duration) (h client.Held, err error) {
 	m := r.group.members[i]
-	t := lease.Terms{
+	t := client.Terms{
 		Op: r.Op, Lease: r.Lease, Renewed: r.Renewed, Limited: r.Limited || most >= 0, ByHold: true, As: r.as(i), By: r.By,
 		Member: true, Group: r.seen, Again: r.Again, Progress: new(outcome.Progress),
 	}
@@ -187,7 +187,7 @@ func (r *request) ask(ctx context.Context, i int, most time.Duration) (h lease.H
 func (r *request) stays() stay.Rule {
 	var rule stay.Rule
 	for i, l := range r.group.locks {
-		if d := cmp.Or(r.Lease, l.Manager().Config().Table.WatchdogTimeout); i == 0 || d < rule.Lease {
+		if d := cmp.Or(r.Lease, l.Client().Config().Table.WatchdogTimeout); i == 0 || d < rule.Lease {
 			rule.Lease = d
 		}
 	}
@@ -195,7 +195,7 @@ func (r *request) stays() stay.Rule {
 }
 
 // queues reports whether the waiters of a member stand in a queue in Redis.
-func queues(m lease.Member) bool { return slices.ContainsFunc(m.Locks(), (*lease.Lock).Queues) }
+func queues(m client.Member) bool { return slices.ContainsFunc(m.Locks(), (*client.Lock).Queues) }
 
 // pause waits for most at most, or until wake has a token. It returns early if the wait is over, ctx ends or the client
 // closes.
@@ -222,9 +222,9 @@ func (r *request) ended(ctx context.Context, last error) error {
 	case ctx.Err() == nil:
 		return last
 	case last == nil:
-		return lease.EndOf(ctx)
+		return client.EndOf(ctx)
 	case errors.Is(last, fault.ErrNotAcquired): // not ErrRefused, because the context ended the wait
-		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, lease.EndOf(ctx))
+		return fmt.Errorf("%w: %w", fault.ErrNotAcquired, client.EndOf(ctx))
 	}
-	return lease.WithEnd(ctx, last)
+	return client.WithEnd(ctx, last)
 }

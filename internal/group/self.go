@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 )
@@ -17,7 +17,7 @@ import (
 // anything is sent. Two clients may be of one server, or of two: then only the holder that Redis has tells.
 
 // apart returns an error if two locks of one client have one name and belong to different families. Nil means that there are none.
-func apart(locks []*lease.Lock) error {
+func apart(locks []*client.Lock) error {
 	type place struct {
 		table *table.Table
 		name  string
@@ -43,9 +43,9 @@ func (r *request) suspect(ctx context.Context, a *acquisition, refused func(i in
 		return
 	}
 	r.looked = waited
-	moment, cancel := context.WithTimeout(lease.Calm(ctx), minTimeout)
+	moment, cancel := context.WithTimeout(client.Calm(ctx), minTimeout)
 	defer cancel()
-	has := func(l *lease.Lock) bool {
+	has := func(l *client.Lock) bool {
 		return slices.ContainsFunc(a.Fields(), func(f string) bool { return l.HeldBy(moment, f) })
 	}
 	for i, m := range r.group.members {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/lease"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // stop tells a member's holder that its client shuts down. The member stays held.
@@ -26,9 +26,9 @@ func (h *held) stop() {
 }
 
 // holdOf makes the hold of an acquisition, as the root does.
-func holdOf(t *testing.T, taken lease.Held) *lease.Hold {
+func holdOf(t *testing.T, taken client.Held) *client.Hold {
 	t.Helper()
-	h := new(lease.Hold)
+	h := new(client.Hold)
 	h.Init(t.Context(), taken)
 	return h
 }
@@ -37,11 +37,11 @@ func holdOf(t *testing.T, taken lease.Held) *lease.Hold {
 // unlocked, or lost.
 func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 	t.Parallel()
-	groups := map[string]func([]lease.Member) *Group{
+	groups := map[string]func([]client.Member) *Group{
 		"multi": NewMulti,
-		"red":   func(m []lease.Member) *Group { return NewRed(m, newTestQuorum) },
-		"multi of red": func(m []lease.Member) *Group {
-			return NewMulti([]lease.Member{NewRed(m, newTestQuorum)})
+		"red":   func(m []client.Member) *Group { return NewRed(m, newTestQuorum) },
+		"multi of red": func(m []client.Member) *Group {
+			return NewMulti([]client.Member{NewRed(m, newTestQuorum)})
 		},
 	}
 	for what, newGroup := range groups {
@@ -66,8 +66,8 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 				late := holdOf(t, taken).Context()
 				require.Equal(t, fault.ErrClosed, context.Cause(late), "a context that is asked for later has ended")
 
-				fakes[0].grant().lose(table.Loss{Early: true})
-				fakes[2].grant().lose(table.Loss{Early: true})
+				fakes[0].grant().lose(lease.Loss{Early: true})
+				fakes[2].grant().lose(lease.Loss{Early: true})
 				<-done
 				require.ErrorIs(t, h.Err(), fault.ErrLost, "a loss is still noticed")
 				require.ErrorIs(t, h.Unlock(t.Context()), fault.ErrLost)
@@ -80,9 +80,9 @@ func TestAShutdownEndsTheContextsOfGroups(t *testing.T) {
 // released, and asked again: from then on they refuse, except an owner that re-enters.
 func TestAShutdownDuringAnAcquisitionOfAGroup(t *testing.T) {
 	t.Parallel()
-	for what, newGroup := range map[string]func([]lease.Member) *Group{
+	for what, newGroup := range map[string]func([]client.Member) *Group{
 		"multi": NewMulti,
-		"red":   func(m []lease.Member) *Group { return NewRed(m, newTestQuorum) },
+		"red":   func(m []client.Member) *Group { return NewRed(m, newTestQuorum) },
 	} {
 		for _, reenters := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, re-enters %v", what, reenters), func(t *testing.T) {

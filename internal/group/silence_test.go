@@ -25,7 +25,7 @@ func TestARedLockThatNobodyAnswersSaysSoOnce(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			t.Helper()
 			log := new(journal)
-			fakes, members, _ := newMembersOf(newLoggingManager(t, slog.NewTextHandler(log, nil)), 3)
+			fakes, members, _ := newMembersOf(newLoggingClient(t, slog.NewTextHandler(log, nil)), 3)
 			for _, f := range fakes {
 				f.set(err)
 			}

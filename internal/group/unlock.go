@@ -4,10 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/table"
 )
 
 // Unlock ends one acquisition that Lock or TryLock made. With an owner in ctx it is the owner's latest one, through any
@@ -16,7 +15,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 	if err := g.Check("unlock"); err != nil {
 		return err
 	}
-	w, _ := lease.Together(ctx, g.locks, true)
+	w, _ := client.Together(ctx, g.locks, true)
 	for {
 		a, o := g.toUnlock(w)
 		if a == nil {
@@ -34,7 +33,7 @@ func (g *Group) Unlock(ctx context.Context) error {
 
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. What a hold of the context let it acquire
 // counts also once the hold is over, as for a single lock.
-func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
+func (g *Group) toUnlock(w owner.Who) (a *acquisition, o *owner.Owner) {
 	o, by := w.Now()
 	left := g.owed(w.Holds)
 	switch {
@@ -52,7 +51,7 @@ func (g *Group) toUnlock(w table.Who) (a *acquisition, o *table.Owner) {
 }
 
 // notHeld returns why an unlock has nothing to end.
-func (g *Group) notHeld(o *table.Owner) error {
+func (g *Group) notHeld(o *owner.Owner) error {
 	if o == nil && g.locked.Load() || o != nil && g.unlocked.Load() == o {
 		return fault.ErrUnlockedAlready
 	}
@@ -62,7 +61,7 @@ func (g *Group) notHeld(o *table.Owner) error {
 // remember keeps an acquisition for its unlock. The handle keeps a limited number: to stay within it, it drops the oldest
 // lost acquisition, which perhaps is never unlocked. The owner can still unlock that one.
 func (g *Group) remember(a *acquisition) {
-	if open := g.open.All(); len(open) >= table.MaxLost {
+	if open := g.open.All(); len(open) >= owner.MaxLost {
 		if i := slices.IndexFunc(open, func(a *acquisition) bool { return a.Err() != nil }); i >= 0 {
 			g.open.Remove(open[i])
 		}
@@ -105,7 +104,7 @@ func (g *Group) soonest() *acquisition {
 }
 
 // latest returns the last acquisition of the same group that an owner has yet to unlock, or nil.
-func (g *Group) latest(o *table.Owner) *acquisition {
+func (g *Group) latest(o *owner.Owner) *acquisition {
 	for _, a := range slices.Backward(ownedBy(o).All()) {
 		if a.group.same(g) {
 			return a
@@ -116,7 +115,7 @@ func (g *Group) latest(o *table.Owner) *acquisition {
 
 // owed returns the last acquisition of the same group that one of these holds let its context make, or nil. A lost one comes first: two
 // callers may have had the group one after the other, and a late unlock of the first must not free it.
-func (g *Group) owed(holds []table.Claim) (left *acquisition) {
+func (g *Group) owed(holds []owner.Claim) (left *acquisition) {
 	for _, c := range holds {
 		for _, a := range slices.Backward(ownedBy(c.Owner).All()) {
 			switch {
@@ -131,14 +130,11 @@ func (g *Group) owed(holds []table.Claim) (left *acquisition) {
 	return left
 }
 
-// openList has acquisitions that are yet to be unlocked.
-type openList = owner.List[*acquisition]
-
 type ownedKey struct{}
 
 // ownedBy returns the acquisitions of groups that an owner has made and not unlocked yet. It is attached to the owner, and
 // so lives as long as the owner does.
-func ownedBy(o *table.Owner) *openList {
-	v, _ := o.Value(ownedKey{}, func() any { return new(openList) }).(*openList)
+func ownedBy(o *owner.Owner) *owner.List[*acquisition] {
+	v, _ := o.Value(ownedKey{}, func() any { return new(owner.List[*acquisition]) }).(*owner.List[*acquisition])
 	return v
 }

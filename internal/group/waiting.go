@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
@@ -29,8 +29,8 @@ func constant(err error) outcomeOf { return func(clock.Instant) error { return e
 type localQueuesKey struct{}
 
 // localQueuesOf returns what is attached to a client.
-func localQueuesOf(client *lease.Manager) *localQueues {
-	v, _ := client.Value(localQueuesKey{}, func() any { return new(localQueues) }).(*localQueues)
+func localQueuesOf(c *client.Client) *localQueues {
+	v, _ := c.Value(localQueuesKey{}, func() any { return new(localQueues) }).(*localQueues)
 	return v
 }
 
@@ -42,7 +42,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 		return nil, r.Single(), nil
 	}
 	l := r.group.locks[0]
-	w = localQueuesOf(l.Manager()).Join(l.ID().Name)
+	w = localQueuesOf(l.Client()).Join(l.ID().Name)
 	if w.Head() == nil {
 		return w, false, nil
 	}
@@ -55,7 +55,7 @@ func (r *request) awaitTurn(ctx context.Context) (w *queue.Waiter[string, outcom
 			r.before = of(clock.Now())
 		}
 		return w, false, nil
-	case <-l.Manager().Stopping():
+	case <-l.Client().Stopping():
 		return w, false, nil // the members of that client return ErrClosed
 	case <-r.over:
 	}
@@ -81,7 +81,7 @@ func (r *request) waits() (end func()) {
 }
 
 // holds reports whether the owner holds a base lock.
-func (r *request) holds(l *lease.Lock) bool {
+func (r *request) holds(l *client.Lock) bool {
 	o, _ := r.As[slices.Index(r.group.locks, l)].Now()
 	return l.Holds(o)
 }
@@ -89,8 +89,8 @@ func (r *request) holds(l *lease.Lock) bool {
 // Waiting returns how many requests of this process are in the local queue of a red lock.
 func (g *Group) Waiting() int {
 	l := g.locks[0]
-	return localQueuesOf(l.Manager()).Waiting(l.ID().Name)
+	return localQueuesOf(l.Client()).Waiting(l.ID().Name)
 }
 
 // LocalQueues returns how many local queues of red locks a client has.
-func LocalQueues(client *lease.Manager) int { return localQueuesOf(client).Len() }
+func LocalQueues(c *client.Client) int { return localQueuesOf(c).Len() }

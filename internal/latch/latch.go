@@ -11,15 +11,15 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // Set has the latches that callers of one client await. It is safe for concurrent use. The zero value is not usable: see [New].
 type Set struct {
-	cfg *policy.Config
+	cfg *config.Config
 
 	mu     sync.Mutex // a leaf; guards what follows, all latches and all waiters
 	joined uint64     // how many waiters have joined
@@ -57,7 +57,7 @@ type Waiter struct {
 }
 
 // New returns an empty set.
-func New(cfg *policy.Config) *Set { return &Set{cfg: cfg, byName: make(map[string]*latch)} }
+func New(cfg *config.Config) *Set { return &Set{cfg: cfg, byName: make(map[string]*latch)} }
 
 // Len returns how many latches are awaited.
 func (s *Set) Len() int {

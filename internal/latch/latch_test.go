@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/policy"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 )
 
 func newSet() *Set {
-	return New(&policy.Config{
+	return New(&config.Config{
 		PollInterval: poll, CommandTimeout: 5 * time.Second, Random: func(time.Duration) time.Duration { return 0 },
 	})
 }

@@ -7,16 +7,18 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Owner returns the owner that holds the lock, and makes it if the caller had none.
-func (a *Acquisition) Owner() *Owner {
+func (a *Acquisition) Owner() *owner.Owner {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	if g.owner == nil {
-		g.owner = NewOwner()
+		g.owner = new(owner.Owner)
 		switch {
 		case g.listed:
 			t.list(g)
@@ -91,17 +93,17 @@ func (a *Acquisition) Notify(tell context.CancelCauseFunc, quiet bool) error {
 	return why
 }
 
-// Loss returns how the lock was lost, once it is.
-func (a *Acquisition) Loss() Loss {
+// Loss returns how the lock was lost, once it is, for the group that it is a member of.
+func (a *Acquisition) Loss() lease.Loss {
 	defer a.grant.table.lock().Unlock()
 	if a.grant.rare == nil {
-		return Loss{}
+		return lease.Loss{}
 	}
 	return a.grant.rare.loss
 }
 
 // RenewSoon makes the next renewal come sooner than planned, but not at once: most holds are over before that.
-func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
+func (a *Acquisition) RenewSoon(now clock.Instant, n *notice.List) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	_, shortest := g.renewal()
@@ -114,7 +116,7 @@ func (a *Acquisition) RenewSoon(now clock.Instant, n *Notices) {
 
 // Leak ends an acquisition that the program can no longer unlock. Its lock becomes free when its lease ends, unless other
 // acquisitions of its owner keep it. What has no lease is released in the background.
-func (a *Acquisition) Leak(now clock.Instant, n *Notices) {
+func (a *Acquisition) Leak(now clock.Instant, n *notice.List) {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	if a.closed.Load() {
@@ -165,7 +167,7 @@ func (a *Acquisition) Extend(d time.Duration, now clock.Instant) (wire.Call, err
 // Extended takes the reply to a call of [Acquisition.Extend] that was sent at that moment, also after its caller has left. It
 // counts only while the grant is held, and for all of its acquisitions. Without a reply, the deadline stays as it is.
 // Extended returns why the acquisition is over, or nil if it is not.
-func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) error {
+func (a *Acquisition) Extended(d time.Duration, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) error {
 	g, t := a.grant, a.grant.table
 	defer t.lock().Unlock()
 	switch {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -91,17 +92,17 @@ func (w *world) act(choice uint32) bool {
 }
 
 // admit begins a verb that acquires.
-func (w *world) admit(p *process, n *name, h *Handle, o *Owner) bool {
+func (w *world) admit(p *process, n *name, h *Handle, o *owner.Owner) bool {
 	return w.admitFor(nil, p, n, h, o)
 }
 
 // admitFor begins a verb that acquires, or that adopts the hold of a ticket. Its context has an owner, or carries holds, or both.
-func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, base *Owner, holds ...*record) bool {
+func (w *world) admitFor(k *ticket, p *process, n *name, h *Handle, base *owner.Owner, holds ...*record) bool {
 	if len(w.verbs) >= 7 {
 		return false
 	}
 	v := &verb{proc: p, name: n, began: w.step - 1, told: new(evidence), ticket: k, holds: holds}
-	v.a = &Attempt{Handle: h, Who: Who{Holds: claims(holds), Owner: base}, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
+	v.a = &Attempt{Handle: h, Who: owner.Who{Holds: claims(holds), Owner: base}, ByHold: w.rand(3) == 0, Single: w.rand(4) == 0}
 	w.byAttempt[v.a] = v
 	v.seen = &ending{world: w}
 	v.a.Watcher = v.seen

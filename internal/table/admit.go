@@ -5,18 +5,19 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Admit begins an attempt.
-func (t *Table) Admit(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) Admit(a *Attempt, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	a.began = now
 	return t.after(a, t.claim(a, now, n), now)
 }
 
 // Wake continues an attempt after a Sleep.
-func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if why == Closed && !t.bars(a, now) {
 		why = ByNews // it slept when the client began to shut down
@@ -24,7 +25,7 @@ func (t *Table) Wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 	return t.after(a, t.wake(a, why, now, n), now)
 }
 
-func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	switch {
 	case a.phase == claiming && why >= Ended:
 		t.conclude(a, now)
@@ -45,7 +46,7 @@ func (t *Table) wake(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 
 // claim takes the grant that the owner has of the lock, to re-enter it, or makes a new one. Meanwhile the hold may be over that made the
 // attempt one of that owner: then it is no more. If another goroutine of the owner is busy with the grant, it waits. A single attempt does not wait while others wait. It uses what is known by their questions.
-func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) claim(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if t.closed {
 		return a.finish(fault.ErrClosed)
 	}
@@ -87,7 +88,7 @@ func (t *Table) claim(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // contend begins to acquire for a pending grant. An attempt of an owner that holds the other side of the name does not
 // queue: the attempts in the queue wait for that side.
-func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	switch {
 	case a.Ticket != "":
 		return t.adopt(a, now)
@@ -109,7 +110,7 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *Notices) Step {
 }
 
 // Settle takes the reply to the attempt's call.
-func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) (s Step) {
+func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) (s Step) {
 	defer t.lock().Unlock()
 	switch a.phase {
 	case counting:

@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/outcome"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -62,7 +62,7 @@ func (t *Table) newGrant(a *Attempt) {
 	h := a.Handle
 	g := &Grant{
 		table: t, handle: h, owner: a.owner, holder: wire.NewHolder(h.Kind.Of(a.Permits), h.Names(), t.cfg.ClientID, t.number),
-		term: term.Term{Lease: a.Lease}, shared: a.owner != nil,
+		term: lease.Term{Lease: a.Lease}, shared: a.owner != nil,
 	}
 	g.turns.Begin()
 	if h.Kind.Lasting {

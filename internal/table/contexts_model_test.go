@@ -4,14 +4,15 @@ import (
 	"errors"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 // The contexts of the model carry holds, as those of users do: also holds that are over.
 
 // claims returns what a context says that carries these holds.
-func claims(holds []*record) (all []Claim) {
+func claims(holds []*record) (all []owner.Claim) {
 	for _, r := range holds {
-		all = append(all, Claim{Owner: r.owner, Closed: r.acq.Closed()})
+		all = append(all, owner.Claim{Owner: r.owner, Closed: r.acq.Closed()})
 	}
 	return all
 }
@@ -20,7 +21,7 @@ func claims(holds []*record) (all []Claim) {
 func (r *record) closed() bool { return r.unlocked || r.leaked || r.acq.closed.Load() }
 
 // ownerOf returns for whom a context stands now: for the owner of the nearest hold that is not over, or else for that of WithOwner.
-func ownerOf(holds []*record, base *Owner) *Owner {
+func ownerOf(holds []*record, base *owner.Owner) *owner.Owner {
 	for _, r := range holds {
 		if !r.closed() {
 			return r.owner

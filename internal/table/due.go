@@ -12,7 +12,7 @@ import (
 
 // Due ends the holds that are due, and returns the renewals and background releases that are due. It is called when an alarm
 // has come, and asks for the next alarm.
-func (t *Table) Due(now clock.Instant, bySlot bool, n *Notices) (renew []Batch, release []*Exit) {
+func (t *Table) Due(now clock.Instant, bySlot bool, n *notice.List) (renew []Batch, release []*Exit) {
 	defer t.lock().Unlock()
 	t.heap.Rang()
 	for g := t.heap.Due(now); g != nil; g = t.heap.Due(now) {
@@ -52,7 +52,7 @@ func (b *Batch) Shortest() time.Duration { return b.shortest }
 
 // gather makes batches of the renewals that are due now or soon: each at most a sixth of its lease too early, and none later
 // than a sixth of the first one's. Locks that were taken one by one are then renewed together.
-func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *Notices) []Batch {
+func (t *Table) gather(first *Grant, now clock.Instant, bySlot bool, n *notice.List) []Batch {
 	_, window := first.renewal()
 	var wanted []*Grant
 	for _, g := range t.heap.Before(now.Add(window / 6)) {
@@ -100,7 +100,7 @@ func newBatch(grants []*Grant) Batch {
 
 // Wanted returns the call that renews the grants of a batch that still need it, and drops the others from the batch. It is
 // called right before the batch is sent. A call without keys means that there is nothing to send.
-func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
+func (t *Table) Wanted(b *Batch, now clock.Instant, n *notice.List) wire.Call {
 	defer t.lock().Unlock()
 	wanted := make([]*Grant, 0, len(b.grants))
 	for _, g := range b.grants {
@@ -133,7 +133,7 @@ func (t *Table) Wanted(b *Batch, now clock.Instant, n *Notices) wire.Call {
 
 // Renewed takes the reply for one batch that was sent at that moment. A hold is renewed, or lost, or its state is unknown:
 // then the watchdog tries again until the deadline. A reply counts only for a grant that is still held.
-func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) Renewed(b *Batch, sent clock.Instant, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	for i, g := range b.grants {
 		switch {

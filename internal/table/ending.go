@@ -7,7 +7,7 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/yield"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 )
 
 // endLost ends the unlock of an acquisition whose grant is over, without a turn.
@@ -65,12 +65,12 @@ func (t *Table) noteRelease(x *Exit, freed int64, now clock.Instant) {
 		others = max(others, 1) // Redis does not count the receivers at other nodes
 	}
 	if others > 0 && !x.parks && t.holder(g.handle.Key) == g {
-		t.public.Set(g.handle.Key, yield.Release{At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
+		t.public.Set(g.handle.Key, fairness.Release{At: now, Turn: now.Sub(g.streak.Since), Others: others, Own: own})
 	}
 }
 
 // endRelease ends an exit and its grant, after a reply to the release.
-func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *notice.List) Step {
 	if err != nil {
 		t.counts.lost(x.grant)
 	}
@@ -86,7 +86,7 @@ func (t *Table) endRelease(x *Exit, err error, now clock.Instant, n *Notices) St
 }
 
 // endGone ends an exit whose release found that the lock was lost before.
-func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step {
+func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *notice.List) Step {
 	if x.acq.renewal > 0 {
 		n.Report(notice.Lost, x.grant.handle.Name, notice.LogLost, lossOf(x.grant.handle, why))
 	}
@@ -96,7 +96,7 @@ func (t *Table) endGone(x *Exit, why error, now clock.Instant, n *Notices) Step 
 
 // endSilent ends an exit whose release failed or had no reply. Its grant is over nevertheless, and the release goes on in
 // the background.
-func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) endSilent(x *Exit, err error, now clock.Instant, n *notice.List) Step {
 	t.over(x.grant, x.start, nil, n)
 	t.unregister(x.grant)
 	t.cleanUp(x.grant, now, n)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -285,13 +286,13 @@ func (w *world) unlock() bool {
 	case r.byHold || how == 0 || w.handedOver(r.handle):
 		s = p.table.Release(x, r.acq, w.now, &p.notices)
 	case how == 1:
-		s = p.table.Unlock(x, r.handle, Who{}, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, owner.Who{}, w.now, &p.notices)
 	case how == 2:
 		late := errors.Is(r.acq.Err(w.now), fault.ErrLost)
-		s = p.table.Unlock(x, w.handleFor(r), Who{Holds: claims(r.holds), Owner: r.base}, w.now, &p.notices)
+		s = p.table.Unlock(x, w.handleFor(r), owner.Who{Holds: claims(r.holds), Owner: r.base}, w.now, &p.notices)
 		w.checkChosen(r, x, late)
 	default:
-		s = p.table.Unlock(x, r.handle, Who{Owner: r.owner}, w.now, &p.notices)
+		s = p.table.Unlock(x, r.handle, owner.Who{Owner: r.owner}, w.now, &p.notices)
 	}
 	w.unlockedOne(p, r, x, s)
 	return true

@@ -8,12 +8,13 @@ import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Unlock begins the unlock of the owner's latest acquisition, made through any handle. Without an owner, it is an
 // acquisition made through this handle. It never is another caller's, even if that is the only one.
-func (t *Table) Unlock(x *Exit, h *Handle, w Who, now clock.Instant, n *Notices) Step {
+func (t *Table) Unlock(x *Exit, h *Handle, w owner.Who, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	a, o := h.toUnlock(w, now)
 	if a == nil {
@@ -26,7 +27,7 @@ func (t *Table) Unlock(x *Exit, h *Handle, w Who, now clock.Instant, n *Notices)
 }
 
 // Release begins the unlock of one acquisition.
-func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
+func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if a.closed.Load() {
 		if why := a.ending.Err(); errors.Is(why, fault.ErrExported) {
@@ -39,7 +40,7 @@ func (t *Table) Release(x *Exit, a *Acquisition, now clock.Instant, n *Notices) 
 
 // begin begins an unlock. An unlock past the deadline has no question for Redis: the hold is lost, and nobody can say since
 // when. It does not wait for its turn either, behind an operation that Redis does not answer.
-func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) Step {
+func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	x.grant, x.acq = g, a
 	t.loseIfPast(g, now, n)
@@ -53,7 +54,7 @@ func (t *Table) begin(x *Exit, a *Acquisition, now clock.Instant, n *Notices) St
 }
 
 // ResumeRelease continues an exit after a Sleep, and begins an exit that [Table.Due] returned.
-func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
+func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	switch {
 	case x.phase == turning && x.ticket != nil:
@@ -70,7 +71,7 @@ func (t *Table) ResumeRelease(x *Exit, now clock.Instant, n *Notices) Step {
 }
 
 // turn waits for its turn among the owner's operations, and then takes the next step of the unlock.
-func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
+func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	g, a := x.grant, x.acq
 	t.loseIfPast(g, now, n)
 	switch {
@@ -109,7 +110,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *Notices) Step {
 }
 
 // SettleRelease takes the reply to the exit's call.
-func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	if r.Repeated && r.Err == nil && !x.doubt && (r.N < 0 || r.N == 0 && x.phase == freeing) { // an earlier run may have released it
 		r = wire.Reply{N: -1, Err: &fault.Error{Fate: fault.InDoubt, Transient: true, Err: fault.ErrNoAnswer}}
@@ -131,7 +132,7 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *Notic
 
 // settlePart takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
 // does not concern the unlock. It does after the lease has ended, because only Redis then has the answer.
-func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
@@ -142,7 +143,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 	return t.endPart(x, lossOf(x.acq.handle, g.whyLost()))
 }
 
-func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	pause := t.cfg.Retry(x.retries + 1)
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)
@@ -175,7 +176,7 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *Notices)
 }
 
 // settleCleanUp takes the reply of a background release, and plans the next one if it failed.
-func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)

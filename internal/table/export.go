@@ -7,22 +7,23 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
-func (t *Table) Export(x *Exit, a *Acquisition, lease time.Duration, caller Ender, now clock.Instant, n *Notices) Step {
+func (t *Table) Export(x *Exit, a *Acquisition, given time.Duration, caller Ender, now clock.Instant, n *notice.List) Step {
 	defer t.lock().Unlock()
 	x.grant, x.acq, x.caller = a.grant, a, caller
-	if lease == 0 {
-		lease = cmp.Or(a.renewal, t.cfg.WatchdogTimeout)
+	if given == 0 {
+		given = cmp.Or(a.renewal, t.cfg.WatchdogTimeout)
 	}
 	t.number++
 	h := a.grant.handle
 	x.ticket = &Grant{
-		table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number), term: term.Term{Lease: lease},
+		table: t, handle: h, holder: wire.NewHolder(h.Kind, h.Names(), t.cfg.ClientID, t.number), term: lease.Term{Lease: given},
 	}
 	a.grant.turns.Announce()
 	return t.exportTurn(x, now, n)
@@ -36,7 +37,7 @@ func (x *Exit) Ticket() string {
 }
 
 // exportTurn waits for its turn among the owner's operations, and then takes the hold from its user.
-func (t *Table) exportTurn(x *Exit, now clock.Instant, n *Notices) Step {
+func (t *Table) exportTurn(x *Exit, now clock.Instant, n *notice.List) Step {
 	g, a := x.grant, x.acq
 	err := a.mayNotExport(now)
 	if err == nil && ended(x.caller) {
@@ -85,7 +86,7 @@ func (t *Table) export(x *Exit, now clock.Instant) Step {
 }
 
 // settleExport takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.
-func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	ticket, err := x.ticket, r.Err
 	if err == nil && r.Acquired() {
 		return t.endRelease(x, nil, now, n)

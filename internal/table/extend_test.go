@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -57,7 +58,7 @@ func (w *world) extended(f *flight, r wire.Reply) {
 		w.failf("Extend: no error for a hold that is over")
 	case err == nil && r.Err == nil && !confirmed:
 		w.failf("Extend: no error for a holder that is gone")
-	case usable && confirmed && g.usable(w.now) && g.term.Deadline < x.sent.Add(x.d-term.Margin(x.d)):
+	case usable && confirmed && g.usable(w.now) && g.term.Deadline < x.sent.Add(x.d-lease.Margin(x.d)):
 		w.failf("Extend: the lease of #%d ends too early", g.holder.Number)
 	case !confirmed && g.term.Deadline != deadline:
 		w.failf("Extend: the deadline of #%d moved without a confirmation", g.holder.Number)
@@ -76,7 +77,7 @@ func TestAnExtensionCountsFromItsCommand(t *testing.T) {
 	latest := sent.Add(time.Hour + modelCommand)
 	require.Equal(t, latest, a.grant.term.LatestExpiry, "even if no reply comes")
 	before := a.Deadline()
-	var n Notices
+	var n notice.List
 	silence := wire.Reply{N: -1, Err: &fault.Error{Fate: fault.Left, Transient: true, Err: errors.New("silence")}}
 	require.NoError(t, a.Extended(time.Hour, sent, silence, sent.Add(time.Second), &n))
 	require.Equal(t, before, a.Deadline())
@@ -103,7 +104,7 @@ func TestAnExtensionThatFindsNoHolderLosesTheHold(t *testing.T) {
 	a := acquire(t, h)
 	_, err := a.Extend(time.Second, start)
 	require.NoError(t, err)
-	var n Notices
+	var n notice.List
 	require.ErrorIs(t, a.Extended(time.Second, start, wire.Reply{List: []int64{0}}, start, &n), fault.ErrLost)
 	n.Deliver(l)
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
@@ -117,7 +118,7 @@ func TestAnExtensionPastTheDeadlineIsRefused(t *testing.T) {
 	a := acquire(t, h)
 	_, err := a.Extend(time.Hour, a.Deadline()-1)
 	require.NoError(t, err)
-	var n Notices
+	var n notice.List
 	over := a.Deadline()
 	require.ErrorIs(t, a.Extended(time.Hour, over-1, wire.Reply{List: []int64{1}}, over, &n), fault.ErrLost)
 	require.Equal(t, over, a.Deadline())

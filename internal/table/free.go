@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 }
 
 // replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
-func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if !x.parks {
 		t.gave(x, r, now, n)
 		t.followUp(x, r, n)
@@ -49,7 +50,7 @@ func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
 // Late takes the reply of an acquire whose caller had left. It delivers its notices itself.
 func (g *Grant) Late(r wire.Reply, now clock.Instant) {
 	t := g.table
-	var n Notices
+	var n notice.List
 	defer func() { n.Deliver(t.told) }() // after the unlock
 	defer t.lock().Unlock()
 	t.repliedLate(g, r, now)
@@ -83,7 +84,7 @@ func (t *Table) inLine(x *Exit) bool {
 // gaveSeat takes what the release of a fair lock did with it: a waiter of this client may have the lock. Without a reply, nobody
 // tells which one, if any. So all of them ask: now, and again when there is a reply, because the release may have been carried
 // out in between.
-func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if m, ok := r.GaveHere(); ok {
 		t.learn(x.grant.handle, m, func(h *Handle) bool { return h.Key == x.grant.handle.Key }, now, n)
 	}
@@ -116,7 +117,7 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 }
 
 // gave takes what a release did with the lock.
-func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if x.grant.handle.Kind.Queues {
 		t.gaveSeat(x, r, now, n)
 		return
@@ -169,7 +170,7 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *Notices) {
 }
 
 // followUp has the client grant a lock that a release has freed which knows of no line.
-func (t *Table) followUp(x *Exit, r wire.Reply, n *Notices) {
+func (t *Table) followUp(x *Exit, r wire.Reply, n *notice.List) {
 	if r.Err == nil && !x.byLine && t.lined(x.grant.handle) {
 		t.pump(x.grant.handle, 0, n)
 	}

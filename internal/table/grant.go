@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/policy"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // plan sets when a grant that is not over here must be looked at.
-func (t *Table) plan(g *Grant, n *Notices) {
+func (t *Table) plan(g *Grant, n *notice.List) {
 	switch {
 	case g.stage == held && !t.closed:
 		t.schedule(g, g.term.Due(!g.inRound && g.renewing()), n)
@@ -22,7 +22,7 @@ func (t *Table) plan(g *Grant, n *Notices) {
 }
 
 // schedule has a grant looked at in time.
-func (t *Table) schedule(g *Grant, due clock.Instant, n *Notices) {
+func (t *Table) schedule(g *Grant, due clock.Instant, n *notice.List) {
 	t.heap.Set(g, due)
 	n.Alarm(t.heap.Alarm())
 }
@@ -138,12 +138,12 @@ func (g *Grant) sending(lease time.Duration, now clock.Instant) {
 }
 
 // confirm counts an acquire, a re-entry or a renewal that Redis granted, from the moment before it was sent.
-func (g *Grant) confirm(sent clock.Instant, lease time.Duration, n *Notices) {
+func (g *Grant) confirm(sent clock.Instant, granted time.Duration, n *notice.List) {
 	if g.handle.Kind.Lasting {
-		lease = term.Forever
+		granted = lease.Forever
 	}
 	longest, shortest := g.renewal()
-	g.term.Confirm(sent, lease)
+	g.term.Confirm(sent, granted)
 	g.term.RenewAt = g.term.Renewal(longest, shortest)
 	if g.failures > 0 {
 		n.Report(notice.RenewalRecovered, g.handle.Name, notice.LogRenewed, nil)
@@ -169,7 +169,7 @@ func (g *Grant) awaitTurn(pause time.Duration) Step {
 }
 
 // retire ends the grant here. A background release follows if Redis may have the holder, or may still make one.
-func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) retire(g *Grant, now clock.Instant, n *notice.List) {
 	t.unregister(g)
 	if g.inDoubt || g.needsCleanup {
 		t.cleanUp(g, now, n)
@@ -179,7 +179,7 @@ func (t *Table) retire(g *Grant, now clock.Instant, n *Notices) {
 }
 
 // cleanUp hands the release of a grant to the background, which tries it until Redis replies or the release can no longer matter.
-func (t *Table) cleanUp(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if !t.tasks.Keep() {
 		if g.handle.Kind.Lasting {
 			n.Log(g.handle.Name, notice.LogNotGivenBack, fault.ErrClosed)
@@ -226,7 +226,7 @@ func (g *Grant) tombstone() time.Duration {
 	if !g.inDoubt {
 		return 0
 	}
-	return policy.Tombstone(g.term.Lease)
+	return config.Tombstone(g.term.Lease)
 }
 
 // attach has the owner remember a lost grant until all of its acquisitions are closed.

@@ -5,7 +5,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -70,7 +71,7 @@ func (t *Table) handOver(x *Exit, next *Attempt, now clock.Instant) Step {
 }
 
 // settleHandOver takes the reply of a hand-over.
-func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.handedOver(x.next, x.nextGrant, r, now, n)
 	switch {
@@ -97,7 +98,7 @@ func (t *Table) settleHandOver(x *Exit, r wire.Reply, now clock.Instant, n *Noti
 }
 
 // handedOver records the outcome of a hand-over for the next holder.
-func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) handedOver(a *Attempt, g *Grant, r wire.Reply, now clock.Instant, n *notice.List) {
 	a.handing = false
 	switch {
 	case a.phase == done: // it left, and a release of its own follows
@@ -133,7 +134,7 @@ func (g *Grant) follow(last *Grant, now clock.Instant) {
 //
 // Both leases must be renewed and equal, and the last one never lengthened. Otherwise, if the next holder crashed, others
 // would wait for the longer one. A first term is as short for both, and its renewal comes when it would have come for the last one.
-func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
+func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *notice.List) bool {
 	g, next, lease := x.grant, a.grant, a.Lease
 	if !t.cfg.Lazy || !g.handle.Kind.Lazy || t.cfg.Acks || next.leavesMore() {
 		return false
@@ -151,7 +152,7 @@ func (t *Table) pass(x *Exit, a *Attempt, now clock.Instant, n *Notices) bool {
 		return false
 	}
 	delete(t.standing, next.holder.Number) // no reply says that it stands there
-	a.place = standing.Place{}
+	a.place = place.Place{}
 	next.holder, next.term.LatestExpiry = g.holder, g.term.LatestExpiry // its own number was never granted
 	a.sent, a.forcings = sent, t.forcings
 	a.got, a.failed = t.grant(a, next, proof{sent: sent, lease: lease}, now, n) // cannot fail while half of the lease remains

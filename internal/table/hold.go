@@ -5,10 +5,10 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // proof is what shows that Redis made an attempt the holder.
@@ -22,12 +22,12 @@ type proof struct {
 
 // grant makes a pending grant held, with its first acquisition. It fails if the lock cannot be relied on: then Redis has a
 // holder that needs cleanup.
-func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notices) (*Acquisition, error) {
+func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notice.List) (*Acquisition, error) {
 	switch {
 	case t.bars(a, now):
 		g.needsCleanup = true
 		return nil, nil
-	case term.Late(p.sent, p.lease, now), t.forcings != a.forcings && t.forcedSince(a.Handle.Key, a.forcings, p.micros):
+	case lease.Late(p.sent, p.lease, now), t.forcings != a.forcings && t.forcedSince(a.Handle.Key, a.forcings, p.micros):
 		g.needsCleanup = true
 		return nil, fault.ErrLate
 	}
@@ -44,7 +44,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 	t.counts.Held++
 	t.counts.Acquired++
 	g.needsCleanup = false // the holder in Redis is that of this grant
-	g.streak = yield.Streak{Since: p.sent}
+	g.streak = fairness.Streak{Since: p.sent}
 	g.streak.Begin(now)
 	g.contested = a.place.Stands()
 	if t.cfg.MaxHold > 0 {
@@ -74,7 +74,7 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *Notic
 
 // compareSorts warns if a name is granted without a token although it was granted with one before. Readers write nothing, so
 // they need no token.
-func (t *Table) compareSorts(h *Handle, n *Notices) {
+func (t *Table) compareSorts(h *Handle, n *notice.List) {
 	switch k := h.Kind; {
 	case k.Tokens:
 		if _, ok := t.fenced.Of(h.Key); !ok {
@@ -99,11 +99,11 @@ const firstTerm = 3 * time.Second
 const firstRenewal = 100 * time.Millisecond
 
 // Least returns how much of a lease must be left when its caller gets the lock. A lease that is renewed may be a first term.
-func Least(lease time.Duration, renewed bool) time.Duration {
+func Least(of time.Duration, renewed bool) time.Duration {
 	if renewed {
-		lease = min(lease, firstTerm)
+		of = min(of, firstTerm)
 	}
-	return term.Least(lease)
+	return lease.Least(of)
 }
 
 // least returns the shortest lease of a grant on which an attempt may rely. The watchdog soon lengthens that of a renewed hold. No
@@ -121,14 +121,14 @@ func (a *Attempt) least() time.Duration {
 const maxUnknown = 1000
 
 // unknown gives back what Redis has given to a number, if that is over. A number that was never drawn is not this client's.
-func (t *Table) unknown(h *Handle, number int64, permits int, lease time.Duration, now clock.Instant, n *Notices) {
+func (t *Table) unknown(h *Handle, number int64, permits int, given time.Duration, now clock.Instant, n *notice.List) {
 	_, alive := t.alive[number]
 	switch g := t.holder(h.Key); {
 	case number <= 0, number > t.number, t.closed, t.counts.InDoubt >= maxUnknown:
 	case alive, g != nil && g.holder.Number == number:
 	default:
 		g = &Grant{
-			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: term.Term{Lease: lease},
+			table: t, handle: h, holder: wire.NewHolder(h.Kind.Of(permits), h.Names(), t.cfg.ClientID, number), term: lease.Term{Lease: given},
 			stage:  retired,
 			traces: traces{inDoubt: true}, // its tombstone may have been lost, too
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func TestALateReplyDoesNotReleaseTheNextHolder(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
 	table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Second
-	var n Notices
+	var n notice.List
 	left := &fault.Error{Fate: fault.Left, Transient: true, Err: context.DeadlineExceeded}
 	now := start
 	admit := func(a *Attempt) Step {
@@ -91,7 +92,7 @@ func TestAContextThatPanicsTakesNoAlarmAway(t *testing.T) {
 	a := acquire(t, h)
 	require.NoError(t, a.Notify(func(error) { panic("a context of the user's") }, true))
 	l.told = nil
-	var n Notices
+	var n notice.List
 	table.Forced(h.Key, 0, start, &n)
 	require.Panics(t, func() { n.Deliver(l) })
 	require.Equal(t, []string{"alarm"}, l.told, "the background release is due")

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // acquireFor takes a free lock with a lease.
 func acquireFor(tb testing.TB, h *Handle, lease time.Duration, renewed bool) *Acquisition {
 	tb.Helper()
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: lease, Renewed: renewed}
 	require.Equal(tb, Ask, h.Key.Table.Admit(a, start, &n).Do)
 	s := h.Key.Table.Settle(a, wire.Reply{}, start, &n)
@@ -32,7 +33,7 @@ func TestALocalRefusalGetsAsOldAsAThirdOfTheLease(t *testing.T) {
 	} {
 		table, h, _ := newTable()
 		acquireFor(t, h, c.lease, false)
-		var n Notices
+		var n notice.List
 		try := &Attempt{Handle: h, Lease: time.Second, Single: true}
 		require.Equal(t, Done, table.Admit(try, start.Add(c.age), &n).Do, "%v", c.lease)
 		require.True(t, try.Last.Refused)
@@ -52,7 +53,7 @@ func TestARenewalThatFailsIsRepeatedByItsLease(t *testing.T) {
 		table.cfg.Random = func(time.Duration) time.Duration { return 0 }
 		a := acquireFor(t, h, c.lease, true)
 		require.Equal(t, start.Add(c.lease/3), a.grant.DueAt())
-		var n Notices
+		var n notice.List
 		now := a.grant.DueAt()
 		for range c.failures {
 			now = a.grant.DueAt()
@@ -75,7 +76,7 @@ func TestOnlyRenewalsThatAreDueSoonAreGathered(t *testing.T) {
 		h := &Handle{Key: table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
 		held[name] = acquireFor(t, h, lease, true)
 	}
-	var n Notices
+	var n notice.List
 	batches, _ := table.Due(start.Add(300*time.Millisecond), false, &n)
 	require.Len(t, batches, 1, "a short lease brings no long one forward")
 	require.Equal(t, "short", batches[0].Name())

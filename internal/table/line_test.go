@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -70,7 +71,7 @@ func (p *process) Unwatch(base, twin string) {
 		}
 	}
 	if s := p.sub(base); s == nil || s.watches == 0 { // here, no subscription outlasts its watch
-		var n Notices
+		var n notice.List
 		p.table.Unwatched(base, &n)
 		n.Deliver(p)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // begins has an attempt that contends ask, unless it has nothing to do yet.
-func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	t.expireUnlined(now)
 	a.way = t.wayOf(a)
 	if pause := a.way.idle(t, a, why, now); pause > 0 {
@@ -23,7 +23,7 @@ func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *Notices) Ste
 }
 
 // look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or asks.
-func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step {
+func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
 	contends := a.line == nil || contender(a.line) == a
 	if why == ByMessage && !contends {
 		queue.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
@@ -52,7 +52,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *Notices) Step 
 }
 
 // takeFailure goes on after a hand-over that failed, or that gave a lock on which the attempt cannot rely.
-func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *notice.List) Step {
 	failed := a.failed
 	a.failed = nil
 	if f := (*fault.Error)(nil); errors.As(failed, &f) {
@@ -63,7 +63,7 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *Notices) Step {
 
 // leave ends an attempt that stops waiting. Meanwhile the lock may have been handed to it, or a hand-over may be under way.
 // Its first question is asked even if the wait is short, unless the call has to return now.
-func (t *Table) leave(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if a.got != nil && t.bars(a, now) {
 		return t.giveBack(a, now, n)
 	}
@@ -91,7 +91,7 @@ const unheardFor = 10 * time.Second
 // hears takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
-func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *Notices) {
+func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *notice.List) {
 	epoch := a.place.Epoch()
 	switch {
 	case p.Heard:
@@ -113,7 +113,7 @@ func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *Notices) {
 }
 
 // inTrouble goes on after a question without a reply, or with an error as the reply.
-func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *Notices) Step {
+func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *notice.List) Step {
 	if err.InDoubt() {
 		a.grant.inDoubt = true
 	}
@@ -134,7 +134,7 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *No
 }
 
 // stood goes on after a refusal with which an attempt stands in the line.
-func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *Notices) Step {
+func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := a.way.pause(t, a, &p, hint, now)
 	if p.Missed && a.place.Stands() {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 )
 
@@ -13,7 +14,7 @@ import (
 // unlock and this moment is ended with the others, and released. An acquisition whose reply is still on its way is not
 // relied on, because Redis may have granted it before. micros is when Redis unlocked it, by its clock in Unix µs: what it is
 // known to have granted since is not concerned. Zero means that this is not known.
-func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *Notices) {
+func (t *Table) Forced(k Key, micros int64, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	t.noteForced(k, micros)
 	for _, g := range slices.Clone(t.heap.All()) { // it has every grant that is held
@@ -47,7 +48,7 @@ func (t *Table) forcedSince(k Key, forcings int, micros int64) bool {
 }
 
 // loseIfPast loses a grant that is past its deadline, so that its release goes out now.
-func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *Notices) {
+func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *notice.List) {
 	if (g.stage == held || g.stage == expired) && g.term.Past(now) {
 		t.lose(g, errLeaseEnded, now, n)
 	}
@@ -55,7 +56,7 @@ func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *Notices) {
 
 // expire ends the grant for its users at its local deadline. Redis may have the holder a little longer, so an unlock may
 // still find it.
-func (t *Table) expire(g *Grant, n *Notices) {
+func (t *Table) expire(g *Grant, n *notice.List) {
 	g.endAcquisitions(errLeaseEnded, n)
 	t.over(g, g.term.Deadline, errLeaseEnded, n)
 	t.settleOver(g)
@@ -67,12 +68,12 @@ func (t *Table) expire(g *Grant, n *Notices) {
 }
 
 // lostBy returns the loss of the grant that is found at a moment.
-func (g *Grant) lostBy(now clock.Instant) Loss {
-	return Loss{Early: !g.term.Past(now), Since: g.term.Confirmed}
+func (g *Grant) lostBy(now clock.Instant) lease.Loss {
+	return lease.Loss{Early: !g.term.Past(now), Since: g.term.Confirmed}
 }
 
 // lose ends the grant for its users and here.
-func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
+func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 	g.rarely().loss = g.lostBy(now)
 	g.rarely().loss.Final = errors.Is(why, errMaxHold) || errors.Is(why, errForced)
 	g.rarely().lost = why
@@ -103,7 +104,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *Notices) {
 
 // endAcquisitions ends all acquisitions for their users. It logs a loss once, even if the users are told. The end of a fixed
 // lease need not be logged, because Lease asked for it. A group logs its own loss instead of that of a member.
-func (g *Grant) endAcquisitions(why error, n *Notices) {
+func (g *Grant) endAcquisitions(why error, n *notice.List) {
 	loud := false
 	end := func(a *Acquisition) {
 		ended := a.ending.End(lossOf(a.handle, why), n)
@@ -122,7 +123,7 @@ func (g *Grant) endAcquisitions(why error, n *Notices) {
 
 // over tells the one who observes a grant, if anybody does and has not been told, that the hold has been over since a moment. A
 // nil err means that it was unlocked.
-func (t *Table) over(g *Grant, at clock.Instant, why error, n *Notices) {
+func (t *Table) over(g *Grant, at clock.Instant, why error, n *notice.List) {
 	if g.rare == nil || g.rare.watcher == nil {
 		return
 	}

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
-func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *Notices) {
-	a.place.Stand(standing.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
+func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
+	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if t.watches[a.Handle.Names().Own()] != nil { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
@@ -19,14 +20,14 @@ func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.
 }
 
 // unanswered notes that the command had no useful reply. An attempt that stood in the line before still does.
-func (t *Table) unanswered(a *Attempt, now clock.Instant, n *Notices) {
+func (t *Table) unanswered(a *Attempt, now clock.Instant, n *notice.List) {
 	if a.place.Unanswered() {
 		t.heed(a, now, n)
 	}
 }
 
 // Hear takes a message on a channel of this client. What it says of a number counts only for the lock whose waiters it tells there.
-func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *Notices) {
+func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
@@ -47,12 +48,12 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *N
 
 // learn takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
 // does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
-func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *Notices) {
+func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *notice.List) {
 	if a := t.standing[m.Number]; a != nil {
 		if !its(a.Handle) {
 			return
 		}
-		a.place.Hear(standing.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
+		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
 		t.heed(a, arrived, n)
 		a.bell.Ring()
 		return
@@ -64,14 +65,14 @@ func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived
 
 // heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
 // is left, the attempt asks.
-func (t *Table) heed(a *Attempt, now clock.Instant, n *Notices) {
+func (t *Table) heed(a *Attempt, now clock.Instant, n *notice.List) {
 	if g, at, ok := a.place.Take(a.least(), now); ok {
 		t.granted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
 	}
 }
 
 // granted makes an attempt the holder that a release has chosen.
-func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *Notices) {
+func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *notice.List) {
 	g := a.grant
 	g.sending(p.lease, now)
 	a.got, a.failed = t.grant(a, g, p, now, n)

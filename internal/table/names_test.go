@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/config"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -16,8 +18,8 @@ func TestAMessageCountsForTheLockOfItsChannel(t *testing.T) {
 	for _, k := range []*wire.Kind{wire.Plain, wire.Fair, wire.Write} {
 		for _, name := range []string{"name", "{name}"} {
 			c := &lineClient{epoch: 1}
-			table := New(Config{ClientID: "c", CommandTimeout: modelCommand, PollInterval: modelPoll, FairWait: 10 * time.Second}, task.New(), c, c)
-			var n Notices
+			table := New(config.Config{ClientID: "c", CommandTimeout: modelCommand, PollInterval: modelPoll, FairWait: 10 * time.Second}, task.New(), c, c)
+			var n notice.List
 			h := &Handle{Key: table.Key(name, k.Family), Kind: k, Name: name}
 			a := &Attempt{Handle: h, Lease: firstTerm}
 			require.Equal(t, Ask, table.Admit(a, start, &n).Do)
@@ -36,7 +38,7 @@ func TestAMessageCountsForTheLockOfItsChannel(t *testing.T) {
 					channels = append(channels, wire.NewSeat(n, "c", 1).Channel)
 				}
 				for _, channel := range channels {
-					var n Notices
+					var n notice.List
 					table.Hear(channel, granted, start, &n)
 					table.Hear(channel, ends, start, &n)
 				}
@@ -58,7 +60,7 @@ func TestPumpsAndWatchesOfTwoLocksWithOneChannel(t *testing.T) {
 	t.Parallel()
 	table, c := lineTable()
 	var handles [2]*Handle
-	var n Notices
+	var n notice.List
 	for i, name := range []string{"name", "{name}"} {
 		h := &Handle{Key: table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
 		a := &Attempt{Handle: h, Lease: firstTerm}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
@@ -67,7 +68,7 @@ func (g *Grant) mustUnlock() bool {
 }
 
 // endLeaked ends the acquisitions that no caller can unlock any more.
-func (g *Grant) endLeaked(n *Notices) {
+func (g *Grant) endLeaked(n *notice.List) {
 	for _, leaked := range g.leaked() {
 		leaked.ending.End(fault.ErrUnlockedAlready, n)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -21,7 +22,7 @@ func TestTwoTablesLookAtTheOwnerOfAHold(t *testing.T) {
 		require.False(t, other.Holds(a.Owner(), strange, start))
 	})
 	both.Go(func() {
-		var n Notices
+		var n notice.List
 		var x Exit
 		one.Release(&x, a, start, &n)
 		one.SettleRelease(&x, wire.Reply{N: 1}, start, &n)

@@ -6,12 +6,13 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // latest returns the acquisition that an unlock by an owner ends: the latest one, made through any handle. It returns nil if
 // there is none.
-func (h *Handle) latest(o *Owner) *Acquisition {
+func (h *Handle) latest(o *owner.Owner) *Acquisition {
 	g := h.Key.Table.grants.Of(h.sideKey(), o)
 	if g == nil {
 		g = lostOf(o, h.sideKey())
@@ -41,7 +42,7 @@ func (h *Handle) soonest() *Acquisition {
 
 // toUnlock returns the acquisition that an unlock ends, or nil, and the owner for whom it is. If the context carries a hold that is over, that
 // is the one of a call without it, unless nothing is left but what the hold had let its context acquire. Of that, a lost one comes first.
-func (h *Handle) toUnlock(w Who, now clock.Instant) (a *Acquisition, o *Owner) {
+func (h *Handle) toUnlock(w owner.Who, now clock.Instant) (a *Acquisition, o *owner.Owner) {
 	o, by := w.Now()
 	var left *Acquisition
 	if by == nil {
@@ -62,7 +63,7 @@ func (h *Handle) toUnlock(w Who, now clock.Instant) (a *Acquisition, o *Owner) {
 }
 
 // owed returns the latest acquisition without a Hold that one of these holds let its context make, or nil.
-func (h *Handle) owed(holds []Claim) *Acquisition {
+func (h *Handle) owed(holds []owner.Claim) *Acquisition {
 	for _, c := range holds {
 		g := cmp.Or(h.Key.Table.grants.Of(h.sideKey(), c.Owner), lostOf(c.Owner, h.sideKey()))
 		if g == nil || g.rare == nil {
@@ -77,15 +78,16 @@ func (h *Handle) owed(holds []Claim) *Acquisition {
 	return nil
 }
 
-// lostOf returns the grant that an owner lost and has not unlocked since, or nil.
-func lostOf(o *Owner, key HeldKey) *Grant {
+// lostOf returns the grant that an owner lost and has not unlocked since, or nil. It is attached to the owner until all
+// acquisitions of the grant have been unlocked. So it lives as long as the owner's context, and needs no place in the table.
+func lostOf(o *owner.Owner, key HeldKey) *Grant {
 	g, _ := o.Attached(key).(*Grant)
 	return g
 }
 
 // mayNot returns why an owner must not acquire a name now: because it lost the name and has not unlocked it since, because
 // the handle does not re-enter, or the attempt must not (anew), or because the handle has tokens and the owner's hold has none. It returns nil if it may.
-func (t *Table) mayNot(h *Handle, o *Owner, anew bool, now clock.Instant) error {
+func (t *Table) mayNot(h *Handle, o *owner.Owner, anew bool, now clock.Instant) error {
 	holds, fenced := false, true
 	for _, side := range [2]wire.Side{wire.MainSide, wire.ReadSide} {
 		key := HeldKey{h.Key, side}
@@ -111,7 +113,7 @@ func (t *Table) mayNot(h *Handle, o *Owner, anew bool, now clock.Instant) error 
 }
 
 // notHeld returns why an unlock through a handle has nothing to end.
-func (t *Table) notHeld(h *Handle, o *Owner) error {
+func (t *Table) notHeld(h *Handle, o *owner.Owner) error {
 	otherHandle := false
 	for _, g := range t.holdersOf(h) {
 		for i := range g.open() {

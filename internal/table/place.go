@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -71,7 +71,7 @@ func (t *Table) leavesLine(a *Attempt) {
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
 			a.grant.rarely().stood = a.term
 		}
-		a.place = standing.Place{}
+		a.place = place.Place{}
 	}
 }
 

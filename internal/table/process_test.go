@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -26,7 +27,7 @@ type process struct {
 	closed    bool
 	drained   <-chan struct{} // of Stop; nil until it was called
 	handOvers uint64          // when Stop was called
-	notices   Notices
+	notices   notice.List
 	// refused is the step in which an attempt for a name could last be refused.
 	refused [2]int
 	// since is the step since which there always was an attempt for a name: waiters take what those before them know.
@@ -87,7 +88,7 @@ func (p *process) Unlisten(channel string, heard chan struct{}) {
 }
 
 // Log implements Told.
-func (p *process) Log(line Line) {
+func (p *process) Log(line notice.Line) {
 	if line.Message == notice.LogNotReleased {
 		p.gaveUp[p.world.nameOf(line.Lock).index] = true
 	}
@@ -136,7 +137,7 @@ func (p *process) deliver() { p.notices.Deliver(p) }
 
 // lost reports whether an owner must unlock a name before it may acquire it again. dropped means that it must wait for the watchdog,
 // which looks at a hold that it dropped, and whose lease is over.
-func (w *world) lost(p *process, n *name, o *Owner) (lost, dropped bool) {
+func (w *world) lost(p *process, n *name, o *owner.Owner) (lost, dropped bool) {
 	for _, r := range w.records {
 		if r.proc == p && r.name == n && r.owner == o && !r.unlocked {
 			lost = lost || !r.leaked && r.acq.Err(w.now) != nil
@@ -147,14 +148,14 @@ func (w *world) lost(p *process, n *name, o *Owner) (lost, dropped bool) {
 }
 
 // holds reports whether an owner holds a name, on either side.
-func (w *world) holds(p *process, n *name, o *Owner) bool {
+func (w *world) holds(p *process, n *name, o *owner.Owner) bool {
 	return o != nil && slices.ContainsFunc(w.records, func(r *record) bool {
 		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil
 	})
 }
 
 // holdsWithoutToken reports whether an owner holds a name, not only to read, without a token.
-func (w *world) holdsWithoutToken(p *process, n *name, o *Owner) bool {
+func (w *world) holdsWithoutToken(p *process, n *name, o *owner.Owner) bool {
 	return slices.ContainsFunc(w.records, func(r *record) bool {
 		k := r.acq.grant.handle.Kind
 		return r.proc == p && r.name == n && r.owner == o && !r.unlocked && !r.leaked && r.acq.Err(w.now) == nil &&

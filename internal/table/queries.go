@@ -3,17 +3,18 @@ package table
 import (
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 )
 
 // Holds reports whether an owner holds the lock of a handle, as far as this process knows.
-func (t *Table) Holds(o *Owner, h *Handle, now clock.Instant) bool {
+func (t *Table) Holds(o *owner.Owner, h *Handle, now clock.Instant) bool {
 	defer t.lock().Unlock()
 	return t.grants.Of(h.sideKey(), o).usable(now)
 }
 
 // Chosen returns the grant to which a query about a lock refers: the owner's. Without an owner, it is the grant of the
 // acquisition that [Table.Unlock] would end. It returns nil if that grant is not held.
-func (t *Table) Chosen(h *Handle, w Who, now clock.Instant) *Grant {
+func (t *Table) Chosen(h *Handle, w owner.Who, now clock.Instant) *Grant {
 	defer t.lock().Unlock()
 	o, _ := w.Now()
 	g := t.grants.Of(h.sideKey(), o)

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
 // leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops listening.
-func (t *Table) leaveLine(a *Attempt, n *Notices) {
+func (t *Table) leaveLine(a *Attempt, n *notice.List) {
 	t.leavesLine(a)
 	l := a.line
 	if l == nil {

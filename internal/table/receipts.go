@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -41,7 +42,7 @@ func (t *Table) Audit(h *Handle, now clock.Instant) (wire.Call, bool) {
 
 // Audited takes the reply to such a call, and gives the permits back. A grant that was made in the meantime is known by now, and one
 // that is over by now has no receipt any more.
-func (t *Table) Audited(h *Handle, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) Audited(h *Handle, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	for i := 0; r.Err == nil && i+1 < len(r.List); i += 2 {
 		t.unknown(h, r.List[i], int(r.List[i+1]), t.cfg.Receipt(), now, n)

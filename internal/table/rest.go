@@ -5,11 +5,12 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 )
 
 // rest returns the step that sleeps until there is a reason to ask again. The first one listens: its confirmation wakes
 // the attempt, so that it asks once more when no release can be missed any longer.
-func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
+func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 	if a.got != nil { // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)
 	}
@@ -40,7 +41,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *Notices) Step {
 }
 
 // succeed ends an attempt with what was acquired, or handed over.
-func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
+func (t *Table) succeed(a *Attempt, got *Acquisition, n *notice.List) Step {
 	t.leaveLine(a, n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
@@ -48,7 +49,7 @@ func (t *Table) succeed(a *Attempt, got *Acquisition, n *Notices) Step {
 
 // giveUp ends an attempt and its grant. If a command of the attempt may have taken the lock, or may still take it, a
 // background release follows.
-func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Step {
+func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if h := t.rival(g, now); h != nil && h.stage == held {
 		a.Seen.Here = true
@@ -65,7 +66,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *Notices) Ste
 }
 
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
-func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 	a.knows().Failed(fault.ErrLate)
 	t.leavesLine(a)
 	old := a.grant
@@ -77,14 +78,14 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *Notices) Step {
 }
 
 // ask returns the step that asks Redis for the lock.
-func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
+func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
 	t.expireUnlined(now)
 	a.way = t.wayOf(a)
 	return t.question(a, next, now, n)
 }
 
 // question asks Redis in the way that was chosen.
-func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *Notices) Step {
+func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.Handle.Kind.NoUpgrade && a.owner != nil && a.sibling().usable(now) {
 		return t.giveUp(a, fault.ErrUpgrade, now, n)
@@ -101,7 +102,7 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *Notices) 
 }
 
 // giveBack ends an attempt that must not have the lock any more that was handed to it. A background release follows.
-func (t *Table) giveBack(a *Attempt, now clock.Instant, n *Notices) Step {
+func (t *Table) giveBack(a *Attempt, now clock.Instant, n *notice.List) Step {
 	got, g := a.got, a.grant
 	a.got = nil
 	got.closed.Store(true)

@@ -22,7 +22,7 @@ const unlinedFor = time.Minute
 // script was one of the line's: several may be under way.
 //
 // The log says so, once, as soon as a script without the line has done the same: if that is refused too, the call returns the error.
-func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.Instant, n *Notices) bool {
+func (t *Table) refusesLine(h *Handle, byLine bool, err *fault.Error, now clock.Instant, n *notice.List) bool {
 	switch d := &t.denial; {
 	case !byLine && err == nil && d.err != nil && d.key == h.Key:
 		n.Log(h.Name, notice.LogAllWoken, h.Of(d.err))

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -17,13 +19,13 @@ import (
 // lineTable returns a table whose waiters stand in the line.
 func lineTable() (*Table, *lineClient) {
 	c := &lineClient{epoch: 1}
-	return New(Config{CommandTimeout: modelCommand, PollInterval: modelPoll}, task.New(), c, c), c
+	return New(config.Config{CommandTimeout: modelCommand, PollInterval: modelPoll}, task.New(), c, c), c
 }
 
 // try has a caller that does not wait ask Redis for a lock. It returns the script.
 func try(tb testing.TB, table *Table, name string, now clock.Instant) (*Attempt, *wire.Script) {
 	tb.Helper()
-	var n Notices
+	var n notice.List
 	h := &Handle{Key: table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
 	a := &Attempt{Handle: h, Lease: time.Second, Single: true}
 	s := table.Admit(a, now, &n)
@@ -34,7 +36,7 @@ func try(tb testing.TB, table *Table, name string, now clock.Instant) (*Attempt,
 // deny has Redis refuse the question of an attempt, which is repeated without the line.
 func deny(tb testing.TB, c *lineClient, table *Table, a *Attempt, now clock.Instant) {
 	tb.Helper()
-	var n Notices
+	var n notice.List
 	s := table.Settle(a, wire.Reply{N: -1, Err: errRights}, now, &n)
 	require.Equal(tb, wire.Plain.Acquire, s.Call.Script)
 	n.Deliver(c)
@@ -53,7 +55,7 @@ func TestEveryQuestionOfTheLineIsRepeatedWithoutIt(t *testing.T) {
 	for _, a := range all {
 		deny(t, c, table, a, start)
 	}
-	var n Notices
+	var n notice.List
 	s := table.Settle(all[0], wire.Reply{N: -1, Err: errRights}, start, &n)
 	require.Equal(t, Done, s.Do)
 	require.ErrorIs(t, s.Err, errRights)
@@ -73,7 +75,7 @@ func TestAWaiterThatMayStandInTheLineKeepsItsNumber(t *testing.T) {
 	table, c := lineTable()
 	table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Hour
 	h := &Handle{Key: table.Key("a", wire.PlainFamily), Kind: wire.Plain, Name: "a"}
-	var n Notices
+	var n notice.List
 	first, next := &Attempt{Handle: h, Lease: time.Minute, Renewed: true}, &Attempt{Handle: h, Lease: time.Minute, Renewed: true}
 	require.Equal(t, Ask, table.Admit(first, start, &n).Do)
 	require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
@@ -116,7 +118,7 @@ func TestOnlyTheNameThatRedisRefusesDoesWithoutTheLine(t *testing.T) {
 	a, _ = try(t, table, "a", start.Add(unlinedFor))
 	deny(t, c, table, a, start.Add(unlinedFor))
 	require.Equal(t, wire.Plain.Acquire, script("a", start.Add(unlinedFor)+1))
-	var n Notices
+	var n notice.List
 	for range 2 {
 		again, _ := try(t, table, "a", start.Add(unlinedFor)+1)
 		require.Equal(t, Done, table.Settle(again, wire.Reply{N: -1001}, start.Add(unlinedFor)+1, &n).Do)
@@ -145,7 +147,7 @@ func TestAUserWithoutRightsIsNotRefusedForEveryName(t *testing.T) {
 func stands(tb testing.TB) (*Table, *Attempt) {
 	tb.Helper()
 	table, _ := lineTable()
-	var n Notices
+	var n notice.List
 	h := &Handle{Key: table.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}
 	a := &Attempt{Handle: h, Lease: 3 * time.Second}
 	require.Equal(tb, wire.Plain.Line.Acquire, table.Admit(a, start, &n).Call.Script)
@@ -159,7 +161,7 @@ func TestAWaiterThatMayNotListenLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	for _, gets := range [2]bool{false, true} {
 		table, a := stands(t)
-		var n Notices
+		var n notice.List
 		own, base := a.Handle.Names().Own(), a.Handle.Names().Base()
 		table.Refused([]string{base}, start)
 		require.Equal(t, Sleep, table.Wake(a, ByNews, start, &n).Do, "another channel")
@@ -171,7 +173,7 @@ func TestAWaiterThatMayNotListenLeavesTheLine(t *testing.T) {
 		if gets {
 			x = new(Exit)
 			require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
-			s = table.Unlock(x, a.Handle, Who{}, start, &n)
+			s = table.Unlock(x, a.Handle, owner.Who{}, start, &n)
 		} else {
 			s = table.Settle(a, wire.Reply{N: -1000}, start, &n)
 			require.Equal(t, base, s.Listen, "it is woken as waiters that know of no line")
@@ -194,7 +196,7 @@ func TestAWaiterThatMayNotListenLeavesTheLine(t *testing.T) {
 func TestAWaiterThatMayNotListenLeavesTheLineAsSoonAsItStandsThere(t *testing.T) {
 	t.Parallel()
 	table, a := stands(t)
-	var n Notices
+	var n notice.List
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	table.Refused([]string{a.Handle.Names().Own()}, start)
 	s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
@@ -205,13 +207,13 @@ func TestAWaiterThatMayNotListenLeavesTheLineAsSoonAsItStandsThere(t *testing.T)
 func TestAWaiterThatMayNotListenKeepsTheLockThatItGot(t *testing.T) {
 	t.Parallel()
 	table, a := stands(t)
-	var n Notices
+	var n notice.List
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	table.Refused([]string{a.Handle.Names().Own()}, start)
 	table.Hear(a.Handle.Names().Own(), wire.Message{Sort: wire.Granted, Number: a.grant.holder.Number, At: 1, Term: firstTerm}, start, &n)
 	s := table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
 	require.NotNil(t, s.Got)
-	s = table.Unlock(new(Exit), a.Handle, Who{}, start, &n)
+	s = table.Unlock(new(Exit), a.Handle, owner.Who{}, start, &n)
 	require.Equal(t, wire.Plain.Release, s.Call.Script, "its only acquisition")
 }
 
@@ -219,7 +221,7 @@ func TestAWaiterThatMayNotListenKeepsTheLockThatItGot(t *testing.T) {
 func TestARefusedReleaseFreesTheLock(t *testing.T) {
 	t.Parallel()
 	table, held, a, _ := waiting(t)
-	var n Notices
+	var n notice.List
 	var x Exit
 	s := table.Release(&x, held, start, &n)
 	require.NotNil(t, s.Call.Args.Other, "it names the head")
@@ -235,7 +237,7 @@ func TestARefusedReleaseFreesTheLock(t *testing.T) {
 func TestWaitersLeaveTheLineWhenRedisRefusesAPump(t *testing.T) {
 	t.Parallel()
 	table, a := stands(t)
-	var n Notices
+	var n notice.List
 	own := a.Handle.Names().Own()
 	table.pump(a.Handle, 0, &n)
 	require.Equal(t, wire.Plain.Line.Pump, table.PumpCall(own).Script)

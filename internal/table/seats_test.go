@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -17,7 +18,7 @@ import (
 func inQueue(tb testing.TB) (*Table, *Acquisition, [2]*Attempt, *lineClient) {
 	tb.Helper()
 	c := &lineClient{epoch: 1}
-	t := New(Config{
+	t := New(config.Config{
 		ClientID: "c", WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		FairWait: 10 * time.Second, BatchSize: 10, StandBack: time.Millisecond,
 	}, task.New(), c, c)
@@ -25,7 +26,7 @@ func inQueue(tb testing.TB) (*Table, *Acquisition, [2]*Attempt, *lineClient) {
 	held := acquire(tb, h)
 	var waiters [2]*Attempt
 	for i := range waiters {
-		var n Notices
+		var n notice.List
 		a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 		s := t.Admit(a, start, &n)
 		require.Equal(tb, Ask, s.Do)
@@ -47,7 +48,7 @@ func hereNow(a *Attempt) wire.Reply {
 func TestAReleaseGivesAFairLockToAWaiterOfItsProcess(t *testing.T) {
 	t.Parallel()
 	table, held, waiters, _ := inQueue(t)
-	var n Notices
+	var n notice.List
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Done, table.SettleRelease(&x, hereNow(waiters[0]), start, &n).Do)
@@ -71,7 +72,7 @@ func TestAfterAReleaseWithoutAReplyAllItsFairWaitersAsk(t *testing.T) {
 	table, held, waiters, _ := inQueue(t)
 	asks := func(want Do) {
 		t.Helper()
-		var n Notices
+		var n notice.List
 		for _, a := range waiters {
 			s := table.Wake(a, ByNews, start, &n)
 			require.Equal(t, want, s.Do)
@@ -81,7 +82,7 @@ func TestAfterAReleaseWithoutAReplyAllItsFairWaitersAsk(t *testing.T) {
 		}
 	}
 	asks(Sleep)
-	var n Notices
+	var n notice.List
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Sleep, table.SettleRelease(&x, wire.Reply{N: -1, Err: errDoubt}, start, &n).Do)
@@ -97,7 +98,7 @@ func TestAfterAReleaseWithoutAReplyAllItsFairWaitersAsk(t *testing.T) {
 func TestAFairWaiterLeavesItsSeat(t *testing.T) {
 	t.Parallel()
 	table, _, waiters, _ := inQueue(t)
-	var n Notices
+	var n notice.List
 	s := table.Wake(waiters[1], Ended, start, &n)
 	require.Equal(t, Done, s.Do)
 	_, exits := table.Due(start, false, &n)
@@ -115,7 +116,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 	t.Parallel()
 	table, held, waiters, _ := inQueue(t)
 	channel := waiters[0].seat.Channel
-	var n Notices
+	var n notice.List
 	var x Exit
 	require.Equal(t, Ask, table.Release(&x, held, start, &n).Do)
 	require.Equal(t, Done, table.SettleRelease(&x, hereNow(waiters[0]), start, &n).Do)
@@ -155,7 +156,7 @@ func TestAFailoverBringsBackAPastFairWaiter(t *testing.T) {
 func TestAFairWaiterWhoseSubscriptionIsHiddenIsWoken(t *testing.T) {
 	t.Parallel()
 	table, _, waiters, c := inQueue(t)
-	var n Notices
+	var n notice.List
 	for at := time.Duration(0); at < unheardFor; at += time.Second {
 		for i, heard := range [2]int64{2, 0} {
 			s := table.Wake(waiters[i], ByTime, start.Add(at), &n)
@@ -190,7 +191,7 @@ func TestAFairWaiterThatLostItsPlaceIsReported(t *testing.T) {
 	t.Parallel()
 	missed := wire.Reply{N: -3001, List: []int64{-3001, 1_000_000, 16, 0}}
 	table, held, waiters, c := inQueue(t)
-	var n Notices
+	var n notice.List
 	require.Equal(t, Ask, table.Wake(waiters[0], ByTime, start.Add(modelPoll), &n).Do)
 	require.Equal(t, Sleep, table.Settle(waiters[0], missed, start.Add(modelPoll), &n).Do)
 	n.Deliver(c)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// place is a waiter in the queue of a fair lock.
-type place struct {
+// seated is a waiter in the queue of a fair lock.
+type seated struct {
 	seat     string
 	field    string
 	number   int64
@@ -69,7 +69,7 @@ func (s *server) runFair(c *wire.Call) (r wire.Reply, ok bool) {
 func clientOf(field string) string { return field[:strings.LastIndexByte(field, ':')] }
 
 func (s *server) seatOf(seat string) int {
-	return slices.IndexFunc(s.queue, func(p place) bool { return p.seat == seat })
+	return slices.IndexFunc(s.queue, func(p seated) bool { return p.seat == seat })
 }
 
 // drop removes a waiter from the queue.
@@ -79,7 +79,7 @@ func (s *server) drop(i int) { s.queue = slices.Delete(s.queue, i, i+1) }
 func (s *server) wake(c *fairCall, seat string) int64 { return s.tell(c.Call, ":"+seat) }
 
 // grantable reports whether a script may give the lock to a waiter.
-func (s *server) grantable(c *fairCall, p *place) bool {
+func (s *server) grantable(c *fairCall, p *seated) bool {
 	return p.term > 0 && (!p.token || c.token) && s.counts
 }
 
@@ -284,7 +284,7 @@ func (s *server) enqueue(c *fairCall, wait time.Duration) (queued bool) {
 	i := s.seatOf(c.seat)
 	if queued = i >= 0; !queued {
 		i = len(s.queue)
-		s.queue = append(s.queue, place{seat: c.seat})
+		s.queue = append(s.queue, seated{seat: c.seat})
 		if epoch, ok := s.dead[c.holder]; ok && epoch == s.epoch {
 			s.back = c.holder
 		}
@@ -356,7 +356,7 @@ func (w *world) checkSeats() {
 	for _, n := range w.names {
 		s, last := n.server, -1
 		for _, p := range n.places {
-			i := slices.IndexFunc(s.queue, func(q place) bool { return q.field == p.field })
+			i := slices.IndexFunc(s.queue, func(q seated) bool { return q.field == p.field })
 			b, granted := s.born[p.field]
 			g := w.grants[p.field]
 			switch {

@@ -111,7 +111,7 @@ type backup struct {
 	holders []holder
 	mode    string
 	expiry  clock.Instant
-	queue   []place
+	queue   []seated
 	line    redisLine
 }
 

@@ -22,7 +22,7 @@ type server struct {
 	mode    string // of a read-write lock
 	holders []holder
 	expiry  clock.Instant
-	queue   []place
+	queue   []seated
 	line    redisLine
 	token   int64
 	tombs   map[tomb]clock.Instant

@@ -6,11 +6,12 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/term"
+	"github.com/go-rlock/rlock/internal/lease"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
@@ -49,8 +50,8 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
-		if place, ok := r.Stood(); ok && a.place.Asks() && place.Ahead >= 0 {
-			return t.stood(a, place, r.Hint(), now, n)
+		if at, ok := r.Stood(); ok && a.place.Asks() && at.Ahead >= 0 {
+			return t.stood(a, at, r.Hint(), now, n)
 		}
 		t.unanswered(a, now, n)
 		return t.rest(a, a.way.pause(t, a, nil, r.Hint(), now), n)
@@ -59,7 +60,7 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *No
 }
 
 // takeGrant makes an attempt the holder whose question Redis granted.
-func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if a.line != nil {
 		a.line.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
@@ -109,14 +110,14 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 }
 
 // settleCount takes the reply of a re-entry.
-func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if t.spared(a, r, now) {
 		a.asked = false
 		return t.reenter(a, now)
 	}
 	defer g.turns.End()
-	if r.Err == nil && r.N != 0 && g.usable(now) && term.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < term.Least(a.Lease) {
+	if r.Err == nil && r.N != 0 && g.usable(now) && lease.Late(a.sent, a.Lease, now) && g.term.Deadline.Sub(now) < lease.Least(a.Lease) {
 		r.Err = errLateCount
 	}
 	switch {
@@ -175,7 +176,7 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 
 // settleAdopt takes the reply of an adoption. Without one, it asks again with the same number, so that it cannot be refused because
 // of itself.
-func (t *Table) settleAdopt(a *Attempt, r wire.Reply, now clock.Instant, n *Notices) Step {
+func (t *Table) settleAdopt(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g, err := a.grant, r.Err
 	if err == nil && r.Acquired() {
 		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)

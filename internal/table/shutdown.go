@@ -11,7 +11,7 @@ import (
 
 // Close ends every hold for its users, with [fault.ErrClosed], and all renewals. Releases under way go on, and those in
 // the background are due at once. Later attempts get ErrClosed. Close returns how many acquisitions are yet to be unlocked, and of which names.
-func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) {
+func (t *Table) Close(now clock.Instant, n *notice.List) (open int, names []string) {
 	defer t.lock().Unlock()
 	lasting := 0
 	t.closed, t.stopping = true, true
@@ -39,7 +39,7 @@ func (t *Table) Close(now clock.Instant, n *Notices) (open int, names []string) 
 }
 
 // Closed logs how many releases of what has no lease were not over when the client stopped.
-func (t *Table) Closed(n *Notices) {
+func (t *Table) Closed(n *notice.List) {
 	defer t.lock().Unlock()
 	if t.owed > 0 {
 		n.Log("", notice.LogPermitsOwed, fmt.Errorf("holds that are left: %d", t.owed))
@@ -54,7 +54,7 @@ func (t *Table) Closed(n *Notices) {
 // still unlock, and no unlock is under way. Calling Stop again returns the same channel.
 //
 // The caller must then wake the attempts that sleep, except those of which [Step.Stays] is set.
-func (t *Table) Stop(n *Notices) (drained <-chan struct{}) {
+func (t *Table) Stop(n *notice.List) (drained <-chan struct{}) {
 	defer t.lock().Unlock()
 	if t.drained != nil {
 		return t.drained

@@ -6,15 +6,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/fault"
-	"github.com/go-rlock/rlock/internal/notice"
-	"github.com/go-rlock/rlock/internal/owner"
-	"github.com/go-rlock/rlock/internal/policy"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
 )
-
-// Config has the options on which the decisions depend.
-type Config = policy.Config
 
 // Messages is implemented by the pub/sub hub. The table calls it while it holds its mutex.
 type Messages interface {
@@ -30,26 +23,11 @@ type Messages interface {
 	Counts(name string) bool
 }
 
-// The table's reports, which are made without its mutex.
-type (
-	// Notices collects the reports that a caller must deliver.
-	Notices = notice.List
-	// Line is a log line about a lock.
-	Line = notice.Line
-	// LineLimit drops the log lines that come too often.
-	LineLimit = notice.Limit
-	// Told receives the reports. An alarm asks for a call of [Table.Due], and Unlisten ends what [Step.Listen] began.
-	Told = notice.Receiver
-)
-
 // lastForce is the unlocks by force of a name.
 type lastForce struct {
 	count  int   // how many there were in all when the latest one came, with it
 	micros int64 // when the latest one was, in Unix µs of Redis; zero means that this is not known
 }
-
-// Loss is how a lock was lost, for the group that it is a member of.
-type Loss = term.Loss
 
 // phase is the position of an attempt.
 type phase uint8
@@ -93,23 +71,6 @@ const (
 	retiring               // over here; a background release is under way
 	retired
 )
-
-// MaxLost is how many lost acquisitions a handle remembers until an unlock returns the loss.
-const MaxLost = owner.MaxLost
-
-// Owner is the owner of a grant. A lost grant is attached to it until all acquisitions of the grant have been unlocked. So a
-// lost grant lives as long as the owner's context, and needs no place in the table.
-type Owner = owner.Owner
-
-type (
-	// Who says for whom a call is.
-	Who = owner.Who
-	// Claim is a hold of its context that may say so.
-	Claim = owner.Claim
-)
-
-// NewOwner returns an owner that holds nothing.
-func NewOwner() *Owner { return new(Owner) }
 
 var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
 

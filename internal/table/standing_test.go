@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -29,14 +32,14 @@ func (c *lineClient) Unheard(_ string, epoch uint64) { c.unheard = append(c.unhe
 func waiting(tb testing.TB) (*Table, *Acquisition, *Attempt, *lineClient) {
 	tb.Helper()
 	c := &lineClient{epoch: 1}
-	t := New(Config{
+	t := New(config.Config{
 		ClientID: "c", WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		FairWait: 10 * time.Second, BatchSize: 10, StandBack: time.Millisecond,
 	}, task.New(), c, c)
 	h := &Handle{Key: t.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}
 	held := acquire(tb, h)
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
-	var n Notices
+	var n notice.List
 	s := t.Admit(a, start, &n)
 	require.Equal(tb, Sleep, s.Do)
 	require.Equal(tb, h.Names().Own(), s.Listen)
@@ -50,7 +53,7 @@ func TestAConfirmationDuringAReleaseThatNamesTheHeadIsNotSwallowed(t *testing.T)
 	t.Parallel()
 	for _, lost := range [2]bool{false, true} {
 		table, held, a, c := waiting(t)
-		var n Notices
+		var n notice.List
 		var x Exit
 		s := table.Release(&x, held, start, &n)
 		require.Equal(t, Ask, s.Do)
@@ -74,7 +77,7 @@ func TestAConfirmationDuringAReleaseThatNamesTheHeadIsNotSwallowed(t *testing.T)
 func TestAnAttemptInDoubtMayStandInTheLine(t *testing.T) {
 	t.Parallel()
 	table, held, a, _ := waiting(t)
-	var n Notices
+	var n notice.List
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	require.Equal(t, Sleep, table.Settle(a, wire.Reply{N: -1, Err: errDoubt}, start, &n).Do)
 
@@ -94,7 +97,7 @@ func TestAnAttemptInDoubtMayStandInTheLine(t *testing.T) {
 func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	t.Parallel()
 	table, c := lineTable()
-	var n Notices
+	var n notice.List
 	h := &Handle{Key: table.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}
 	a := &Attempt{Handle: h, Lease: modelWatchdog}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
@@ -102,7 +105,7 @@ func TestAFailoverBringsBackAnAttemptInDoubt(t *testing.T) {
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	require.NotNil(t, table.Settle(a, wire.Reply{}, start, &n).Got)
 	var x Exit
-	require.Equal(t, Ask, table.Unlock(&x, h, Who{}, start, &n).Do)
+	require.Equal(t, Ask, table.Unlock(&x, h, owner.Who{}, start, &n).Do)
 	require.Equal(t, Step{Do: Done}, table.SettleRelease(&x, wire.Reply{N: 1}, start, &n))
 	n.Deliver(c)
 
@@ -118,7 +121,7 @@ func TestAWaiterThatNeedsReplicasIsWoken(t *testing.T) {
 		table, _ := lineTable()
 		table.cfg.Acks = acks
 		h := &Handle{Key: table.Key("name", wire.PlainFamily), Kind: wire.Plain, Name: "name"}
-		s := table.Admit(&Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}, start, new(Notices))
+		s := table.Admit(&Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}, start, new(notice.List))
 		require.Equal(t, term, s.Call.Args.Extra)
 	}
 }
@@ -135,7 +138,7 @@ func TestAProcessFollowsUpItsPublicRelease(t *testing.T) {
 	} {
 		table, held, a, c := waiting(t)
 		own := held.handle.Names().Own()
-		var n Notices
+		var n notice.List
 		var x Exit
 		s := table.Release(&x, held, start, &n)
 		require.NotNil(t, s.Call.Args.Other, "it names the head")
@@ -159,7 +162,7 @@ func TestAProcessFollowsUpItsPublicRelease(t *testing.T) {
 func TestAnAttemptInTheLineRepeatsItsQuestionSoon(t *testing.T) {
 	t.Parallel()
 	table, _, a, _ := waiting(t)
-	var n Notices
+	var n notice.List
 	require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 	refused := wire.Reply{N: -3001, List: []int64{-3001, 1_000_000, 0, 0}}
 	require.Equal(t, Sleep, table.Settle(a, refused, start, &n).Do)
@@ -189,7 +192,7 @@ func TestAGrantAfterAnUnlockByForceCounts(t *testing.T) {
 		"before another one that came earlier": {[]force{{"name", given + 1}, {"name", given}}, false},
 	} {
 		table, _, a, _ := waiting(t)
-		var n Notices
+		var n notice.List
 		require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 		refused := wire.Reply{N: -3001, List: []int64{-3001, given - 1000, 0, 0}}
 		require.Equal(t, Sleep, table.Settle(a, refused, start, &n).Do)
@@ -208,7 +211,7 @@ func TestASubscriptionThatTheServerDoesNotKnowIsReported(t *testing.T) {
 	t.Parallel()
 	table, _, a, c := waiting(t)
 	for _, unheard := range [2]bool{false, true} {
-		var n Notices
+		var n notice.List
 		c.epoch = 7
 		require.Equal(t, Ask, table.Wake(a, ByTime, start, &n).Do)
 		c.epoch = 8
@@ -238,7 +241,7 @@ func TestAClientWhoseSubscriptionsAreHiddenDoesWithoutTheLine(t *testing.T) {
 	} {
 		table, _, a, c := waiting(t)
 		c.epoch = test.epoch
-		var n Notices
+		var n notice.List
 		for at := time.Duration(0); at <= unheardFor && table.counted(a.Handle); at += time.Second {
 			require.Equal(t, Ask, table.Wake(a, ByTime, start.Add(at), &n).Do, what)
 			heard := int64(2)
@@ -259,7 +262,7 @@ func granted(tb testing.TB) (*Table, *Acquisition, clock.Instant) {
 	tb.Helper()
 	table, held, a, c := waiting(tb)
 	a.Lease, a.grant.term.Lease = tenFirstTerms, tenFirstTerms
-	var n Notices
+	var n notice.List
 	var x Exit
 	require.Equal(tb, Ask, table.Release(&x, held, start, &n).Do)
 	released := wire.Reply{N: 1, List: []int64{1, 1_000_000, int64(wire.ToWaiter), 0, 0, 0}}
@@ -279,7 +282,7 @@ func granted(tb testing.TB) (*Table, *Acquisition, clock.Instant) {
 func following(tb testing.TB, held *Acquisition, now clock.Instant) *Attempt {
 	tb.Helper()
 	a := &Attempt{Handle: held.handle, Lease: tenFirstTerms, Renewed: true}
-	require.Equal(tb, Sleep, held.handle.Key.Table.Admit(a, now, new(Notices)).Do)
+	require.Equal(tb, Sleep, held.handle.Key.Table.Admit(a, now, new(notice.List)).Do)
 	return a
 }
 
@@ -291,7 +294,7 @@ func TestATurnInTheLineIsShort(t *testing.T) {
 	table, held, now := granted(t)
 	for range contestedHandOvers {
 		next := following(t, held, now)
-		var n Notices
+		var n notice.List
 		var x Exit
 		s := table.Release(&x, held, now, &n)
 		require.Equal(t, Ask, s.Do)
@@ -302,7 +305,7 @@ func TestATurnInTheLineIsShort(t *testing.T) {
 		held = s.Got
 	}
 	following(t, held, now)
-	s := table.Release(new(Exit), held, now, new(Notices))
+	s := table.Release(new(Exit), held, now, new(notice.List))
 	require.Equal(t, wire.Plain.Line.Release, s.Call.Script)
 	require.NotNil(t, s.Call.Args.Other, "it names the head")
 }
@@ -322,7 +325,7 @@ func TestALazyHandOverOfAFirstTerm(t *testing.T) {
 			if hop == hops-1 {
 				now = now.Add(age)
 			}
-			var n Notices
+			var n notice.List
 			s := table.Release(new(Exit), held, now, &n)
 			require.Equal(t, lazy || hop < hops-1, s.Do == Done)
 			if s.Do != Done {
@@ -346,7 +349,7 @@ func TestAHolderThatWasPassedOnIsReleasedOnceNobodyHasIt(t *testing.T) {
 	number := held.grant.holder.Number
 	hear := func(exits int) []*Exit {
 		t.Helper()
-		var n Notices
+		var n notice.List
 		table.Hear(held.handle.Names().Own(), wire.Message{Sort: wire.Granted, Number: number, At: 1_001_000, Term: firstTerm}, now, &n)
 		_, all := table.Due(now, false, &n)
 		require.Len(t, all, exits)
@@ -354,7 +357,7 @@ func TestAHolderThatWasPassedOnIsReleasedOnceNobodyHasIt(t *testing.T) {
 	}
 	hear(0)
 	next := following(t, held, now)
-	var n Notices
+	var n notice.List
 	var x Exit
 	require.Equal(t, Done, table.Release(&x, held, now, &n).Do)
 	hear(0)

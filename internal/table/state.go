@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
 	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/queue"
-	"github.com/go-rlock/rlock/internal/standing"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
+	"github.com/go-rlock/rlock/internal/table/internal/place"
 	"github.com/go-rlock/rlock/internal/task"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // Key identifies the locks that exclude each other: those of one name in Redis, one family and one client. It is also the
@@ -36,10 +37,10 @@ type HeldKey struct {
 //
 // Lock order: a group's mutexes, then the table's, then that of an owner or of the pub/sub hub.
 type Table struct {
-	cfg      Config
+	cfg      config.Config
 	tasks    *task.Group
 	messages Messages
-	told     Told
+	told     notice.Receiver
 
 	mu        sync.Mutex // guards what follows, and all grants, acquisitions, attempts, exits and the lists of handles
 	sections  uint64     // how often mu was taken
@@ -55,7 +56,7 @@ type Table struct {
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
 	lines     queue.Set[Key, *Attempt, shared] // the local queues
-	public    queue.Memory[Key, yield.Release]
+	public    queue.Memory[Key, fairness.Release]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forcings  int                               // how many unlocks by force there were
 	forced    queue.Memory[Key, lastForce]      // the latest of each name
@@ -63,7 +64,7 @@ type Table struct {
 
 	standing map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
 	alive    map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
-	origins  standing.Origins[*Handle]        // by the channels on which this client hears of grants
+	origins  place.Origins[*Handle]           // by the channels on which this client hears of grants
 	audited  queue.Memory[Key, clock.Instant] // when to ask for the receipts of a semaphore again
 	seats    map[Key]*seats                   // in the queues of fair locks
 	watches  map[string]*watched              // by the channel of this client's waiters for the name, as pumps are
@@ -96,16 +97,16 @@ type Acquisition struct {
 // Attempt is one call of a verb that acquires. The verb makes it, sets the exported fields down to Watcher, and passes it to
 // [Table.Admit]; then it carries out the steps that it gets, until one says Done. It is used by one goroutine at a time.
 type Attempt struct {
-	Handle  *Handle
-	Who                   // for whom it acquires
-	Lease   time.Duration // at least 1 ms
-	Renewed bool          // the watchdog renews the lease
-	ByHold  bool          // only the Hold unlocks it
-	Single  bool          // one question to Redis, and no waiting
-	Permits int           // how many it wants; 0 is as good as 1, and all that a lock has
-	AtLeast time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
-	Ticket  string        // adopts the hold of this field; empty means that it acquires
-	SetsUp  bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
+	Handle    *Handle
+	owner.Who               // for whom it acquires
+	Lease     time.Duration // at least 1 ms
+	Renewed   bool          // the watchdog renews the lease
+	ByHold    bool          // only the Hold unlocks it
+	Single    bool          // one question to Redis, and no waiting
+	Permits   int           // how many it wants; 0 is as good as 1, and all that a lock has
+	AtLeast   time.Duration // how long the lock stays taken, even if it is unlocked before; zero means no longer than that
+	Ticket    string        // adopts the hold of this field; empty means that it acquires
+	SetsUp    bool          // its caller sets the semaphore up if nobody has, so it does not wait for that
 
 	Ends   clock.Instant // when the wait will be over; zero means never
 	Wait   Ender         // an error means that the wait is over, or its caller gone
@@ -139,7 +140,7 @@ type course struct {
 	phase     phase
 	unset     bool // another attempt was told that nobody has set the semaphore up
 	grant     *Grant
-	owner     *Owner       // for whom it acquires, since it last looked; nil means an owner of its own
+	owner     *owner.Owner // for whom it acquires, since it last looked; nil means an owner of its own
 	by        *atomic.Bool // the flag of the hold that makes it so, or nil
 	began     clock.Instant
 	suspected bool           // own was looked for
@@ -161,11 +162,11 @@ type course struct {
 
 	confident bool // it asks because permits are free, as far as is known
 
-	way    way            // how it waits, since it last looked
-	place  standing.Place // in the line, or in the queue of a fair lock
-	term   time.Duration  // with which it may stand in the line
-	byLine bool           // the latest question was that of the line
-	seat   *wire.Seat     // in that queue; nil means that it has none
+	way    way           // how it waits, since it last looked
+	place  place.Place   // in the line, or in the queue of a fair lock
+	term   time.Duration // with which it may stand in the line
+	byLine bool          // the latest question was that of the line
+	seat   *wire.Seat    // in that queue; nil means that it has none
 
 	handing bool         // the hand-over is under way
 	got     *Acquisition // the acquisition that was handed to it
@@ -185,7 +186,7 @@ type Exit struct {
 	sent       clock.Instant // when the latest command was sent
 	doubt      bool          // because of what was sent before, Redis may not have the holder any more
 	retries    int
-	mark       yield.Mark // when it was sent
+	mark       fairness.Mark // when it was sent
 
 	parks  bool // the latest call keeps the lock taken, by nobody
 	narrow bool // it touches as few keys as possible
@@ -209,8 +210,8 @@ type Grant struct {
 	queue.Timed[clock.Instant] // when to look at it again; guarded by the table's mutex
 
 	table  *Table
-	handle *Handle // through which it was acquired: kind, names and the user's name
-	owner  *Owner  // the caller's; without one, nil until somebody asks for it
+	handle *Handle      // through which it was acquired: kind, names and the user's name
+	owner  *owner.Owner // the caller's; without one, nil until somebody asks for it
 	holder wire.Holder
 
 	// The table's mutex guards what follows. There may be a hundred thousand held locks, so small fields stand together.
@@ -224,9 +225,9 @@ type Grant struct {
 	rare    *rarely  // nil means that the grant has nothing of this
 	token   uint64   // of a fenced lock
 	micros  int64    // see proof
-	term    term.Term
+	term    lease.Term
 
-	streak    yield.Streak
+	streak    fairness.Streak
 	stage     stage
 	opened    bool // the first acquisition is open
 	shared    bool // its owner is the caller's, so other goroutines may have it too
@@ -274,7 +275,7 @@ type Handle struct {
 
 	unlocks owner.Unlocks[*Acquisition] // those without a Hold that are not known to be over, and the latest lost ones
 	// unlockedBy is the latest owner that unlocked through this handle.
-	unlockedBy *Owner
+	unlockedBy *owner.Owner
 }
 
 // line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
@@ -308,7 +309,7 @@ type rarely struct {
 	park     *wire.Holder   // that takes its place in Redis until then; nil means that it was not unlocked yet
 	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
-	loss     Loss
+	loss     lease.Loss
 	accused  bool           // a possible self-deadlock was logged
 	watcher  notice.Watcher // is told when the grant is over; nil once it was, or if nobody wants to know
 }

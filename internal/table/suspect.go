@@ -37,7 +37,7 @@ func (t *Table) suspect(a *Attempt) {
 
 // Suspect logs that an attempt may wait for a hold of its own caller, if it still waits for that hold: once for each hold. It
 // is called [Attempt.SuspectAfter] after the attempt began to sleep. Meanwhile the attempt may take its steps.
-func (t *Table) Suspect(a *Attempt, n *Notices) {
+func (t *Table) Suspect(a *Attempt, n *notice.List) {
 	defer t.lock().Unlock()
 	h := a.own
 	if a.phase == done || h.stage != held || h.rare != nil && h.rare.accused || t.closed {

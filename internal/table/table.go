@@ -2,7 +2,7 @@
 // deadlines. It decides, and the other packages carry out its decisions: it does no I/O, starts no goroutine and reads no
 // clock. The verbs, the watchdog and late replies report what happened, and get the next [Step].
 //
-// Each exported method takes the table's mutex once. The caller's [Notices] collect the reports that it must deliver when
+// Each exported method takes the table's mutex once. The caller's [notice.List] collect the reports that it must deliver when
 // the mutex is free.
 package table
 
@@ -11,20 +11,22 @@ import (
 	"sync"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/queue"
+	"github.com/go-rlock/rlock/internal/table/internal/fairness"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
-	"github.com/go-rlock/rlock/internal/yield"
 )
 
 // New returns an empty table.
-func New(cfg Config, tasks *task.Group, messages Messages, told Told) *Table {
+func New(cfg config.Config, tasks *task.Group, messages Messages, told notice.Receiver) *Table {
 	return &Table{
 		cfg: cfg, tasks: tasks, messages: messages, told: told,
 		standing: make(map[int64]*Attempt), seats: make(map[Key]*seats),
 		alive: make(map[int64]*Grant), watches: make(map[string]*watched), pumps: make(map[string]*pump),
-		public: queue.NewMemory[Key, yield.Release](8), forced: queue.NewMemory[Key, lastForce](64),
+		public: queue.NewMemory[Key, fairness.Release](8), forced: queue.NewMemory[Key, lastForce](64),
 		fenced: queue.NewMemory[Key, bool](256), audited: queue.NewMemory[Key, clock.Instant](64),
 	}
 }

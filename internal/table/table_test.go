@@ -10,9 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -48,14 +51,14 @@ func (l *listener) Unlisten(channel string, _ chan struct{}) {
 }
 
 // Log implements Told.
-func (l *listener) Log(line Line) { l.told = append(l.told, line.Message.Text+" "+line.Lock) }
+func (l *listener) Log(line notice.Line) { l.told = append(l.told, line.Message.Text+" "+line.Lock) }
 
 const start = clock.Instant(time.Second)
 
 // newTable returns a table and a handle of it.
 func newTable() (*Table, *Handle, *listener) {
 	l := &listener{}
-	t := New(Config{
+	t := New(config.Config{
 		ClientID: "c", WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		FairWait: 10 * time.Second, BatchSize: 10, StandBack: time.Millisecond,
 	}, task.New(), l, l)
@@ -65,7 +68,7 @@ func newTable() (*Table, *Handle, *listener) {
 // acquire takes a lock that is free.
 func acquire(tb testing.TB, h *Handle) *Acquisition {
 	tb.Helper()
-	var n Notices
+	var n notice.List
 	t := h.Key.Table
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 	s := t.Admit(a, start, &n)
@@ -81,9 +84,9 @@ func TestAPairTakesTheMutexFourTimesAtMost(t *testing.T) {
 	table, h, l := newTable()
 	before := table.Stats().Sections
 	acquire(t, h)
-	var n Notices
+	var n notice.List
 	var x Exit
-	s := table.Unlock(&x, h, Who{}, start, &n)
+	s := table.Unlock(&x, h, owner.Who{}, start, &n)
 	require.Equal(t, Ask, s.Do)
 	s = table.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
 	require.Equal(t, Step{Do: Done}, s)
@@ -96,7 +99,7 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 	t.Parallel()
 	for phase := claiming; phase <= done; phase++ {
 		table, h, _ := newTable()
-		var n Notices
+		var n notice.List
 		if phase > resting && phase != adopting {
 			a := &Attempt{Handle: h, course: course{phase: phase}}
 			s := table.Wake(a, ByNews, start, &n)
@@ -111,7 +114,7 @@ func TestUndefinedStepsAreInternalErrors(t *testing.T) {
 	}
 	for phase := turning; phase <= released; phase++ {
 		table, _, _ := newTable()
-		var n Notices
+		var n notice.List
 		if phase != turning && phase != pausing {
 			s := table.ResumeRelease(&Exit{phase: phase}, start, &n)
 			require.ErrorIs(t, s.Err, errUndefined, "an exit resumes in phase %d", phase)
@@ -130,7 +133,7 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	done := a.Done()
 	var causes []error
 	require.NoError(t, a.Notify(func(why error) { causes = append(causes, why) }, true))
-	var n Notices
+	var n notice.List
 	table.Forced(h.Key, 0, start, &n)
 	require.Empty(t, causes, "users are told without the mutex")
 	n.Deliver(l)
@@ -138,18 +141,18 @@ func TestALossIsToldOnceThroughEveryChannel(t *testing.T) {
 	require.ErrorIs(t, causes[0], fault.ErrLost)
 	<-done
 	require.ErrorIs(t, a.Err(start), fault.ErrLost)
-	require.Equal(t, Loss{Early: true, Since: start, Final: true}, a.Loss())
+	require.Equal(t, lease.Loss{Early: true, Since: start, Final: true}, a.Loss())
 	require.NotContains(t, l.told, notice.LogLost.Text+" name", "the receiver of the report logs it")
 }
 
 // A red lock has to know since when another owner may have had a member whose unlock finds nothing.
 func TestAnUnlockThatFindsNothingIsALoss(t *testing.T) {
 	t.Parallel()
-	for reply, want := range map[int64]Loss{1: {}, -1: {Early: true, Since: start}} {
+	for reply, want := range map[int64]lease.Loss{1: {}, -1: {Early: true, Since: start}} {
 		for _, replied := range []time.Duration{time.Second, 2 * modelWatchdog} { // or after the deadline
 			table, h, _ := newTable()
 			a := acquire(t, h)
-			var n Notices
+			var n notice.List
 			var x Exit
 			require.Equal(t, Ask, table.Release(&x, a, start.Add(time.Second), &n).Do)
 			s := table.SettleRelease(&x, wire.Reply{N: reply}, start.Add(replied), &n)
@@ -165,7 +168,7 @@ func TestAnUnlockThatIsRepeatedAfterTheDeadlineIsNoEarlyLoss(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
 	a := acquire(t, h)
-	var n Notices
+	var n notice.List
 	var x Exit
 	now := a.grant.term.Deadline.Add(-time.Second / 2)
 	require.Equal(t, Ask, table.Release(&x, a, now, &n).Do)
@@ -184,7 +187,7 @@ func TestALossIsLoggedOnce(t *testing.T) {
 	a := acquire(t, h)
 	_ = a.Done()
 	require.NoError(t, a.Notify(func(error) {}, false))
-	var n Notices
+	var n notice.List
 	table.Forced(h.Key, 0, start, &n)
 	n.Deliver(l)
 	var x Exit
@@ -196,23 +199,23 @@ func TestALossIsLoggedOnce(t *testing.T) {
 func TestAHandleForgetsTheOldestLosses(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	var n Notices
+	var n notice.List
 	var all []*Acquisition
-	for range MaxLost + 1 {
+	for range owner.MaxLost + 1 {
 		all = append(all, acquire(t, h))
 		table.Forced(h.Key, 0, start, &n)
 		n.Deliver(l)
 	}
-	require.Len(t, h.unlocks.Lost(), MaxLost)
+	require.Len(t, h.unlocks.Lost(), owner.MaxLost)
 	require.NotContains(t, h.unlocks.Lost(), all[0])
-	for range MaxLost {
+	for range owner.MaxLost {
 		var x Exit
-		s := table.Unlock(&x, h, Who{}, start, &n)
+		s := table.Unlock(&x, h, owner.Who{}, start, &n)
 		require.Equal(t, Done, s.Do)
 		require.ErrorIs(t, s.Err, fault.ErrLost)
 	}
 	var x Exit
-	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, Who{}, start, &n))
+	require.Equal(t, Step{Do: Done, Err: fault.ErrUnlockedAlready}, table.Unlock(&x, h, owner.Who{}, start, &n))
 	s := table.Release(&x, all[0], start, &n)
 	require.ErrorIs(t, s.Err, fault.ErrLost, "its hold still knows")
 }
@@ -222,7 +225,7 @@ func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
 	table, h, l := newTable()
 	for range 3 {
 		a := acquire(t, h)
-		var n Notices
+		var n notice.List
 		var x Exit
 		table.Release(&x, a, start, &n)
 		table.SettleRelease(&x, wire.Reply{N: 1}, start, &n)
@@ -234,7 +237,7 @@ func TestAnUncontendedLockTellsOnlyTheFirstAlarm(t *testing.T) {
 func TestAnErrorThatStaysEndsTheWait(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: time.Second}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 	noPerm := &fault.Error{Code: "NOPERM", Err: errors.New("NOPERM")}
@@ -249,7 +252,7 @@ func TestACanceledContextEndsAWait(t *testing.T) {
 	table, h, l := newTable()
 	acquire(t, h)
 	ctx, cancel := context.WithCancel(t.Context())
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: time.Second, Wait: ctx, Caller: ctx}
 	s := table.Admit(a, start, &n)
 	require.Equal(t, Sleep, s.Do, "this process knows the holder")
@@ -277,7 +280,7 @@ func TestALazyHandOverLeavesHalfALease(t *testing.T) {
 		table, h, _ := newTable()
 		table.cfg.Lazy, table.cfg.HandOvers, table.cfg.HandOverTime = true, 10, time.Hour
 		last := acquire(t, h)
-		var n Notices
+		var n notice.List
 		next := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 		require.Equal(t, Sleep, table.Admit(next, start, &n).Do)
 		var x Exit
@@ -299,7 +302,7 @@ func TestAFairAttemptIsRepeatedInTime(t *testing.T) {
 	table, h, _ := newTable()
 	table.cfg.CommandTimeout = time.Minute
 	h.Kind, h.Key.Family = wire.Fair, wire.FairFamily
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 	s := table.Admit(a, start, &n)
 	require.Equal(t, Ask, s.Do)

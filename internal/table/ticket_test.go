@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestAnExportWithoutAReply(t *testing.T) {
 	t.Parallel()
 	table, h, l := newTable()
-	var n Notices
+	var n notice.List
 	a := acquire(t, h)
 	a.byHold = true
 	var x Exit
@@ -43,7 +44,7 @@ func TestAnExportWithoutAReply(t *testing.T) {
 func TestAnAdoptionThatCrossesAnUnlockByForce(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true, ByHold: true, Ticket: "c:7", Bound: start.Add(modelCommand)}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 	table.Forced(h.Key, 0, start, &n)

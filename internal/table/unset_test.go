@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -28,7 +29,7 @@ func TestAWaiterIsToldThatASemaphoreIsNotSetUp(t *testing.T) {
 			t.Parallel()
 			table, h, _ := newTable()
 			h.Kind, h.Key.Family = wire.Permit, wire.SemaphoreFamily
-			var n Notices
+			var n notice.List
 			head, behind := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}, &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true, SetsUp: true}
 			require.Equal(t, Ask, table.Admit(head, start, &n).Do)
 			require.Equal(t, Sleep, table.Admit(behind, start, &n).Do)

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
-func (t *Table) watch(h *Handle, a *Attempt, n *Notices) {
+func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch names := h.Names(); {
 	case a == nil || a.line == nil:
 		t.pump(h, passOn, n)
@@ -24,14 +25,14 @@ func (t *Table) watch(h *Handle, a *Attempt, n *Notices) {
 }
 
 // unwatch ends the watch of a local queue that is empty.
-func (t *Table) unwatch(a *Attempt, l *line, n *Notices) {
+func (t *Table) unwatch(a *Attempt, l *line, n *notice.List) {
 	t.watches[l.Shared.watched].queues--
 	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
 	l.Shared.watched = ""
 }
 
 // Unwatched notes that the client is not subscribed to a channel any more. If nobody else watches, a pump asks somebody to do so.
-func (t *Table) Unwatched(channel string, n *Notices) {
+func (t *Table) Unwatched(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		w := t.watches[own]
@@ -46,7 +47,7 @@ func (t *Table) Unwatched(channel string, n *Notices) {
 }
 
 // Freed takes the message that a lock is free, on a channel that this client watches.
-func (t *Table) Freed(channel string, n *Notices) {
+func (t *Table) Freed(channel string, n *notice.List) {
 	defer t.lock().Unlock()
 	for _, own := range wire.OwnChannels(channel, t.cfg.ClientID) {
 		if w := t.watches[own]; w != nil {
@@ -57,7 +58,7 @@ func (t *Table) Freed(channel string, n *Notices) {
 
 // pump has the client grant a free lock to the first one in the line, after a pause in which others may take it. One such
 // command is under way for a name, which the channel of this client's waiters stands for: no other name has it.
-func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
+func (t *Table) pump(h *Handle, pause time.Duration, n *notice.List) {
 	own := h.Names().Own()
 	if p := t.pumps[own]; p != nil {
 		p.again = p.again || p.sent
@@ -67,7 +68,7 @@ func (t *Table) pump(h *Handle, pause time.Duration, n *Notices) {
 	n.Pump(own, pause)
 }
 
-// PumpCall returns the call that a [Told] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
+// PumpCall returns the call that a [notice.Receiver] was asked for. Nobody of this client is asked to watch, unless an attempt waits here.
 func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	p, but := t.pumps[own], ""
@@ -79,7 +80,7 @@ func (t *Table) PumpCall(own string) wire.Call {
 }
 
 // Pumped takes the reply of such a call. It asks for another one if others may still take the lock, or if there was no reply.
-func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *Notices) {
+func (t *Table) Pumped(own string, r wire.Reply, now clock.Instant, n *notice.List) {
 	defer t.lock().Unlock()
 	p := t.pumps[own]
 	delete(t.pumps, own)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-rlock/rlock/internal/clock"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -27,14 +29,14 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 	}
 	freed := func() []string {
 		told()
-		var n Notices
+		var n notice.List
 		table.Freed(base, &n)
 		n.Deliver(l)
 		return told()
 	}
 	// turn lets an attempt wait, get the lock, and release it.
 	turn := func(now clock.Instant, watch int64) {
-		var n Notices
+		var n notice.List
 		a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 		require.Equal(t, Ask, table.Admit(a, now, &n).Do)
 		table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, watch, 0}}, now, &n)
@@ -45,14 +47,14 @@ func TestAWatchLastsAsLongAsItsSubscription(t *testing.T) {
 		table.Hear(h.Names().Own(), message, now, &n)
 		require.NotNil(t, table.Wake(a, ByMessage, now, &n).Got)
 		var x Exit
-		require.Equal(t, Ask, table.Unlock(&x, h, Who{}, now, &n).Do)
+		require.Equal(t, Ask, table.Unlock(&x, h, owner.Who{}, now, &n).Do)
 		require.Equal(t, Done, table.SettleRelease(&x, wire.Reply{N: 1}, now, &n).Do)
 		n.Deliver(l)
 	}
 	turn(start, 1)
 	require.Contains(t, told(), "unwatch "+base)
 	require.Equal(t, []string{"pump " + own}, freed(), "its subscription is still counted")
-	var n Notices
+	var n notice.List
 	table.Pumped(own, wire.Reply{}, start, &n)
 	turn(start+1, 0) // nobody asks it to watch, but it goes on
 	require.Contains(t, told(), "unwatch "+base)
@@ -74,21 +76,21 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		own := h.Names().Own()
 		asked := func() []string {
 			l.told = nil
-			var n Notices
+			var n notice.List
 			table.Hear(own, wire.Message{Sort: wire.Watch}, start, &n)
 			n.Deliver(l)
 			return l.told
 		}
 		require.Empty(t, asked(), "it never waited for anything")
 		waits := func() *Attempt {
-			var n Notices
+			var n notice.List
 			a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 			require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 			table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 0, 0}}, start, &n)
 			return a
 		}
 		leaves := func(a *Attempt) {
-			var n Notices
+			var n notice.List
 			table.Wake(a, Ended, start, &n)
 			n.Deliver(l)
 		}
@@ -96,10 +98,10 @@ func TestARequestToWatchIsPassedOn(t *testing.T) {
 		leaves(a)
 		require.Equal(t, []string{"pump " + own}, asked())
 		require.Equal(t, "c", table.PumpCall(own).Args.Holder, "none of its waiters is to be asked")
-		table.Pumped(own, wire.Reply{}, start, new(Notices))
+		table.Pumped(own, wire.Reply{}, start, new(notice.List))
 		a = waits()
 		require.Equal(t, []string{"watch " + h.Names().Base()}, asked())
-		var n Notices
+		var n notice.List
 		table.Freed(h.Names().Base(), &n)
 		require.Empty(t, table.PumpCall(own).Args.Holder)
 		table.Pumped(own, wire.Reply{}, start, &n)
@@ -113,7 +115,7 @@ func TestAReleaseThatAsksAnAttemptToWatchThatHasLeft(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		table, held, a, c := waiting(t)
 		names := held.handle.Names()
-		var n Notices
+		var n notice.List
 		var x Exit
 		require.NotNil(t, table.Release(&x, held, start, &n).Call.Args.Other, "it names the head")
 		if left {
@@ -136,7 +138,7 @@ func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
 	table, h, _ := newTable()
 	l := &lineClient{epoch: 1}
 	table.messages, table.told = l, l
-	var n Notices
+	var n notice.List
 	a := &Attempt{Handle: h, Lease: modelWatchdog, Renewed: true}
 	require.Equal(t, Ask, table.Admit(a, start, &n).Do)
 	table.Settle(a, wire.Reply{N: -1000, List: []int64{-1000, 1, 1, 0}}, start, &n)
@@ -145,21 +147,21 @@ func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
 	table.Close(start, &n)
 	n.Deliver(l)
 	base, own := h.Names().Base(), h.Names().Own()
-	told := func(what func(n *Notices)) []string {
+	told := func(what func(n *notice.List)) []string {
 		l.told = nil
-		var n Notices
+		var n notice.List
 		what(&n)
 		n.Deliver(l)
 		return l.told
 	}
-	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Unwatched(base, n) }), "although its waiter has yet to leave")
+	require.Equal(t, []string{"pump " + own}, told(func(n *notice.List) { table.Unwatched(base, n) }), "although its waiter has yet to leave")
 	require.Equal(t, "c", table.PumpCall(own).Args.Holder)
-	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Pumped(own, wire.Reply{N: -2}, start, n) }), "it is still offered")
+	require.Equal(t, []string{"pump " + own}, told(func(n *notice.List) { table.Pumped(own, wire.Reply{N: -2}, start, n) }), "it is still offered")
 	transient := wire.Reply{N: -1, Err: &fault.Error{Transient: true, Err: errors.New("busy")}}
 	table.PumpCall(own)
-	require.Equal(t, []string{"pump " + own}, told(func(n *Notices) { table.Pumped(own, transient, start, n) }))
+	require.Equal(t, []string{"pump " + own}, told(func(n *notice.List) { table.Pumped(own, transient, start, n) }))
 	table.tasks.End()
-	require.Empty(t, told(func(n *Notices) { table.Pumped(own, transient, start, n) }), "nobody would carry it out")
+	require.Empty(t, told(func(n *notice.List) { table.Pumped(own, transient, start, n) }), "nobody would carry it out")
 	require.Equal(t, Done, table.Wake(a, Closed, start, &n).Do)
 }
 
@@ -167,7 +169,7 @@ func TestAClosedClientEndsWhatItOwesToTheLine(t *testing.T) {
 func TestANameIsWatchedUntilItIsUnsubscribed(t *testing.T) {
 	t.Parallel()
 	table, h, _ := newTable()
-	var n Notices
+	var n notice.List
 	watched := func() bool { return table.watches[h.Names().Own()] != nil }
 	in := func(l *line) *Attempt { return &Attempt{Handle: h, course: course{line: l}} }
 	one, two, three := new(line), new(line), new(line)
@@ -201,14 +203,14 @@ func TestOnePumpAtATime(t *testing.T) {
 	another := &Handle{Key: table.Key("another", wire.PlainFamily), Kind: wire.Plain, Name: "another"}
 	own := h.Names().Own()
 	begins := func(h *Handle) bool {
-		var n Notices
+		var n notice.List
 		table.pump(h, 0, &n)
 		l.told = nil
 		n.Deliver(l)
 		return len(l.told) > 0
 	}
 	ends := func(r wire.Reply) bool {
-		var n Notices
+		var n notice.List
 		table.Pumped(own, r, start, &n)
 		l.told = nil
 		n.Deliver(l)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -21,7 +23,7 @@ type world struct {
 	crowded   bool // all attempts are for the first name
 	keepsOn   bool // no client shuts down
 	procs     []*process
-	owners    [2]*Owner // shared ones; both belong to all tables
+	owners    [2]*owner.Owner // shared ones; both belong to all tables
 	verbs     []*verb
 	exits     []*exit
 	bag       []*flight
@@ -37,7 +39,7 @@ type world struct {
 	handed    map[string]int   // how often a field was handed over without asking Redis
 	asked     map[string]int64 // the longest lease that a command asked for a field, in ms
 	places    int              // given out in local queues
-	cfg       Config
+	cfg       config.Config
 	epochs    uint64 // of confirmations
 	foreign   bool   // a peer that is no rlock takes part
 	hands     bool   // holds are exported and adopted
@@ -55,7 +57,7 @@ type name struct {
 	server *server
 	peer   peer
 	ranks  []ranked
-	places []place // in the queue of a fair lock after the last action
+	places []seated // in the queue of a fair lock after the last action
 
 	replicas [3]backup
 	snapshot backup
@@ -182,10 +184,10 @@ type record struct {
 	proc     *process
 	name     *name
 	handle   *Handle
-	owner    *Owner
-	base     *Owner    // that WithOwner put into the context that acquired
-	holds    []*record // that this context carries
-	by       bool      // one of them made it the owner's
+	owner    *owner.Owner
+	base     *owner.Owner // that WithOwner put into the context that acquired
+	holds    []*record    // that this context carries
+	by       bool         // one of them made it the owner's
 	byHold   bool
 	seen     *ending // of the attempt that acquired
 	done     <-chan struct{}
@@ -261,7 +263,7 @@ const (
 // newWorld makes a world from a number.
 func newWorld(choice uint32) *world {
 	w := &world{now: clock.Instant(time.Second), random: uint64(choice), grants: make(map[string]*Grant), begun: make(map[*Grant]bool), lines: make(map[*line]*evidence), byAttempt: make(map[*Attempt]*verb), handed: make(map[string]int), asked: make(map[string]int64)}
-	cfg := Config{
+	cfg := config.Config{
 		WatchdogTimeout: modelWatchdog, CommandTimeout: modelCommand, PollInterval: modelPoll,
 		MaxHold: oneOf(w, 0, 0, 0, 4*time.Second), FairWait: oneOf(w, 10*time.Second, 10*time.Second, 900*time.Millisecond), BatchSize: modelBatch,
 		HandOvers: oneOf(w, 3, 3, 3, 0), HandOverTime: oneOf(w, time.Second, 50*time.Millisecond),
@@ -269,7 +271,7 @@ func newWorld(choice uint32) *world {
 		Random: func(d time.Duration) time.Duration { return time.Duration(w.rand(int(d))) },
 	}
 	w.cfg, w.crowded = cfg, w.rand(2) == 0
-	w.owners = [2]*Owner{NewOwner(), NewOwner()}
+	w.owners = [2]*owner.Owner{new(owner.Owner), new(owner.Owner)}
 	w.keepsOn = w.rand(2) == 0
 	var families [2]wire.Family
 	nonReentrant := w.rand(8) == 0

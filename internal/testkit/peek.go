@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/client"
 	"github.com/go-rlock/rlock/internal/group"
-	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
@@ -24,38 +24,38 @@ func under[T any](handle any) *T {
 	return (*T)(unsafe.Pointer(v.Field(0).UnsafeAddr()))
 }
 
-func manager(c *rlock.Client) *lease.Manager { return *under[*lease.Manager](c) }
+func clientOf(c *rlock.Client) *client.Client { return *under[*client.Client](c) }
 
-func base(l *rlock.Lock) *lease.Lock { return under[lease.Lock](l) }
+func base(l *rlock.Lock) *client.Lock { return under[client.Lock](l) }
 
 // Remains counts what a client, or the client of a lock, still keeps in memory: grants, local queues, due times, channels, and
 // commands under way.
 func Remains[T *rlock.Client | *rlock.Lock](of T) int {
-	var m *lease.Manager
+	var c *client.Client
 	switch of := any(of).(type) {
 	case *rlock.Client:
-		m = manager(of)
+		c = clientOf(of)
 	case *rlock.Lock:
-		m = base(of).Manager()
+		c = base(of).Client()
 	}
-	s := m.Table().Stats()
-	return s.Grants + s.Queues + s.Exclusive + s.Due + group.LocalQueues(m) + m.Hub().Stats().Channels + m.Busy()
+	s := c.Table().Stats()
+	return s.Grants + s.Queues + s.Exclusive + s.Due + group.LocalQueues(c) + c.Hub().Stats().Channels + c.Busy()
 }
 
 // Lines counts the nodes to which a client has, or had not long ago, a subscription connection.
-func Lines(c *rlock.Client) int { return manager(c).Hub().Stats().Shards }
+func Lines(c *rlock.Client) int { return clientOf(c).Hub().Stats().Shards }
 
 // Listens reports whether the first waiter of a lock in this process is notified of releases.
 func Listens(l *rlock.Lock) bool {
 	b := base(l)
-	_, _, channel := b.Manager().Table().Line(b.ID().Key)
-	_, confirmed := b.Manager().Hub().Heard(channel)
+	_, _, channel := b.Client().Table().Line(b.ID().Key)
+	_, confirmed := b.Client().Hub().Heard(channel)
 	return channel != "" && confirmed
 }
 
 // Rests reports whether the first waiter of a lock in this process sleeps until something happens.
 func Rests(l *rlock.Lock) bool {
-	_, rests, _ := base(l).Manager().Table().Line(base(l).ID().Key)
+	_, rests, _ := base(l).Client().Table().Line(base(l).ID().Key)
 	return rests
 }
 
@@ -68,17 +68,17 @@ func Waiting(l rlock.Locker) int {
 		return (*under[*group.Group](l)).Waiting()
 	case *rlock.Lock:
 		b := base(l)
-		if n, _, _ := b.Manager().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
+		if n, _, _ := b.Client().Table().Line(b.ID().Key); n > 0 || !b.Kind().Queues {
 			return n
 		}
-		return b.Manager().Hub().Listeners(b.Channel() + ":")
+		return b.Client().Hub().Listeners(b.Channel() + ":")
 	}
 	return 0
 }
 
 // Awaited reports whether n calls await a latch in this process, and a message that it has opened would let all of them through.
 func Awaited(l *rlock.CountDownLatch, n int) bool {
-	waiting, all := under[lease.Latch](l).Ready()
+	waiting, all := under[client.Latch](l).Ready()
 	return waiting == n && all
 }
 
@@ -92,8 +92,8 @@ func Refused(l rlock.Locker) bool {
 		}
 		return slices.ContainsFunc(l.members, func(m *rlock.Lock) bool { return Refused(m) })
 	case *rlock.RedLock:
-		return slices.ContainsFunc((*under[*group.Group](l)).Locks(), func(m *lease.Lock) bool {
-			return m.Manager().Hub().Listeners(m.Channel()) > 0
+		return slices.ContainsFunc((*under[*group.Group](l)).Locks(), func(m *client.Lock) bool {
+			return m.Client().Hub().Listeners(m.Channel()) > 0
 		})
 	case *rlock.Lock:
 		return Rests(l) || base(l).Kind().Queues && Waiting(l) > 0
@@ -124,10 +124,10 @@ func Reads(l *rlock.Lock) bool { return base(l).Kind() == wire.Read }
 // Possess returns what another grant of the lock would have in Redis: its keys, and the channel on which it waits.
 func Possess(l *rlock.Lock) (keys []string, channel string) {
 	b := base(l)
-	h := wire.NewHolder(b.Kind(), b.Names(), b.Manager().Config().Table.ClientID, 1)
+	h := wire.NewHolder(b.Kind(), b.Names(), b.Client().Config().Table.ClientID, 1)
 	channel = b.Names().Channel
 	if b.Kind().Queues {
-		channel = wire.NewSeat(b.Names(), b.Manager().Config().Table.ClientID, 1).Channel
+		channel = wire.NewSeat(b.Names(), b.Client().Config().Table.ClientID, 1).Channel
 	}
 	return h.Keys(b.Names()), channel
 }

@@ -43,7 +43,7 @@ func (c *Conn) Connects(key string) bool {
 	return last == 0 || clock.Now().Sub(last) > idle
 }
 
-// usual is the part of the command timeout that a single attempt has once it is connected, as [policy.Config.Floor] has it. A handshake
+// usual is the part of the command timeout that a single attempt has once it is connected, as [config.Config.Floor] has it. A handshake
 // has the same time, and so have the script and its text.
 func (c *Conn) usual() time.Duration { return c.CommandTimeout / 5 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
-	"github.com/go-rlock/rlock/internal/policy"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
 )
@@ -119,7 +119,7 @@ func (w *Watchdog) join(node driver.Node, batches []batch) {
 
 // classOf returns the class of a lease. Within a class, the times for the reply differ by less than a factor of two.
 func classOf(lease time.Duration) int {
-	return bits.Len64(uint64(policy.RenewalTimeout(lease) / policy.RenewalTimeout(0))) // positive
+	return bits.Len64(uint64(config.RenewalTimeout(lease) / config.RenewalTimeout(0))) // positive
 }
 
 // roundOf adds batches to a round. It returns the round if that is new, and nil otherwise.
@@ -136,7 +136,7 @@ func (w *Watchdog) roundOf(key roundKey, batches []batch) *round {
 	}
 	r.batches = append(r.batches, batches...)
 	slices.SortStableFunc(r.batches, func(a, b batch) int { return cmp.Compare(a.Shortest(), b.Shortest()) })
-	r.pause = min(r.pause, policy.RenewalTimeout(r.batches[0].Shortest()))
+	r.pause = min(r.pause, config.RenewalTimeout(r.batches[0].Shortest()))
 	w.arm(r.sent.Add(r.pause))
 	if known {
 		return nil

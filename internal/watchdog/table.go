@@ -2,6 +2,7 @@ package watchdog
 
 import (
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -13,7 +14,7 @@ import (
 // has begun that duty in tasks, and ends it with the release. first is called before each look at the table, and returns when to look
 // again; zero means when the table says.
 func New(
-	cfg Config, t *table.Table, conn Sender, told table.Told, release func(*table.Exit), first func(clock.Instant) clock.Instant,
+	cfg Config, t *table.Table, conn Sender, told notice.Receiver, release func(*table.Exit), first func(clock.Instant) clock.Instant,
 	tasks *task.Group,
 ) *Watchdog {
 	return newWatchdog(cfg, &locks{t, told, release, first}, conn, tasks)
@@ -22,13 +23,13 @@ func New(
 // locks is a lock table with the functions that carry out its decisions.
 type locks struct {
 	table   *table.Table
-	told    table.Told
+	told    notice.Receiver
 	release func(*table.Exit)
 	first   func(clock.Instant) clock.Instant
 }
 
 func (l *locks) due(now clock.Instant, bySlot bool) work {
-	n := new(table.Notices)
+	n := new(notice.List)
 	next := l.first(now)
 	renew, release := l.table.Due(now, bySlot, n)
 	due := work{deliver: func() {
@@ -60,7 +61,7 @@ func (b *renewal) again() batch {
 
 // wanted returns a copy, because b may be in flight on another connection at the same time.
 func (b *renewal) wanted(now clock.Instant) (batch, wire.Call) {
-	var n table.Notices
+	var n notice.List
 	wanted := *b
 	call := b.table.Wanted(&wanted.Batch, now, &n)
 	n.Deliver(b.told)
@@ -68,7 +69,7 @@ func (b *renewal) wanted(now clock.Instant) (batch, wire.Call) {
 }
 
 func (b *renewal) renewed(sent clock.Instant, r wire.Reply, now clock.Instant) {
-	var n table.Notices
+	var n notice.List
 	b.table.Renewed(&b.Batch, sent, r, now, &n)
 	n.Deliver(b.told)
 }

@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
 	"github.com/go-rlock/rlock/internal/driver"
 	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/owner"
 	"github.com/go-rlock/rlock/internal/table"
 	"github.com/go-rlock/rlock/internal/task"
 	"github.com/go-rlock/rlock/internal/wire"
@@ -29,7 +32,7 @@ type client struct {
 	renewals int
 	gone     bool
 	released []wire.Call
-	lines    []table.Line
+	lines    []notice.Line
 
 	mu      sync.Mutex
 	byLease map[int64]int // renewals of one lock, by the lease in ms; guarded by mu
@@ -38,7 +41,7 @@ type client struct {
 
 func (c *client) Alarm(at clock.Instant)                                   { c.watchdog.Alarm(at) }
 func (c *client) Unlisten(string, chan struct{})                           {}
-func (c *client) Log(l table.Line)                                         { c.lines = append(c.lines, l) }
+func (c *client) Log(l notice.Line)                                        { c.lines = append(c.lines, l) }
 func (c *client) Heard(string) (uint64, bool)                              { return 0, false }
 func (c *client) Epoch(string) uint64                                      { return 0 }
 func (c *client) Counts(string) bool                                       { return false }
@@ -71,7 +74,7 @@ func (c *client) Pipe(_ context.Context, _ driver.Node, calls []wire.Call, out [
 // release carries out a background release.
 func (c *client) release(x *table.Exit) {
 	c.tasks.Run(task.Func(func() {
-		var n table.Notices
+		var n notice.List
 		step := c.table.ResumeRelease(x, clock.Now(), &n)
 		for step.Do == table.Ask {
 			n.Deliver(c)
@@ -89,11 +92,11 @@ func (c *client) lock(name string, lease time.Duration, renewed bool) *table.Acq
 }
 
 // lockAs acquires a lock for an owner, or re-enters it.
-func (c *client) lockAs(o *table.Owner, name string, lease time.Duration, renewed bool) *table.Acquisition {
+func (c *client) lockAs(o *owner.Owner, name string, lease time.Duration, renewed bool) *table.Acquisition {
 	c.Helper()
 	h := &table.Handle{Key: c.table.Key(name, wire.PlainFamily), Kind: wire.Plain, Name: name}
-	a := &table.Attempt{Handle: h, Who: table.Who{Owner: o}, Lease: lease, Renewed: renewed, Single: true}
-	var n table.Notices
+	a := &table.Attempt{Handle: h, Who: owner.Who{Owner: o}, Lease: lease, Renewed: renewed, Single: true}
+	var n notice.List
 	step := c.table.Admit(a, clock.Now(), &n)
 	require.Equal(c, table.Ask, step.Do)
 	reply := wire.Reply{}
@@ -111,7 +114,7 @@ func runTable(t *testing.T, test func(c *client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &client{T: t, tasks: task.New(), byLease: make(map[int64]int)}
-		c.table = table.New(table.Config{
+		c.table = table.New(config.Config{
 			ClientID: "client", WatchdogTimeout: watchdogTimeout, CommandTimeout: commandTimeout, BatchSize: 100,
 		}, c.tasks, c, c)
 		c.watchdog = New(Config{CommandTimeout: commandTimeout}, c.table, c, c, c.release, func(clock.Instant) clock.Instant { return 0 }, c.tasks)
@@ -165,7 +168,7 @@ func TestEachLeaseIsRenewedInItsOwnTime(t *testing.T) {
 // unlock ends an acquisition of a lock that has others.
 func (c *client) unlock(a *table.Acquisition) {
 	c.Helper()
-	var n table.Notices
+	var n notice.List
 	var x table.Exit
 	step := c.table.Release(&x, a, clock.Now(), &n)
 	require.Equal(c, table.Ask, step.Do)
@@ -197,7 +200,7 @@ func TestManyLongLeasesDoNotDelayAShortOne(t *testing.T) {
 func TestShortReentriesDoNotPutOffRenewals(t *testing.T) {
 	t.Parallel()
 	runTable(t, func(c *client) {
-		o := table.NewOwner()
+		o := new(owner.Owner)
 		a := c.lockAs(o, "name", watchdogTimeout, true)
 		for range 20 {
 			time.Sleep(watchdogTimeout / 4)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock"
+	"github.com/go-rlock/rlock/internal/lease"
 	"github.com/go-rlock/rlock/internal/redistest"
-	"github.com/go-rlock/rlock/internal/term"
 	"github.com/go-rlock/rlock/internal/testkit"
 )
 
@@ -139,7 +139,7 @@ func (s *fleet) longestPause(stop <-chan struct{}) (longest time.Duration) {
 		case <-time.After(s.lease / 1000):
 		}
 		for k := i % 50; k < len(s.holds); k += 50 {
-			longest = max(longest, s.lease-term.Margin(s.lease)-time.Until(s.holds[k].hold.Deadline()))
+			longest = max(longest, s.lease-lease.Margin(s.lease)-time.Until(s.holds[k].hold.Deadline()))
 		}
 	}
 }

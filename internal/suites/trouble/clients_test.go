@@ -205,7 +205,7 @@ func TestClientsThatAreRefused(t *testing.T) {
 	require.NoError(t, err, "one server needs no more than commands, and New sends nothing")
 }
 
-// A client that reaches only replicas may be one of a failover: internal/lease tests for how long. Redis's own refusal counts, and a
+// A client that reaches only replicas may be one of a failover: internal/client tests for how long. Redis's own refusal counts, and a
 // server that becomes a master serves at once.
 func TestAClientOfReplicasIsToldSo(t *testing.T) {
 	t.Parallel()

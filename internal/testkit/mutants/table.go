@@ -13,7 +13,7 @@ var Table = []Mutant{
 		{"internal/table/free.go", "if g.stage == retired {\n\t\tt.cleanUp", "if false {\n\t\tt.cleanUp"},
 	}},
 	{"4", "a number in doubt gets no tombstone", []Edit{
-		{"internal/table/grant.go", "return policy.Tombstone(g.term.Lease)", "return policy.Tombstone(0) * 0"},
+		{"internal/table/grant.go", "return config.Tombstone(g.term.Lease)", "return config.Tombstone(0) * 0"},
 	}},
 	{"5", "renewals include grants that are being released", []Edit{
 		{"internal/table/due.go", "case t.closed, !g.inRound || g.stage != held || g.term.Past(now):", "case t.closed:"},
@@ -42,7 +42,7 @@ var Table = []Mutant{
 		{"internal/queue/heap.go", "h.alarm == 0 || due < h.alarm", "h.alarm == 0"},
 	}},
 	{"13", "a reply after the deadline is accepted", []Edit{
-		{"internal/table/hold.go", "case term.Late(p.sent, p.lease, now), t.forcings", "case term.Late(p.sent, p.lease, p.sent), t.forcings"},
+		{"internal/table/hold.go", "case lease.Late(p.sent, p.lease, now), t.forcings", "case lease.Late(p.sent, p.lease, p.sent), t.forcings"},
 	}},
 	{"14", "a writer that takes its read lock queues", []Edit{
 		{"internal/table/admit.go", "case a.Handle.Kind.Queues, a.owner != nil && a.sibling().usable(now):", "case a.Handle.Kind.Queues:"},
@@ -138,10 +138,10 @@ var Table = []Mutant{
 		{"internal/table/handover.go", "if !a.Renewed || x.acq.renewal != lease || g.term.Lease != lease || g.lengthened {", "if !a.Renewed {"},
 	}},
 	{"N.3", "a renewal is due before the end of the lease, not after the last confirmation", []Edit{
-		{"internal/term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
+		{"internal/lease/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Ends().Add(-longest * 2 / 3)"},
 	}},
 	{"N.3b", "a short confirmation puts the next renewal off", []Edit{
-		{"internal/term/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Confirmed.Add(shortest / 3)"},
+		{"internal/lease/term.go", "min(t.Confirmed.Add(shortest/3), t.Ends().Add(-longest*2/3))", "t.Confirmed.Add(shortest / 3)"},
 	}},
 	{"line 1", "a release does not look for the tombstone of the next holder that it names (S.7)", []Edit{
 		{"internal/table/server_line_test.go", "(freed == 0 || s.hasTomb(c.tombs, c.Args.NextNumber))", "freed == 0"},
@@ -156,13 +156,13 @@ var Table = []Mutant{
 		{"internal/lua/line_prelude.lua", "if age and age >= 3000 then", "if false then"},
 	}},
 	{"line 4", "the deadline of a granted lock counts from the arrival of the message (S.5)", []Edit{
-		{"internal/standing/standing.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
+		{"internal/table/internal/place/place.go", "at, ok = p.sight.Granted(g.Micros, g.Term, g.Heard, now)", "at, ok = g.Heard, true"},
 	}},
 	{"line 5", "a grant is relied on although Redis's clock was stepped (S.5)", []Edit{
-		{"internal/standing/sight.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
+		{"internal/table/internal/place/sight.go", "if passed < 0 || at > arrived || now.Sub(at) > term/4 {", "if now.Sub(at) > term/4 {"},
 	}},
 	{"S.14a", "a reply counts until the lease is over", []Edit{
-		{"internal/term/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},
+		{"internal/lease/term.go", "Sub(now) < Least(lease)", "Sub(now) <= 0"},
 	}},
 	{"S.14b", "a re-entry counts although little of the lease is left", []Edit{
 		{"internal/table/settle.go", "\t\tr.Err = errLateCount\n", "\t\tr.Err = nil\n"},

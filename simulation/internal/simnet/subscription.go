@@ -64,6 +64,9 @@ func (s *subscription) connect() *fault.Error {
 		return errClosed()
 	}
 	defer func() { <-s.dialing }()
+	if s.isClosed() {
+		return errClosed()
+	}
 	s.mu.Lock()
 	s.used = true
 	s.mu.Unlock()
@@ -89,9 +92,22 @@ func (s *subscription) connect() *fault.Error {
 		return notSent(errRefused)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isClosed() { // and Close has not seen this connection
+		c.lostByServer(0)
+		return errClosed()
+	}
 	s.conn = c
-	s.mu.Unlock()
 	return nil
+}
+
+func (s *subscription) isClosed() bool {
+	select {
+	case <-s.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 func errClosed() *fault.Error {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
 )
 
 // listen returns a network and a subscription to two channels, which are confirmed.
@@ -51,6 +52,25 @@ func TestMessagesArriveInOrder(t *testing.T) {
 		require.NoError(t, sub.Close())
 		time.Sleep(time.Second)
 		require.Equal(t, int64(0), s.Do("PUBLISH", "a", "x"), "the server has noticed")
+	})
+}
+
+// TestASubscriptionThatIsClosedWhileItConnects: nobody would close the connection that comes after the close.
+func TestASubscriptionThatIsClosedWhileItConnects(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, d := open(Faults{Latency: 10 * time.Millisecond})
+		sub := d.Subscribe(t.Context(), nil, false)
+		said := make(chan *fault.Error, 1)
+		go func() { said <- sub.Subscribe(t.Context(), "a") }()
+		synctest.Wait()
+		require.NoError(t, sub.Close())
+		require.Equal(t, errClosed(), <-said)
+		time.Sleep(time.Second)
+		require.Equal(t, int64(0), s.Do("PUBLISH", "a", "x"), "nobody listens")
+		require.Equal(t, errClosed(), sub.Subscribe(t.Context(), "a"))
+		time.Sleep(time.Second)
+		require.Equal(t, int64(0), s.Do("PUBLISH", "a", "x"), "nor does it connect later")
 	})
 }
 

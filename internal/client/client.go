@@ -1,0 +1,231 @@
+// Package client carries out the decisions of the lock table: it has the loops of the verbs, their sleeps, and the
+// implementation of a hold. A Client has all parts of one client.
+package client
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/config"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/latch"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/pubsub"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/task"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/watchdog"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Config is the options of a client.
+type Config struct {
+	// Table has the options on which decisions depend. New fills in Acks and Cluster.
+	Table config.Config
+	// Acks is how many replicas acknowledge an acquisition. Zero means that it does not wait for any.
+	Acks       int
+	AckTimeout time.Duration
+	Sharded    pubsub.Mode
+	// Crowd is how many calls go out to a node by themselves at a time: see [transport.Config].
+	Crowd int
+	// Logger returns where log lines go. It is called for each of them.
+	Logger func() *slog.Logger
+	// Identity is what the client has Redis say about it. Nil means nothing. IdentityKey returns the key of a client's identity.
+	Identity    *wire.Identity
+	IdentityKey func(clientID string) string
+	// Observers are told what the client does. Client is what they know it by.
+	Observers []observe.Observer
+	Client    any
+}
+
+// Client has all parts of one client: its lock table, its connections and its goroutines. It is safe for concurrent use.
+type Client struct {
+	cfg     Config
+	driver  driver.Driver
+	tasks   *task.Group
+	conn    *transport.Conn
+	hub     *pubsub.Hub
+	table   *table.Table
+	latches *latch.Set
+	settled settled
+	dropped dropped
+	dog     *watchdog.Watchdog
+
+	closing  sync.Once
+	left     int           // the acquisitions that were yet to be unlocked when Close was called
+	leftOf   []string      // their names
+	stopping chan struct{} // closed by Shutdown and by Close
+	stop     sync.Once     // closes stopping
+	values   sync.Map
+	log      lineLimit
+	panics   atomic.Bool // whether it was logged that code of the user panicked
+	mute     atomic.Bool // whether the log handler has panicked
+	reports  *observe.Reports
+	identity *identity // nil means that it has none
+}
+
+// New returns a client that locks through a driver. It sends nothing, and starts no goroutine yet.
+func New(cfg Config, d driver.Driver) *Client {
+	info := d.Info()
+	cfg.Table.Acks, cfg.Table.Cluster = cfg.Acks > 0, info.Cluster
+	c := &Client{cfg: cfg, tasks: task.New(), stopping: make(chan struct{})}
+	c.tasks.OnPanic(c.panicked)
+	d = driver.Checked(d, c.panicked)
+	c.driver = d
+	c.reports = observe.New(cfg.Observers, func(err error) {
+		c.Log(notice.Line{Message: notice.LogObserverPanicked, Err: err})
+	})
+	send := transport.Config{CommandTimeout: cfg.Table.CommandTimeout, Crowd: cfg.Crowd, Slots: info.Slots}
+	if cfg.Acks > 0 {
+		send.Acks = &driver.Acks{Replicas: cfg.Acks, Timeout: cfg.AckTimeout}
+	}
+	if cfg.Identity != nil {
+		c.identity = &identity{client: c}
+	}
+	c.conn = transport.New(send, d, c.tasks)
+	c.hub = pubsub.New(pubsub.Config{
+		ClientID: cfg.Table.ClientID, Sharded: cfg.Sharded,
+		Denied:   func(err error) { c.Log(notice.Line{Message: notice.LogUnsubscribed, Err: err}) },
+		Classic:  func() { c.Log(notice.Line{Message: notice.LogClassic}) },
+		Lost:     func(err error) { c.reports.Event(notice.SubscriptionLost, "", err) },
+		Replaced: func() { c.reports.Event(notice.SubscriptionReplaced, "", nil) },
+		Hear:     c.hear, Freed: c.freed, Unwatched: c.unwatched, Refused: c.refused,
+	}, d, c.tasks)
+	c.table = table.New(cfg.Table, c.tasks, c.hub, c)
+	c.latches = latch.New(&c.cfg.Table)
+	c.dog = watchdog.New(watchdog.Config{CommandTimeout: cfg.Table.CommandTimeout}, c.table, c.conn, c, c.cleanUp, c.collectDrops, c.tasks)
+	c.conn.Publisher(c.hub.Publish)
+	c.conn.OnTopology(c.hub.Topology)
+	return c
+}
+
+// Close stops the client: see the root package. Calling it again does nothing.
+func (c *Client) Close() {
+	c.closing.Do(func() {
+		c.endDrops()
+		var n notice.List
+		c.left, c.leftOf = c.table.Close(clock.Now(), &n)
+		c.hub.Leave()
+		c.tasks.Close()
+		c.wakeAll()
+		n.Deliver(c)
+		ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Table.CommandTimeout)
+		defer cancel()
+		c.tasks.Wait(ctx)
+		c.dog.Stop(ctx)
+		c.hub.Stop(ctx)
+		c.identity.forget(ctx)
+		c.tasks.Stop(ctx)
+		c.driver.Close(ctx)
+		c.tellOwed()
+		c.lastReports()
+		c.reports.Client(c.cfg.Client, false)
+	})
+}
+
+// lastReports gives the observers a moment for what they have yet to be told.
+func (c *Client) lastReports() {
+	ctx, cancel := context.WithTimeout(context.Background(), reportsWithin)
+	defer cancel()
+	c.reports.Wait(ctx)
+}
+
+// reportsWithin is how long Close waits for observers.
+const reportsWithin = time.Second
+
+// tellOwed logs what Close has left undone.
+func (c *Client) tellOwed() {
+	var n notice.List
+	c.table.Closed(&n)
+	n.Deliver(c)
+}
+
+// Config returns the client's options.
+func (c *Client) Config() *Config { return &c.cfg }
+
+// Table returns the lock table, for tests and for questions about it.
+func (c *Client) Table() *table.Table { return c.table }
+
+// Hub returns the pub/sub hub, for tests and for questions about it.
+func (c *Client) Hub() *pubsub.Hub { return c.hub }
+
+// Background runs a function on a goroutine for which Close waits. Once Close no longer waits, it runs the function in place.
+func (c *Client) Background(job func()) { c.tasks.Background(job) }
+
+// Aside runs a function on another goroutine, also after Close, which does not wait for it.
+func (c *Client) Aside(job func()) { c.tasks.Run(task.Func(job)) }
+
+// Reports returns what calls the observer, or nil if there is none.
+func (c *Client) Reports() *observe.Reports { return c.reports }
+
+// Busy returns how many operations, commands and background duties are under way.
+func (c *Client) Busy() int { return c.tasks.Count() }
+
+// IsClosed reports whether Close was called.
+func (c *Client) IsClosed() bool { return c.tasks.IsClosed() }
+
+// Value returns what another floor attached to the client under a key. The first call for a key makes it.
+func (c *Client) Value(key any, create func() any) any {
+	if v, ok := c.values.Load(key); ok {
+		return v
+	}
+	v, _ := c.values.LoadOrStore(key, create())
+	return v
+}
+
+// Unlisten implements [notice.Receiver].
+func (c *Client) Unlisten(channel string, wake chan struct{}) { c.hub.Unlisten(channel, wake) }
+
+// Watch implements [notice.Receiver].
+func (c *Client) Watch(channel, twin string) { c.hub.Watch(channel, twin) }
+
+// Unwatch implements [notice.Receiver].
+func (c *Client) Unwatch(channel, twin string) { c.hub.Unwatch(channel, twin) }
+
+// Alarm implements [notice.Receiver].
+func (c *Client) Alarm(at clock.Instant) { c.dog.Alarm(at) }
+
+// cleanUp carries out a background release on a worker. The table has begun a duty for it, and ends it.
+func (c *Client) cleanUp(x *table.Exit) {
+	c.tasks.Run(task.Func(func() {
+		var n notice.List
+		step := c.table.ResumeRelease(x, clock.Now(), &n)
+		_ = c.release(context.Background(), x, step, &n) // the table logs a failure
+	}))
+}
+
+// ask sends a step's call. need is the slot of a step that needs one. connects means that the call may have to connect first.
+func (c *Client) ask(ctx context.Context, step *table.Step, need transport.Slot, connects bool) wire.Reply {
+	var late transport.Late
+	if step.Late != nil { // a nil *Grant must not become a Late that is not nil
+		late = step.Late
+	}
+	if !step.Slot {
+		need = transport.NoSlot
+	}
+	q := transport.Question{Call: step.Call, Slot: need, Acked: step.Acked, Within: step.Within, Connects: connects}
+	if need == transport.WaitSlot && !step.Stays {
+		q.Stop = c.stopping
+	}
+	return c.conn.Ask(ctx, q, late)
+}
+
+// pause carries out a step of an exit that sleeps. It returns when ctx ends.
+func (*Client) pause(ctx context.Context, step *table.Step) {
+	var over <-chan time.Time
+	if step.Pause >= 0 {
+		timer := time.NewTimer(step.Pause)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-step.Wait:
+	case <-over:
+	case <-ctx.Done():
+	}
+}

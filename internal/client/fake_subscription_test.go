@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+// subscription is a subscription connection. The server's mutex guards its channels.
+type subscription struct {
+	server   *server
+	arrives  chan driver.Message
+	breaks   chan *fault.Error
+	once     sync.Once
+	closed   chan struct{}
+	channels []string
+	foreign  bool // it belongs to no client
+}
+
+func newSubscription(s *server) *subscription {
+	return &subscription{
+		server: s, arrives: make(chan driver.Message, 1000), breaks: make(chan *fault.Error, 10), closed: make(chan struct{}),
+	}
+}
+
+func (s *subscription) Subscribe(_ context.Context, channels ...string) *fault.Error {
+	if s.server.confirms == 0 {
+		s.confirm(channels)
+	} else {
+		time.AfterFunc(s.server.confirms, func() { s.confirm(channels) })
+	}
+	return nil
+}
+
+// confirm subscribes channels, and confirms that.
+func (s *subscription) confirm(channels []string) {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	for _, channel := range channels {
+		if s.server.deaf != "" && (channel == s.server.deaf || channel == s.server.deaf+":rlock-twin") {
+			continue
+		}
+		if !slices.Contains(s.channels, channel) {
+			s.channels = append(s.channels, channel)
+		}
+		s.arrives <- driver.Message{Sort: driver.Subscribed, Channel: channel}
+	}
+}
+
+func (s *subscription) Unsubscribe(_ context.Context, channels ...string) *fault.Error {
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.channels = slices.DeleteFunc(s.channels, func(channel string) bool { return slices.Contains(channels, channel) })
+	for _, channel := range channels {
+		s.arrives <- driver.Message{Sort: driver.Unsubscribed, Channel: channel}
+	}
+	return nil
+}
+
+func (s *subscription) Ping(context.Context) *fault.Error {
+	s.arrives <- driver.Message{}
+	return nil
+}
+
+func (s *subscription) Receive(ctx context.Context) (driver.Message, *fault.Error) {
+	select {
+	case m := <-s.arrives:
+		return m, nil
+	case err := <-s.breaks:
+		return driver.Message{}, err
+	case <-s.closed:
+		return driver.Message{}, &fault.Error{Err: driver.ErrSubscriptionClosed}
+	case <-ctx.Done():
+		return driver.Message{}, &fault.Error{Err: ctx.Err()}
+	}
+}
+
+func (s *subscription) Close() error {
+	s.once.Do(func() {
+		close(s.closed)
+		s.server.mu.Lock()
+		defer s.server.mu.Unlock()
+		s.channels = nil
+	})
+	return nil
+}

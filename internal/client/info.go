@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Inspection is what Redis has of a lock, and what the clients of its holders and waiters say about themselves.
+type Inspection struct {
+	wire.Info
+	Identities map[string]wire.Identity // by the id of the client; those that say nothing are missing, or have a zero one
+}
+
+// Inspect asks Redis who holds the lock and who waits for it: see the root package.
+func (l *Lock) Inspect(ctx context.Context) (Inspection, error) {
+	const op = "inspect"
+	if err := l.Check(op); err != nil {
+		return Inspection{}, err
+	}
+	if ctx.Err() != nil {
+		return Inspection{}, l.named(EndOf(ctx), op)
+	}
+	if !l.client.tasks.Begin() {
+		return Inspection{}, l.wrap(fault.ErrClosed, op)
+	}
+	defer l.client.tasks.End()
+	type answer struct {
+		info wire.Info
+		err  error
+	}
+	asked, named := make(chan answer, 2), make(chan map[string]wire.Identity, 1)
+	l.client.Background(func() { // the commands may take longer than ctx
+		defer close(named)                                         // also if the name mapper panics
+		defer func() { asked <- answer{err: fault.ErrNoAnswer} }() // also if a hook ends the goroutine
+		info, err := l.look(ctx)
+		asked <- answer{info, err}
+		if err == nil {
+			named <- l.client.identities(ctx, &info)
+		}
+	})
+	var a answer
+	select {
+	case a = <-asked:
+	case <-ctx.Done():
+		return Inspection{}, l.named(EndOf(ctx), op)
+	}
+	if a.err != nil {
+		return Inspection{}, l.wrap(a.err, op)
+	}
+	select {
+	case who := <-named:
+		return Inspection{a.info, who}, nil
+	case <-ctx.Done(): // what is known counts
+		return Inspection{Info: a.info}, nil
+	}
+}
+
+// HeldBy reports whether Redis has a holder of the lock, by a command that needs no further right. It is false if ctx ends before.
+func (l *Lock) HeldBy(ctx context.Context, holder string) bool {
+	if !l.client.tasks.Begin() {
+		return false
+	}
+	defer l.client.tasks.End()
+	found := make(chan bool, 2)
+	l.client.Background(func() {
+		defer func() { found <- false }() // also if a hook ends the goroutine
+		reply, _ := l.client.raw(ctx, l.h.Key.Name, []any{"HEXISTS", l.h.Key.Name, holder})
+		found <- reply == int64(1)
+	})
+	select {
+	case yes := <-found:
+		return yes
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// look asks for what Redis has of the lock. A user who has no right to the waiters sees none.
+func (l *Lock) look(ctx context.Context) (wire.Info, error) {
+	reply, err := l.client.raw(ctx, l.h.Key.Name, l.h.Kind.InfoCommand(l.h.Names(), true))
+	if err.Denied() {
+		reply, err = l.client.raw(ctx, l.h.Key.Name, l.h.Kind.InfoCommand(l.h.Names(), false))
+	}
+	if err != nil {
+		return wire.Info{}, err
+	}
+	return wire.ParseInfo(reply)
+}
+
+// raw sends a command about a key that is no script of a lock, to the node that has the key. The end of ctx does not end it.
+func (c *Client) raw(ctx context.Context, key string, cmd []any) (any, *fault.Error) {
+	ctx = context.WithoutCancel(ctx)
+	var reply any
+	node, err := c.driver.Node(ctx, key)
+	if err == nil {
+		reply, err = c.driver.Raw(ctx, node, cmd...)
+	}
+	if err != nil && (err.Code == "MOVED" || err.Code == "ASK") {
+		reply, err = c.driver.Raw(ctx, nil, cmd...) // which follows
+	}
+	return reply, err
+}

@@ -1,0 +1,377 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/observe"
+	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/owner"
+	"github.com/go-rlock/rlock/internal/table"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// Lock is a lock of one client. The zero value is no lock: its methods return [fault.ErrInvalidOption]. It is safe for
+// concurrent use once [Lock.Init] has returned.
+type Lock struct {
+	client *Client
+	h      table.Handle
+	err    error // the error of the name or of the options, or nil
+}
+
+// ID identifies the locks of which an owner has at most one grant. It is comparable.
+type ID struct {
+	table.Key
+	Side wire.Side
+}
+
+// Init makes the zero Lock a handle on a lock, given the user's name for it and its name in Redis.
+func (l *Lock) Init(c *Client, k *wire.Kind, name, inRedis string) {
+	l.client = c
+	l.h.Kind, l.h.Name, l.h.Key = k, name, c.table.Key(inRedis, k.Family)
+	l.h.FirstDelay, l.h.MaxDelay = k.FirstDelay, k.MaxDelay
+	l.err = k.CheckName(inRedis, c.driver.Info().Cluster)
+}
+
+// Configure applies an option of the handle, unless an error was found before.
+func (l *Lock) Configure(option func(h *table.Handle) error) {
+	if l.err == nil {
+		l.err = option(&l.h)
+	}
+}
+
+// Client returns the client of the lock, or nil for no lock.
+func (l *Lock) Client() *Client {
+	if l == nil {
+		return nil
+	}
+	return l.client
+}
+
+// Name returns the user's name.
+func (l *Lock) Name() string { return l.h.Name }
+
+// Kind returns the kind.
+func (l *Lock) Kind() *wire.Kind { return l.h.Kind }
+
+// ID returns what identifies the lock.
+func (l *Lock) ID() ID { return ID{l.h.Key, l.h.Kind.Side} }
+
+// Names returns the keys and the channel of the lock.
+func (l *Lock) Names() *wire.Names { return l.h.Names() }
+
+// Channel returns the channel on which a release is announced, or an empty string.
+func (l *Lock) Channel() string { return l.h.Names().Channel }
+
+// Locks returns the lock itself. It implements [Member].
+func (l *Lock) Locks() []*Lock { return []*Lock{l} }
+
+// Holds reports whether an owner holds the lock now, as far as this process knows.
+func (l *Lock) Holds(o *owner.Owner) bool { return l.client.table.Holds(o, &l.h, clock.Now()) }
+
+// Queues reports whether those that wait for the lock stand in a queue in Redis. While that is not empty, an attempt that does
+// not wait is in vain.
+func (l *Lock) Queues() bool { return l.client.table.Queues(&l.h) }
+
+// Log logs what happened to the lock.
+func (l *Lock) Log(m *notice.Message, err error) {
+	l.client.LogHere(notice.Line{Lock: l.h.Name, Message: m, Err: err})
+}
+
+// LogValue implements [slog.LogValuer].
+func (l *Lock) LogValue() slog.Value {
+	if l == nil || l.client == nil {
+		return slog.StringValue("no lock")
+	}
+	return slog.GroupValue(slog.String("name", fault.Cut(l.h.Name)), slog.String("kind", l.h.Kind.Name()))
+}
+
+// Check returns what is wrong with the handle itself.
+func (l *Lock) Check(op string) error {
+	if l == nil || l.client == nil {
+		return &fault.OpError{Op: op, What: "of a nil or zero Lock, or of a nil or zero Client", Err: fault.ErrInvalidOption}
+	}
+	return l.wrap(l.err, op)
+}
+
+// Take implements [Member].
+func (l *Lock) Take(ctx context.Context, t Terms) (Held, error) {
+	a, err := l.Acquire(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return taken{l, a}, nil
+}
+
+// Acquire acquires the lock, or re-enters it.
+func (l *Lock) Acquire(ctx context.Context, t Terms) (*table.Acquisition, error) {
+	seen := l.sight(ctx, &t)
+	a, err := l.acquire(ctx, t, seen)
+	if a != nil {
+		l.client.identity.keeps(t.AtLeast)
+	}
+	if seen != nil {
+		t.Group.SawMember(seen)
+		seen.End(heldBy(a), err)
+	}
+	return a, err
+}
+
+// sight begins to observe an acquisition of the lock, if anybody observes its client.
+func (l *Lock) sight(ctx context.Context, t *Terms) *observe.Sight {
+	if l == nil || l.client == nil || l.client.reports == nil || t.Again {
+		return nil
+	}
+	s := t.Started(l.h.Name, l.h.Kind.Name())
+	if l.h.Kind.Counted() {
+		s.Permits = max(s.Permits, 1)
+	}
+	return l.client.reports.Begin(ctx, s, t.Group)
+}
+
+// heldBy returns what an observer is told of an acquisition, which is nil if there is none.
+func heldBy(a *table.Acquisition) observe.Held {
+	if a == nil {
+		return observe.Held{}
+	}
+	return observe.Held{By: true, Reentered: a.Reentered(), Token: a.Token()}
+}
+
+// acquire is Acquire, for those who may observe it.
+func (l *Lock) acquire(ctx context.Context, t Terms, seen *observe.Sight) (*table.Acquisition, error) {
+	if err := l.Check(t.Op); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(t.Err, l.fits(&t)); err != nil {
+		return nil, l.wrap(err, t.Op)
+	}
+	waiting := ctx
+	if t.Detached {
+		ctx = context.WithoutCancel(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil, l.named(EndOf(ctx), t.Op)
+	}
+	if !l.client.tasks.Begin() {
+		return nil, l.wrap(fault.ErrClosed, t.Op)
+	}
+	defer l.client.tasks.End()
+	l.client.used()
+	a := &table.Attempt{
+		Handle: &l.h, Lease: t.Lease, Renewed: t.Renews(), ByHold: t.ByHold, Single: t.Single(), Permits: t.Permits, AtLeast: t.AtLeast, SetsUp: t.SetsUp,
+		Ticket: t.Ticket, Caller: ctx, Done: ctx.Done(),
+	}
+	if seen != nil { // a nil Sight must not become a Watcher that is not nil
+		a.Watcher = seen
+	}
+	if !l.h.Kind.Counted() {
+		a.Who = l.asks(ctx, &t)
+	}
+	switch {
+	case l.h.Kind.Lasting:
+		a.Lease, a.Renewed = l.client.cfg.Table.Receipt(), true
+	case a.Lease == 0:
+		a.Lease = l.client.cfg.Table.WatchdogTimeout
+	}
+	if t.Limited && t.Wait > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeoutCause(Calm(waiting), t.Wait, errWaitOver)
+		defer cancel()
+	}
+	a.Wait, a.Bound, a.Connects = waiting, l.bound(ctx, &t, l.client.cfg.AckTimeout), l.connects(ctx, &t)
+	if end, limited := waiting.Deadline(); limited {
+		a.Ends = clock.Of(end)
+	}
+	if t.Progress != nil {
+		t.Progress.Follow(func(now clock.Instant) outcome.Result { return l.client.table.Known(a, now) })
+	}
+	got, err := l.attempt(seen.Over(ctx), seen.Over(waiting), a)
+	seen.Saw(a.Seen)
+	switch {
+	case got != nil:
+		return got, nil
+	case err != nil:
+		return nil, l.wrap(err, t.Op)
+	}
+	if !a.Last.Known() && t.Before.Known() {
+		a.Last = t.Before
+	}
+	return nil, l.named(l.ended(ctx, a.Last, a.HeldFor), t.Op)
+}
+
+// fits returns what is wrong with terms for this kind of lock.
+func (l *Lock) fits(t *Terms) error {
+	switch n, most := t.Permits, l.h.Kind.MaxPermits; {
+	case t.AtLeast != 0 && (l.h.Kind.Park == nil || !t.ByHold):
+		return errNoAtLeast
+	case t.Lease != 0 && l.h.Kind.Lasting:
+		return errNoLease
+	case n == 0: // it wants nothing special
+		return nil
+	case most == 0:
+		return fmt.Errorf("%w: a lock has no permits", fault.ErrInvalidOption)
+	case n > most:
+		return fmt.Errorf("%w: %d permits out of range [1, %d]", fault.ErrInvalidOption, n, most)
+	}
+	return nil
+}
+
+var errNoAtLeast = fmt.Errorf("%w: AtLeast is for Acquire, TryAcquire, Do and TryDo of plain, fenced, fair and spin locks", fault.ErrInvalidOption)
+
+var errNoLease = fmt.Errorf("%w: the permits of a plain semaphore have no lease", fault.ErrInvalidOption)
+
+// errWaitOver is the cause of a wait that has taken as long as Wait said.
+var errWaitOver = errors.New("wait is over")
+
+// attempt carries out the steps of an attempt.
+func (l *Lock) attempt(ctx, waiting context.Context, a *table.Attempt) (*table.Acquisition, error) {
+	var n notice.List
+	c := l.client
+	watched, asking, over := false, false, false
+	defer func() {
+		if !over { // a method of the user's context has panicked, or a hook has ended the goroutine
+			l.abandon(a, asking)
+		}
+	}()
+	var silence outcome.Silence
+	for step := c.table.Admit(a, clock.Now(), &n); ; {
+		n.Deliver(c)
+		limit := waiting
+		if step.Free {
+			limit = ctx
+		}
+		switch step.Do {
+		case table.Ask:
+			sent := clock.Now()
+			asking = true
+			r := c.ask(limit, &step, transport.WaitSlot, a.Connects)
+			asking = false
+			if l.h.Kind.Lasting && r.Err == nil && !r.Acquired() {
+				c.audit(&l.h)
+			}
+			now := clock.Now()
+			step = c.table.Settle(a, r, now, &n)
+			if silent := silence.Noticed(sent, now, c.cfg.Table.CommandTimeout, r.Err == nil); step.Do != table.Done {
+				c.TellUnanswered(silent, l.h.Name, false, r.Err)
+			}
+		case table.Sleep:
+			if !watched && a.SuspectAfter != 0 {
+				watched = true
+				defer l.suspectLater(a)()
+			}
+			why := c.sleep(limit, &step)
+			step = c.table.Wake(a, why, clock.Now(), &n)
+		default:
+			over = true
+			return step.Got, step.Err
+		}
+	}
+}
+
+// sleep carries out a step that sleeps, and returns what ended it. The pause is a little longer by chance, so that
+// processes with the same lease hint do not all come at once.
+func (c *Client) sleep(limit context.Context, step *table.Step) table.Cause {
+	if step.Listen != "" {
+		c.hub.Listen(step.Listen, step.Heard, step.Since)
+	}
+	if step.Spares != "" {
+		c.hub.Spare(step.Spares)
+	}
+	var over <-chan time.Time
+	last := step.Within > 0 && (step.Pause < 0 || step.Within <= step.Pause)
+	switch {
+	case last:
+		timer := time.NewTimer(step.Within)
+		defer timer.Stop()
+		over = timer.C
+	case step.Pause >= 0:
+		d := max(step.Pause, 50*time.Microsecond)
+		timer := time.NewTimer(d + rand.N(min(d/10, 20*time.Millisecond)+1))
+		defer timer.Stop()
+		over = timer.C
+	}
+	closing := c.Stopping()
+	if step.Stays {
+		closing = c.tasks.Closed()
+	}
+	why := table.ByNews
+	select {
+	case <-step.Wait:
+	case <-step.Heard:
+		why = table.ByMessage
+	case <-over:
+		why = table.ByTime
+		if last {
+			why = table.Ended
+		}
+	case <-limit.Done():
+	case <-closing:
+	}
+	switch {
+	case c.IsClosed(), !step.Stays && c.IsStopping():
+		return table.Closed
+	case limit.Err() != nil:
+		return table.Ended
+	}
+	return why
+}
+
+// Unlock ends one acquisition made by Lock or TryLock: see the root package.
+func (l *Lock) Unlock(ctx context.Context) error {
+	if err := l.Check("unlock"); err != nil {
+		return err
+	}
+	var x table.Exit
+	var n notice.List
+	step := l.client.table.Unlock(&x, &l.h, l.Who(ctx, true), clock.Now(), &n)
+	return l.wrap(l.client.release(ctx, &x, step, &n), "unlock")
+}
+
+// release ends one acquisition.
+func (l *Lock) release(ctx context.Context, a *table.Acquisition) error {
+	var x table.Exit
+	var n notice.List
+	step := l.client.table.Release(&x, a, clock.Now(), &n)
+	return l.wrap(l.client.release(ctx, &x, step, &n), "unlock")
+}
+
+// release carries out the steps of an unlock. It does not give up when the caller's context ends. The commands use only the
+// values of that context.
+func (c *Client) release(ctx context.Context, x *table.Exit, step table.Step, n *notice.List) error {
+	return c.exit(lasting(ctx), x, step, n)
+}
+
+// exit carries out the steps of an exit.
+func (c *Client) exit(ctx context.Context, x *table.Exit, step table.Step, n *notice.List) error {
+	asking, over := false, false
+	defer func() {
+		if !over { // a hook has ended the goroutine
+			c.goOn(x, asking)
+		}
+	}()
+	for {
+		n.Deliver(c)
+		switch step.Do {
+		case table.Ask:
+			asking = true
+			r := c.ask(ctx, &step, transport.DutySlot, false)
+			asking = false
+			step = c.table.SettleRelease(x, r, clock.Now(), n)
+		case table.Sleep:
+			c.pause(ctx, &step)
+			step = c.table.ResumeRelease(x, clock.Now(), n)
+		default:
+			over = true
+			return step.Err
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/transport"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// hear passes a message to the table, or to those who await a latch. The hub calls it in the order of the messages.
+func (c *Client) hear(channel, payload string, order uint64, arrived clock.Instant) {
+	if wire.Signals(channel, c.cfg.Table.ClientID) {
+		if payload == wire.LatchOpen {
+			c.latches.Opened(channel, order)
+		}
+		return
+	}
+	message, ok := wire.ParseMessage(payload)
+	if !ok {
+		return
+	}
+	var n notice.List
+	c.table.Hear(channel, message, arrived, &n)
+	n.Deliver(c)
+}
+
+// freed tells the table that a lock is free, by the channel on which that was announced.
+func (c *Client) freed(channel string) {
+	var n notice.List
+	c.table.Freed(channel, &n)
+	n.Deliver(c)
+}
+
+// unwatched tells the table that the hub does not watch a channel any more.
+func (c *Client) unwatched(channel string) {
+	var n notice.List
+	c.table.Unwatched(channel, &n)
+	n.Deliver(c)
+}
+
+// refused tells the table that the user may not subscribe to channels.
+func (c *Client) refused(channels []string) { c.table.Refused(channels, clock.Now()) }
+
+// Pump implements [notice.Receiver]. Close waits for the command, because others may rely on it. The caller, which may be the hub's
+// reader, never does.
+func (c *Client) Pump(channel string, after time.Duration) {
+	kept := c.tasks.Keep()
+	c.Aside(func() {
+		if kept {
+			defer c.tasks.End()
+		}
+		if after > 0 {
+			time.Sleep(after)
+		}
+		r := c.conn.Ask(context.Background(), transport.Question{Call: c.table.PumpCall(channel)}, nil)
+		var n notice.List
+		c.table.Pumped(channel, r, clock.Now(), &n)
+		n.Deliver(c)
+	})
+}

@@ -1,0 +1,95 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/notice"
+	"github.com/go-rlock/rlock/internal/outcome"
+	"github.com/go-rlock/rlock/internal/table"
+)
+
+var (
+	errNoExport = fmt.Errorf("%w: only a hold of Acquire or TryAcquire of a plain, fenced, fair, spin or write lock is exported, and not one of Do", fault.ErrInvalidOption)
+	errOnlyLife = fmt.Errorf("%w: Lease is the only option of Export", fault.ErrInvalidOption)
+)
+
+// Export ends the hold and returns a ticket for it: see the root package.
+func (h *Hold) Export(ctx context.Context, t Terms) (string, error) {
+	if !h.valid() {
+		return "", &fault.OpError{Op: t.Op, What: "of a nil or zero Hold", Err: fault.ErrNotHeld}
+	}
+	of, ok := h.of.(taken)
+	if !ok {
+		return "", &fault.OpError{Op: t.Op, Name: h.of.Locks()[0].Name(), What: descriptionOf(h.of), Err: errNoExport}
+	}
+	defer runtime.KeepAlive(h) // otherwise a hold whose last use this is counts as dropped during the call
+	ticket, err := of.lock.export(ctx, of.Acquisition, &t)
+	return ticket, of.lock.wrap(err, t.Op)
+}
+
+// export carries out the steps of an export.
+func (l *Lock) export(ctx context.Context, a *table.Acquisition, t *Terms) (string, error) {
+	switch err := a.Err(clock.Now()); {
+	case err != nil:
+		return "", err
+	case t.Err != nil:
+		return "", t.Err
+	case !l.h.Kind.HasTickets():
+		return "", errNoExport
+	case t.Renewed, t.Limited, t.Permits != 0, t.AtLeast != 0:
+		return "", errOnlyLife
+	case ctx.Err() != nil:
+		return "", EndOf(ctx)
+	case !l.client.tasks.Begin():
+		return "", fault.ErrClosed
+	}
+	defer l.client.tasks.End()
+	var x table.Exit
+	var n notice.List
+	began := clock.Now()
+	spared, done := sparing(ctx)
+	defer done()
+	err := l.client.exit(spared, &x, l.client.table.Export(&x, a, t.Lease, spared, began, &n), &n)
+	var failed *fault.Error
+	switch {
+	case err == nil:
+		return x.Ticket(), nil
+	case errors.Is(err, table.ErrCallerGone):
+		return "", EndOf(spared)
+	case errors.As(err, &failed):
+		return "", l.failed(spared, t.Op, failed, outcome.Since(began))
+	}
+	return "", err
+}
+
+// sparing returns a context that ends with ctx, unless an export ends that: ctx may be derived from the context of the hold. The caller must
+// call the function once it no longer needs the context.
+func sparing(ctx context.Context) (context.Context, func()) {
+	spared, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx = Calm(ctx)
+	stop := context.AfterFunc(ctx, func() {
+		if why := context.Cause(ctx); !errors.Is(why, fault.ErrExported) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel(why)
+		}
+	})
+	done := func() { stop(); cancel(nil) }
+	end, limited := ctx.Deadline()
+	if !limited {
+		return spared, done
+	}
+	timed, over := context.WithDeadline(spared, end)
+	return timed, func() { over(); done() }
+}
+
+// OpenTicket returns what [Terms] need of a ticket that was exported for this lock.
+func (l *Lock) OpenTicket(ticket string) (string, error) {
+	if err := l.Check("adopt"); err != nil {
+		return "", err
+	}
+	return l.h.Kind.OpenTicket(ticket, l.h.Key.Name)
+}

@@ -1,0 +1,314 @@
+// Package pubsub wakes the waiters of a client. It keeps the listeners of each channel, and the connection on which Redis
+// sends the messages of that channel.
+package pubsub
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/task"
+)
+
+// Mode says how releases are announced on a cluster.
+type Mode uint8
+
+// The modes of sharded pub/sub. They are Redisson's.
+const (
+	Auto Mode = iota // as the cluster can: sharded from Redis 7 on
+	On               // sharded
+	Off              // not sharded
+)
+
+// Config configures a hub.
+type Config struct {
+	// ClientID ends the names of the client's own channels.
+	ClientID string
+	// Sharded says whether channels are sharded. Outside a cluster it means nothing, and no channel is sharded.
+	Sharded Mode
+	// Denied is told once that Redis refuses to subscribe, and Classic that the cluster has no sharded pub/sub. The hub calls them
+	// without its mutex, because a log handler is code of the user.
+	Denied  func(err error)
+	Classic func()
+	// Lost says that a subscription connection broke, was silent for too long or may lead to the wrong server, and Replaced that one is
+	// subscribed again. They take turns, however many connections break. The hub calls them without its mutex. They must not wait.
+	Lost     func(err error)
+	Replaced func()
+	// Hear takes in a published message that is more than a reason to try again, with the moment of its arrival, and the number
+	// of the subscription that brought it, see [Hub.Orders]. On a channel of which [wire.Signals] is true, that is every message, and
+	// the listeners are notified after it. Freed says that the lock of a watched channel may be free: see [Hub.Watch]. The goroutine
+	// that reads a connection calls both, without the hub's mutex, in the order of the messages of the connection. Unwatched says that
+	// Freed will not be called for a channel any more, and that Redis does not count this client as a watcher. None of them may wait.
+	// Refused has channels to which Redis does not let the user subscribe; it is called again for each further try.
+	Hear      func(channel, payload string, order uint64, at clock.Instant)
+	Freed     func(channel string)
+	Unwatched func(channel string)
+	Refused   func(channels []string)
+}
+
+// Hub has the listeners of a client. It is safe for concurrent use, and only its Stop waits.
+//
+// A channel is on the main connection, the one subscription connection of a client. On a cluster with sharded pub/sub it
+// is on the connection of the node that has its slot. No context of a user reaches a connection: its deadline would end
+// the connection for every listener.
+type Hub struct {
+	cfg      Config
+	driver   driver.Driver
+	tasks    *task.Group
+	cluster  bool
+	sentinel bool
+	sharding sharding
+	warned   atomic.Bool // that Redis refuses to subscribe
+	informed atomic.Bool // that the cluster's pub/sub is not sharded
+
+	// mu is a leaf: while the hub holds it, it takes no other mutex and does nothing that may block.
+	mu       sync.Mutex
+	channels map[string]*channel // guarded by mu, as is everything in them and in the connections
+	leaving  map[string]*channel // see [Hub.ends]
+	telling  int                 // how many calls of Config.Unwatched are due, or under way
+	leaves   bool                // whether Leave was called
+	gone     bool                // whether what it began is over
+	main     *connection
+	shards   map[driver.Node]*connection // a driver may make a new node for the same address
+	reroutes int                         // how often all channels were rerouted
+	epochs   uint64                      // the last epoch of any channel
+	orders   uint64                      // how many subscriptions were ordered
+	stopped  bool
+	replaces bool // whether Config.Lost was called last, and not Config.Replaced
+
+	// start runs a job on a goroutine. The job's context ends with the hub.
+	start   func(job func(ctx context.Context))
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// channel is one channel, shared by all its listeners.
+type channel struct {
+	name      string
+	conn      *connection
+	routed    bool // whether conn is known to be the right connection
+	listeners []chan struct{}
+	sent      clock.Instant // when SUBSCRIBE was last sent in the present session; zero means not yet
+	after     clock.Instant // the earliest moment to find its connection; zero means at once
+	reported  clock.Instant // the value of sent when Config.Refused was told
+	confirmed bool          // whether Redis has confirmed the subscription in the present session
+	moved     bool          // whether it was on the connection of a shard before
+	idleSince clock.Instant // when the last listener or watcher left
+	messages  uint64
+	epoch     uint64        // of the last confirmation
+	left      clock.Instant // when UNSUBSCRIBE was sent; zero means that its connection is broken since
+	order     uint64        // the number of the subscription that was ordered last
+	since     uint64        // the number of the one that was confirmed last
+	renew     bool          // whether to order it once more, see [Hub.Renew]
+
+	// Of a channel that is watched, and of its twin: see [Hub.Watch].
+	watchers int           // how many calls of Watch had no Unwatch yet
+	deserted clock.Instant // when the last listener left; zero means that there was none
+	twin     *channel      // of a channel that is watched, or was and is still subscribed
+	base     *channel      // of a twin: the channel whose twin it is
+	public   clock.Instant // when publicPayload came, since the last message; zero means that it did not
+}
+
+const (
+	// channelLinger is how long a channel stays subscribed after its last listener: for this long, because a busy lock soon
+	// has another listener.
+	channelLinger    = time.Second
+	connectionLinger = 10 * time.Second // a connection stays open for this long after its last channel
+	keeperTick       = 250 * time.Millisecond
+	pingAfter        = 2 * time.Second // of silence
+	deadAfter        = 3 * time.Second
+	connectWithin    = 10 * time.Second // instead of deadAfter, for a session that has received nothing yet
+	roleAfter        = 2 * time.Second  // after which a node of a cluster is asked for its role again
+	retryRefused     = 5 * time.Second  // after which a channel that was not confirmed is subscribed again
+	routeWithin      = time.Second      // for questions about where a channel belongs
+	switchWithin     = 3 * time.Second  // after which all Sentinels know a new master: they inform each other every 2 s
+)
+
+// New returns a hub that has no connection yet. [Hub.Stop] stops it.
+func New(cfg Config, d driver.Driver, tasks *task.Group) *Hub {
+	info := d.Info()
+	h := &Hub{
+		cfg: cfg, driver: d, tasks: tasks, cluster: info.Cluster, sentinel: info.Sentinel, sharding: sharding{mode: cfg.Sharded},
+		channels: make(map[string]*channel), leaving: make(map[string]*channel), shards: make(map[driver.Node]*connection),
+	}
+	h.main = newConnection(h, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	h.start = func(job func(ctx context.Context)) { h.running.Go(func() { job(ctx) }) }
+	h.cancel = cancel
+	return h
+}
+
+// Listen adds a listener: wake, which must have a capacity of 1, gets a token whenever there is a reason to try again.
+// That is a message, or a confirmation that messages can no longer be missed. If the channel is confirmed already, wake
+// gets a token at once, unless epoch is what [Hub.Epoch] returned before the caller's latest attempt, and still is. A token
+// is only a hint, and may come without a reason. Several channels may share a wake.
+func (h *Hub) Listen(name string, wake chan struct{}, epoch uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channel(name)
+	ch.listeners = append(ch.listeners, wake)
+	if ch.twin != nil && ch.twin.sent != 0 {
+		ch.twin.conn.ensure() // it must go
+	}
+	switch {
+	case !ch.confirmed:
+		ch.conn.ensure()
+	case ch.epoch != epoch:
+		notify(wake)
+	}
+}
+
+// channel returns the channel of a name, which it makes if there is none. mu must be held.
+func (h *Hub) channel(name string) *channel {
+	ch := h.channels[name]
+	if ch == nil {
+		ch = &channel{name: name, conn: h.main, routed: !h.cluster}
+		h.channels[name] = ch
+	}
+	return ch
+}
+
+// Unlisten removes a listener that [Hub.Listen] added. It does nothing if there is no such listener.
+func (h *Hub) Unlisten(name string, wake chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	if ch == nil {
+		return
+	}
+	i := slices.Index(ch.listeners, wake)
+	if i < 0 {
+		return
+	}
+	ch.listeners = slices.Delete(ch.listeners, i, i+1)
+	if len(ch.listeners) == 0 {
+		ch.idleSince = clock.Now()
+		ch.deserted = ch.idleSince
+	}
+}
+
+// Heard returns how many messages of a channel have arrived, and reports whether this client receives them now.
+func (h *Hub) Heard(name string) (messages uint64, subscribed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil {
+		return ch.messages, ch.confirmed
+	}
+	return 0, false
+}
+
+// Epoch returns a number that no other confirmation of any channel has, and that changes whenever messages of this channel
+// may have been missed. Zero means that they may be missed now.
+func (h *Hub) Epoch(name string) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch := h.channels[name]; ch != nil && ch.confirmed {
+		return ch.epoch
+	}
+	return 0
+}
+
+// Topology takes notice of an error that a stale topology could explain. On a cluster, the nodes may have changed, and so
+// may their answer about sharded pub/sub. With Sentinel, the main connection may lead to the old master.
+func (h *Hub) Topology(*fault.Error) {
+	switch {
+	case h.cluster:
+		h.sharding.outdate(clock.Now())
+	case h.sentinel:
+		h.main.scheduleReconnect()
+	}
+}
+
+// refresh refreshes the topology. mu must not be held.
+func (h *Hub) refresh() {
+	h.driver.Refresh()
+	h.Topology(nil)
+}
+
+// noteError refreshes the topology after an error that a stale one could explain. mu must not be held.
+func (h *Hub) noteError(err *fault.Error) {
+	if err != nil && err.Stale {
+		h.refresh()
+	}
+}
+
+// refused logs, once, that waiters have to poll. mu must not be held.
+func (h *Hub) refused(err *fault.Error) {
+	if h.warned.CompareAndSwap(false, true) {
+		h.cfg.Denied(err)
+	}
+}
+
+// classic logs, once, why no waiter stands in the line of a lock. mu must not be held.
+func (h *Hub) classic() {
+	if h.informed.CompareAndSwap(false, true) {
+		h.cfg.Classic()
+	}
+}
+
+// Leave unsubscribes all channels for good. It waits for nothing: that is an operation of the task group, which ends when Redis has
+// confirmed it, and Config.Unwatched was called for all that were watched. The group must be open.
+func (h *Hub) Leave() {
+	h.tasks.Begin()
+	h.mu.Lock()
+	h.leaves = true
+	for _, ch := range h.channels {
+		ch.conn.ensure()
+	}
+	h.mu.Unlock()
+	h.tellUnwatched(nil) // there may be no channel
+}
+
+// Stop ends all goroutines and connections, and waits for that until ctx ends: a driver that dials may not end at once.
+func (h *Hub) Stop(ctx context.Context) {
+	h.mu.Lock()
+	h.stopped = true
+	h.mu.Unlock()
+	h.cancel()
+	task.Await(ctx, &h.running)
+}
+
+// Stats counts the contents of a hub at one moment.
+type Stats struct {
+	Channels int // with a listener or watcher, or not long without one
+	Shards   int // nodes with a subscription connection of their own, now or not long ago
+}
+
+// Stats counts the hub's contents.
+func (h *Hub) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Stats{Channels: len(h.channels), Shards: len(h.shards)}
+}
+
+// Listeners returns how many listeners the channels have whose names begin with a prefix.
+func (h *Hub) Listeners(prefix string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for name, ch := range h.channels {
+		if strings.HasPrefix(name, prefix) {
+			n += len(ch.listeners)
+		}
+	}
+	return n
+}
+
+func (ch *channel) notifyAll() {
+	for _, wake := range ch.listeners {
+		notify(wake)
+	}
+}
+
+func notify(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,300 @@
+package pubsub
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-rlock/rlock/internal/clock"
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+	"github.com/go-rlock/rlock/internal/wire"
+)
+
+// read is the reader of one session. It never gives Receive a deadline: that would break a message that arrives in parts.
+func (c *connection) read(ctx context.Context, s *session) {
+	for failures := 0; ; {
+		message, err := s.subscription.Receive(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			failures = 0
+			c.received(s, message)
+			continue
+		case errors.Is(err, driver.ErrSubscriptionClosed):
+			c.gone(s)
+			return
+		case err.Replied() && (err.Code == "NOPERM" || err.Code == "unknown"):
+			c.received(s, driver.Message{})
+			c.wasRefused(err)
+			continue // there may be as many errors as channels
+		case c.sharded() && err.Replied() && err.Code != "CROSSSLOT":
+			c.received(s, driver.Message{})
+			c.misrouted(s, err)
+			continue
+		default: // this includes the errors of a server that does not want a new connection
+			c.broken(s, err)
+			if c.sharded() {
+				return
+			}
+		}
+		failures++
+		pause := time.NewTimer(clock.Backoff(failures, time.Second, nil))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+// gone gives up a session that has ended by itself: code of the user has panicked in it, or has closed the client. The keeper opens
+// another one at its next tick. At once would be without end if the client stays closed.
+func (c *connection) gone(s *session) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	if c.session == s {
+		c.drop()
+	}
+}
+
+// received takes in a message of a session. A zero message only proves that the session is alive.
+func (c *connection) received(s *session, m driver.Message) {
+	h := c.hub
+	now := clock.Now()
+	next, order, replaced := c.take(s, m, now)
+	if replaced {
+		h.cfg.Replaced()
+	}
+	if m.Sort == driver.Unsubscribed {
+		h.mu.Lock()
+		unwatched := h.left(m.Channel, now)
+		h.mu.Unlock()
+		h.tellUnwatched(unwatched)
+	}
+	if next == signalled {
+		h.cfg.Hear(m.Channel, m.Payload, order, now)
+		h.mu.Lock()
+		next = h.tryAgain(h.channels[m.Channel], now)
+		h.mu.Unlock()
+	}
+	switch next {
+	case nothing, signalled:
+	case slotMoved:
+		h.refresh()
+	case toBeHeard:
+		h.cfg.Hear(m.Channel, m.Payload, order, now)
+	case maybeFreed:
+		h.cfg.Freed(m.Channel)
+	}
+}
+
+// sequel is what a message leaves to be done without hub.mu.
+type sequel uint8
+
+const (
+	nothing    sequel = iota
+	slotMoved         // the slot of the channel has moved to another node
+	toBeHeard         // the message is for Config.Hear
+	maybeFreed        // the lock of a watched channel may be free
+	signalled         // the message is for Config.Hear, and then a reason to try again
+)
+
+// take is the part of received that needs hub.mu. The order is that of the subscription that brought the message. replaced means
+// that it is the first confirmation after a loss.
+func (c *connection) take(s *session, m driver.Message, now clock.Instant) (next sequel, order uint64, replaced bool) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.heard, s.spoke = now, true
+	if c.session != s {
+		return nothing, 0, false
+	}
+	ch := h.channels[m.Channel]
+	if ch != nil && ch.conn == c {
+		order = ch.since
+	}
+	if m.Sort == driver.Published {
+		return h.published(ch, m, now), order, false
+	}
+	switch {
+	case ch == nil || ch.conn != c || ch.sent == 0:
+	case m.Sort == driver.Subscribed:
+		// Messages before this confirmation may have been missed, also when the driver renewed the subscription.
+		ch.confirmed, ch.since = true, ch.order
+		replaced, h.replaces = h.replaces, false
+		ch.public = 0 // the message that it announced may be among them
+		h.newEpoch(ch)
+		ch.notifyAll()
+		if ch.moved || c.sharded() && s.asked == 0 {
+			c.ensure()
+		}
+		if ch.twin != nil {
+			ch.twin.conn.ensure() // it may follow
+			return maybeFreed, order, replaced
+		}
+	case m.Sort == driver.Unsubscribed && ch.confirmed && c.sharded():
+		h.sendBack(ch, false) // Redis ended the subscription by itself
+		return slotMoved, order, false
+	}
+	return nothing, order, replaced
+}
+
+// askAgainPayload is a message to a waiter that may have missed its turn. The other payloads that mean no more than a reason
+// to try again are Redisson's 0 (the lock is free) and 1 (a lock for readers is).
+const askAgainPayload = "8"
+
+// publicPayload announces on a twin that the lock is left to others, by the next message of the channel. The process that
+// does so looks after it. If a watcher did so at once, others who are no faster than the network would never get the lock.
+const publicPayload = "5"
+
+// publicWithin is how long after publicPayload that message comes at most.
+const publicWithin = 100 * time.Millisecond
+
+// published takes in a message on a channel, which is nil if nobody wants it any more. mu must be held.
+func (h *Hub) published(ch *channel, m driver.Message, now clock.Instant) sequel {
+	if ch != nil {
+		ch.messages++
+	}
+	if (ch == nil || ch.base == nil) && wire.Signals(m.Channel, h.cfg.ClientID) {
+		return signalled
+	}
+	switch m.Payload {
+	case "0", "1":
+		if ch != nil {
+			h.newEpoch(ch) // for a waiter that asks meanwhile, and does not listen yet
+		}
+		return h.tryAgain(ch, now)
+	case publicPayload:
+		if ch != nil && ch.base != nil {
+			ch.base.public = now
+		}
+	case askAgainPayload:
+		if ch != nil {
+			h.newEpoch(ch)
+			ch.notifyAll()
+		}
+	default:
+		return toBeHeard
+	}
+	return nothing
+}
+
+// tryAgain takes in a message of a channel, nil for one that nobody wants any more, that is a reason for its listeners to try
+// again. mu must be held.
+func (*Hub) tryAgain(ch *channel, now clock.Instant) sequel {
+	if ch == nil {
+		return nothing
+	}
+	ch.notifyAll()
+	public := ch.public != 0 && now.Sub(ch.public) < publicWithin
+	ch.public = 0
+	if ch.twin != nil && !public {
+		return maybeFreed
+	}
+	return nothing
+}
+
+// newEpoch has every later listener try once. mu must be held.
+func (h *Hub) newEpoch(ch *channel) {
+	h.epochs++
+	ch.epoch = h.epochs
+}
+
+// broken takes in an error that ends the driver's connection.
+func (c *connection) broken(s *session, err *fault.Error) {
+	h := c.hub
+	h.noteError(err)
+	h.mu.Lock()
+	first := c.session == s && h.loses()
+	switch {
+	case c.session != s:
+	case c.sharded():
+		h.breaks(c)
+		c.lose(clock.Now().Sub(s.began) < time.Second) // a session that breaks at once would do so again
+		c.drop()
+	default:
+		h.breaks(c)
+		c.unconfirm()
+		if c.oneByOne {
+			c.askAgain() // the driver subscribes all channels in one command when it connects again
+		}
+	}
+	h.mu.Unlock()
+	if first {
+		h.cfg.Lost(err)
+	}
+}
+
+// loses reports whether a loss that happens now is to be told. mu must be held.
+func (h *Hub) loses() bool {
+	first := !h.replaces
+	h.replaces = true
+	return first
+}
+
+// misrouted sends channels that the node of this connection refuses back to the main connection. Redis does not name the
+// channel that it refused, so these are all channels that are not confirmed.
+func (c *connection) misrouted(s *session, err *fault.Error) {
+	h := c.hub
+	h.noteError(err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.session != s {
+		return
+	}
+	for _, ch := range h.channels {
+		if ch.conn == c && !ch.confirmed && ch.sent != 0 {
+			h.sendBack(ch, true)
+		}
+	}
+}
+
+// askAgain has the keeper subscribe the channels that are not confirmed. hub.mu must be held.
+func (c *connection) askAgain() {
+	for _, ch := range c.hub.channels {
+		if ch.conn == c && !ch.confirmed {
+			ch.sent = 0
+		}
+	}
+	c.ensure()
+}
+
+// wasRefused records that Redis refused a SUBSCRIBE. Redis refuses the whole command because of one channel, and does not
+// name that channel. So from now on each channel has a command of its own, as on the connection of a shard anyway.
+func (c *connection) wasRefused(err *fault.Error) {
+	h := c.hub
+	now := clock.Now()
+	h.mu.Lock()
+	c.denied = now
+	if !c.sharded() && (!c.oneByOne || now.Sub(c.refused) >= time.Second) {
+		// The refused command may have had all channels, in a connection that the driver opened by itself. Then confirmed
+		// channels are no longer subscribed.
+		c.oneByOne, c.refused = true, now
+		c.unconfirm()
+		c.askAgain()
+	}
+	h.mu.Unlock()
+	h.refused(err)
+}
+
+// deniedChannels returns the channels that Redis has refused. Redis does not say which one it refused. But it answers at once, and
+// in order. So these are the channels that are not confirmed a moment after a command of their own, when something was refused.
+func (c *connection) deniedChannels(now clock.Instant) (names []string) {
+	h := c.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if c.denied == 0 {
+		return nil
+	}
+	for name, ch := range h.channels {
+		waits := ch.conn == c && ch.sent != 0 && !ch.confirmed && (c.oneByOne || c.sharded())
+		if waits && c.denied >= ch.sent && now.Sub(ch.sent) >= keeperTick && ch.reported != ch.sent {
+			ch.reported = ch.sent
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,112 @@
+package pubsub
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-rlock/rlock/internal/driver"
+	"github.com/go-rlock/rlock/internal/fault"
+)
+
+func TestARefusedChannelHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.driver.refuses = func(channel string) *fault.Error {
+			if channel == "bad" {
+				return rejected("NOPERM", false)
+			}
+			return nil
+		}
+		good, bad := make(chan struct{}, 1), make(chan struct{}, 1)
+		f.hub.Listen("bad", bad, 0)
+		f.hub.Listen("good", good, 0)
+		f.after(10 * time.Second)
+		f.confirmed(true, "good")
+		f.confirmed(false, "bad")
+		require.True(f, woken(good))
+		require.False(f, woken(bad))
+		require.Len(f, f.warnings, 1, "it is logged once")
+		_, opened := f.driver.latest()
+		require.Equal(f, 1, opened)
+	})
+}
+
+func TestARefusedChannelIsReported(t *testing.T) {
+	t.Parallel()
+	for _, info := range []driver.Info{single, cluster} {
+		run(t, info, On, func(f *fixture) {
+			f.driver.set(func() { f.driver.home = nodeA })
+			f.driver.refuses = func(channel string) *fault.Error {
+				if channel == "bad" {
+					return rejected("NOPERM", false)
+				}
+				return nil
+			}
+			f.listen("good")
+			f.listen("bad")
+			f.after(time.Second)
+			require.Equal(f, []string{"bad is refused"}, f.heard())
+			f.after(retryRefused)
+			require.Equal(f, []string{"bad is refused"}, f.heard(), "it is tried again now and then")
+			f.confirmed(true, "good")
+
+			s, _ := f.driver.latest()
+			s.receives(driver.Other, "", network())
+			f.after(2 * keeperTick)
+			require.NotContains(f, f.heard(), "good is refused", "messages may be missed, but it was not refused")
+			f.driver.set(func() { f.driver.refuses = nil })
+			f.after(2 * retryRefused)
+			f.heard()
+			f.confirmed(true, "bad")
+			f.after(2 * retryRefused)
+			require.Empty(f, f.heard())
+		})
+	}
+}
+
+func TestAnUnknownSubscribeIsARefusal(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.driver.refuses = func(string) *fault.Error { return rejected("unknown", false) }
+		f.listen("a")
+		f.after(time.Second)
+		require.Len(f, f.warnings, 1)
+		require.ErrorContains(f, f.warnings[0], "unknown")
+	})
+}
+
+func TestAnUnexpectedRefusalUnconfirmsEveryChannel(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		wake := f.listen("a")
+		require.True(f, woken(wake))
+		s, _ := f.driver.latest()
+		s.sent()
+		s.receives(driver.Other, "", rejected("NOPERM", false)) // of a command by which the driver connected again
+		require.Equal(f, []string{"-a", "+a"}, s.sent())
+		require.True(f, woken(wake))
+	})
+}
+
+func TestChannelsAreAskedForOneByOneAfterABreak(t *testing.T) {
+	t.Parallel()
+	run(t, single, Auto, func(f *fixture) {
+		f.driver.refuses = func(channel string) *fault.Error {
+			if channel == "bad" {
+				return rejected("NOPERM", false)
+			}
+			return nil
+		}
+		f.listen("bad")
+		f.listen("good")
+		f.after(2 * time.Second)
+		s, _ := f.driver.latest()
+		s.sent()
+		s.receives(driver.Other, "", network())
+		require.Subset(f, s.sent(), []string{"-bad", "-good", "+bad", "+good"})
+		f.after(time.Second)
+		f.confirmed(true, "good")
+	})
+}
