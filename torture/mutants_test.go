@@ -32,7 +32,7 @@ var ownMutants = []mutant{
 		{"internal/lua/line_release.lua", `redis.pcall('HDEL', KEYS[1], ARGV[1])`, `redis.pcall('DEL', KEYS[1])`},
 	}},
 	{"M2", "a lease counts from the reply", []string{"safe"}, []edit{
-		{"internal/table/hold.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.line", "\tg.confirm(now, p.lease, n)\n\tif a.line"},
+		{"internal/table/hold.go", "\tg.confirm(p.sent, p.lease, n)\n\tif a.queue", "\tg.confirm(now, p.lease, n)\n\tif a.queue"},
 		{"internal/table/due.go", "g.confirm(sent, b.lease, n)", "g.confirm(now, b.lease, n)"},
 		{"internal/table/hold.go", "case lease.Late(p.sent, p.lease, now), t.forcings", "case lease.Late(p.sent, p.lease, p.sent), t.forcings"},
 	}},
@@ -102,7 +102,7 @@ var ownMutants = []mutant{
 		{"internal/lua/read_acquire.lua", "(mode == 'write' and redis.call('HEXISTS', KEYS[1], ARGV[7]) == 1)", "mode == 'write'"},
 	}},
 	{"M20", "after a successful hand-over, the releaser hands the lock over again", []string{"quiet", "acks"}, []edit{
-		{"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n"},
+		{"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n", "\tif r.Acquired() {\n\t\tr.N = -2\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n"},
 	}},
 	{"M21", "a process refuses its own callers because of a holder that is gone", []string{"quiet"}, []edit{
 		{"internal/owner/holdings.go", "\tdelete(n, name)\n", ""},
@@ -137,8 +137,8 @@ var ownMutants = []mutant{
 	}},
 	{"M29", "a hand-over of a fenced lock keeps the last holder's token", []string{"quiet"}, []edit{
 		{
-			"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
 		},
 		{"internal/table/free.go", "proof{token: given.Token, sent: a.sent,", "proof{token: x.grant.token, sent: a.sent,"},
 	}},

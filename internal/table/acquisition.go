@@ -132,10 +132,10 @@ func (a *Acquisition) Leak(now clock.Instant, n *notice.List) {
 	// The program no longer has the context, but the context may keep an outer hold alive that was dropped with this one.
 	a.ending.Release(fault.ErrUnlockedAlready, n)
 	a.closed.Store(true)
-	t.settle(a)
+	t.unlocked(a)
 	g.drop(a)
 	g.rarely().leaked = append(g.rarely().leaked, a) // the program may have kept its Done
-	g.settleLost()
+	g.forgetLost()
 	if g.open() == 0 {
 		t.over(g, now, fault.ErrUnlockedAlready, n)
 	}

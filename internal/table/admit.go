@@ -99,8 +99,8 @@ func (t *Table) contend(a *Attempt, now clock.Instant, n *notice.List) Step {
 	case a.Handle.Kind.Queues, a.owner != nil && a.sibling().usable(now):
 		return t.ask(a, asking, now, n)
 	}
-	l, first := t.lines.Join(a.Handle.Key, a)
-	if a.line = l; first || contender(l) == a {
+	l, first := t.queues.Join(a.Handle.Key, a)
+	if a.queue = l; first || contender(l) == a {
 		return t.begins(a, ByNews, now, n)
 	}
 	a.phase = queued
@@ -114,11 +114,11 @@ func (t *Table) Settle(a *Attempt, r wire.Reply, now clock.Instant, n *notice.Li
 	defer t.lock().Unlock()
 	switch a.phase {
 	case counting:
-		s = t.settleCount(a, r, now, n)
+		s = t.onCountReply(a, r, now, n)
 	case adopting:
-		s = t.settleAdopt(a, r, now, n)
+		s = t.onAdoptReply(a, r, now, n)
 	case asking, parting:
-		s = t.settleAcquire(a, r, now, n)
+		s = t.onAcquireReply(a, r, now, n)
 	default:
 		s = a.finish(errUndefined)
 	}

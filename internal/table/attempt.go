@@ -27,8 +27,8 @@ func (a *Attempt) awaitTurn(pause time.Duration, now clock.Instant) Step {
 
 // knows returns the record of what is known about the lock of an attempt.
 func (a *Attempt) knows() *outcome.Record {
-	if a.line != nil {
-		return &a.line.Shared.known
+	if a.queue != nil {
+		return &a.queue.Shared.known
 	}
 	return &a.known
 }

@@ -15,8 +15,8 @@ func (t *Table) endLost(x *Exit) Step {
 	g, a := x.grant, x.acq
 	g.drop(a)
 	a.handle.unlocks.Forget(a)
-	g.settleLost()
-	g.table.settle(a)
+	g.forgetLost()
+	g.table.unlocked(a)
 	if why := a.ending.Err(); errors.Is(why, fault.ErrLost) {
 		return x.finish(why)
 	}
@@ -41,7 +41,7 @@ func (t *Table) left(x *Exit, now clock.Instant) time.Duration {
 // endPart ends an exit that leaves the grant as it is.
 func (t *Table) endPart(x *Exit, err error) Step {
 	x.grant.turns.End()
-	t.settle(x.acq)
+	t.unlocked(x.acq)
 	return x.finish(err)
 }
 

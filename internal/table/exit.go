@@ -95,7 +95,7 @@ func (t *Table) turn(x *Exit, now clock.Instant, n *notice.List) Step {
 	if t.parks(g, now) {
 		next = nil
 	}
-	inTurn := next != nil && g.stood() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
+	inTurn := next != nil && g.lineTerm() == 0 && (!g.streak.Over(t.cfg.HandOvers, t.cfg.HandOverTime, now) || t.uncontested(g, next))
 	if inTurn && t.pass(x, next, now, n) {
 		return t.endRelease(x, nil, now, n)
 	}
@@ -117,22 +117,22 @@ func (t *Table) SettleRelease(x *Exit, r wire.Reply, now clock.Instant, n *notic
 	}
 	switch {
 	case x.phase == showing:
-		return t.settlePart(x, r, now, n)
+		return t.onPartReply(x, r, now, n)
 	case x.phase == handing:
-		return t.settleHandOver(x, r, now, n)
+		return t.onHandOverReply(x, r, now, n)
 	case x.phase == exporting:
-		return t.settleExport(x, r, now, n)
+		return t.onExportReply(x, r, now, n)
 	case x.phase == freeing && x.background:
-		return t.settleCleanUp(x, r, now, n)
+		return t.onCleanUpReply(x, r, now, n)
 	case x.phase == freeing:
-		return t.settleFree(x, r, now, n)
+		return t.onReleaseReply(x, r, now, n)
 	}
 	return x.finish(errUndefined)
 }
 
-// settlePart takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
+// onPartReply takes the reply of a partial release. The count that matters is that of this process, so a failure to show it
 // does not concern the unlock. It does after the lease has ended, because only Redis then has the answer.
-func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onPartReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	switch {
 	case r.Err == nil && r.N == 0 && (g.stage == held || g.stage == expired):
@@ -143,7 +143,7 @@ func (t *Table) settlePart(x *Exit, r wire.Reply, now clock.Instant, n *notice.L
 	return t.endPart(x, lossOf(x.acq.handle, g.whyLost()))
 }
 
-func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onReleaseReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	pause := t.cfg.Retry(x.retries + 1)
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)
@@ -175,8 +175,8 @@ func (t *Table) settleFree(x *Exit, r wire.Reply, now clock.Instant, n *notice.L
 	return Step{Do: Sleep, Pause: pause}
 }
 
-// settleCleanUp takes the reply of a background release, and plans the next one if it failed.
-func (t *Table) settleCleanUp(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onCleanUpReply takes the reply of a background release, and plans the next one if it failed.
+func (t *Table) onCleanUpReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := x.grant
 	t.replied(x, r, now, n)
 	x.repeats(r.Err)

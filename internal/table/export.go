@@ -85,8 +85,8 @@ func (t *Table) export(x *Exit, now clock.Instant) Step {
 	return Step{Do: Ask, Acked: true, Within: t.left(x, now), Call: call}
 }
 
-// settleExport takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.
-func (t *Table) settleExport(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onExportReply takes the reply of an export. Without one, the ticket is worth nothing: nobody gets it, and the lock is freed.
+func (t *Table) onExportReply(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	ticket, err := x.ticket, r.Err
 	if err == nil && r.Acquired() {
 		return t.endRelease(x, nil, now, n)

@@ -34,7 +34,7 @@ func (t *Table) free(x *Exit, now clock.Instant) Step {
 // replied takes what the reply to a release says about others. If the lock is parked, it says nothing.
 func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if !x.parks {
-		t.gave(x, r, now, n)
+		t.onFreed(x, r, now, n)
 		t.followUp(x, r, n)
 	}
 }
@@ -42,7 +42,7 @@ func (t *Table) replied(x *Exit, r wire.Reply, now clock.Instant, n *notice.List
 // repliedLate notes, for the attempts that queue now, a reply whose caller had left. Otherwise waiters whose calls are short
 // would take their abandoned questions for silence.
 func (t *Table) repliedLate(g *Grant, r wire.Reply, now clock.Instant) {
-	if l := t.lines.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
+	if l := t.queues.Of(g.handle.Key); l != nil && (r.Err == nil || r.Err.Replied()) {
 		l.Shared.known.Late(now)
 	}
 }
@@ -78,20 +78,20 @@ func (g *Grant) parkedFor(now clock.Instant) time.Duration {
 // inLine reports whether an exit runs the release of the line. It does even without the line if its grant stood there: only
 // that release takes it out.
 func (t *Table) inLine(x *Exit) bool {
-	return !x.narrow && (t.lined(x.grant.handle) || x.grant.stood() != 0 && !x.denied)
+	return !x.narrow && (t.lined(x.grant.handle) || x.grant.lineTerm() != 0 && !x.denied)
 }
 
-// gaveSeat takes what the release of a fair lock did with it: a waiter of this client may have the lock. Without a reply, nobody
+// onSeatFreed takes what the release of a fair lock did with it: a waiter of this client may have the lock. Without a reply, nobody
 // tells which one, if any. So all of them ask: now, and again when there is a reply, because the release may have been carried
 // out in between.
-func (t *Table) gaveSeat(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
+func (t *Table) onSeatFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if m, ok := r.GaveHere(); ok {
-		t.learn(x.grant.handle, m, func(h *Handle) bool { return h.Key == x.grant.handle.Key }, now, n)
+		t.onGrantMessage(x.grant.handle, m, func(h *Handle) bool { return h.Key == x.grant.handle.Key }, now, n)
 	}
 	if r.Err == nil && x.retries == 0 && (!x.background || x.grant.failures == 0) {
 		return
 	}
-	for _, a := range t.standing {
+	for _, a := range t.placed {
 		if a.Handle.Key == x.grant.handle.Key {
 			a.place.Doubt()
 			a.bell.Ring()
@@ -110,20 +110,20 @@ func (t *Table) give(x *Exit, now clock.Instant) wire.Call {
 		next.knows().Asked(now)
 		x.nextGrant.sending(next.Lease, now)
 		next.way = lineOf(g.handle.Kind)
-		t.joins(next, next.way.channel(next), next.way.term(t, next), now)
+		t.notePlace(next, next.way.channel(next), next.way.term(t, next), now)
 		to = &wire.Next{Holder: x.nextGrant.inRedis(), Lease: next.Lease, Term: next.term}
 	}
-	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.stood(), to)
+	return g.inRedis().Give(g.handle.Names(), g.tombstone(), g.lineTerm(), to)
 }
 
-// gave takes what a release did with the lock.
-func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
+// onFreed takes what a release did with the lock.
+func (t *Table) onFreed(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 	if x.grant.handle.Kind.Queues {
-		t.gaveSeat(x, r, now, n)
+		t.onSeatFreed(x, r, now, n)
 		return
 	}
 	given := r.Gave()
-	if l := t.lines.Of(x.grant.handle.Key); l != nil && r.Err == nil {
+	if l := t.queues.Of(x.grant.handle.Key); l != nil && r.Err == nil {
 		l.Shared.others = given.Others > 0
 		if x.grant.handle.Kind.Counted() {
 			asksNow(l)
@@ -149,9 +149,9 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 		a.knows().Failed(r.Err)
 		g.inDoubt = g.inDoubt || r.Err.InDoubt()
 		g.needsCleanup = g.needsCleanup || r.Err.Fate == fault.Partial || r.Err.Denied() // it was, or may have been, given the lock
-		t.unanswered(a, now, n)
+		t.onNoAnswer(a, now, n)
 	case given.What == wire.ToNext:
-		t.granted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
+		t.onGranted(a, proof{token: given.Token, sent: a.sent, lease: a.Lease, micros: given.At}, now, n)
 		if a.got != nil {
 			a.Seen.HandedOver, a.Seen.Granted, a.Seen.Here = true, false, true
 			t.counts.HandOvers++
@@ -161,10 +161,10 @@ func (t *Table) gave(x *Exit, r wire.Reply, now clock.Instant, n *notice.List) {
 		if epoch := a.place.Epoch(); t.messages.Epoch(a.Handle.Names().Own()) != epoch {
 			a.place.Doubt() // it woke while the release was under way, and had nothing to do
 		}
-		t.stands(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Place{Ahead: 1}, a.term, now), now, n)
+		t.onPlaced(a, given.At, lineOf(a.Handle.Kind).pause(t, a, &wire.Place{Ahead: 1}, a.term, now), now, n)
 	default: // the next holder was left out, or the lock was not held
 		a.knows().Answered()
-		t.unanswered(a, now, n)
+		t.onNoAnswer(a, now, n)
 	}
 	a.bell.Ring()
 }

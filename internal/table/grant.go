@@ -113,7 +113,7 @@ func (t *Table) unregister(g *Grant) {
 	if !t.exclusive[k.Family].Remove(k.Name, g) {
 		return
 	}
-	if l := t.lines.Of(k); l != nil {
+	if l := t.queues.Of(k); l != nil {
 		l.Head().bell.Ring()
 	}
 }
@@ -198,7 +198,7 @@ func (t *Table) cleanUp(g *Grant, now clock.Instant, n *notice.List) {
 	if g.handle.Kind.Queues {
 		giveUpAt = giveUpAt.Add(t.cfg.FairWait) // a place in the queue outlasts its waiter by that time
 	}
-	if g.stood() != 0 {
+	if g.lineTerm() != 0 {
 		giveUpAt = max(giveUpAt, now.Add(lineLife))
 	}
 	g.rarely().giveUpAt = giveUpAt
@@ -236,8 +236,8 @@ func (g *Grant) attach() {
 	}
 }
 
-// settleLost forgets a lost grant once all of its acquisitions are closed.
-func (g *Grant) settleLost() {
+// forgetLost forgets a lost grant once all of its acquisitions are closed.
+func (g *Grant) forgetLost() {
 	if g.owner != nil && !g.mustUnlock() {
 		g.owner.Detach(g.handle.sideKey(), g)
 	}
@@ -273,14 +273,14 @@ func (g *Grant) acquired(a *Attempt) *Acquisition {
 // leavesMore reports whether a grant that is parked or exported has left more in Redis than its holder, or may yet do so. A background
 // release of the holder, which is gone, removes that.
 func (g *Grant) leavesMore() bool {
-	return g.inDoubt || g.needsCleanup || g.stood() != 0 || g.rare != nil && g.rare.seat != nil
+	return g.inDoubt || g.needsCleanup || g.lineTerm() != 0 || g.rare != nil && g.rare.seat != nil
 }
 
-// stood returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
+// lineTerm returns the term with which the grant may stand in the line in Redis, although it does not wait any more. Zero means
 // that it does not.
-func (g *Grant) stood() time.Duration {
+func (g *Grant) lineTerm() time.Duration {
 	if g.rare == nil {
 		return 0
 	}
-	return g.rare.stood
+	return g.rare.lineTerm
 }

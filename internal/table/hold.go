@@ -58,10 +58,10 @@ func (t *Table) grant(a *Attempt, g *Grant, p proof, now clock.Instant, n *notic
 	got := g.acquired(a)
 	g.waited = (a.Seen.Slept != 0 || a.Seen.Questions > 1) && a.knows().At(now, t.cfg.Floor()).Refused
 	g.confirm(p.sent, p.lease, n)
-	if a.line != nil && a.Handle.Kind.Side == wire.MainSide {
-		a.line.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
-	} else if a.line != nil {
-		a.line.Shared.known.Answered()
+	if a.queue != nil && a.Handle.Kind.Side == wire.MainSide {
+		a.queue.Shared.known.RefusedUntil(g.term.Ends()) // for the attempts behind it
+	} else if a.queue != nil {
+		a.queue.Shared.known.Answered()
 	}
 	g.turns.End()
 	if g.owner != nil {

@@ -13,7 +13,7 @@ import (
 
 // begins has an attempt that contends ask, unless it has nothing to do yet.
 func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
-	t.expireUnlined(now)
+	t.retryLine(now)
 	a.way = t.wayOf(a)
 	if pause := a.way.idle(t, a, why, now); pause > 0 {
 		return t.rest(a, pause, n)
@@ -24,9 +24,9 @@ func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List)
 
 // look decides the next step of an attempt that is awake: it takes the lock that was handed over to it, goes on resting, or asks.
 func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
-	contends := a.line == nil || contender(a.line) == a
+	contends := a.queue == nil || contender(a.queue) == a
 	if why == ByMessage && !contends {
-		queue.PutToken(a.line.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
+		queue.PutToken(a.queue.Shared.heard.Heard) // it was asleep since before; the message is for the one that contends
 	}
 	switch {
 	case t.bars(a, now):
@@ -40,7 +40,7 @@ func (t *Table) look(a *Attempt, why Cause, now clock.Instant, n *notice.List) S
 	case a.handing && contends:
 		return t.rest(a, t.cfg.PollInterval, n)
 	case a.sibling().usable(now): // it need not queue any more
-		t.leaveLine(a, n)
+		t.leaveQueue(a, n)
 		return t.ask(a, asking, now, n)
 	case !contends:
 		return a.sleep(-1)
@@ -56,7 +56,7 @@ func (t *Table) takeFailure(a *Attempt, now clock.Instant, n *notice.List) Step 
 	failed := a.failed
 	a.failed = nil
 	if f := (*fault.Error)(nil); errors.As(failed, &f) {
-		return t.inTrouble(a, f, now, n)
+		return t.onFailure(a, f, now, n)
 	}
 	return t.replace(a, now, n)
 }
@@ -76,7 +76,7 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 	if a.handing {
 		a.grant.inDoubt = true // the hand-over may have been carried out, or may still be
 	}
-	t.leaveLine(a, n)
+	t.leaveQueue(a, n)
 	if t.conclude(a, now); !a.Last.Known() && !ended(a.Caller) && !t.bars(a, now) && !a.overdue(now) {
 		a.asked = false
 		return t.ask(a, parting, now, n)
@@ -88,10 +88,10 @@ func (t *Table) leave(a *Attempt, now clock.Instant, n *notice.List) Step {
 // a DNS name.
 const unheardFor = 10 * time.Second
 
-// hears takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
+// noteHeard takes notice whether the script that refused an attempt knew of the subscription to its channel. If it did not, and a new
 // one does not help, something between this client and Redis hides subscriptions, as some proxies do. No script would ever give
 // the lock to such an attempt.
-func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *notice.List) {
+func (t *Table) noteHeard(a *Attempt, p wire.Place, now clock.Instant, n *notice.List) {
 	epoch := a.place.Epoch()
 	switch {
 	case p.Heard:
@@ -112,8 +112,8 @@ func (t *Table) hears(a *Attempt, p wire.Place, now clock.Instant, n *notice.Lis
 	}
 }
 
-// inTrouble goes on after a question without a reply, or with an error as the reply.
-func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *notice.List) Step {
+// onFailure goes on after a question without a reply, or with an error as the reply.
+func (t *Table) onFailure(a *Attempt, err *fault.Error, now clock.Instant, n *notice.List) Step {
 	if err.InDoubt() {
 		a.grant.inDoubt = true
 	}
@@ -129,21 +129,21 @@ func (t *Table) inTrouble(a *Attempt, err *fault.Error, now clock.Instant, n *no
 	}
 	pause := t.retryPause(a)
 	a.place.AskBy(now.Add(pause)) // also if something wakes it before
-	t.unanswered(a, now, n)
+	t.onNoAnswer(a, now, n)
 	return t.rest(a, pause, n)
 }
 
-// stood goes on after a refusal with which an attempt stands in the line.
-func (t *Table) stood(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
+// onQueued goes on after a refusal with which an attempt stands in the line.
+func (t *Table) onQueued(a *Attempt, p wire.Place, hint time.Duration, now clock.Instant, n *notice.List) Step {
 	pause := a.way.pause(t, a, &p, hint, now)
 	if p.Missed && a.place.Stands() {
 		n.Report(notice.PlaceLost, a.Handle.Name, notice.LogPlaceLost, nil)
 	}
-	t.stands(a, p.At, pause, now, n)
+	t.onPlaced(a, p.At, pause, now, n)
 	if p.Watch {
 		t.watch(a.Handle, a, n)
 	}
-	t.hears(a, p, now, n)
+	t.noteHeard(a, p, now, n)
 	switch {
 	case a.got != nil: // the lock was granted to it meanwhile
 		return t.succeed(a, a.got, n)

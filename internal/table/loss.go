@@ -59,7 +59,7 @@ func (t *Table) loseIfPast(g *Grant, now clock.Instant, n *notice.List) {
 func (t *Table) expire(g *Grant, n *notice.List) {
 	g.endAcquisitions(errLeaseEnded, n)
 	t.over(g, g.term.Deadline, errLeaseEnded, n)
-	t.settleOver(g)
+	t.allUnlocked(g)
 	t.counts.lost(g)
 	t.counts.leave(g.stage)
 	g.stage = expired
@@ -83,7 +83,7 @@ func (t *Table) lose(g *Grant, why error, now clock.Instant, n *notice.List) {
 		at = min(now, g.term.Deadline)
 	}
 	t.over(g, at, why, n)
-	t.settleOver(g)
+	t.allUnlocked(g)
 	t.counts.lost(g)
 	for i := range g.open() {
 		a := g.at(i)

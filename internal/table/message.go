@@ -9,20 +9,20 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-// stands notes that an attempt stands in the line, since Redis showed its clock in a reply.
-func (t *Table) stands(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
+// onPlaced notes that an attempt stands in the line, since Redis showed its clock in a reply.
+func (t *Table) onPlaced(a *Attempt, micros int64, pause time.Duration, now clock.Instant, n *notice.List) {
 	a.place.Stand(place.Sight{Sent: a.sent, Micros: micros}, now.Add(pause))
 	if t.watches[a.Handle.Names().Own()] != nil { // this client watches still
 		t.watch(a.Handle, a, n)
 	}
 	a.grant.needsCleanup = true // a release takes it out of the line
-	t.heed(a, now, n)
+	t.takeMessage(a, now, n)
 }
 
-// unanswered notes that the command had no useful reply. An attempt that stood in the line before still does.
-func (t *Table) unanswered(a *Attempt, now clock.Instant, n *notice.List) {
+// onNoAnswer notes that the command had no useful reply. An attempt that stood in the line before still does.
+func (t *Table) onNoAnswer(a *Attempt, now clock.Instant, n *notice.List) {
 	if a.place.Unanswered() {
-		t.heed(a, now, n)
+		t.takeMessage(a, now, n)
 	}
 }
 
@@ -32,29 +32,29 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *n
 	its := func(h *Handle) bool { return h.Names().Tells(channel, t.cfg.ClientID) }
 	switch m.Sort {
 	case wire.Granted:
-		t.learn(t.origins.Of(channel), m, its, arrived, n)
+		t.onGrantMessage(t.origins.Of(channel), m, its, arrived, n)
 	case wire.EndsSoon:
-		if next := t.standing[m.Number]; next != nil && its(next.Handle) {
+		if next := t.placed[m.Number]; next != nil && its(next.Handle) {
 			next.place.EndsAt(arrived.Add(m.Term))
 			next.bell.Ring()
 		}
 	case wire.Watch:
 		if h := t.origins.Of(channel); h != nil {
-			t.watch(h, t.stander(channel), n)
+			t.watch(h, t.waiterOn(channel), n)
 		}
 	default:
 	}
 }
 
-// learn takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
+// onGrantMessage takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
 // does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
-func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *notice.List) {
-	if a := t.standing[m.Number]; a != nil {
+func (t *Table) onGrantMessage(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *notice.List) {
+	if a := t.placed[m.Number]; a != nil {
 		if !its(a.Handle) {
 			return
 		}
 		a.place.Hear(place.Grant{Micros: m.At, Term: m.Term, Token: m.Token, Heard: arrived})
-		t.heed(a, arrived, n)
+		t.takeMessage(a, arrived, n)
 		a.bell.Ring()
 		return
 	}
@@ -63,16 +63,16 @@ func (t *Table) learn(h *Handle, m wire.Message, its func(*Handle) bool, arrived
 	}
 }
 
-// heed makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
+// takeMessage makes an attempt the holder if Redis has granted it the lock. If it cannot tell when that was, or too little of the lease
 // is left, the attempt asks.
-func (t *Table) heed(a *Attempt, now clock.Instant, n *notice.List) {
+func (t *Table) takeMessage(a *Attempt, now clock.Instant, n *notice.List) {
 	if g, at, ok := a.place.Take(a.least(), now); ok {
-		t.granted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
+		t.onGranted(a, proof{token: g.Token, sent: at, lease: min(g.Term, a.Lease), micros: g.Micros}, now, n)
 	}
 }
 
-// granted makes an attempt the holder that a release has chosen.
-func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *notice.List) {
+// onGranted makes an attempt the holder that a release has chosen.
+func (t *Table) onGranted(a *Attempt, p proof, now clock.Instant, n *notice.List) {
 	g := a.grant
 	g.sending(p.lease, now)
 	a.got, a.failed = t.grant(a, g, p, now, n)
@@ -87,5 +87,5 @@ func (t *Table) granted(a *Attempt, p proof, now clock.Instant, n *notice.List) 
 		g.term.RenewAt = p.sent.Add(min(firstRenewal, p.lease/3))
 		t.plan(g, n)
 	}
-	t.leavesLine(a)
+	t.forgetPlace(a)
 }

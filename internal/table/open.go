@@ -103,8 +103,8 @@ func (t *Table) drain() {
 	}
 }
 
-// settle notes that a caller no longer has to unlock an acquisition, or that its unlock is over.
-func (t *Table) settle(a *Acquisition) {
+// unlocked notes that a caller no longer has to unlock an acquisition, or that its unlock is over.
+func (t *Table) unlocked(a *Acquisition) {
 	if !a.settled {
 		a.settled = true
 		t.open--
@@ -112,11 +112,11 @@ func (t *Table) settle(a *Acquisition) {
 	}
 }
 
-// settleOver settles the acquisitions of a grant that is over. An unlock that is under way settles its own.
-func (t *Table) settleOver(g *Grant) {
+// allUnlocked settles the acquisitions of a grant that is over. An unlock that is under way settles its own.
+func (t *Table) allUnlocked(g *Grant) {
 	for i := range g.open() {
 		if a := g.at(i); !a.closed.Load() {
-			t.settle(a)
+			t.unlocked(a)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (t *Table) sit(a *Attempt) {
 
 // rise frees the seat of an attempt that is done.
 func (t *Table) rise(a *Attempt) {
-	a.leavesSeat()
+	a.keepSeat()
 	s := t.seats[a.Handle.Key]
 	s.free = append(s.free, a.seat)
 	a.seat = nil
@@ -34,15 +34,15 @@ func (t *Table) rise(a *Attempt) {
 	}
 }
 
-// leavesSeat notes that a release must take the grant of an attempt out of the queue, unless no command can put it there any more.
-func (a *Attempt) leavesSeat() {
+// keepSeat notes that a release must take the grant of an attempt out of the queue, unless no command can put it there any more.
+func (a *Attempt) keepSeat() {
 	if g := a.grant; a.seat != nil && (g.stage != held || g.inDoubt) {
 		g.rarely().seat = a.seat
 	}
 }
 
-// stand returns the call that asks for the lock, and puts the attempt into the line with a term if it is refused. Zero puts it nowhere.
-func (a *Attempt) stand(names *wire.Names, term time.Duration) wire.Call {
+// lineCall returns the call that asks for the lock, and puts the attempt into the line with a term if it is refused. Zero puts it nowhere.
+func (a *Attempt) lineCall(names *wire.Names, term time.Duration) wire.Call {
 	c := a.grant.inRedis().Stand(names, a.Lease, term)
 	if a.SetsUp {
 		c.Args.Other = 1
@@ -50,11 +50,11 @@ func (a *Attempt) stand(names *wire.Names, term time.Duration) wire.Call {
 	return c
 }
 
-// joins notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
+// notePlace notes that a command is about to be sent that may put an attempt into the line. The lock may be granted to it before
 // the reply comes.
-func (t *Table) joins(a *Attempt, channel string, term time.Duration, now clock.Instant) {
+func (t *Table) notePlace(a *Attempt, channel string, term time.Duration, now clock.Instant) {
 	a.term = term
-	t.standing[a.grant.holder.Number] = a
+	t.placed[a.grant.holder.Number] = a
 	t.origins.Note(channel, a.Handle, func(old string) bool {
 		_, subscribed := t.messages.Heard(old)
 		return subscribed
@@ -63,13 +63,13 @@ func (t *Table) joins(a *Attempt, channel string, term time.Duration, now clock.
 	a.sent = now
 }
 
-// leavesLine notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
-func (t *Table) leavesLine(a *Attempt) {
+// forgetPlace notes that an attempt no longer waits for a grant. A release must take it out of the line in Redis.
+func (t *Table) forgetPlace(a *Attempt) {
 	if a.place.May() {
-		delete(t.standing, a.grant.holder.Number)
+		delete(t.placed, a.grant.holder.Number)
 		t.notePast(a.grant)
 		if a.seat == nil && (a.grant.stage == pending || a.grant.inDoubt) { // a question may still be executed, after a loss
-			a.grant.rarely().stood = a.term
+			a.grant.rarely().lineTerm = a.term
 		}
 		a.place = place.Place{}
 	}
@@ -84,9 +84,9 @@ func (t *Table) restsInLine(a *Attempt, why Cause, now clock.Instant) time.Durat
 	return a.place.AskAt().Sub(now)
 }
 
-// stander returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
-func (t *Table) stander(own string) *Attempt {
-	for _, a := range t.standing {
+// waiterOn returns an attempt that may stand in the line about which a channel tells this client. Nil means that none does.
+func (t *Table) waiterOn(own string) *Attempt {
+	for _, a := range t.placed {
 		if a.Handle.Names().Own() == own {
 			return a
 		}

@@ -49,7 +49,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := Stats{Grants: t.grants.Len(), Queues: t.lines.Len(), Due: t.heap.Len(), Sections: t.sections}
+	s := Stats{Grants: t.grants.Len(), Queues: t.queues.Len(), Due: t.heap.Len(), Sections: t.sections}
 	for _, byName := range t.exclusive {
 		s.Exclusive += len(byName)
 	}
@@ -61,7 +61,7 @@ func (t *Table) Stats() Stats {
 func (t *Table) Line(k Key) (waiters int, rests bool, channel string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.lines.Of(k)
+	l := t.queues.Of(k)
 	if l == nil {
 		return 0, false, ""
 	}
@@ -77,7 +77,7 @@ func (t *Table) Line(k Key) (waiters int, rests bool, channel string) {
 // Queues reports whether the waiters of a handle queue in Redis, where an attempt that does not wait never overtakes them.
 func (t *Table) Queues(h *Handle) bool {
 	defer t.lock().Unlock()
-	return h.Kind.Queues || h.Kind.Channel != "" && t.standsFor(h)
+	return h.Kind.Queues || h.Kind.Channel != "" && t.usesLine(h)
 }
 
 // Known returns what an attempt under way would say if it ended now.

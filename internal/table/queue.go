@@ -8,25 +8,25 @@ import (
 	"github.com/go-rlock/rlock/internal/queue"
 )
 
-// leaveLine takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops listening.
-func (t *Table) leaveLine(a *Attempt, n *notice.List) {
-	t.leavesLine(a)
-	l := a.line
+// leaveQueue takes the attempt out of the local queue, and makes way for the next one. An attempt that is in none stops listening.
+func (t *Table) leaveQueue(a *Attempt, n *notice.List) {
+	t.forgetPlace(a)
+	l := a.queue
 	if l == nil {
 		n.Unlisten(&a.heard)
 		return
 	}
-	a.line, a.known = nil, l.Shared.known
+	a.queue, a.known = nil, l.Shared.known
 	if l.Len() == 1 {
 		if l.Shared.watched != "" {
 			t.unwatch(a, l, n)
 		}
 		n.Unlisten(&l.Shared.heard)
-		t.lines.Leave(a.Handle.Key, a)
+		t.queues.Leave(a.Handle.Key, a)
 		return
 	}
 	contended := contender(l) == a
-	if t.lines.Leave(a.Handle.Key, a) == nil && !contended {
+	if t.queues.Leave(a.Handle.Key, a) == nil && !contended {
 		return
 	}
 	if next := contender(l); next != nil {
@@ -50,7 +50,7 @@ const aside = 100 * time.Millisecond
 
 // handedSoon returns for how long the first attempt of a semaphore's local queue rests after a hand-over.
 func (a *Attempt) handedSoon(why Cause, now clock.Instant) time.Duration {
-	s := &a.line.Shared
+	s := &a.queue.Shared
 	if s.handedAt == 0 || s.free || why == ByMessage {
 		return 0
 	}
@@ -93,7 +93,7 @@ func (t *Table) refusedHere(a *Attempt, now clock.Instant) bool {
 
 // contender returns the attempt of a local queue that contends. Nil means that none does. An attempt for permits that is handed some
 // does so no more, though it is still in the queue: other permits may be free.
-func contender(l *line) *Attempt {
+func contender(l *localQueue) *Attempt {
 	for _, a := range l.All() {
 		if !a.Handle.Kind.Counted() || !a.handing && a.got == nil {
 			return a
@@ -105,7 +105,7 @@ func contender(l *line) *Attempt {
 // firstToServe returns the attempt of a local queue to which a lock, or so many permits, can be handed over: the head of a lock's
 // queue if it rests outside the line; for permits, the first one that has been given none, if it rests and wants as many. One that
 // asks for as many that are free may be passed. Nil means that there is none.
-func firstToServe(l *line, permits int) *Attempt {
+func firstToServe(l *localQueue, permits int) *Attempt {
 	asks := contender(l)
 	for _, a := range l.All() {
 		rests := (a.phase == queued || a.phase == resting) && a.failed == nil
@@ -133,7 +133,7 @@ func firstToServe(l *line, permits int) *Attempt {
 const handOverSoon = 5 * time.Millisecond
 
 // asksNow has the attempt of a local queue that contends ask, because permits are free. One that stands in the line is told there.
-func asksNow(l *line) {
+func asksNow(l *localQueue) {
 	if a := contender(l); a != nil && !a.place.Stands() {
 		l.Shared.free = true
 		a.bell.Ring()

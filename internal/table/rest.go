@@ -24,8 +24,8 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 		return s
 	}
 	heard := &a.heard
-	if a.line != nil {
-		heard = &a.line.Shared.heard
+	if a.queue != nil {
+		heard = &a.queue.Shared.heard
 	}
 	if heard.Channel != channel {
 		n.Unlisten(heard)
@@ -42,7 +42,7 @@ func (t *Table) rest(a *Attempt, pause time.Duration, n *notice.List) Step {
 
 // succeed ends an attempt with what was acquired, or handed over.
 func (t *Table) succeed(a *Attempt, got *Acquisition, n *notice.List) Step {
-	t.leaveLine(a, n)
+	t.leaveQueue(a, n)
 	a.phase = done
 	return Step{Do: Done, Got: got}
 }
@@ -58,7 +58,7 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List)
 	if err == nil {
 		err = t.barred(a, now)
 	}
-	t.leaveLine(a, n)
+	t.leaveQueue(a, n)
 	t.conclude(a, now)
 	t.retire(g, now, n)
 	g.turns.End()
@@ -68,9 +68,9 @@ func (t *Table) giveUp(a *Attempt, err error, now clock.Instant, n *notice.List)
 // replace gives up a grant that was made too late to rely on, and goes on with a new one.
 func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 	a.knows().Failed(fault.ErrLate)
-	t.leavesLine(a)
+	t.forgetPlace(a)
 	old := a.grant
-	a.leavesSeat()
+	a.keepSeat()
 	t.retire(old, now, n)
 	old.turns.End()
 	t.newGrant(a)
@@ -79,7 +79,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 
 // ask returns the step that asks Redis for the lock.
 func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
-	t.expireUnlined(now)
+	t.retryLine(now)
 	a.way = t.wayOf(a)
 	return t.question(a, next, now, n)
 }
@@ -93,8 +93,8 @@ func (t *Table) question(a *Attempt, next phase, now clock.Instant, n *notice.Li
 	g.sending(a.Lease, now)
 	a.phase, a.sent, a.forcings = next, now, t.forcings
 	s := Step{Do: Ask, Slot: true, Acked: true, Late: g}
-	if a.line != nil {
-		a.confident, a.line.Shared.free = a.line.Shared.free, false // the reply will tell
+	if a.queue != nil {
+		a.confident, a.queue.Shared.free = a.queue.Shared.free, false // the reply will tell
 	}
 	s.Free, s.Within = a.asks(now)
 	a.way.question(t, a, next, &s, now)
@@ -108,11 +108,11 @@ func (t *Table) giveBack(a *Attempt, now clock.Instant, n *notice.List) Step {
 	got.closed.Store(true)
 	got.handle.unlocks.Forget(got)
 	got.ending.End(fault.ErrClosed, n)
-	t.settle(got)
+	t.unlocked(got)
 	t.loseIfPast(g, now, n) // another call of the owner may have re-entered it
-	g.settleLost()
+	g.forgetLost()
 	if g.stage != held && g.stage != expired {
-		t.leaveLine(a, n)
+		t.leaveQueue(a, n)
 		t.conclude(a, now)
 		return a.finish(t.barred(a, now))
 	}

@@ -48,7 +48,7 @@ func (t *Table) unline(h *Handle, now clock.Instant) {
 	if known {
 		return
 	}
-	for _, a := range t.standing {
+	for _, a := range t.placed {
 		if a.Handle.Key == h.Key && a.place.Stands() {
 			a.bell.Ring()
 		}
@@ -63,7 +63,7 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 		refused[channel] = true
 	}
 	defer t.lock().Unlock()
-	for _, a := range t.standing {
+	for _, a := range t.placed {
 		if refused[a.Handle.Names().Own()] {
 			t.unline(a.Handle, now)
 		}
@@ -73,8 +73,8 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 // lined reports whether the scripts of the line serve a handle.
 func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.counted(h) }
 
-// standsFor reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
-func (t *Table) standsFor(h *Handle) bool { return h.Kind.Line.Stands() && t.lined(h) }
+// usesLine reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
+func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.lined(h) }
 
 // counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
 // not tell whether an attempt that waits in Redis lives.
@@ -82,8 +82,8 @@ func (t *Table) counted(h *Handle) bool {
 	return (t.unlined == nil || !t.withoutLine(h.Key)) && t.messages.Counts(h.Key.Name)
 }
 
-// expireUnlined has this client try the line again where it has done without it for long enough.
-func (t *Table) expireUnlined(now clock.Instant) {
+// retryLine has this client try the line again where it has done without it for long enough.
+func (t *Table) retryLine(now clock.Instant) {
 	if t.unlined != nil {
 		t.unlined.Expire(func(until clock.Instant) bool { return until <= now })
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
-func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onAcquireReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	g.inDoubt = g.inDoubt || r.Repeated // the earlier run may come late
 	if r.Err != nil && r.Acquired() {
@@ -36,24 +36,24 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *no
 		a.unsent(r.Err)
 		return t.leave(a, now, n) // nothing was tried; a connection that fails is an outcome
 	case t.refusesLine(a.Handle, a.byLine, r.Err, now, n):
-		t.leavesLine(a)
+		t.forgetPlace(a)
 		if a.overdue(now) {
 			return t.giveUp(a, nil, now, n)
 		}
 		a.asked = false // by no command that Redis carried out
 		return t.ask(a, a.phase, now, n)
 	case r.Err != nil:
-		return t.inTrouble(a, r.Err, now, n)
+		return t.onFailure(a, r.Err, now, n)
 	case !r.Acquired():
 		a.retries = 0
-		a.refused(&r)
+		a.onRefused(&r)
 		if a.phase == parting || a.SetsUp && r.NotSetUp() {
 			return t.giveUp(a, nil, now, n)
 		}
 		if at, ok := r.Stood(); ok && a.place.Asks() && at.Ahead >= 0 {
-			return t.stood(a, at, r.Hint(), now, n)
+			return t.onQueued(a, at, r.Hint(), now, n)
 		}
-		t.unanswered(a, now, n)
+		t.onNoAnswer(a, now, n)
 		return t.rest(a, a.way.pause(t, a, nil, r.Hint(), now), n)
 	}
 	return t.takeGrant(a, r, now, n)
@@ -62,8 +62,8 @@ func (t *Table) settleAcquire(a *Attempt, r wire.Reply, now clock.Instant, n *no
 // takeGrant makes an attempt the holder whose question Redis granted.
 func (t *Table) takeGrant(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
-	if a.line != nil {
-		a.line.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
+	if a.queue != nil {
+		a.queue.Shared.free = a.Handle.Kind.Counted() && r.N > 0 // the next one asks, too
 	}
 	given := a.place.Given()
 	a.Seen.Granted = given != 0
@@ -83,11 +83,11 @@ func (t *Table) spared(a *Attempt, r wire.Reply, now clock.Instant) bool {
 	return r.Err != nil && r.Err.Fate == fault.NotSent && errors.Is(r.Err, fault.ErrClosed) && t.stopping && !t.bars(a, now)
 }
 
-// refused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
-func (a *Attempt) refused(r *wire.Reply) {
+// onRefused notes a refusal, also for the attempts behind this one and for other goroutines of the owner.
+func (a *Attempt) onRefused(r *wire.Reply) {
 	a.knows().Refused()
-	if a.line != nil {
-		a.line.Shared.free = false
+	if a.queue != nil {
+		a.queue.Shared.free = false
 	}
 	if r.NotSetUp() {
 		a.knows().NotSetUp()
@@ -109,8 +109,8 @@ func (t *Table) reenter(a *Attempt, now clock.Instant) Step {
 	return s
 }
 
-// settleCount takes the reply of a re-entry.
-func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+// onCountReply takes the reply of a re-entry.
+func (t *Table) onCountReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g := a.grant
 	if t.spared(a, r, now) {
 		a.asked = false
@@ -152,10 +152,10 @@ func (t *Table) settleCount(a *Attempt, r wire.Reply, now clock.Instant, n *noti
 // tellUnset wakes the attempts in the local queue whose callers set the semaphore up, so that they do. The caller of this one does
 // not, and they would wait behind it in vain.
 func (a *Attempt) tellUnset() {
-	if a.SetsUp || a.line == nil {
+	if a.SetsUp || a.queue == nil {
 		return
 	}
-	for _, other := range a.line.All() {
+	for _, other := range a.queue.All() {
 		if other.SetsUp {
 			other.unset = true
 			other.bell.Ring()
@@ -174,9 +174,9 @@ func (t *Table) adopt(a *Attempt, now clock.Instant) Step {
 	return s
 }
 
-// settleAdopt takes the reply of an adoption. Without one, it asks again with the same number, so that it cannot be refused because
+// onAdoptReply takes the reply of an adoption. Without one, it asks again with the same number, so that it cannot be refused because
 // of itself.
-func (t *Table) settleAdopt(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
+func (t *Table) onAdoptReply(a *Attempt, r wire.Reply, now clock.Instant, n *notice.List) Step {
 	g, err := a.grant, r.Err
 	if err == nil && r.Acquired() {
 		got, late := t.grant(a, g, proof{token: uint64(r.N), sent: a.sent, lease: a.Lease}, now, n)

@@ -55,20 +55,20 @@ type Table struct {
 	// exclusive has the exclusive holder of each name, by family.
 	exclusive [wire.Families]owner.Names[*Grant]
 	grants    owner.Holdings[HeldKey, *Grant]
-	lines     queue.Set[Key, *Attempt, shared] // the local queues
+	queues    queue.Set[Key, *Attempt, shared] // the local queues
 	public    queue.Memory[Key, fairness.Release]
 	heap      queue.Heap[*Grant, clock.Instant] // the grants that have a due time
 	forcings  int                               // how many unlocks by force there were
 	forced    queue.Memory[Key, lastForce]      // the latest of each name
 	fenced    queue.Memory[Key, bool]           // the latest names acquired with tokens; true means also without, which was logged
 
-	standing map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
-	alive    map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
-	origins  place.Origins[*Handle]           // by the channels on which this client hears of grants
-	audited  queue.Memory[Key, clock.Instant] // when to ask for the receipts of a semaphore again
-	seats    map[Key]*seats                   // in the queues of fair locks
-	watches  map[string]*watched              // by the channel of this client's waiters for the name, as pumps are
-	pumps    map[string]*pump                 // those under way, at most one for a name
+	placed  map[int64]*Attempt               // by the holder's number: those that a release may grant a lock to
+	alive   map[int64]*Grant                 // those that stood there before, and are not over; also those of permits without leases
+	origins place.Origins[*Handle]           // by the channels on which this client hears of grants
+	audited queue.Memory[Key, clock.Instant] // when to ask for the receipts of a semaphore again
+	seats   map[Key]*seats                   // in the queues of fair locks
+	watches map[string]*watched              // by the channel of this client's waiters for the name, as pumps are
+	pumps   map[string]*pump                 // those under way, at most one for a name
 	// unlined has the names whose line this client does without, because it cannot work there, and until when. Nil means none.
 	unlined *queue.Memory[Key, clock.Instant]
 	denial  denial // the first time that Redis refused what the line needs
@@ -153,7 +153,7 @@ type course struct {
 	pollDelay time.Duration // the latest one
 
 	ahead *Attempt        // of the same owner: it asks on behalf of this one
-	line  *line           // nil means that it is in no local queue
+	queue *localQueue     // nil means that it is in no local queue
 	bell  queue.Bell      // rings when something changed in this process
 	heard notice.Listener // gets the messages of an attempt that is in no local queue
 	askAt clock.Instant   // when to ask although an owner of this process has the lock; zero means that this is not planned
@@ -278,9 +278,9 @@ type Handle struct {
 	unlockedBy *owner.Owner
 }
 
-// line is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
+// localQueue is the local queue of a name. One attempt at a time contends, its head; the others cost Redis nothing. The holder is
 // not in it: the head leaves when it is granted the lock, and the next one takes over, from its next wake-up on.
-type line = queue.Line[*Attempt, shared]
+type localQueue = queue.Line[*Attempt, shared]
 
 // shared is the data that the attempts of a local queue share.
 type shared struct {
@@ -307,7 +307,7 @@ type rarely struct {
 	lost     error          // why the grant was lost
 	keep     clock.Instant  // until when the lock stays taken, even if it is unlocked before; zero means no longer than that
 	park     *wire.Holder   // that takes its place in Redis until then; nil means that it was not unlocked yet
-	stood    time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
+	lineTerm time.Duration  // the term with which it stands in the line, or wire.Woken; zero means that it does not
 	seat     *wire.Seat     // on which it may stand in the queue of a fair lock; nil means that it does not
 	loss     lease.Loss
 	accused  bool           // a possible self-deadlock was logged

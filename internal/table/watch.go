@@ -11,21 +11,21 @@ import (
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
 func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch names := h.Names(); {
-	case a == nil || a.line == nil:
+	case a == nil || a.queue == nil:
 		t.pump(h, passOn, n)
-	case a.line.Shared.watched == "":
+	case a.queue.Shared.watched == "":
 		own := names.Own()
 		if t.watches[own] == nil {
 			t.watches[own] = &watched{handle: h}
 		}
 		t.watches[own].queues++
-		a.line.Shared.watched = own
+		a.queue.Shared.watched = own
 		n.Watch(names.Base(), names.Twin())
 	}
 }
 
 // unwatch ends the watch of a local queue that is empty.
-func (t *Table) unwatch(a *Attempt, l *line, n *notice.List) {
+func (t *Table) unwatch(a *Attempt, l *localQueue, n *notice.List) {
 	t.watches[l.Shared.watched].queues--
 	n.Unwatch(a.Handle.Names().Base(), a.Handle.Names().Twin())
 	l.Shared.watched = ""
@@ -73,7 +73,7 @@ func (t *Table) PumpCall(own string) wire.Call {
 	defer t.lock().Unlock()
 	p, but := t.pumps[own], ""
 	p.sent = true
-	if t.closed || t.stander(own) == nil {
+	if t.closed || t.waiterOn(own) == nil {
 		but = t.cfg.ClientID
 	}
 	return p.handle.Kind.PumpCall(p.handle.Names(), but)

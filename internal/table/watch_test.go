@@ -171,8 +171,8 @@ func TestANameIsWatchedUntilItIsUnsubscribed(t *testing.T) {
 	table, h, _ := newTable()
 	var n notice.List
 	watched := func() bool { return table.watches[h.Names().Own()] != nil }
-	in := func(l *line) *Attempt { return &Attempt{Handle: h, course: course{line: l}} }
-	one, two, three := new(line), new(line), new(line)
+	in := func(l *localQueue) *Attempt { return &Attempt{Handle: h, course: course{queue: l}} }
+	one, two, three := new(localQueue), new(localQueue), new(localQueue)
 	table.Unwatched(h.Names().Base(), &n)
 	require.Empty(t, table.pumps, "it never was watched")
 	table.watch(h, in(one), &n)

@@ -16,9 +16,9 @@ func (seatWay) question(t *Table, a *Attempt, next phase, s *Step, now clock.Ins
 	var term time.Duration
 	if next == asking && !t.cfg.Acks && t.counted(a.Handle) {
 		term = a.way.term(t, a)
-		t.joins(a, a.seat.Channel, term, now)
+		t.notePlace(a, a.seat.Channel, term, now)
 	} else {
-		t.leavesLine(a)
+		t.forgetPlace(a)
 		a.place.Listens(t.messages.Epoch(a.seat.Channel))
 	}
 	a.byLine, s.Call = false, a.grant.inRedis().Queue(a.Handle.Names(), a.Lease, t.cfg.FairWait, term, a.seat, again)
@@ -47,9 +47,9 @@ func (lineWay) question(t *Table, a *Attempt, next phase, s *Step, now clock.Ins
 	term, names := time.Duration(0), a.Handle.Names()
 	if next == asking {
 		term = a.way.term(t, a)
-		t.joins(a, names.Own(), term, now)
+		t.notePlace(a, names.Own(), term, now)
 	}
-	a.byLine, s.Call = true, a.stand(names, term)
+	a.byLine, s.Call = true, a.lineCall(names, term)
 }
 
 func (lineWay) channel(a *Attempt) string { return a.Handle.Names().Own() }
@@ -126,7 +126,7 @@ func (t *Table) wayOf(a *Attempt) way {
 		return seatWay{}
 	case k.Channel == "":
 		return pollWay{}
-	case a.line == nil || !t.standsFor(a.Handle):
+	case a.queue == nil || !t.usesLine(a.Handle):
 		return channelWay{}
 	}
 	return lineOf(a.Handle.Kind)
@@ -142,9 +142,9 @@ func lineOf(k *wire.Kind) way {
 
 // question asks for the lock without waiting in Redis.
 func (pollWay) question(t *Table, a *Attempt, _ phase, s *Step, now clock.Instant) {
-	t.leavesLine(a) // it may have stood there before: the reply tells whether the lock was granted to it
-	if a.byLine = t.standsFor(a.Handle); a.byLine {
-		s.Call = a.stand(a.Handle.Names(), 0)
+	t.forgetPlace(a) // it may have stood there before: the reply tells whether the lock was granted to it
+	if a.byLine = t.usesLine(a.Handle); a.byLine {
+		s.Call = a.lineCall(a.Handle.Names(), 0)
 		return
 	}
 	var writer any
@@ -174,7 +174,7 @@ func (channelWay) pause(t *Table, _ *Attempt, _ *wire.Place, hint time.Duration,
 }
 
 func (channelWay) idle(t *Table, a *Attempt, why Cause, now clock.Instant) time.Duration {
-	if why == ByTime || a.line == nil || a.place.Stands() { // it stands in a line that this client does without by now
+	if why == ByTime || a.queue == nil || a.place.Stands() { // it stands in a line that this client does without by now
 		return 0
 	}
 	if pause := a.handedSoon(why, now); pause > 0 {

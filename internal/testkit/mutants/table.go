@@ -20,7 +20,7 @@ var Table = []Mutant{
 		{"internal/table/due.go", "case longest != b.lease: // an", "case longest < 0: // an"},
 	}},
 	{"6", "the end of the exclusive holder does not wake the head", []Edit{
-		{"internal/table/grant.go", "if l := t.lines.Of(k); l != nil {", "if l := t.lines.Of(k); false {"},
+		{"internal/table/grant.go", "if l := t.queues.Of(k); l != nil {", "if l := t.queues.Of(k); false {"},
 	}},
 	{"7", "a hand-over to a waiter that left needs no release", []Edit{
 		{"internal/table/look.go", "a.grant.inDoubt = true // the hand-over", "a.grant.inDoubt = a.grant.inDoubt // the hand-over"},
@@ -57,8 +57,8 @@ var Table = []Mutant{
 	}},
 	{"M1", "a hand-over of a fenced lock keeps the last holder's token", []Edit{
 		{
-			"internal/table/handover.go", "\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
-			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.handedOver(x.next, x.nextGrant, r, now, n)\n",
+			"internal/table/handover.go", "\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
+			"\tif r.Acquired() {\n\t\tr.N = int64(x.grant.token)\n\t}\n\tt.onHandedOver(x.next, x.nextGrant, r, now, n)\n",
 		},
 	}},
 	{"M2", "a fenced handle re-enters a hold without a token", []Edit{
@@ -107,7 +107,7 @@ var Table = []Mutant{
 		{"internal/table/acquisition.go", "if why == nil && t.stopping {", "if false {"},
 	}},
 	{"stop 6", "a shutdown waits for a lost lock", []Edit{
-		{"internal/table/loss.go", "t.settleOver(g)\n\tt.counts.lost(g)\n\tfor", "t.counts.lost(g)\n\tfor"},
+		{"internal/table/loss.go", "t.allUnlocked(g)\n\tt.counts.lost(g)\n\tfor", "t.counts.lost(g)\n\tfor"},
 	}},
 	{"stop 7", "a waiter keeps a lock that was handed to it although it hears of the shutdown first", []Edit{
 		{"internal/table/look.go", "if a.got != nil && t.bars(a, now) {", "if false {"},
@@ -169,19 +169,19 @@ var Table = []Mutant{
 	}},
 	{"line 6", "a message for a number that does not wait causes a release (S.7)", []Edit{
 		{
-			"internal/table/message.go", "\tif a := t.standing[m.Number]; a != nil {\n",
+			"internal/table/message.go", "\tif a := t.placed[m.Number]; a != nil {\n",
 			"\tfor _, g := range t.heap.All() {\n\t\tif g.holder.Number == m.Number && g.stage == held {\n\t\t\tt.lose(g, errHolderGone, arrived, n)\n\t\t\tbreak\n\t\t}\n\t}\n" +
-				"\tif a := t.standing[m.Number]; a != nil {\n",
+				"\tif a := t.placed[m.Number]; a != nil {\n",
 		},
 	}},
 	{"line 7", "a waiter that leaves the line sends no release (S.7)", []Edit{
 		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes", "// a release takes"},
 	}},
 	{"line 8", "the release of a waiter that leaves does not say that it stood in the line", []Edit{
-		{"internal/table/place.go", "a.grant.rarely().stood = a.term", "a.grant.rarely().stood = 0"},
+		{"internal/table/place.go", "a.grant.rarely().lineTerm = a.term", "a.grant.rarely().lineTerm = 0"},
 	}},
 	{"line 9", "a grant that arrives before the refusal is lost (S.8)", []Edit{
-		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes it out of the line\n\tt.heed(a, now, n)", "a.grant.needsCleanup = true // a release takes it out of the line"},
+		{"internal/table/message.go", "a.grant.needsCleanup = true // a release takes it out of the line\n\tt.takeMessage(a, now, n)", "a.grant.needsCleanup = true // a release takes it out of the line"},
 	}},
 	{"line 10", "a waiter does not ask when its subscription is confirmed (S.8)", []Edit{
 		{"internal/table/place.go", "if why == ByMessage || a.place.Unsure() || !t.counted(a.Handle) {", "if a.place.Unsure() || !t.counted(a.Handle) {"},
@@ -260,7 +260,7 @@ var Table = []Mutant{
 		{"internal/table/way.go", "pause, soon := t.waitFor(a, g, now)\n", "pause, soon := t.waitFor(a, g, now)\n\t\tif t.lined(a.Handle) {\n\t\t\treturn min(pause, aside)\n\t\t}\n"},
 		{
 			"internal/table/way.go", "func (channelWay) channel(a *Attempt) string { return",
-			"func (channelWay) channel(a *Attempt) string {\n\tif a.line != nil && a.Handle.Kind.Line != nil {\n\t\treturn a.Handle.Names().Own()\n\t}\n\treturn",
+			"func (channelWay) channel(a *Attempt) string {\n\tif a.queue != nil && a.Handle.Kind.Line != nil {\n\t\treturn a.Handle.Names().Own()\n\t}\n\treturn",
 		},
 	}},
 	{"ghost 1", "a client keeps a lock that was granted to a waiter of its past", []Edit{
