@@ -44,12 +44,14 @@ func (s *Set[K, W, S]) Join(key K, w W) (l *Line[W, S], head bool) {
 // that is empty leaves the set.
 func (s *Set[K, W, S]) Leave(key K, w W) (next W) {
 	l := s.byKey[key]
-	if wasHead := l.Leave(w); len(l.waiters) > 0 {
-		if wasHead {
+	if len(l.waiters) > 1 {
+		if l.Leave(w) {
 			next = l.waiters[0]
 		}
 		return next
 	}
+	clear(l.waiters)
+	l.waiters = l.waiters[:0]
 	delete(s.byKey, key)
 	if len(s.spare) < maxSpare && cap(l.waiters) <= maxSpare {
 		*l = Line[W, S]{Queue: l.Queue}

@@ -95,10 +95,6 @@ func (t *Table) retryPause(a *Attempt) time.Duration {
 	return t.cfg.Retry(a.retries)
 }
 
-// A lock that must stay taken for some time is parked when it is unlocked before: its holder in Redis becomes a number that nobody has.
-// Nothing renews that, and no owner can lose it, so the lock is free when the time is over. No message says so: waiters sleep
-// until the lease that they know of is over, and ask.
-
 // keep notes from when the time counts for which the lock of an attempt stays taken.
 func (a *Attempt) keep(from clock.Instant) {
 	if a.AtLeast > 0 {

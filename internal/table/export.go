@@ -12,6 +12,10 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
+// A hold is exported to a holder that nobody is, which only a ticket names, and adopted from there, perhaps by another process. So
+// the lock is taken all the time in between. Each of the two steps is one hand-over in Redis, so that a repeated command changes
+// nothing.
+
 // Export begins to hand the lock of an acquisition over to the holder of a ticket, with a lease. Zero is the lease with which the
 // acquisition is renewed, or else that of the watchdog. If the acquisition cannot be exported, nothing is sent, and it goes on.
 func (t *Table) Export(x *Exit, a *Acquisition, given time.Duration, caller Ender, now clock.Instant, n *notice.List) Step {

@@ -124,7 +124,8 @@ func (t *Table) holder(k Key) *Grant { return t.exclusive[k.Family][k.Name] }
 // rival returns another owner's grant that holds the name exclusively in this process, or is being released. It returns nil
 // if there is none.
 func (t *Table) rival(g *Grant, now clock.Instant) *Grant {
-	h := t.holder(g.handle.Key)
+	k := g.handle.Key
+	h := t.exclusive[k.Family][k.Name]
 	if h != nil && !h.sameOwner(g) && (h.usable(now) || h.stage == releasing) {
 		return h
 	}

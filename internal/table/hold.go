@@ -88,9 +88,6 @@ func (t *Table) compareSorts(h *Handle, n *notice.List) {
 	}
 }
 
-// The line of a lock is a queue in Redis of the processes that wait for it. The head of a local queue stands there for its
-// process. A release grants the lock to the first one in the line, and notifies that one alone.
-
 // firstTerm is the lease with which a release grants a lock, at most. A process that was stopped, or that died unseen, blocks
 // the lock for no longer than that.
 const firstTerm = 3 * time.Second

@@ -13,8 +13,7 @@ import (
 
 // begins has an attempt that contends ask, unless it has nothing to do yet.
 func (t *Table) begins(a *Attempt, why Cause, now clock.Instant, n *notice.List) Step {
-	t.retryLine(now)
-	a.way = t.wayOf(a)
+	t.choose(a, now)
 	if pause := a.way.idle(t, a, why, now); pause > 0 {
 		return t.rest(a, pause, n)
 	}

@@ -46,8 +46,8 @@ func (t *Table) Hear(channel string, m wire.Message, arrived clock.Instant, n *n
 	}
 }
 
-// onGrantMessage takes the message that an attempt for one of its locks has that. h is one of them; nil means that it is not known. If the attempt
-// does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
+// onGrantMessage takes the message that an attempt has been granted its lock. h is a lock of the channel; nil means that none is known.
+// If the attempt does not wait any more, it has found the lock by asking, or its release is on its way, or it is over.
 func (t *Table) onGrantMessage(h *Handle, m wire.Message, its func(*Handle) bool, arrived clock.Instant, n *notice.List) {
 	if a := t.placed[m.Number]; a != nil {
 		if !its(a.Handle) {

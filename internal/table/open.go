@@ -112,7 +112,7 @@ func (t *Table) unlocked(a *Acquisition) {
 	}
 }
 
-// allUnlocked settles the acquisitions of a grant that is over. An unlock that is under way settles its own.
+// allUnlocked notes the same of the acquisitions of a grant that is over. An unlock that is under way notes its own.
 func (t *Table) allUnlocked(g *Grant) {
 	for i := range g.open() {
 		if a := g.at(i); !a.closed.Load() {

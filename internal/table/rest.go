@@ -79,8 +79,7 @@ func (t *Table) replace(a *Attempt, now clock.Instant, n *notice.List) Step {
 
 // ask returns the step that asks Redis for the lock.
 func (t *Table) ask(a *Attempt, next phase, now clock.Instant, n *notice.List) Step {
-	t.retryLine(now)
-	a.way = t.wayOf(a)
+	t.choose(a, now)
 	return t.question(a, next, now, n)
 }
 

@@ -74,19 +74,12 @@ func (t *Table) Refused(channels []string, now clock.Instant) {
 func (t *Table) lined(h *Handle) bool { return h.Kind.Line != nil && t.counted(h) }
 
 // usesLine reports whether the attempts of a handle wait in the line. Otherwise they wait on Redisson's channel.
-func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.lined(h) }
+func (t *Table) usesLine(h *Handle) bool { return h.Kind.Line.Stands() && t.counted(h) }
 
 // counted reports whether Redis counts who listens to the channels of a handle, and lets this client ask. Otherwise a script could
 // not tell whether an attempt that waits in Redis lives.
 func (t *Table) counted(h *Handle) bool {
 	return (t.unlined == nil || !t.withoutLine(h.Key)) && t.messages.Counts(h.Key.Name)
-}
-
-// retryLine has this client try the line again where it has done without it for long enough.
-func (t *Table) retryLine(now clock.Instant) {
-	if t.unlined != nil {
-		t.unlined.Expire(func(until clock.Instant) bool { return until <= now })
-	}
 }
 
 // withoutLine reports whether this client does without the line of a name for a while. When there are too many such names, it

@@ -72,8 +72,6 @@ const (
 	retired
 )
 
-var errNoToken = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
-
 // The reasons for losing a lock.
 var (
 	errLeaseEnded = fmt.Errorf("%w: its lease ended", fault.ErrLost)
@@ -84,11 +82,6 @@ var (
 
 	errOverwritten = fmt.Errorf("%w: a key of it has a value that is not a lock's", fault.ErrLost)
 )
-
-// The attempts for a fair lock queue in Redis, each for itself, so that they have their turns in the order in which they came,
-// in all processes. A release gives the lock to the first one. An attempt queues on a seat, and the next one has that seat after
-// it: then its channel is subscribed already. A seat is free as soon as its attempt is done, because the scripts compare the
-// numbers of those who have it.
 
 // seats are those of a name.
 type seats struct {
@@ -122,13 +115,10 @@ func (c *Counts) leave(s stage) {
 // lock, if its client listens.
 const lineLife = 5 * time.Minute
 
-// A hold is exported to a holder that nobody is, which only a ticket names, and adopted from there, perhaps by another process. So
-// the lock is taken all the time in between. Each of the two steps is one hand-over in Redis, so that a repeated command changes
-// nothing.
-
 var (
 	errOpen     = fmt.Errorf("%w: another acquisition of the owner is open", fault.ErrReentered)
 	errOwnReads = fmt.Errorf("%w: the owner also reads, and would still do so after the export", fault.ErrInvalidOption)
+	errNoToken  = fmt.Errorf("%w: this owner holds the lock without a fencing token", fault.ErrInvalidOption)
 	errKept     = fmt.Errorf("%w: a hold with AtLeast is not exported", fault.ErrInvalidOption)
 
 	// errAsking is the error of an adoption while another call of the owner acquires the lock, which is the ticket's.

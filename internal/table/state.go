@@ -359,8 +359,6 @@ type Step struct {
 	Err error // nil without Got: the wait is over, and Attempt.Last is the outcome
 }
 
-// A client watches a name if Redis asked it to: it gives a lock that is freed on Redisson's channel to the first one in the line.
-
 // watched is a name that a client watches for as long as it is subscribed, also if nobody waits here any more: Redis sees no difference,
 // and asks nobody else to watch.
 type watched struct {

@@ -8,6 +8,8 @@ import (
 	"github.com/go-rlock/rlock/internal/wire"
 )
 
+// A client watches a name if Redis asked it to: it gives a lock that is freed on Redisson's channel to the first one in the line.
+
 // watch makes the client watch a name for an attempt. If none is in the local queue any more, somebody else has to watch.
 func (t *Table) watch(h *Handle, a *Attempt, n *notice.List) {
 	switch names := h.Names(); {
